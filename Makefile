@@ -1,0 +1,52 @@
+# `make demo` and `make test` set up their own virtual environment in .venv; after that they start at once.
+# Paths are relative throughout, so that the folder may have spaces in its name.
+
+PYTHON ?= python3
+PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+
+# A virtual environment survives neither being moved or copied nor the removal of its Python.
+STALE := $(shell test -x .venv/bin/python && test "$$(cat .venv/made-in 2>/dev/null)" = "$$(pwd -P)" || echo stale)
+
+.PHONY: help demo test check clean stale
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo   convert a script, train it on one and on two processes, compare the accuracies"
+	@echo "make test   the test suite"
+	@echo "make check  ruff, mypy and the test suite"
+	@echo "make clean  remove what the others made"
+
+demo: .venv/test
+	@bash demo.sh
+
+test: .venv/test
+	.venv/bin/python -m pytest
+
+check: .venv/dev
+	.venv/bin/python -m ruff check .
+	.venv/bin/python -m mypy
+	.venv/bin/python -m pytest
+
+clean:
+	rm -rf .venv build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find benchmarks codemods distify fixtures runtime tests -name __pycache__ -prune -exec rm -rf {} +
+
+# ---- the virtual environment: stamps say what is installed in it
+
+.venv/test .venv/dev: .venv/made-in pyproject.toml constraints.txt
+	@echo "installing distify and what its $(@F) needs into .venv"
+	@$(PIP) -e '.[$(@F)]'
+	@touch $@
+
+# torch goes first and alone: whatever else is installed, no other version is ever downloaded.
+.venv/made-in: $(if $(STALE),stale)
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "make: '$(PYTHON)' is not Python 3.10 or newer: make PYTHON=/path/to/python3 ..." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "make: '$(PYTHON)' cannot make virtual environments: on Debian and Ubuntu, apt install python3-venv" >&2; exit 1; }
+	@echo "making a virtual environment in .venv (torch alone is several hundred megabytes)"
+	@"$(PYTHON)" -m venv --clear .venv
+	@$(PIP) torch
+	@pwd -P > $@
+
+stale:

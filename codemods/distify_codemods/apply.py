@@ -1,0 +1,257 @@
+"""Carries out a plan in one pass over the way from the module down to each edit; the rest is shared, not copied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from distify_codemods import arguments, tree
+from distify_codemods.plan import Guard, Hoist, Insertion, Plan
+
+Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
+_EMPTY_LINE = cst.EmptyLine(indent=False)
+
+
+def apply(plan: Plan) -> cst.Module:
+    """The new tree of the plan's file."""
+    return _Applying(plan).module()
+
+
+class _Applying:
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.config = plan.module.tree.config_for_parsing
+        self.dirty: set[cst.CSTNode] = set()
+        edited = [
+            *plan.expressions, *plan.keywords, *plan.before, *plan.after, *plan.guards, *plan.removed, *plan.hoists,
+        ]  # fmt: skip
+        self.hoisted: dict[cst.CSTNode, list[Statement]] = {}
+        for node in edited:
+            while node not in self.dirty:
+                self.dirty.add(node)
+                if node is plan.module.tree:
+                    break
+                node = plan.module.parents[node]
+
+    def module(self) -> cst.Module:
+        original = self.plan.module.tree
+        body = self.block(original.body)
+        module = original.with_changes(body=body)
+        return self.with_imports(module)
+
+    # ---- expressions
+
+    def node(self, node: cst.CSTNode) -> cst.CSTNode:
+        if node not in self.dirty:
+            return node
+        changes: dict[str, object] = {}
+        for name in tree.fields_of(node):
+            value = getattr(node, name)
+            if isinstance(value, cst.CSTNode) and value in self.dirty:
+                changes[name] = self.node(value)
+            elif isinstance(value, (list, tuple)) and any(item in self.dirty for item in value):
+                changes[name] = self.sequence(node, name, value)
+        updated = node.with_changes(**changes) if changes else node
+        if isinstance(node, cst.Call) and node in self.plan.keywords:
+            assert isinstance(updated, cst.Call)
+            updated = arguments.edit(updated, node, self.plan.keywords[node], self.expression)
+        for rewrite in self.plan.expressions.get(node, ()):
+            assert isinstance(updated, cst.BaseExpression)
+            updated = rewrite(updated)
+        hoist = self.plan.hoists.get(node)
+        return updated if hoist is None else self.hoist(node, updated, hoist)
+
+    def hoist(self, node: cst.CSTNode, updated: cst.CSTNode, hoist: Hoist) -> cst.CSTNode:
+        assignment = cst.parse_statement(f"{hoist.name} = _", self.config)
+        assert isinstance(assignment, cst.SimpleStatementLine) and isinstance(updated, cst.BaseExpression)
+        line: Statement = assignment.with_changes(body=[assignment.body[0].with_changes(value=updated)])
+        guard = self.plan.guards.get(hoist.statement)
+        if guard is not None and any(self.within(inner, node) for inner in guard.around):
+            line = self.guarded(line, guard.header)
+        self.hoisted.setdefault(hoist.statement, []).append(line)
+        return cst.Name(hoist.name)
+
+    def all_hoisted(self, guard: Guard, keys: list[cst.CSTNode]) -> bool:
+        """Whether all that needs the guard now stands in lines of its own, above."""
+        hoisted = [node for node, hoist in self.plan.hoists.items() if hoist.statement in keys]
+        return bool(guard.around) and all(any(self.within(inner, node) for node in hoisted) for inner in guard.around)
+
+    def within(self, inner: cst.CSTNode, outer: cst.CSTNode) -> bool:
+        return inner is outer or outer in self.plan.module.enclosing(inner)
+
+    def expression(self, text: str) -> cst.BaseExpression:
+        return cst.parse_expression(text, self.config)
+
+    def sequence(self, owner: cst.CSTNode, name: str, items: Sequence[cst.CSTNode]) -> Sequence[cst.CSTNode]:
+        if name == "body" and isinstance(owner, cst.IndentedBlock):
+            return self.block(items)
+        return [self.node(item) for item in items]
+
+    # ---- statements
+
+    def block(self, body: Sequence[cst.CSTNode]) -> list[Statement]:
+        """The statements of a block, with insertions, guards and removals done; equal guards on neighbours merge."""
+        found: list[Statement] = []
+        open_guard = ""
+        for statement in body:
+            assert isinstance(statement, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+            if statement not in self.dirty:
+                found.append(statement)
+                open_guard = ""
+            else:
+                for part, original in self.parts(statement):
+                    open_guard = self.place(found, part, original, open_guard)
+        return found or [cst.SimpleStatementLine([cst.Pass()])]
+
+    def parts(self, statement: Statement) -> list[tuple[Statement, cst.CSTNode]]:
+        """A line of several small statements of which one is moved or guarded becomes several lines."""
+        if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) > 1 and self.touches(statement.body):
+            return self.lines(statement.body, statement.leading_lines, statement.trailing_whitespace)
+        return [(self.updated(statement), statement)]
+
+    def lines(
+        self,
+        body: Sequence[cst.BaseSmallStatement],
+        leading: Sequence[cst.EmptyLine],
+        trailing: cst.TrailingWhitespace,
+    ) -> list[tuple[Statement, cst.CSTNode]]:
+        found: list[tuple[Statement, cst.CSTNode]] = []
+        for number, small in enumerate(body):
+            updated = self.node(small).with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+            assert isinstance(updated, cst.BaseSmallStatement)
+            line = cst.SimpleStatementLine(
+                [updated],
+                leading_lines=leading if number == 0 else (),
+                trailing_whitespace=trailing if number == len(body) - 1 else cst.TrailingWhitespace(),
+            )
+            found.append((line, small))
+        return found
+
+    def touches(self, body: Sequence[cst.BaseSmallStatement]) -> bool:
+        tables = (self.plan.before, self.plan.after, self.plan.guards, self.plan.removed)
+        return any(small in table for small in body for table in tables)
+
+    def updated(self, statement: Statement) -> Statement:
+        """The statement; a suite on the same line (`if x: y = 1`) in which a statement is moved gets its own lines."""
+        suite = getattr(statement, "body", None)
+        if isinstance(suite, cst.SimpleStatementSuite) and self.touches(suite.body):
+            body: list[Statement] = []
+            open_guard = ""
+            for part, original in self.lines(suite.body, (), suite.trailing_whitespace):
+                open_guard = self.place(body, part, original, open_guard)
+            block = cst.IndentedBlock(body or [cst.SimpleStatementLine([cst.Pass()])])
+            return statement.with_changes(body=block)
+        updated = self.node(statement)
+        assert isinstance(updated, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+        return updated
+
+    def place(self, found: list[Statement], part: Statement, original: cst.CSTNode, open_guard: str) -> str:
+        """Appends one statement with what goes around it; returns the header of the guard that is open after it."""
+        plan, keys = self.plan, _keys(original)
+        before = self.statements([one for key in keys for one in plan.before.get(key, ())])
+        before += [line for key in keys for line in self.hoisted.get(key, ())]
+        after = self.statements([one for key in keys for one in plan.after.get(key, ())])
+        comments = [text for key in keys for text in plan.comments.get(key, ())]
+        if before:
+            part, lines = _take_comments(part)
+            found.append(before[0].with_changes(leading_lines=lines))
+            found.extend(before[1:])
+            open_guard = ""
+        if comments:
+            marks = [cst.EmptyLine(comment=cst.Comment(text)) for text in comments]
+            part = part.with_changes(leading_lines=[*part.leading_lines, *marks])
+        header = self.header(keys)
+        if self.is_removed(original):
+            if after:
+                after[0] = after[0].with_changes(leading_lines=part.leading_lines)
+            header = open_guard
+        elif header and header == open_guard:
+            block = found[-1]
+            assert isinstance(block.body, cst.IndentedBlock)
+            found[-1] = block.with_changes(body=block.body.with_changes(body=[*block.body.body, part]))
+        else:
+            found.append(self.guarded(part, header) if header else part)
+        found.extend(after)
+        return "" if after else header
+
+    def header(self, keys: list[cst.CSTNode]) -> str:
+        guard = next((self.plan.guards[key] for key in keys if key in self.plan.guards), None)
+        return guard.header if guard is not None and not self.all_hoisted(guard, keys) else ""
+
+    def is_removed(self, statement: cst.CSTNode) -> bool:
+        """Taken out itself, or a condition around nothing but what is taken out."""
+        if any(key in self.plan.removed for key in _keys(statement)):
+            return True
+        if isinstance(statement, cst.If) and statement.orelse is None:
+            small = [key for line in statement.body.body for key in getattr(line, "body", [line])]
+            small = small if isinstance(statement.body, cst.IndentedBlock) else list(statement.body.body)
+            return all(key in self.plan.removed for key in small)
+        return False
+
+    def guarded(self, part: Statement, header: str) -> Statement:
+        block = cst.parse_statement(f"{header}\n    pass\n", self.config)
+        assert isinstance(block, cst.BaseCompoundStatement)
+        inner = part.with_changes(leading_lines=())
+        return block.with_changes(body=cst.IndentedBlock([inner]), leading_lines=part.leading_lines)
+
+    def statements(self, insertions: Sequence[Insertion]) -> list[Statement]:
+        found: list[Statement] = []
+        for insertion in insertions:
+            statement = cst.parse_statement(insertion.code, self.config)
+            assert isinstance(statement, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+            found.append(statement)
+        return found
+
+    # ---- imports
+
+    def with_imports(self, module: cst.Module) -> cst.Module:
+        if not self.plan.imports:
+            return module
+        body = list(module.body)
+        place = _after_first_imports(body)
+        lines = sorted(self.plan.imports, key=lambda text: self.plan.imports[text])
+        new = [cst.parse_statement(text, self.config) for text in lines]
+        if place == 0 and body:
+            first = body[0]
+            if not module.header:
+                new[0] = new[0].with_changes(leading_lines=())
+            if isinstance(first, (cst.SimpleStatementLine, cst.BaseCompoundStatement)) and not first.leading_lines:
+                body[0] = first.with_changes(leading_lines=[_EMPTY_LINE])
+        return module.with_changes(body=[*body[:place], *new, *body[place:]])
+
+
+def _keys(statement: cst.CSTNode) -> list[cst.CSTNode]:
+    """A line of one small statement goes by either name."""
+    if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
+        return [statement, statement.body[0]]
+    return [statement]
+
+
+def _take_comments(part: Statement) -> tuple[Statement, Sequence[cst.EmptyLine]]:
+    """What is inserted before a statement goes above its comment, and below the empty lines over that."""
+    lines = list(part.leading_lines)
+    first_comment = next((number for number, line in enumerate(lines) if line.comment is not None), len(lines))
+    above, rest = lines[:first_comment], lines[first_comment:]
+    if above and rest:
+        rest = [above[-1], *rest]
+    return part.with_changes(leading_lines=rest), above
+
+
+def _after_first_imports(body: Sequence[cst.CSTNode]) -> int:
+    """The place after the imports that a file begins with; a docstring and `__future__` stay above."""
+    place = 0
+    for number, statement in enumerate(body):
+        if not isinstance(statement, cst.SimpleStatementLine):
+            break
+        if all(isinstance(small, (cst.Import, cst.ImportFrom)) for small in statement.body):
+            place = number + 1
+        elif (
+            number == 0
+            and isinstance(statement.body[0], cst.Expr)
+            and isinstance(statement.body[0].value, (cst.SimpleString, cst.ConcatenatedString))
+        ):
+            place = 1
+        else:
+            break
+    return place

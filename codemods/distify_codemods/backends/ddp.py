@@ -1,0 +1,37 @@
+"""DistributedDataParallel over NCCL or Gloo, started by torchrun."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+RUNTIME = "distify_runtime"
+
+
+@dataclass(frozen=True)
+class Backend:
+    """The code of each step. `rt` is the name under which the runtime is imported."""
+
+    name: str
+    imports_for_wrap: str
+    imports_for_sampler: str
+
+    def process_group(self, rt: str) -> str:
+        return f"{rt}.init_process_group()"
+
+    def wrap(self, target: str, wrapper: str, rt: str) -> str:
+        return f"{target} = {wrapper}({target}, device_ids={rt}.device_ids({target}))"
+
+    def sync_batchnorm(self, target: str, rt: str) -> str:
+        return f"{target} = {rt}.convert_sync_batchnorm({target})"
+
+    def training_sampler(self, dataset: str, sampler: str, rt: str, shuffle: str, drop_last: str) -> str:
+        options = f", shuffle={shuffle}" if shuffle != "True" else ""
+        options += f", drop_last={drop_last}" if drop_last != "False" else ""
+        return f"{sampler}({dataset}{options}, seed={rt}.common_seed())"
+
+
+DDP = Backend(
+    "ddp",
+    "from torch.nn.parallel import DistributedDataParallel",
+    "from torch.utils.data.distributed import DistributedSampler",
+)

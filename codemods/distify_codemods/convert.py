@@ -1,0 +1,79 @@
+"""The way of the data: program, facts, decisions, rules, plan, new files."""
+
+from __future__ import annotations
+
+from distify_codemods import decisions, facts, interpreter, program, refusals
+from distify_codemods.apply import apply
+from distify_codemods.backends import BACKENDS
+from distify_codemods.facts import Facts
+from distify_codemods.plan import Plan
+from distify_codemods.program import Module, Program
+from distify_codemods.results import Conversion, Finding, Level, NewFile, Options, Outcome, Resolver, SourceFile
+from distify_codemods.rules import RULES, Context
+
+_ORDER = {Level.APPLIED: 0, Level.NOT_NEEDED: 1, Level.ADVICE: 2, Level.BLOCKING: 3}
+
+
+def convert(source: SourceFile, resolver: Resolver, options: Options | None = None) -> Conversion:
+    """Converts a script. Raises SourceError when it is not Python 3 source, KeyError for an unknown backend."""
+    options = options or Options()
+    backend = BACKENDS[options.backend]
+    loaded = program.load(source, resolver)
+    entry = loaded.entry
+    if refusals.converted_already(entry):
+        return Conversion(Outcome.ALREADY_CONVERTED, (), ())
+    refusal = refusals.distributed_already(entry) or refusals.runs_on_tpu(entry)
+    if refusal is not None:
+        return Conversion(Outcome.REFUSED, (), (refusal,))
+    found = facts.infer(loaded, interpreter.run(loaded))
+    if not found.backwards or not (found.optimizers or found.training_loops):
+        return Conversion(Outcome.REFUSED, (), (_no_training(entry, found),))
+    context = Context(decisions.decide(found), backend, {})
+    for rule in RULES:
+        context.rule = rule
+        rule.run(context)
+    blocking = any(finding.level is Level.BLOCKING for finding in context.findings)
+    if blocking and not options.partial:
+        return Conversion(Outcome.REFUSED, (), _in_order(context.findings))
+    if options.partial:
+        _leave_comments(context)
+    files = tuple(_new_file(plan) for plan in context.plans.values() if plan)
+    return Conversion(Outcome.CONVERTED, files, _in_order(context.findings))
+
+
+def _no_training(entry: Module, found: Facts) -> Finding:
+    parts = [
+        f"{len(found.optimizers)} optimizer{'s' * (len(found.optimizers) != 1)}",
+        f"{len(found.backwards)} backward pass{'es' * (len(found.backwards) != 1)}",
+        f"{len(found.loaders)} DataLoader{'s' * (len(found.loaders) != 1)}",
+    ]
+    return refusals.no_training(entry, f"found {', '.join(parts)}")
+
+
+def _in_order(findings: list[Finding]) -> tuple[Finding, ...]:
+    """By rule, then by place: the order of the checklist."""
+    codes = [rule.code for rule in RULES]
+    return tuple(
+        sorted(
+            findings,
+            key=lambda one: (codes.index(one.code), _ORDER[one.level], one.place.line if one.place else 0),
+        )
+    )
+
+
+def _leave_comments(context: Context) -> None:
+    """With --partial, each place that needs a person is marked in the file."""
+    for finding in context.findings:
+        if finding.level is Level.BLOCKING and finding.place is not None and finding.place.path == context.entry.path:
+            context.plan(context.entry).comment(
+                finding.place.line, f"# distify: needs you {finding.code}: {finding.message}", finding.code
+            )
+
+
+def _new_file(plan: Plan) -> NewFile:
+    changes = tuple(sorted(plan.changes, key=lambda change: (change.place.line, change.place.column)))
+    after = apply(plan).bytes
+    return NewFile(plan.module.path, plan.module.file.data, after, changes)
+
+
+__all__ = ["Module", "Program", "convert"]

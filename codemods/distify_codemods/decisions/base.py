@@ -1,0 +1,132 @@
+"""The decisions as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import libcst as cst
+
+from distify_codemods.events import Event
+from distify_codemods.facts import BatchLoop, Facts, Loader
+from distify_codemods.program import Module
+from distify_codemods.values import External, Obj, Value
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """Distribution needs something here that is not known to be right: a person must decide."""
+
+    code: str
+    module: Module
+    node: cst.CSTNode
+    message: str
+    fix: str = ""
+
+
+class Sharding(Enum):
+    TRAINING = "training: DistributedSampler"
+    SUMS = "evaluation: each sample on one rank, sums all-reduced"
+    GATHERED = "evaluation: each batch split over the ranks, outputs gathered"
+    REPLICATED = "every rank sees all of it"
+
+
+@dataclass(frozen=True)
+class LoaderDecision:
+    node: cst.Call
+    module: Module
+    sharding: Sharding
+    loaders: tuple[Loader, ...]  # those that this call makes, in its contexts
+    why: str
+
+
+@dataclass(frozen=True)
+class Wrap:
+    """`target = DistributedDataParallel(target)` after a statement, or before one."""
+
+    target: str
+    module: Module
+    statement: cst.CSTNode
+    after: bool
+    models: tuple[Obj, ...]
+    sync_batchnorm: bool
+    why: str
+    attribute: cst.Attribute | None = None  # the target, where it is an attribute
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """After an evaluation loop, these sums are all-reduced."""
+
+    loop: BatchLoop
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """After the forward pass of an evaluation loop, these per-sample values are gathered."""
+
+    loop: BatchLoop
+    statement: cst.CSTNode
+    names: tuple[str, ...]
+    loader: str  # the loader's expression
+
+
+@dataclass(frozen=True)
+class Division:
+    """The batch size is divided where it is defined: a literal, or a setting of the command line."""
+
+    module: Module
+    node: cst.CSTNode  # the literal; or the statement that reads the command line
+    setting: str  # "args.batch_size"; empty for a literal
+    obj: Obj
+    used: int  # a line where it shapes a tensor
+
+
+@dataclass
+class Decisions:
+    facts: Facts  # of the program as it will be
+    wraps: tuple[Wrap, ...] = ()
+    loaders: tuple[LoaderDecision, ...] = ()
+    reductions: tuple[Reduction, ...] = ()
+    gatherings: tuple[Gathering, ...] = ()
+    replicated: tuple[tuple[BatchLoop, str], ...] = ()  # and why they are not sharded
+    divisions: tuple[Division, ...] = ()
+    prefixed: dict[cst.CSTNode, bool] = field(default_factory=dict)  # calls on nn.DataParallel: always, or sometimes
+    blocked: list[Blocked] = field(default_factory=list)
+
+    def divided_at_definition(self, batch_size: Value) -> bool:
+        return any(division.obj in batch_size.objs for division in self.divisions)
+
+    def sharding_of(self, loader: External) -> Sharding:
+        for decision in self.loaders:
+            if any(one.obj is loader for one in decision.loaders):
+                return decision.sharding
+        return Sharding.REPLICATED
+
+
+def path(event: Event, frame: object) -> list[cst.CSTNode]:
+    """The statements of one frame that an event happens in, outermost first."""
+    found = [here.node for here in event.here.up() if here.frame is frame and not here.arm]
+    return [node for node in reversed(found) if _is_statement(node)]
+
+
+def chain(event: Event) -> list[tuple[object, cst.CSTNode]]:
+    """All statements that an event happens in, across calls, outermost first, each with its frame."""
+    found = [(here.frame, here.node) for here in event.here.up() if not here.arm]
+    return [(frame, node) for frame, node in reversed(found) if _is_statement(node)]
+
+
+def _is_statement(node: cst.CSTNode) -> bool:
+    return isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+
+
+def common(paths: Sequence[Sequence[cst.CSTNode]]) -> int:
+    """How many leading statements the paths share."""
+    size = 0
+    for items in zip(*paths, strict=False):
+        if any(item is not items[0] for item in items):
+            break
+        size += 1
+    return size

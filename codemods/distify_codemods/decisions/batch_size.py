@@ -1,0 +1,89 @@
+"""Where the batch size is more than an argument of a loader: it shapes tensors in the training loop."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods import arguments, tree
+from distify_codemods.decisions.base import Blocked, Decisions, Division, Sharding
+from distify_codemods.events import Event, Kind
+from distify_codemods.values import Const, Obj, Sequence, Setting, Value
+
+_SHAPING = frozenset(["view", "reshape", "expand", "repeat", "new_zeros", "new_ones", "new_full", "new_empty"])
+_MAKERS = frozenset(
+    [
+        "torch.zeros",
+        "torch.ones",
+        "torch.full",
+        "torch.empty",
+        "torch.rand",
+        "torch.randn",
+        "torch.randint",
+        "torch.arange",
+        "torch.eye",
+        "torch.normal",
+        "torch.randperm",
+    ]
+)
+
+
+def decide_divisions(decisions: Decisions) -> None:
+    for decision in decisions.loaders:
+        if decision.sharding is not Sharding.TRAINING:
+            continue
+        given = arguments.bound(decision.node, arguments.PARAMETERS["DataLoader"]).get("batch_size")
+        if given is None:
+            continue
+        value = decisions.facts.value(given.value)
+        objs: set[Obj] = {obj for obj in value.objs if isinstance(obj, (Const, Setting))}
+        used = next((event for event in _shaping(decisions) if _depends(event, objs)), None)
+        if used is None:
+            continue
+        division = _division(decisions, value, used)
+        if division is None:
+            decisions.blocked.append(
+                Blocked(
+                    "BATCH01",
+                    used.module,
+                    used.node,
+                    "the batch size shapes a tensor here, and is not defined in one place where it could be divided",
+                    "use the size of the batch itself, e.g. inputs.size(0)",
+                )  # fmt: skip
+            )
+        elif division not in decisions.divisions:
+            decisions.divisions += (division,)
+
+
+def _shaping(decisions: Decisions) -> list[Event]:
+    loops = [loop.event for loop in decisions.facts.training_loops]
+    return [
+        event for event in decisions.facts.of_kind(Kind.CALL, Kind.METHOD)
+        if (event.name in _MAKERS or (event.kind is Kind.METHOD and event.name in _SHAPING))
+        and any(event.inside(loop) for loop in loops)
+    ]  # fmt: skip
+
+
+def _depends(event: Event, objs: set[Obj]) -> bool:
+    given = [*event.arguments.positional, *event.arguments.keywords.values()]
+    for value in list(given):
+        for obj in value.objs:
+            if isinstance(obj, Sequence):
+                given += obj.items or ()
+    return any(objs & (value.objs | value.sources) for value in given)
+
+
+def _division(decisions: Decisions, value: Value, used: Event) -> Division | None:
+    obj = value.single()
+    line = used.module.place(used.node).line
+    if isinstance(obj, Const) and obj.site is not None and obj.module is not None:
+        parent = obj.module.parents.get(obj.site)
+        if isinstance(parent, cst.Assign):
+            return Division(obj.module, obj.site, "", obj, line)
+    if isinstance(obj, Setting):
+        parsed = [event for event in decisions.facts.of_kind(Kind.ARGUMENTS_PARSED) if event.node is obj.site]
+        for event in parsed:
+            parent = event.module.parents.get(event.node)
+            if isinstance(parent, cst.Assign) and tree.dotted(parent.targets[0].target):
+                name = f"{tree.dotted(parent.targets[0].target)}.{obj.name}"
+                return Division(event.module, event.module.statement(event.node), name, obj, line)
+    return None

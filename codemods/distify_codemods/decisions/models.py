@@ -1,0 +1,237 @@
+"""Where each trained model is wrapped: as late as it can be, and tried out before it is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions.base import Blocked, Wrap, path
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts, infer
+from distify_codemods.interpreter import Hooks, Machine, run
+from distify_codemods.interpreter.machine import Frame
+from distify_codemods.values import External, Instance, Obj, Parameters, Value, Wrapped, contained, core
+
+#: Methods that neither change a model nor keep it.
+_HARMLESS = frozenset(
+    [
+        "parameters",
+        "named_parameters",
+        "state_dict",
+        "train",
+        "eval",
+        "modules",
+        "named_modules",
+        "children",
+        "named_children",
+        "zero_grad",
+        "buffers",
+    ]
+)
+
+
+def decide_wraps(facts: Facts) -> tuple[tuple[Wrap, ...], Facts, list[Blocked]]:
+    """The wraps and the facts of the program with them in place; or what stands in the way."""
+    blocked: list[Blocked] = []
+    open_ones: dict[Obj, Iterator[Wrap]] = {}
+    for model in facts.models:
+        forwards = _training_forwards(facts, model)
+        if forwards:
+            open_ones[model] = _candidates(facts, model, forwards[0])
+        else:
+            blocked.append(_no_forward(facts, model))
+    chosen: dict[Obj, Wrap] = {}
+    seen = facts
+    while True:
+        trial = {**chosen, **{model: wrap for model, more in open_ones.items() if (wrap := next(more, None))}}
+        blocked += [_no_place(facts, _training_forwards(facts, model)[0]) for model in open_ones if model not in trial]
+        wraps = _merged(list(trial.values()))
+        seen = _try_out(facts, wraps)
+        chosen = {model: wrap for model, wrap in trial.items() if _all_wrapped(seen, model)}
+        open_ones = {model: more for model, more in open_ones.items() if model in trial and model not in chosen}
+        if not open_ones:
+            return wraps, seen, blocked
+
+
+def _training_forwards(facts: Facts, model: Obj) -> list[Event]:
+    loops = facts.training_loops
+    return [
+        event for event in facts.of_kind(Kind.FORWARD)
+        if any(core(obj) is model for obj in event.receiver.objs) and event.grad and any(event.inside(loop.event) for loop in loops)
+    ]  # fmt: skip
+
+
+def _no_forward(facts: Facts, model: Obj) -> Blocked:
+    optimizer = next(one for one in facts.optimizers if model in one.models)
+    return Blocked(
+        "MODEL01", optimizer.made.module, optimizer.made.node,
+        "the model that this optimizer trains is never called in a training loop, so DistributedDataParallel would not see its gradients",
+        "call the model itself (its forward) in the training loop, or average the gradients by hand after backward()",
+    )  # fmt: skip
+
+
+def _no_place(facts: Facts, forward: Event) -> Blocked:
+    return Blocked(
+        "MODEL01", forward.module, forward.node,
+        "this trained model is reached through more than one variable, and no single place wraps them all",
+        "wrap it by hand right after it is built: `model = DistributedDataParallel(model)`",
+    )  # fmt: skip
+
+
+# ---- candidates
+
+
+def _candidates(facts: Facts, model: Obj, forward: Event) -> Iterator[Wrap]:
+    """Variables first, from the outermost frame inwards; then attributes that the model is stored in."""
+    frames: list[Frame] = []
+    for here in forward.here.up():
+        if here.frame not in frames:
+            frames.insert(0, here.frame)
+    touching = _touching(facts, model, forward)
+    for frame in frames:
+        for name in _names(frame, model):
+            wrap = _after_last(facts, model, frame, name, forward, touching)
+            if wrap is not None:
+                yield wrap
+    for event in touching:
+        if event.kind is Kind.STORE and isinstance(event.node, cst.Attribute) and _holds(event.value, model):
+            statement = event.module.statement(event.node)
+            yield Wrap(
+                tree.code_of(event.node), event.module, statement, True, (model,),
+                _may_have_batchnorm(facts, model), "its forward pass is called in the training loop", event.node,
+            )  # fmt: skip
+
+
+def _names(frame: Frame, model: Obj) -> list[str]:
+    return [name for name, value in frame.env.items() if name.isidentifier() and _holds(value, model)]
+
+
+def _holds(value: Value, model: Obj) -> bool:
+    return any(core(obj) is model for obj in value.objs)
+
+
+def _touching(facts: Facts, model: Obj, forward: Event) -> list[Event]:
+    """What is done with the model, or to it, before it is first trained."""
+    found = []
+    for event in facts.run.events[: forward.number]:
+        direct = _holds(event.receiver, model) and (
+            event.kind is Kind.STORE or (event.kind is Kind.METHOD and event.name not in _HARMLESS)
+        )
+        parameters = any(isinstance(obj, Parameters) and core(obj.of or obj) is model for obj in event.receiver.objs)
+        given = event.kind is Kind.CALL and any(_holds(value, model) for value in event.arguments.all())
+        stored = event.kind is Kind.STORE and _holds(event.value, model)
+        made = event.kind is Kind.CALL and event.node is model.site and not event.name.startswith("builtins.")
+        if direct or given or stored or made or (parameters and event.kind is Kind.STORE):
+            found.append(event)
+    return found
+
+
+def _after_last(
+    facts: Facts, model: Obj, frame: Frame, name: str, forward: Event, touching: list[Event]
+) -> Wrap | None:
+    training = path(forward, frame)
+    if not training:
+        return None
+    paths = [steps for steps in (path(event, frame) for event in touching) if steps]
+    made = next((steps for steps in paths), [])
+    depth = 0
+    while depth < len(made) and depth < len(training) and made[depth] is training[depth]:
+        depth += 1
+    if depth >= len(training):
+        return None
+    before = [
+        steps[depth] for steps in paths
+        if len(steps) > depth and steps[:depth] == training[:depth] and steps[depth] is not training[depth]
+    ]  # fmt: skip
+    statement = before[-1] if before else training[depth]
+    why = "all that is done to it before the first training step is done by here"
+    return Wrap(
+        name, frame.module, statement, bool(before), (model,), _may_have_batchnorm(facts, model), why
+    )  # fmt: skip
+
+
+def _may_have_batchnorm(facts: Facts, model: Obj) -> bool:
+    """Layers of the script are seen; what a library builds is not, and may hold them."""
+    if isinstance(model, External) and not model.name.startswith("torch.nn."):
+        return True
+    for event in facts.of_kind(Kind.CALL):
+        if event.name.startswith("torch.nn.") and "BatchNorm" in event.name:
+            return True
+        made = event.value.single()
+        if isinstance(made, External) and not event.name.startswith(("torch.", "builtins.", "local.")):
+            if any(made in value.objs for obj in _parts(model) for value in obj.attributes.values()):
+                return True
+    return False
+
+
+def _parts(model: Obj) -> list[Obj]:
+    """The model and the local modules that it is made of."""
+    found, queue = [model], [model]
+    while queue:
+        for value in queue.pop().attributes.values():
+            for obj in contained(value):
+                if isinstance(obj, Instance) and obj not in found:
+                    found.append(obj)
+                    queue.append(obj)
+    return found
+
+
+# ---- trying out
+
+
+def _try_out(facts: Facts, wraps: tuple[Wrap, ...]) -> Facts:
+    hooks: Hooks = {}
+    for wrap in wraps:
+        table = hooks.setdefault((wrap.statement, wrap.after), [])
+        table.append(lambda machine, wrap=wrap: _wrap(machine, wrap))  # type: ignore[misc]
+    return infer(facts.program, run(facts.program, hooks, drop_data_parallel=True))
+
+
+def _wrap(machine: Machine, wrap: Wrap) -> None:
+    if wrap.attribute is None:
+        value = machine.lookup(wrap.target)
+        machine.bind(wrap.target, _wrapped(machine, value, wrap))
+        return
+    from distify_codemods.interpreter.expressions import evaluate
+
+    for obj in evaluate(machine, wrap.attribute.value).objs:
+        known = obj.attributes.get(wrap.attribute.attr.value)
+        if known is not None:
+            obj.attributes[wrap.attribute.attr.value] = _wrapped(machine, known, wrap)
+
+
+def _wrapped(machine: Machine, value: Value, wrap: Wrap) -> Value:
+    objs = {
+        machine.made(Wrapped, wrap.statement, core(obj), "ours", inner=core(obj), ours=True)
+        if isinstance(obj, (Instance, External, Wrapped)) else obj
+        for obj in value.objs
+    }  # fmt: skip
+    return Value(frozenset(objs), value.scale, value.sources)
+
+
+def _all_wrapped(facts: Facts, model: Obj) -> bool:
+    """Whether each training forward of the model (the same site in this run) goes through the wrap."""
+    same = [one for one in facts.models if one.site is model.site and one.context == model.context]
+    forwards = [event for one in same for event in _training_forwards(facts, one)]
+    return bool(forwards) and all(
+        isinstance(obj, Wrapped) and obj.ours for event in forwards for obj in event.receiver.objs
+        if core(obj).site is model.site
+    )  # fmt: skip
+
+
+def _merged(wraps: list[Wrap]) -> tuple[Wrap, ...]:
+    """Models that share a variable and a place are wrapped by one statement."""
+    found: dict[tuple[str, cst.CSTNode], Wrap] = {}
+    for wrap in wraps:
+        key = (wrap.target, wrap.statement)
+        known = found.get(key)
+        if known is None:
+            found[key] = wrap
+        else:
+            found[key] = Wrap(
+                wrap.target, wrap.module, wrap.statement, wrap.after, (*known.models, *wrap.models),
+                wrap.sync_batchnorm or known.sync_batchnorm, wrap.why, wrap.attribute,
+            )  # fmt: skip
+    return tuple(found.values())

@@ -1,0 +1,89 @@
+"""What a run of the program does, in order: the raw material of facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.values import NOTHING, Arguments, Obj, Value
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Frame
+    from distify_codemods.program import Module
+
+
+class Kind(Enum):
+    ARGUMENTS_PARSED = "the command line is read"
+    CALL = "a library is called"
+    METHOD = "a method of something of a library, or of a model, is called"
+    FORWARD = "an object is called like a function"
+    ATTRIBUTE = "an attribute is read"
+    STORE = "an attribute is set"
+    LOOP = "a loop is entered"
+    TEST = "a branch is decided"
+    LEAVE = "a loop, function or program is left early"
+    PRINT = "text goes to the screen"
+    ASSERT = "something is asserted"
+
+
+@dataclass(eq=False)
+class Here:
+    """A place of the execution: a statement, in an arm of another, …, in a frame, called from a statement, …"""
+
+    parent: Here | None
+    node: cst.CSTNode
+    frame: Frame
+    arm: str = ""  # "body", "orelse", …; empty for the statement itself
+
+    def up(self) -> Iterator[Here]:
+        here: Here | None = self
+        while here is not None:
+            yield here
+            here = here.parent
+
+    def conditions(self) -> frozenset[tuple[cst.CSTNode, str, tuple[cst.CSTNode, ...]]]:
+        """The arms of branches and handlers that execution is in; loops are taken to run."""
+        return frozenset(
+            (here.node, here.arm, here.frame.context)
+            for here in self.up()
+            if here.arm and not (isinstance(here.node, (cst.For, cst.While, cst.With)) and here.arm == "body")
+        )
+
+
+@dataclass(eq=False)
+class Event:
+    kind: Kind
+    node: cst.CSTNode
+    module: Module
+    here: Here
+    number: int  # the order of events
+    name: str = ""  # of the library's function, the method or attribute; of the statement that leaves
+    receiver: Value = NOTHING
+    receiver_node: cst.BaseExpression | None = None
+    value: Value = NOTHING  # the result, what is stored or what is decided upon
+    arguments: Arguments = field(default_factory=Arguments)
+    grad: bool = True  # gradients are recorded here
+
+    def inside(self, loop: Event) -> bool:
+        """Whether it happens in the body of a loop, also in functions called from there."""
+        return any(
+            here.node is loop.node and here.arm == "body" and here.frame is loop.here.frame for here in self.here.up()
+        )
+
+    def before(self, other: Event) -> bool:
+        return self.number < other.number
+
+    def dominates(self, other: Event) -> bool:
+        """Whenever `other` happens, this has happened before."""
+        return self.before(other) and self.here.conditions() <= other.here.conditions()
+
+    def loops(self) -> list[Here]:
+        """The loops around it, across calls, innermost first."""
+        return [here for here in self.here.up() if isinstance(here.node, (cst.For, cst.While)) and here.arm == "body"]
+
+    def about(self, *objs: Obj) -> bool:
+        return any(obj in self.receiver.objs for obj in objs)

@@ -1,0 +1,205 @@
+"""Python's builtins, and the methods of lists and dictionaries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.events import Kind
+from distify_codemods.interpreter import calls, expressions, scales, targets, tensors
+from distify_codemods.values import (
+    NOTHING,
+    PER_SAMPLE,
+    Arguments,
+    Const,
+    External,
+    Local,
+    Mapping,
+    Obj,
+    Parameters,
+    Passing,
+    Scale,
+    Sequence,
+    Value,
+    contained,
+    join,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+
+def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    first = arguments.positional[0] if arguments.positional else NOTHING
+    if name == "print":
+        machine.event(Kind.PRINT, node, name="print", arguments=arguments)
+        return NOTHING
+    if name in ("enumerate", "iter", "reversed"):
+        numbered = name == "enumerate"
+        passing = machine.made(Passing, node, over=first, numbered=numbered)
+        assert isinstance(passing, Passing)
+        passing.over = join(passing.over or NOTHING, first)
+        return Value(frozenset({passing}), first.scale, first.sources)
+    if name == "zip":
+        passing = machine.made(Passing, node, zipped=tuple(arguments.positional))
+        return Value(frozenset({passing}))
+    if name == "next":
+        return targets.element_of(machine, first, node)
+    if name == "len":
+        scale = Scale.COUNT if first.scale in (Scale.SAMPLES, Scale.TURNED, Scale.COUNT) else Scale.CONST
+        scale = Scale.SUM if first.scale is Scale.RAGGED else scale
+        return Value(scale=scale, sources=first.sources)
+    if name in ("list", "tuple", "set", "sorted", "frozenset"):
+        return _copied(machine, first, node)
+    if name in ("map", "filter"):
+        return _mapped(machine, name, arguments, node)
+    if name == "dict":
+        return _dict(machine, arguments, node)
+    if name in ("float", "int", "abs", "round", "bool", "str", "repr"):
+        return Value(scale=first.scale if name != "abs" else scales.elementwise(first.scale), sources=first.sources)
+    if name == "sum":
+        return _sum(arguments)
+    if name in ("max", "min"):
+        return tensors.extreme_of_numbers(arguments)
+    if name in ("range",):
+        made = machine.made(External, node, "builtins.range", name="builtins.range")
+        return Value(frozenset({made}), *_whole(arguments))
+    return _other(machine, name, arguments, node)
+
+
+def _other(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    if name in (
+        "isinstance",
+        "hasattr",
+        "callable",
+        "type",
+        "id",
+        "hash",
+        "format",
+        "input",
+        "super",
+        "globals",
+        "vars",
+    ):
+        return Value(sources=_whole(arguments)[1])
+    calls.call_back(machine, arguments, node)
+    made = machine.made(External, node, f"builtins.{name}", name=f"builtins.{name}")
+    assert isinstance(made, External)
+    made.arguments = arguments
+    return Value(frozenset({made}), *_whole(arguments))
+
+
+def _whole(arguments: Arguments) -> tuple[Scale, frozenset[Obj | str]]:
+    given = arguments.all()
+    whole = join(*given) if given else NOTHING
+    return whole.scale, whole.sources
+
+
+def _copied(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
+    parameters = [obj for obj in contained(value) if isinstance(obj, Parameters)]
+    made = machine.made(Sequence, node)
+    assert isinstance(made, Sequence)
+    only = value.single()
+    if isinstance(only, Sequence) and only.items is not None:
+        made.items = only.items
+    else:
+        made.items = None
+        made.element = join(
+            made.element or NOTHING, targets.element_of(machine, value, node), Value(frozenset(parameters))
+        )
+    return Value(frozenset({made}), value.scale, value.sources)
+
+
+def _mapped(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    if len(arguments.positional) < 2:
+        return NOTHING
+    function, over = arguments.positional[:2]
+    item = targets.element_of(machine, over, node)
+    result = calls.call(machine, function, Arguments(positional=[item]), node) if function.objs else NOTHING
+    made = machine.made(Sequence, node)
+    assert isinstance(made, Sequence)
+    made.element = join(made.element or NOTHING, item if name == "filter" else result)
+    return Value(frozenset({made}), *((over.scale, over.sources)))
+
+
+def _dict(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    made = machine.made(Mapping, node)
+    assert isinstance(made, Mapping)
+    for value in (*arguments.positional, *([arguments.double_star] if arguments.double_star else [])):
+        calls.update_mapping(made, value)
+    for key, value in arguments.keywords.items():
+        made.items[key] = join(made.items.get(key, NOTHING), value)
+    return Value(frozenset({made}), *_whole(arguments))
+
+
+def _sum(arguments: Arguments) -> Value:
+    first = arguments.positional[0] if arguments.positional else NOTHING
+    item = targets.any_item(first)
+    scale = Scale.SUM if item.scale in PER_SAMPLE else item.scale
+    return Value(scale=scale, sources=item.sources | first.sources)
+
+
+def namespace(machine: Machine, obj: Obj) -> dict[str, Value] | None:
+    if isinstance(obj, Local) and obj.target is not None:
+        return machine.module_frame(obj.target).env
+    return None
+
+
+# ---- methods
+
+
+def method(
+    machine: Machine, obj: Sequence | Mapping | Passing, name: str, arguments: Arguments, node: cst.CSTNode
+) -> Value:
+    if isinstance(obj, Sequence):
+        return _of_sequence(machine, obj, name, arguments)
+    if isinstance(obj, Mapping):
+        return _of_mapping(machine, obj, name, arguments, node)
+    if name in ("__next__", "next"):
+        return targets.element_of(machine, Value(frozenset({obj})), node)
+    return NOTHING
+
+
+def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Arguments) -> Value:
+    own = Value(frozenset({obj}))
+    if name in ("append", "add", "insert", "extend", "appendleft"):
+        value = arguments.positional[-1] if arguments.positional else NOTHING
+        added = targets.any_item(value) if name == "extend" else value
+        obj.element = join(targets.any_item(own), added)
+        obj.items = None
+        return NOTHING
+    if name in ("pop", "popleft"):
+        return targets.any_item(own)
+    return own if name == "copy" else Value(*((frozenset(),)))
+
+
+def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    if name == "update":
+        for value in arguments.positional:
+            calls.update_mapping(obj, value)
+        for key, value in arguments.keywords.items():
+            obj.items[key] = join(obj.items.get(key, NOTHING), value)
+        return NOTHING
+    if name in ("get", "pop", "setdefault"):
+        known = arguments.positional[0].constant() if arguments.positional else None
+        fallback = arguments.positional[1] if len(arguments.positional) > 1 else NOTHING
+        return join(obj.items.get(known, obj.rest or NOTHING) if known is not None else obj.any(), fallback)
+    if name == "copy":
+        return Value(frozenset({obj}))
+    if name in ("values", "items", "keys"):
+        made = machine.made(Sequence, node, obj, name)
+        assert isinstance(made, Sequence)
+        keys = Value(frozenset(machine.made(Const, node, obj, key, value=key) for key in obj.items))
+        value = obj.any()
+        if name == "items":
+            pair = machine.made(Sequence, node, obj, "item", items=(keys, value))
+            assert isinstance(pair, Sequence)
+            pair.items = (keys, value)
+            value = Value(frozenset({pair}))
+        made.element = join(made.element or NOTHING, keys if name == "keys" else value)
+        return Value(frozenset({made}))
+    return NOTHING
+
+
+__all__ = ["builtin_call", "expressions", "method", "namespace"]

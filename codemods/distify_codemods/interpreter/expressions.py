@@ -1,0 +1,519 @@
+"""What expressions evaluate to."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.events import Kind
+from distify_codemods.interpreter import calls, imports, scales, targets
+from distify_codemods.values import (
+    NOTHING,
+    PER_SAMPLE,
+    Bound,
+    Class,
+    Const,
+    External,
+    Function,
+    Instance,
+    Local,
+    Mapping,
+    Method,
+    Obj,
+    Ref,
+    Scale,
+    Sequence,
+    Setting,
+    Shape,
+    Value,
+    Wrapped,
+    join,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+#: Classes that deal out batches as torch's DataLoader does.
+LOADERS = frozenset({"torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader"})
+_BUILTINS = frozenset(dir(builtins))
+
+
+def evaluate(machine: Machine, node: cst.BaseExpression) -> Value:
+    handler = _HANDLERS.get(type(node))
+    if handler is None:
+        return NOTHING
+    value = handler(machine, node)
+    known = machine.values.get(node)
+    machine.values[node] = value if known is None else join(known, value)
+    return value
+
+
+def builtin(machine: Machine, name: str) -> Value:
+    if name in _BUILTINS:
+        return imports.reference(machine, f"builtins.{name}")
+    star = machine.module_frame(machine.frame.module).env.get("*")
+    if star is not None:
+        only = star.single()
+        return imports.reference(machine, f"{only.name}.{name}") if isinstance(only, Ref) else NOTHING
+    if name == "__name__":
+        module = machine.frame.module
+        return literal(machine, None, module.name)
+    if name == "__file__":
+        return NOTHING
+    return NOTHING
+
+
+def literal(machine: Machine, node: cst.CSTNode | None, value: object) -> Value:
+    return Value(frozenset({machine.made(Const, node, value, type(value), value=value)}))
+
+
+def truth(machine: Machine, node: cst.BaseExpression, value: Value) -> bool | None:
+    """Whether a test is known to hold: `__name__ == "__main__"`, literals, and what is made of them."""
+    known = value.constant()
+    return known if isinstance(known, bool) else None
+
+
+def gradient_mode(value: Value, current: bool) -> bool:
+    """Whether gradients are recorded inside `with value`."""
+    for obj in value.objs:
+        if isinstance(obj, External):
+            if obj.name in ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"):
+                return False
+            if obj.name == "torch.enable_grad":
+                return True
+    return current
+
+
+# ---- names and attributes
+
+
+def _name(machine: Machine, node: cst.Name) -> Value:
+    return machine.lookup(node.value)
+
+
+def _attribute(machine: Machine, node: cst.Attribute) -> Value:
+    receiver = evaluate(machine, node.value)
+    name = node.attr.value
+    found = [attribute_of(machine, obj, name, receiver, node) for obj in receiver.objs]
+    value = join(*found) if found else tensor_attribute(machine, receiver, name, node)
+    machine.event(Kind.ATTRIBUTE, node, name=name, receiver=receiver, receiver_node=node.value, value=value)
+    return value
+
+
+def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: cst.Attribute) -> Value:
+    if isinstance(obj, Ref):
+        return imports.reference(machine, f"{obj.name}.{name}")
+    if isinstance(obj, Local) and obj.target is not None:
+        return _module_attribute(machine, obj, name)
+    if isinstance(obj, Wrapped):
+        if name == "module" and obj.inner is not None:
+            return Value(frozenset({obj.inner}))
+        return _method(machine, obj, receiver, name, node)
+    if isinstance(obj, (Instance, Class)):
+        return instance_attribute(machine, obj, name, receiver, node)
+    if isinstance(obj, External):
+        return _external_attribute(machine, obj, name, receiver, node)
+    if isinstance(obj, Setting):
+        return Value(frozenset({machine.made(Setting, obj.site, obj, name, name=f"{obj.name}.{name}")}))
+    return tensor_attribute(machine, Value(frozenset({obj}), receiver.scale, receiver.sources), name, node)
+
+
+def _module_attribute(machine: Machine, obj: Local, name: str) -> Value:
+    if name in obj.attributes:
+        return obj.attributes[name]
+    assert obj.target is not None
+    env = machine.module_frame(obj.target).env
+    if name == "__dict__":
+        table = machine.made(Mapping, None, obj, "__dict__")
+        assert isinstance(table, Mapping)
+        table.items = dict(env.items())
+        return Value(frozenset({table}))
+    return env.get(name, NOTHING)
+
+
+def instance_attribute(
+    machine: Machine, obj: Instance | Class, name: str, receiver: Value, node: cst.Attribute | None
+) -> Value:
+    if name in obj.attributes:
+        return obj.attributes[name]
+    cls = obj.of if isinstance(obj, Instance) else obj
+    for ancestor in cls.ancestors() if cls else ():
+        found = ancestor.attributes.get(name)
+        if found is not None:
+            return join(*(_bind(machine, one, obj, node) for one in found.objs)) if found.objs else found
+    if name == "__class__" or cls is None:
+        return NOTHING
+    return _method(machine, obj, receiver, name, node) if node is not None else NOTHING
+
+
+def _bind(machine: Machine, found: Obj, receiver: Obj, node: cst.CSTNode | None) -> Value:
+    if isinstance(found, Function) and isinstance(receiver, Instance):
+        kinds = (
+            {tree.dotted(d.decorator) for d in found.node.decorators}
+            if isinstance(found.node, cst.FunctionDef)
+            else set()
+        )
+        if "staticmethod" in kinds:
+            return Value(frozenset({found}))
+        bound = machine.made(Bound, found.node, receiver, receiver=receiver, function=found)
+        if "property" in kinds:
+            return calls.call_object(machine, bound, calls.no_arguments(), node or found.node or cst.Name("_"))
+        return Value(frozenset({bound}))
+    return Value(frozenset({found}))
+
+
+def _external_attribute(machine: Machine, obj: External, name: str, receiver: Value, node: cst.Attribute) -> Value:
+    if name in obj.attributes:
+        return obj.attributes[name]
+    if obj.name.endswith(("parse_args", "parse_known_args")):
+        return Value(frozenset({machine.made(Setting, obj.site, name, name=name)}))
+    if obj.name in LOADERS and name in ("dataset", "batch_size"):
+        position = 0 if name == "dataset" else 1
+        return (obj.arguments and obj.arguments.get(name, position)) or NOTHING
+    return _method(machine, obj, receiver, name, node)
+
+
+def _method(machine: Machine, obj: Obj, receiver: Value, name: str, node: cst.Attribute | None) -> Value:
+    own = Value(frozenset({obj}), receiver.scale, receiver.sources)
+    place = node.value if node is not None else None
+    method = machine.made(Method, place, obj, name, receiver=own, name=name, receiver_node=place)
+    assert isinstance(method, Method)
+    method.receiver = join(method.receiver or NOTHING, own)
+    return Value(frozenset({method}), receiver.scale if receiver.sources else Scale.CONST, receiver.sources)
+
+
+_TENSOR_ATTRIBUTES = {"data", "grad", "real", "values", "indices"}
+
+
+def tensor_attribute(machine: Machine, receiver: Value, name: str, node: cst.Attribute) -> Value:
+    if name == "shape":
+        if receiver.scale in PER_SAMPLE:
+            return Value(frozenset({machine.made(Shape, node)}), Scale.COUNT, receiver.sources)
+        return Value(sources=receiver.sources)
+    if name in _TENSOR_ATTRIBUTES:
+        return Value(scale=receiver.scale, sources=receiver.sources, mask=receiver.mask)
+    if name in ("T", "mT"):
+        turned = Scale.TURNED if receiver.scale is Scale.SAMPLES and name == "T" else receiver.scale
+        turned = Scale.SAMPLES if receiver.scale is Scale.TURNED else turned
+        return Value(scale=turned, sources=receiver.sources)
+    own = machine.made(Method, node.value, name, receiver=receiver, name=name, receiver_node=node.value)
+    assert isinstance(own, Method)
+    own.receiver = join(own.receiver or NOTHING, receiver)
+    # An attribute of a batch is a part of it; one of anything else says nothing by itself.
+    return Value(frozenset({own}), receiver.scale if receiver.sources else Scale.CONST, receiver.sources)
+
+
+# ---- operators
+
+
+def _binary(machine: Machine, node: cst.BinaryOperation) -> Value:
+    left, right = evaluate(machine, node.left), evaluate(machine, node.right)
+    value = scales.binary(type(node.operator).__name__, left, right)
+    lists = [obj for obj in (*left.objs, *right.objs) if isinstance(obj, Sequence)]
+    if lists:
+        both = machine.made(Sequence, node)
+        assert isinstance(both, Sequence)
+        both.element = join(both.element or NOTHING, *(targets.any_item(Value(frozenset({obj}))) for obj in lists))
+        return Value(frozenset({both}), value.scale, value.sources)
+    settings = frozenset(obj for obj in (*left.objs, *right.objs) if isinstance(obj, (Setting, Const)))
+    return Value(frozenset(), value.scale, value.sources | (settings if value.scale is Scale.CONST else frozenset()))
+
+
+def _unary(machine: Machine, node: cst.UnaryOperation) -> Value:
+    value = evaluate(machine, node.expression)
+    known = value.constant()
+    if isinstance(node.operator, cst.Not):
+        return literal(machine, node, not known) if isinstance(known, bool) else Value(sources=value.sources)
+    return Value(scale=value.scale, sources=value.sources, mask=value.mask)
+
+
+def _boolean(machine: Machine, node: cst.BooleanOperation) -> Value:
+    left, right = evaluate(machine, node.left), evaluate(machine, node.right)
+    for one, other in ((left, right), (right, left)):
+        known = one.constant()
+        if isinstance(known, bool):
+            decides = known is isinstance(node.operator, cst.Or)
+            return one if decides else other
+    return join(left, right)
+
+
+def _comparison(machine: Machine, node: cst.Comparison) -> Value:
+    values = [evaluate(machine, node.left)]
+    values += [evaluate(machine, target.comparator) for target in node.comparisons]
+    if len(values) == 2 and isinstance(node.comparisons[0].operator, (cst.Equal, cst.NotEqual)):
+        left, right = (value.constant() for value in values)
+        if isinstance(left, str) and isinstance(right, str):
+            return literal(machine, node, (left == right) is isinstance(node.comparisons[0].operator, cst.Equal))
+    result = values[0]
+    for value in values[1:]:
+        result = scales.compared(result, value)
+    return result
+
+
+def _conditional(machine: Machine, node: cst.IfExp) -> Value:
+    test = evaluate(machine, node.test)
+    value = join(evaluate(machine, node.body), evaluate(machine, node.orelse))
+    return Value(value.objs, value.scale, value.sources | test.sources, value.mask)
+
+
+# ---- containers
+
+
+def _sequence(machine: Machine, node: cst.Tuple | cst.List | cst.Set) -> Value:
+    starred = any(isinstance(element, cst.StarredElement) for element in node.elements)
+    items = tuple(evaluate(machine, element.value) for element in node.elements)
+    obj = machine.made(Sequence, node)
+    assert isinstance(obj, Sequence)
+    if starred:
+        obj.element = join(obj.element or NOTHING, *(join(item, targets.any_item(item)) for item in items))
+    else:
+        old = obj.items if obj.items is not None and len(obj.items) == len(items) else items
+        obj.items = tuple(join(one, other) for one, other in zip(old, items, strict=True))
+    return Value(frozenset({obj}), *_mixed(items))
+
+
+def _mixed(items: tuple[Value, ...]) -> tuple[Scale, frozenset[Obj | str]]:
+    whole = join(*items) if items else NOTHING
+    return whole.scale, whole.sources
+
+
+def _dict(machine: Machine, node: cst.Dict) -> Value:
+    obj = machine.made(Mapping, node)
+    assert isinstance(obj, Mapping)
+    values = []
+    for element in node.elements:
+        value = evaluate(machine, element.value)
+        values.append(value)
+        if isinstance(element, cst.StarredDictElement):
+            calls.update_mapping(obj, value)
+            continue
+        assert isinstance(element, cst.DictElement)
+        key = evaluate(machine, element.key).constant()
+        if key is None:
+            obj.rest = join(obj.rest or NOTHING, value)
+        else:
+            obj.items[key] = join(obj.items.get(key, NOTHING), value)
+    return Value(frozenset({obj}), *_mixed(tuple(values)))
+
+
+def _subscript(machine: Machine, node: cst.Subscript) -> Value:
+    receiver = evaluate(machine, node.value)
+    keys = [
+        evaluate(machine, element.slice.value)
+        if isinstance(element.slice, cst.Index)
+        else evaluate_slice(machine, element.slice)
+        for element in node.slice
+    ]
+    only_index = len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index)
+    known = keys[0].constant() if only_index else None
+    found = [_item_of(machine, obj, known, only_index, receiver, node) for obj in receiver.objs]
+    if found and not all(value is NOTHING for value in found):
+        return join(*found)
+    return _tensor_item(receiver, node, keys)
+
+
+def _item_of(
+    machine: Machine, obj: Obj, known: object, only_index: bool, receiver: Value, node: cst.Subscript
+) -> Value:
+    own = Value(frozenset({obj}), receiver.scale, receiver.sources)
+    if isinstance(obj, Sequence):
+        if isinstance(known, int) and obj.items is not None and -len(obj.items) <= known < len(obj.items):
+            return obj.items[known]
+        return targets.any_item(own) if only_index else own
+    if isinstance(obj, Mapping):
+        return obj.items[known] if known in obj.items else obj.any() if known is None else obj.rest or NOTHING
+    if isinstance(obj, Shape):
+        if not only_index:
+            return Value(sources=receiver.sources)
+        return Value(scale=Scale.COUNT if known == 0 else Scale.CONST, sources=receiver.sources)
+    if isinstance(obj, External) and not receiver.sources:
+        part = machine.made(External, node, obj, name=f"{obj.name}[]")
+        return Value(frozenset({part}))
+    return NOTHING
+
+
+def _tensor_item(receiver: Value, node: cst.Subscript, keys: list[Value]) -> Value:
+    sources = receiver.sources.union(*(key.sources for key in keys))
+    scale = receiver.scale
+    if scale is Scale.SAMPLES:
+        first = node.slice[0].slice
+        if not isinstance(first, cst.Index):
+            assert isinstance(first, cst.Slice)
+            whole = first.lower is None and first.upper is None and first.step is None
+            scale = Scale.SAMPLES if whole else Scale.RAGGED
+        elif keys[0].mask:
+            scale = Scale.RAGGED
+        elif keys[0].scale is Scale.SAMPLES or isinstance(first.value, cst.Ellipsis) or _names_a_part(first.value):
+            scale = Scale.SAMPLES
+        else:
+            # `batch[0]` is the inputs, `tensor[0]` one sample: only a batch as it comes from its loader is unpacked so.
+            scale = (
+                Scale.SAMPLES
+                if len(keys) == 1 and isinstance(keys[0].constant(), int) and not receiver.mask
+                else Scale.UNKNOWN
+            )
+    elif scale in PER_SAMPLE:
+        scale = Scale.RAGGED if scale is Scale.RAGGED or len(keys) == 1 else Scale.UNKNOWN
+    elif scale is Scale.CONST and any(key.scale is not Scale.CONST for key in keys):
+        scale = scales.elementwise(*(key.scale for key in keys))
+    return Value(scale=scale, sources=sources)
+
+
+def _names_a_part(node: cst.BaseExpression) -> bool:
+    return isinstance(node, (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString))
+
+
+def evaluate_slice(machine: Machine, node: cst.BaseSlice) -> Value:
+    parts = (node.lower, node.upper, node.step) if isinstance(node, cst.Slice) else ()
+    values = [evaluate(machine, part) for part in parts if part is not None]
+    return Value(sources=frozenset().union(*(value.sources for value in values))) if values else NOTHING
+
+
+# ---- comprehensions, lambdas, definitions
+
+
+def _comprehension(machine: Machine, node: cst.BaseComp) -> Value:
+    outer = dict(machine.frame.env)
+    _comp_for(machine, node.for_in)
+    obj: Obj
+    if isinstance(node, cst.DictComp):
+        obj = machine.made(Mapping, node)
+        assert isinstance(obj, Mapping)
+        evaluate(machine, node.key)
+        value = evaluate(machine, node.value)
+        obj.rest = join(obj.rest or NOTHING, value)
+    else:
+        obj = machine.made(Sequence, node)
+        assert isinstance(obj, Sequence) and isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp))
+        value = evaluate(machine, node.elt)
+        obj.element = join(obj.element or NOTHING, value)
+    machine.frame.env.clear()
+    machine.frame.env.update(outer)
+    return Value(frozenset({obj}), value.scale, value.sources)
+
+
+def _comp_for(machine: Machine, node: cst.CompFor) -> None:
+    over = evaluate(machine, node.iter)
+    targets.assign(machine, node.target, targets.element_of(machine, over, node))
+    for condition in node.ifs:
+        evaluate(machine, condition.test)
+    if node.inner_for_in is not None:
+        _comp_for(machine, node.inner_for_in)
+
+
+def _lambda(machine: Machine, node: cst.Lambda) -> Value:
+    return Value(frozenset({machine.made(Function, node, machine.frame, node=node, closure=machine.frame)}))
+
+
+def define(machine: Machine, node: cst.FunctionDef | cst.ClassDef) -> None:
+    for decorator in node.decorators:
+        evaluate(machine, decorator.decorator)
+    if isinstance(node, cst.FunctionDef):
+        for parameter in (*node.params.params, *node.params.kwonly_params):
+            if parameter.default is not None:
+                evaluate(machine, parameter.default)
+        machine.bind(node.name.value, Value(frozenset({_function(machine, node, None)})))
+        return
+    bases = tuple(evaluate(machine, base.value) for base in node.bases)
+    cls = machine.made(Class, node, node=node, bases=bases)
+    assert isinstance(cls, Class)
+    for statement in node.body.body:
+        if isinstance(statement, cst.FunctionDef):
+            cls.attributes[statement.name.value] = Value(frozenset({_function(machine, statement, cls)}))
+        elif isinstance(statement, cst.SimpleStatementLine):
+            for small in statement.body:
+                if isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Name):
+                    cls.attributes[small.targets[0].target.value] = evaluate(machine, small.value)
+    machine.bind(node.name.value, Value(frozenset({cls})))
+
+
+def _function(machine: Machine, node: cst.FunctionDef, owner: Class | None) -> Obj:
+    return machine.made(Function, node, machine.frame, node=node, closure=machine.frame, owner=owner)
+
+
+def iterate_instance(machine: Machine, obj: Instance, node: cst.CSTNode) -> Value:
+    """What iterating over an object of a local class yields."""
+    method = instance_attribute(machine, obj, "__iter__", NOTHING, None)
+    if method is NOTHING:
+        return NOTHING
+    result = calls.call(machine, method, calls.no_arguments(), node)
+    if obj in result.objs:
+        step = instance_attribute(machine, obj, "__next__", NOTHING, None)
+        return calls.call(machine, step, calls.no_arguments(), node)
+    return targets.element_of(machine, result, node)
+
+
+# ---- the rest
+
+
+def _yield(machine: Machine, node: cst.Yield) -> Value:
+    if isinstance(node.value, cst.From):
+        machine.frame.yielded.append(targets.element_of(machine, evaluate(machine, node.value.item), node))
+    elif node.value is not None:
+        machine.frame.yielded.append(evaluate(machine, node.value))
+    return NOTHING
+
+
+def _named(machine: Machine, node: cst.NamedExpr) -> Value:
+    value = evaluate(machine, node.value)
+    targets.assign(machine, node.target, value)
+    return value
+
+
+def _formatted(machine: Machine, node: cst.FormattedString) -> Value:
+    values = [
+        evaluate(machine, part.expression) for part in node.parts if isinstance(part, cst.FormattedStringExpression)
+    ]
+    sources: frozenset[Obj | str] = frozenset().union(*(value.sources for value in values)) if values else frozenset()
+    return Value(sources=sources)
+
+
+def _constant(machine: Machine, node: cst.BaseExpression) -> Value:
+    value: object
+    if isinstance(node, cst.Integer):
+        value = tree.integer(node)
+    elif isinstance(node, cst.Float):
+        value = float(node.value.replace("_", ""))
+    else:
+        value = tree.string(node)
+    return literal(machine, node, value)
+
+
+def _name_or_keyword(machine: Machine, node: cst.Name) -> Value:
+    if node.value in ("True", "False", "None"):
+        return literal(machine, node, {"True": True, "False": False, "None": None}[node.value])
+    return _name(machine, node)
+
+
+_HANDLERS: dict[type[cst.CSTNode], Callable[[Any, Any], Value]] = {
+    cst.Name: _name_or_keyword,
+    cst.Attribute: _attribute,
+    cst.Call: lambda machine, node: calls.evaluate_call(machine, node),
+    cst.Subscript: _subscript,
+    cst.BinaryOperation: _binary,
+    cst.UnaryOperation: _unary,
+    cst.BooleanOperation: _boolean,
+    cst.Comparison: _comparison,
+    cst.IfExp: _conditional,
+    cst.Tuple: _sequence,
+    cst.List: _sequence,
+    cst.Set: _sequence,
+    cst.Dict: _dict,
+    cst.ListComp: _comprehension,
+    cst.SetComp: _comprehension,
+    cst.GeneratorExp: _comprehension,
+    cst.DictComp: _comprehension,
+    cst.Lambda: _lambda,
+    cst.Yield: _yield,
+    cst.NamedExpr: _named,
+    cst.FormattedString: _formatted,
+    cst.Integer: _constant,
+    cst.Float: _constant,
+    cst.SimpleString: _constant,
+    cst.ConcatenatedString: _constant,
+    cst.Await: lambda machine, node: evaluate(machine, node.expression),
+}

@@ -1,0 +1,121 @@
+"""Import statements: libraries become references, local modules are run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.values import Local, Ref, Value
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+    from distify_codemods.program import Module
+
+#: Other names under which libraries are known: where a function lives differs between versions and habits.
+_SAME = {
+    "torch.utils.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
+    "torch.utils.data.dataset.Dataset": "torch.utils.data.Dataset",
+    "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
+    "torch.nn.parallel.data_parallel.DataParallel": "torch.nn.DataParallel",
+    "torch.nn.modules.Module": "torch.nn.Module",
+    "torch.nn.modules.module.Module": "torch.nn.Module",
+    "torch.autograd.variable.Variable": "torch.autograd.Variable",
+    "torch.nn.parallel.distributed.DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
+    "torch.utils.data.distributed.DistributedSampler": "torch.utils.data.DistributedSampler",
+    "torch_geometric.data.DataLoader": "torch_geometric.loader.DataLoader",
+}
+
+
+def reference(machine: Machine, name: str) -> Value:
+    """A library's thing: one object per name."""
+    name = _SAME.get(name, name)
+    key = (Ref, name)
+    obj = machine.objects.get(key)
+    if obj is None:
+        obj = machine.objects[key] = Ref(None, (), None, name=name)
+    return Value(frozenset({obj}))
+
+
+def execute(machine: Machine, node: cst.Import | cst.ImportFrom) -> None:
+    if isinstance(node, cst.Import):
+        for alias in node.names:
+            _import(machine, alias)
+    elif isinstance(node.names, cst.ImportStar):
+        _import_star(machine, node)
+    else:
+        for alias in node.names:
+            assert isinstance(alias.name, cst.Name)
+            _import_from(machine, node, alias, alias.name.value)
+
+
+def _import(machine: Machine, alias: cst.ImportAlias) -> None:
+    name = tree.dotted(alias.name) or ""
+    module = machine.program.local_module(machine.frame.module, name, 0)
+    first = name.split(".")[0]
+    if module is not None and (alias.asname is not None or "." not in name):
+        value = local(machine, module)
+    elif module is not None:
+        machine.module_frame(module)
+        value = _package(machine, name)
+    else:
+        value = reference(machine, name if alias.asname else first)
+    bound = alias.asname.name if alias.asname else None
+    machine.bind(bound.value if isinstance(bound, cst.Name) else first, value)
+
+
+def _package(machine: Machine, name: str) -> Value:
+    """`import a.b.c` binds `a`; with local files, a chain of modules whose attributes lead to the last."""
+    parts = name.split(".")
+    value: Value | None = None
+    for size in range(len(parts), 0, -1):
+        module = machine.program.local_module(machine.frame.module, ".".join(parts[:size]), 0)
+        own = local(machine, module) if module else reference(machine, ".".join(parts[:size]))
+        if value is not None:
+            for obj in own.objs:
+                obj.attributes[parts[size]] = value
+        value = own
+    assert value is not None
+    return value
+
+
+def local(machine: Machine, module: Module) -> Value:
+    machine.module_frame(module)
+    key = (Local, module)
+    obj = machine.objects.get(key)
+    if obj is None:
+        obj = machine.objects[key] = Local(None, (), module, target=module)
+    return Value(frozenset({obj}))
+
+
+def _source(node: cst.ImportFrom) -> tuple[str, int]:
+    return (tree.dotted(node.module) or "" if node.module else "", len(node.relative))
+
+
+def _import_from(machine: Machine, node: cst.ImportFrom, alias: cst.ImportAlias, name: str) -> None:
+    source, level = _source(node)
+    importer = machine.frame.module
+    module = machine.program.local_module(importer, source, level)
+    bound = alias.asname.name.value if alias.asname and isinstance(alias.asname.name, cst.Name) else name
+    if module is not None:
+        env = machine.module_frame(module).env
+        if name in env:
+            machine.bind(bound, env[name])
+            return
+    inner = machine.program.local_module(importer, f"{source}.{name}" if source else name, level)
+    if inner is not None and (module is not None or level or inner is not machine.program.entry):
+        machine.bind(bound, local(machine, inner))
+    else:
+        machine.bind(bound, reference(machine, f"{source}.{name}"))
+
+
+def _import_star(machine: Machine, node: cst.ImportFrom) -> None:
+    source, level = _source(node)
+    module = machine.program.local_module(machine.frame.module, source, level)
+    if module is None:
+        machine.frame.env.setdefault("*", reference(machine, source))
+        return
+    for name, value in list(machine.module_frame(module).env.items()):
+        if not name.startswith("_"):
+            machine.bind(name, value)

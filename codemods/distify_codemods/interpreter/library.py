@@ -1,0 +1,318 @@
+"""What libraries do, as far as a conversion must know: torch above all, and Python's builtins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.events import Kind
+from distify_codemods.interpreter import calls, containers, expressions, imports, losses, tensors
+from distify_codemods.values import (
+    NOTHING,
+    PER_SAMPLE,
+    Arguments,
+    Bound,
+    Class,
+    Const,
+    External,
+    Function,
+    Instance,
+    Mapping,
+    Method,
+    Obj,
+    Parameters,
+    Passing,
+    Ref,
+    Scale,
+    Sequence,
+    Value,
+    Wrapped,
+    core,
+    join,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+#: Methods of modules (and tensors) that return the object itself.
+_SELF = frozenset(
+    [
+        "to",
+        "cuda",
+        "cpu",
+        "float",
+        "half",
+        "double",
+        "bfloat16",
+        "train",
+        "eval",
+        "apply",
+        "requires_grad_",
+        "share_memory",
+        "type",
+        "to_empty",
+    ]
+)
+#: Methods that only modules have: who is asked for them is one.
+_OF_MODULES = frozenset(
+    ["parameters", "named_parameters", "state_dict", "load_state_dict", "train", "eval", "modules", "children"]
+)
+_PARAMETERS = frozenset(["parameters", "named_parameters"])
+#: Their result is the time, the file system's state, a random draw.
+_SOURCES = {
+    "time.": "time",
+    "datetime.": "time",
+    "os.path.exists": "file",
+    "os.path.isfile": "file",
+    "os.path.isdir": "file",
+    "os.listdir": "file",
+    "glob.": "file",
+    "random.": "random",
+    "numpy.random.": "random",
+}
+#: Methods of tensors that rules look at: device spellings, the backward pass, and what shapes a tensor by a number.
+_RECORDED = frozenset(
+    [
+        "backward",
+        "cuda",
+        "to",
+        "step",
+        "view",
+        "reshape",
+        "expand",
+        "repeat",
+        "new_zeros",
+        "new_ones",
+        "new_full",
+        "new_empty",
+        "new_tensor",
+    ]
+)
+PROGRESS_BARS = (
+    "tqdm.tqdm",
+    "tqdm.auto.tqdm",
+    "tqdm.notebook.tqdm",
+    "tqdm.trange",
+    "tqdm.auto.trange",
+    "rich.progress.track",
+)
+
+
+def record_call(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode, value: Value) -> None:
+    machine.event(Kind.CALL, node, name=name, arguments=arguments, value=value)
+
+
+def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    special = _FUNCTIONS.get(name)
+    if special is not None:
+        value = special(machine, arguments, node)
+    elif name.startswith("builtins."):
+        value = containers.builtin_call(machine, name[9:], arguments, node)
+    elif name in expressions.LOADERS or _is_class(name):
+        value = _external(machine, name, arguments, node)
+    elif name.startswith(("torch.", "numpy.", "math.")) and not name.startswith(
+        ("torch.utils.data.", "torch.load", "torch.hub")
+    ):
+        value = tensors.function(machine, name, arguments, node)
+    else:
+        calls.call_back(machine, arguments, node)
+        value = _external(machine, name, arguments, node)
+    value = Value(value.objs, value.scale, value.sources | _sources(name), value.mask)
+    if name != "builtins.print":
+        record_call(machine, name, arguments, node, value)
+    return value
+
+
+def _sources(name: str) -> frozenset[Obj | str]:
+    for prefix, source in _SOURCES.items():
+        if name == prefix or (prefix.endswith(".") and name.startswith(prefix)):
+            return frozenset({source})
+    return frozenset()
+
+
+def _is_class(name: str) -> bool:
+    last = name.rsplit(".", 1)[-1]
+    return last[:1].isupper() and not name.startswith("torch.Tensor")
+
+
+def _external(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """A new object of a library; what it says of the batches that were given to it is not known."""
+    obj = machine.made(External, node, name, name=name)
+    assert isinstance(obj, External)
+    obj.arguments = arguments
+    given = arguments.all()
+    sources = frozenset().union(*(value.sources for value in given)) if given else frozenset()
+    scale = Scale.UNKNOWN if any(value.scale is not Scale.CONST for value in given) else Scale.CONST
+    return Value(frozenset({obj}), scale, sources if scale is not Scale.CONST else frozenset())
+
+
+def unknown_call(machine: Machine, callee: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """A call of something that is not known at all."""
+    given = [callee, *arguments.all()]
+    sources = frozenset().union(*(value.sources for value in given))
+    scale = Scale.UNKNOWN if any(value.scale is not Scale.CONST for value in given) else Scale.CONST
+    obj = machine.made(External, node, "?", name="?")
+    assert isinstance(obj, External)
+    obj.arguments = arguments
+    value = Value(frozenset({obj}), scale, sources)
+    record_call(machine, "?", arguments, node, value)
+    calls.call_back(machine, arguments, node)
+    return value
+
+
+def call_external_object(machine: Machine, obj: External, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`criterion(output, target)`, `net(x)`: an object of a library is called."""
+    loss = losses.of_module(obj, arguments)
+    if loss is not None:
+        return loss
+    given = arguments.all()
+    sources = frozenset().union(*(value.sources for value in given)) if given else frozenset()
+    scales = {value.scale for value in given} - {Scale.CONST}
+    known = obj in machine.modules or obj.name.startswith(("torch.nn.", "torchvision."))
+    if not scales:
+        return Value(sources=sources)
+    if known and scales & PER_SAMPLE:
+        return Value(scale=Scale.TURNED if scales == {Scale.TURNED} else Scale.SAMPLES, sources=sources)
+    return Value(scale=Scale.UNKNOWN, sources=sources)
+
+
+# ---- methods
+
+
+def call_method(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
+    receiver, name = method.receiver or NOTHING, method.name
+    obj = receiver.single()
+    value = _method_value(machine, method, receiver, obj, name, arguments, node)
+    interesting = obj is not None or name in _RECORDED
+    if interesting:
+        machine.event(
+            Kind.METHOD, node, name=name, receiver=receiver, receiver_node=method.receiver_node,
+            arguments=arguments, value=value,
+        )  # fmt: skip
+    return value
+
+
+def _method_value(
+    machine: Machine,
+    method: Method,
+    receiver: Value,
+    obj: Obj | None,
+    name: str,
+    arguments: Arguments,
+    node: cst.CSTNode,
+) -> Value:
+    if isinstance(obj, (Sequence, Mapping, Passing)):
+        return containers.method(machine, obj, name, arguments, node)
+    if isinstance(obj, Const) and isinstance(obj.value, str):
+        sources = frozenset().union(*(value.sources for value in arguments.all())) if arguments.all() else frozenset()
+        return Value(sources=sources)
+    if isinstance(obj, (Instance, External, Wrapped)):
+        inner = core(obj)
+        if name in _OF_MODULES:
+            machine.modules.add(inner)
+        if name in _PARAMETERS:
+            return _parameters(machine, inner, name, node)
+        if name in _SELF:
+            return Value(frozenset({obj}), receiver.scale, receiver.sources)
+        if name in ("parse_args", "parse_known_args"):
+            return _parsed(machine, name, node)
+        if isinstance(inner, External) and receiver.scale is not Scale.CONST:
+            return tensors.method(machine, receiver, name, arguments, node)
+        calls.call_back(machine, arguments, node)
+        return _external(machine, f"{_type_name(inner)}.{name}", arguments, node)
+    return tensors.method(machine, receiver, name, arguments, node)
+
+
+def _type_name(obj: Obj) -> str:
+    if isinstance(obj, External):
+        return obj.name
+    return obj.of.node.name.value if isinstance(obj, Instance) and obj.of and obj.of.node else ""
+
+
+def _parameters(machine: Machine, model: Obj, name: str, node: cst.CSTNode) -> Value:
+    some = machine.made(Parameters, node, model, of=model)
+    value = Value(frozenset({some}))
+    if name == "parameters":
+        return value
+    pairs = machine.made(Sequence, node, model, "named")
+    pair = machine.made(Sequence, node, model, "pair", items=(NOTHING, value))
+    assert isinstance(pairs, Sequence)
+    pairs.element = Value(frozenset({pair}))
+    return Value(frozenset({pairs}))
+
+
+def _parsed(machine: Machine, name: str, node: cst.CSTNode) -> Value:
+    machine.event(Kind.ARGUMENTS_PARSED, node)
+    parsed = machine.made(External, node, name, name=f"argparse.{name}")
+    value = Value(frozenset({parsed}))
+    if name == "parse_args":
+        return value
+    return Value(frozenset({machine.made(Sequence, node, "known", items=(value, NOTHING))}))
+
+
+# ---- functions of their own
+
+
+def _wrap(machine: Machine, arguments: Arguments, node: cst.CSTNode, ours: bool) -> Value:
+    module = arguments.get("module", 0) or NOTHING
+    if not ours and machine.drop_data_parallel:
+        return module
+    return Value(frozenset(machine.made(Wrapped, node, obj, ours, inner=obj, ours=ours) for obj in module.objs))
+
+
+def _first(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    return arguments.positional[0] if arguments.positional else NOTHING
+
+
+def _progress_bar(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    over = arguments.get("iterable", 0) or NOTHING
+    return Value(frozenset({machine.made(Passing, node, over=over)}), over.scale, over.sources)
+
+
+def _getattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    holder = arguments.positional[0] if arguments.positional else NOTHING
+    name = arguments.positional[1].constant() if len(arguments.positional) > 1 else None
+    found = []
+    for obj in holder.objs:
+        if isinstance(obj, Ref):
+            found.append(imports.reference(machine, f"{obj.name}.{name or '?'}"))
+        elif isinstance(name, str):
+            found.append(
+                expressions.attribute_of(machine, obj, name, holder, cst.Attribute(cst.Name("_"), cst.Name(name)))
+            )
+        elif isinstance(obj, (Instance, Class)):
+            found += obj.attributes.values()
+        elif (env := containers.namespace(machine, obj)) is not None:
+            found += [value for value in env.values() if any(isinstance(one, (Function, Class)) for one in value.objs)]
+    return join(*found) if found else NOTHING
+
+
+def _leave(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    machine.event(Kind.LEAVE, node, name="exit")
+    return NOTHING
+
+
+def _partial(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    return arguments.positional[0].of(
+        obj for obj in arguments.positional[0].objs if isinstance(obj, (Function, Bound, Class, Ref))
+    ) if arguments.positional else NOTHING  # fmt: skip
+
+
+_FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value]] = {
+    "torch.nn.DataParallel": lambda machine, arguments, node: _wrap(machine, arguments, node, ours=False),
+    "torch.nn.parallel.DistributedDataParallel": lambda machine, arguments, node: _wrap(
+        machine, arguments, node, ours=True
+    ),
+    "torch.autograd.Variable": _first,
+    "torch.compile": _first,
+    "torch.nn.Parameter": _first,
+    "builtins.getattr": _getattr,
+    "functools.partial": _partial,
+    "sys.exit": _leave,
+    "os._exit": _leave,
+    "builtins.exit": _leave,
+    "builtins.quit": _leave,
+    **dict.fromkeys(PROGRESS_BARS, _progress_bar),
+}

@@ -1,0 +1,332 @@
+"""The state of an abstract run, and its statements.
+
+Both arms of a branch are taken and joined; a loop's body is taken again when what was known at its head has changed.
+Local functions are followed at each call, so that their objects and events know by which chain of calls they came about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from distify_codemods.events import Event, Here, Kind
+from distify_codemods.interpreter import expressions, imports, targets
+from distify_codemods.program import Module, Program
+from distify_codemods.values import NOTHING, Const, Function, Obj, Value, join
+
+MOST_STATEMENTS = 60_000
+DEEPEST = 30
+PASSES_OF_A_LOOP = 3
+
+#: What happens in addition before (False) or after (True) a statement: how a conversion is tried out before it is written.
+Hooks = dict[tuple[cst.CSTNode, bool], list[Callable[["Machine"], None]]]
+
+
+@dataclass(eq=False)
+class Frame:
+    """One activation of a function, or of a module."""
+
+    node: cst.CSTNode
+    module: Module
+    context: tuple[cst.CSTNode, ...]
+    parent: Frame | None = None  # the closure
+    env: dict[str, Value] = field(default_factory=dict)
+    globals_declared: set[str] = field(default_factory=set)
+    returned: list[Value] = field(default_factory=list)
+    yielded: list[Value] = field(default_factory=list)
+    exits: list[dict[str, Value]] = field(default_factory=list)  # environments at break and continue
+    function: Function | None = None
+
+
+@dataclass(eq=False)
+class Run:
+    """What one abstract run has seen."""
+
+    events: list[Event]
+    values: dict[cst.CSTNode, Value]  # of every expression, over all contexts
+    frames: dict[Module, Frame]
+    complete: bool  # false when the program was too large to be followed to its end
+
+
+class Machine:
+    def __init__(self, program: Program, hooks: Hooks | None = None, drop_data_parallel: bool = False) -> None:
+        self.program = program
+        self.hooks: Hooks = hooks or {}
+        self.drop_data_parallel = drop_data_parallel
+        self.events: list[Event] = []
+        self.values: dict[cst.CSTNode, Value] = {}
+        self.objects: dict[tuple[object, ...], Obj] = {}
+        self.seen: dict[tuple[object, ...], Event] = {}
+        self.globals: dict[Module, Frame] = {}
+        self.modules: set[Obj] = set()  # objects that were asked for what only modules have
+        self.frame: Frame
+        self.here: Here
+        self.grad = True
+        self.control: frozenset[Obj | str] = frozenset()  # what the branches taken depend on
+        self.statements = 0
+        self.complete = True
+
+    # ---- modules
+
+    def module_frame(self, module: Module) -> Frame:
+        frame = self.globals.get(module)
+        if frame is None:
+            frame = self.globals[module] = Frame(module.tree, module, ())
+            self.run_frame(frame, module.tree.body)
+        return frame
+
+    def run_frame(self, frame: Frame, body: Sequence[cst.CSTNode]) -> None:
+        outer = getattr(self, "frame", None), getattr(self, "here", None), self.grad
+        self.frame = frame
+        self.here = Here(outer[1], frame.node, frame)
+        self.block(body)
+        if outer[0] is not None and outer[1] is not None:
+            self.frame, self.here, self.grad = outer[0], outer[1], outer[2]
+
+    # ---- events and objects
+
+    def event(self, kind: Kind, node: cst.CSTNode, **details: object) -> Event:
+        """Records an event once per place and chain of calls; a second pass over a loop adds what is new to it."""
+        key = (kind, node, self.frame.context, details.get("name"))
+        known = self.seen.get(key)
+        if known is not None:
+            for name in ("receiver", "value"):
+                if name in details:
+                    setattr(known, name, join(getattr(known, name), details[name]))  # type: ignore[arg-type]
+            if "arguments" in details:
+                known.arguments = details["arguments"]  # type: ignore[assignment]
+            return known
+        event = Event(kind, node, self.frame.module, self.here, len(self.events), grad=self.grad, **details)  # type: ignore[arg-type]
+        self.seen[key] = event
+        self.events.append(event)
+        return event
+
+    def made(self, kind: type[Obj], site: cst.CSTNode | None, /, *more: object, **fields: object) -> Obj:
+        """The object of that kind made here: the same one each time this place is run in the same context."""
+        key = (kind, site, self.frame.context, *more)
+        obj = self.objects.get(key)
+        if obj is None:
+            obj = self.objects[key] = kind(site, self.frame.context, self.frame.module, **fields)  # type: ignore[arg-type]
+        return obj
+
+    # ---- names
+
+    def lookup(self, name: str) -> Value:
+        frame: Frame | None = self.frame
+        while frame is not None:
+            if name in frame.env and name not in frame.globals_declared:
+                return frame.env[name]
+            frame = frame.parent
+        return self.module_frame(self.frame.module).env.get(name) or expressions.builtin(self, name)
+
+    def bind(self, name: str, value: Value) -> None:
+        if self.control:
+            value = Value(value.objs, value.scale, value.sources | self.control, value.mask)
+        if name in self.frame.globals_declared:
+            env = self.module_frame(self.frame.module).env
+            env[name] = join(env.get(name, NOTHING), value)
+        else:
+            self.frame.env[name] = value
+
+    # ---- statements
+
+    def block(self, body: Sequence[cst.CSTNode]) -> bool:
+        """Runs statements in order; false when control never reaches their end."""
+        for statement in body:
+            if self.statements >= MOST_STATEMENTS:
+                self.complete = False
+                return True
+            self.statements += 1
+            outer = self.here
+            self.here = Here(outer, statement, self.frame)
+            for hook in self.hooks.get((statement, False), ()):
+                hook(self)
+            falls_through = self.statement(statement)
+            for hook in self.hooks.get((statement, True), ()):
+                hook(self)
+            self.here = outer
+            if not falls_through:
+                return False
+        return True
+
+    def arm(self, node: cst.CSTNode, arm: str, body: cst.BaseSuite | Sequence[cst.CSTNode]) -> bool:
+        outer = self.here
+        self.here = Here(outer, node, self.frame, arm)
+        statements = body.body if isinstance(body, cst.BaseSuite) else body
+        result = self.block(statements)
+        self.here = outer
+        return result
+
+    def statement(self, node: cst.CSTNode) -> bool:
+        if isinstance(node, cst.SimpleStatementLine):
+            return self.block(node.body) if len(node.body) > 1 else self.small(node.body[0])
+        if isinstance(node, cst.BaseSmallStatement):
+            return self.small(node)
+        if isinstance(node, cst.If):
+            return self.branch(node)
+        if isinstance(node, (cst.For, cst.While)):
+            return self.loop(node)
+        if isinstance(node, cst.With):
+            return self.with_block(node)
+        if isinstance(node, (cst.Try, cst.TryStar)):
+            return self.try_block(node)
+        if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+            expressions.define(self, node)
+        elif isinstance(node, cst.Match):
+            return self.match(node)
+        return True
+
+    def small(self, node: cst.CSTNode) -> bool:
+        evaluate = expressions.evaluate
+        if isinstance(node, cst.Expr):
+            evaluate(self, node.value)
+        elif isinstance(node, cst.Assign):
+            value = evaluate(self, node.value)
+            for target in node.targets:
+                targets.assign(self, target.target, value)
+        elif isinstance(node, cst.AnnAssign):
+            if node.value is not None:
+                targets.assign(self, node.target, evaluate(self, node.value))
+        elif isinstance(node, cst.AugAssign):
+            targets.augment(self, node)
+        elif isinstance(node, (cst.Import, cst.ImportFrom)):
+            imports.execute(self, node)
+        elif isinstance(node, cst.Global):
+            self.frame.globals_declared.update(item.name.value for item in node.names)
+        elif isinstance(node, cst.Return):
+            self.frame.returned.append(evaluate(self, node.value) if node.value else NOTHING)
+            self.event(Kind.LEAVE, node, name="return")
+            return False
+        elif isinstance(node, cst.Raise):
+            if node.exc:
+                evaluate(self, node.exc)
+            self.event(Kind.LEAVE, node, name="raise")
+            return False
+        elif isinstance(node, (cst.Break, cst.Continue)):
+            self.frame.exits.append(dict(self.frame.env))
+            self.event(Kind.LEAVE, node, name="break" if isinstance(node, cst.Break) else "continue")
+            return False
+        elif isinstance(node, cst.Assert):
+            self.event(Kind.ASSERT, node, value=evaluate(self, node.test))
+        return True
+
+    # ---- compound statements
+
+    def branch(self, node: cst.If) -> bool:
+        test = expressions.evaluate(self, node.test)
+        known = expressions.truth(self, node.test, test)
+        self.event(Kind.TEST, node, value=test)
+        env = self.frame.env
+        before, outer = dict(env), self.control
+        self.control = outer | test.sources
+        falls = known is not False and self.arm(node, "body", node.body)
+        after = dict(env) if falls else None
+        env.clear()
+        env.update(before)
+        if known is True:
+            other = False
+        elif node.orelse is None:
+            other = True
+        elif isinstance(node.orelse, cst.Else):
+            other = self.arm(node, "orelse", node.orelse.body)
+        else:
+            other = self.arm(node, "orelse", [node.orelse])
+        self.control = outer
+        if after is not None:
+            merge(env, after, only_other=not other)
+        return falls or other
+
+    def loop(self, node: cst.For | cst.While) -> bool:
+        over = expressions.evaluate(self, node.iter) if isinstance(node, cst.For) else NOTHING
+        self.event(Kind.LOOP, node, value=over)
+        frame, outer_exits = self.frame, self.frame.exits
+        frame.exits = []
+        for _ in range(PASSES_OF_A_LOOP):
+            before = dict(frame.env)
+            if isinstance(node, cst.For):
+                targets.assign(self, node.target, targets.element_of(self, over, node))
+            else:
+                self.event(Kind.TEST, node, value=expressions.evaluate(self, node.test))
+            self.arm(node, "body", node.body)
+            for env in (before, *frame.exits):
+                merge(frame.env, env)
+            if all(frame.env[name] == value for name, value in before.items()):
+                break
+        frame.exits = outer_exits
+        if node.orelse is not None:
+            self.arm(node, "orelse", node.orelse.body)
+        return not (isinstance(node, cst.While) and self.endless(node))
+
+    def endless(self, node: cst.While) -> bool:
+        """`while True` without a break never falls through; with one it does."""
+        value = expressions.evaluate(self, node.test).constant()
+        return value is True and not any(
+            event.kind is Kind.LEAVE and event.name == "break" and any(here.node is node for here in event.here.up())
+            for event in self.events
+        )
+
+    def with_block(self, node: cst.With) -> bool:
+        grad = self.grad
+        for item in node.items:
+            value = expressions.evaluate(self, item.item)
+            if item.asname is not None:
+                targets.assign(self, item.asname.name, value)
+            self.grad = expressions.gradient_mode(value, self.grad)
+        result = self.arm(node, "body", node.body)
+        self.grad = grad
+        return result
+
+    def try_block(self, node: cst.Try | cst.TryStar) -> bool:
+        before = dict(self.frame.env)
+        falls = self.arm(node, "body", node.body)
+        if falls and node.orelse is not None:
+            falls = self.arm(node, "body", node.orelse.body)
+        after = dict(self.frame.env)
+        handlers: Sequence[cst.ExceptHandler | cst.ExceptStarHandler] = node.handlers
+        for number, handler in enumerate(handlers):
+            self.frame.env.clear()
+            self.frame.env.update(before)
+            merge(self.frame.env, after)
+            if handler.name is not None:
+                targets.assign(self, handler.name.name, NOTHING)
+            if self.arm(node, f"handler {number}", handler.body):
+                merge(after, self.frame.env, only_other=not falls)
+                falls = True
+        self.frame.env.clear()
+        self.frame.env.update(after)
+        if node.finalbody is not None:
+            falls = self.arm(node, "finally", node.finalbody.body) and falls
+        return falls
+
+    def match(self, node: cst.Match) -> bool:
+        self.event(Kind.TEST, node, value=expressions.evaluate(self, node.subject))
+        before, falls = dict(self.frame.env), True
+        for number, case in enumerate(node.cases):
+            self.arm(node, f"case {number}", case.body)
+            merge(self.frame.env, before)
+        return falls
+
+
+def merge(env: dict[str, Value], other: dict[str, Value], only_other: bool = False) -> None:
+    """Joins `other` into `env`, as where two ways meet; with `only_other`, the first way does not get here."""
+    if only_other:
+        env.clear()
+        env.update(other)
+        return
+    for name, value in other.items():
+        mine = env.get(name)
+        if mine is not value:
+            env[name] = value if mine is None else join(mine, value)
+
+
+def constant(machine: Machine, node: cst.CSTNode, value: object) -> Value:
+    return Value(frozenset({machine.made(Const, node, value=value)}))
+
+
+def run(program: Program, hooks: Hooks | None = None, drop_data_parallel: bool = False) -> Run:
+    """Runs the program from its entry."""
+    machine = Machine(program, hooks, drop_data_parallel)
+    machine.module_frame(program.entry)
+    return Run(machine.events, machine.values, machine.globals, machine.complete)

@@ -1,0 +1,257 @@
+"""Functions and methods of tensors and arrays: what they do to a batch. See `Scale`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.interpreter import losses, scales, targets
+from distify_codemods.values import NOTHING, PER_SAMPLE, Arguments, Obj, Scale, Sequence, Shape, Value, join
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+S = Scale
+_WORDS = str.split
+_IDENTITY = frozenset(
+    _WORDS(
+        """item detach detach_ cpu cuda to float double half bfloat16 long int short byte bool clone contiguous numpy
+        tolist requires_grad_ type type_as squeeze from_numpy as_tensor asarray array tensor squeeze_ astype copy
+        flatten ravel expand_as view_as reshape_as chunk split unbind pin_memory nan_to_num real"""
+    )
+)
+_COMPARE = frozenset(_WORDS("eq ne gt lt ge le equal isclose logical_and logical_or logical_not isnan isfinite isinf"))
+_SUMS = frozenset(_WORDS("sum nansum count_nonzero"))
+_MEANS = frozenset(_WORDS("mean average"))
+#: position of `dim` among the arguments after the tensor; whether it returns (values, indices); whether dim defaults to -1
+_ALONG = {
+    "max": (0, True, False), "min": (0, True, False), "amax": (0, False, False), "amin": (0, False, False),
+    "argmax": (0, False, False), "argmin": (0, False, False), "median": (0, True, False), "mode": (0, True, False),
+    "prod": (0, False, False), "std": (0, False, False), "var": (0, False, False), "norm": (1, False, False),
+    "logsumexp": (0, False, False), "all": (0, False, False), "any": (0, False, False), "nanmean": (0, False, False),
+    "softmax": (0, False, True), "log_softmax": (0, False, True), "softmin": (0, False, True),
+    "gumbel_softmax": (3, False, True), "normalize": (1, False, True), "glu": (0, False, True),
+    "sort": (0, True, True), "argsort": (0, False, True), "topk": (1, True, True), "kthvalue": (1, True, True),
+    "cumsum": (0, False, True), "cumprod": (0, False, True), "cosine_similarity": (1, False, True),
+}  # fmt: skip
+_KEEPS_SHAPE = frozenset(
+    _WORDS("softmax log_softmax softmin gumbel_softmax normalize sort argsort topk cumsum cumprod glu")
+)
+_COUPLING = frozenset(_WORDS("cdist pdist cov corrcoef unique histc bincount"))
+_ARITHMETIC = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract", "true_divide": "Divide"}
+_MAKERS = frozenset(_WORDS("zeros ones full empty rand randn randint eye"))
+_RANDOM = frozenset(
+    _WORDS("rand randn randint randperm normal bernoulli multinomial rand_like randn_like randint_like")
+)
+
+
+def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """A function of torch, numpy or math. The first argument is taken for the tensor."""
+    last = name.rsplit(".", 1)[-1]
+    loss = losses.of_function(last, arguments)
+    if loss is not None:
+        return loss
+    if last in _MAKERS or last in ("arange", "randperm"):
+        value = _made_from_sizes(arguments)
+    elif last in ("cat", "stack", "concat", "concatenate", "hstack", "vstack"):
+        value = _joined(last, arguments)
+    elif last == "einsum":
+        value = _einsum(arguments)
+    elif name.startswith("torch.nn.init.") or last in ("set_grad_enabled", "manual_seed"):
+        value = NOTHING
+    elif name.startswith("math."):
+        given = arguments.all()
+        value = Value(scale=scales.nonlinear(*(one.scale for one in given)), sources=_sources(given))
+    else:
+        tensor = arguments.positional[0] if arguments.positional else (arguments.get("input") or NOTHING)
+        rest = Arguments(arguments.positional[1:], arguments.keywords, arguments.star, arguments.double_star)
+        value = method(machine, tensor, last, rest, node)
+    if last in _RANDOM and name.startswith("torch."):
+        value = Value(value.objs, value.scale, value.sources | {"random"})
+    return value
+
+
+def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    given = [tensor, *arguments.all()]
+    sources = _sources(given)
+    plain = name.rstrip("_") or name
+    if all(value.scale is S.CONST for value in given):
+        return Value(sources=sources)
+    if plain in _IDENTITY:
+        return Value(_held(tensor), tensor.scale, sources, tensor.mask)
+    if plain in _COMPARE:
+        return scales.compared(tensor, arguments.positional[0] if arguments.positional else NOTHING)
+    if plain in ("size", "shape"):
+        return _size(machine, tensor, arguments, node)
+    if plain in ("numel", "nelement"):
+        return Value(scale=S.COUNT if tensor.scale in PER_SAMPLE else S.CONST, sources=sources)
+    if plain in _SUMS or plain in _MEANS:
+        return Value(scale=_reduced(plain, tensor, arguments), sources=sources)
+    if plain in _ALONG:
+        return _along(machine, plain, tensor, arguments, node, sources)
+    if plain in _ARITHMETIC and arguments.positional:
+        return scales.binary(_ARITHMETIC[plain], tensor, arguments.positional[0])
+    if plain in ("matmul", "mm", "addmm", "__matmul__") and arguments.positional:
+        return Value(scale=scales.matrix_product(tensor.scale, arguments.positional[-1].scale), sources=sources)
+    if plain in _COUPLING:
+        return Value(scale=S.COUPLED if tensor.scale in PER_SAMPLE else tensor.scale, sources=sources)
+    return Value(scale=_reshaped(plain, tensor, arguments), sources=sources, mask=tensor.mask)
+
+
+def _held(tensor: Value) -> frozenset[Obj]:
+    return frozenset(obj for obj in tensor.objs if isinstance(obj, Shape))
+
+
+def _sources(given: list[Value]) -> frozenset[Obj | str]:
+    return frozenset().union(*(value.sources for value in given)) if given else frozenset()
+
+
+def _size(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    if tensor.scale not in PER_SAMPLE:
+        return Value(sources=tensor.sources)
+    dimension = arguments.get("dim", 0)
+    if dimension is None:
+        return Value(frozenset({machine.made(Shape, node)}), S.COUNT, tensor.sources)
+    along = 0 if tensor.scale is not S.TURNED else 1
+    counted = S.SUM if tensor.scale is S.RAGGED else S.COUNT
+    return Value(scale=counted if dimension.constant() == along else S.CONST, sources=tensor.sources)
+
+
+def _dimension(arguments: Arguments, position: int) -> tuple[bool, int | None]:
+    """Whether a dimension is given, and which one, where it is a literal."""
+    value = arguments.keywords.get("dim") or arguments.keywords.get("axis")
+    if value is None and position < len(arguments.positional):
+        value = arguments.positional[position]
+    if value is None or (value.constant() is None and value.single() is not None and _is_none(value)):
+        return False, None
+    known = value.constant()
+    only = value.single()
+    if isinstance(only, Sequence) and only.items is not None:
+        places = [item.constant() for item in only.items]
+        known = 0 if 0 in places else places[0] if places and all(isinstance(p, int) for p in places) else None
+        if known == 0 and len(places) > 1:
+            known = None
+    return True, known if isinstance(known, int) and not isinstance(known, bool) else None
+
+
+def _is_none(value: Value) -> bool:
+    return all(getattr(obj, "value", 0) is None for obj in value.objs)
+
+
+def _reduced(name: str, tensor: Value, arguments: Arguments) -> Scale:
+    given, dimension = _dimension(arguments, 0)
+    whole = scales.total(tensor.scale) if name in _SUMS else scales.average(tensor.scale)
+    return scales.along(tensor.scale, dimension, whole) if given else whole
+
+
+def _along(
+    machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode, sources: frozenset[Obj | str]
+) -> Value:
+    position, pair, defaults_to_last = _ALONG[name]
+    given, dimension = _dimension(arguments, position)
+    if given or defaults_to_last:
+        whole = scales.of_extremes(tensor.scale)
+        scale = scales.along(tensor.scale, dimension if given else -1, whole)
+        if tensor.scale is S.TURNED and not given:
+            scale = S.TURNED
+    else:
+        scale = scales.of_extremes(tensor.scale)
+    value = Value(scale=scale, sources=sources)
+    if pair and (given or defaults_to_last):
+        both = machine.made(Sequence, node, name)
+        assert isinstance(both, Sequence)
+        both.items = (value, value)
+        return Value(frozenset({both}), scale, sources)
+    return value
+
+
+def _reshaped(name: str, tensor: Value, arguments: Arguments) -> Scale:
+    first = arguments.positional[0] if arguments.positional else NOTHING
+    if name in ("t", "transpose", "swapaxes", "permute", "movedim"):
+        return _turned(name, tensor.scale, [value.constant() for value in arguments.positional])
+    if name == "unsqueeze" and first.constant() == 0:
+        return S.TURNED if tensor.scale is S.SAMPLES else tensor.scale
+    if name in ("view", "reshape"):
+        if tensor.scale in (S.SAMPLES, S.TURNED):
+            only_one = first.constant() == 1 and len(arguments.positional) > 1
+            return S.TURNED if only_one else S.SAMPLES
+        return tensor.scale
+    if name in (
+        "expand",
+        "repeat",
+        "repeat_interleave",
+        "index_select",
+        "gather",
+        "scatter",
+        "pow",
+        "masked_fill",
+        "clamp",
+    ):
+        return scales.elementwise(tensor.scale) if name == "pow" else tensor.scale
+    if name == "masked_select":
+        return S.RAGGED if tensor.scale in PER_SAMPLE else tensor.scale
+    kinds = {value.scale for value in (tensor, *arguments.all())} - {S.CONST, S.COUNT}
+    if kinds == {S.SAMPLES, S.TURNED}:
+        return S.UNKNOWN
+    return scales.elementwise(*kinds) if kinds else S.COUNT
+
+
+def _turned(name: str, scale: Scale, places: list[object]) -> Scale:
+    if scale not in (S.SAMPLES, S.TURNED):
+        return scale
+    other = S.TURNED if scale is S.SAMPLES else S.SAMPLES
+    if name == "t":
+        return other
+    if name == "permute":
+        return other if places and places[0] != 0 else scale
+    return other if 0 in places else scale
+
+
+def _made_from_sizes(arguments: Arguments) -> Value:
+    sizes = list(arguments.positional)
+    for value in (*arguments.positional, *filter(None, [arguments.keywords.get("size")])):
+        only = value.single()
+        if isinstance(only, Sequence) and only.items is not None:
+            sizes = [*only.items]
+    for place, value in enumerate(sizes):
+        if value.scale is S.COUNT:
+            return Value(scale=S.SAMPLES if place == 0 else S.TURNED, sources=_sources(sizes))
+    return Value(sources=_sources(sizes))
+
+
+def _joined(name: str, arguments: Arguments) -> Value:
+    parts = arguments.positional[0] if arguments.positional else NOTHING
+    item = targets.any_item(parts)
+    scale, sources = item.scale, item.sources | parts.sources
+    given, dimension = _dimension(arguments, 1)
+    if name in ("stack", "vstack") and scale is S.SAMPLES and (not given or dimension == 0):
+        scale = S.TURNED
+    return Value(scale=scale, sources=sources)
+
+
+def _einsum(arguments: Arguments) -> Value:
+    equation = arguments.positional[0].constant() if arguments.positional else None
+    operands = arguments.positional[1:]
+    kinds = [value.scale for value in operands]
+    batches = [place for place, kind in enumerate(kinds) if kind is S.SAMPLES]
+    if isinstance(equation, str) and "->" in equation and len(batches) > 1:
+        inputs, output = equation.replace(" ", "").split("->")
+        letters = {part[:1] for place, part in enumerate(inputs.split(",")) if place in batches}
+        if len(letters) > 1 and letters <= set(output):
+            return Value(scale=S.COUPLED, sources=_sources(operands))
+    return Value(scale=join(*operands).scale if operands else S.CONST, sources=_sources(operands))
+
+
+def extreme_of_numbers(arguments: Arguments) -> Value:
+    """Python's max and min: of numbers that stand for batches, the sense is lost, what they depend on is not."""
+    given = arguments.positional
+    if len(given) == 1:
+        given = [targets.any_item(given[0])]
+    kinds = {value.scale for value in given} - {S.CONST}
+    held = (
+        frozenset().union(*(value.objs for value in arguments.positional))
+        if len(arguments.positional) > 1
+        else frozenset()
+    )
+    return Value(held, S.UNKNOWN if kinds else S.CONST, _sources(arguments.positional))

@@ -1,0 +1,134 @@
+"""Edits as data. A plan is a set of them over one file; two of one node are composed or refused, never lost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.program import Module
+from distify_codemods.results import Change
+
+#: Makes the new node from the updated one: edits further inside are already in it.
+Rewrite = Callable[[cst.BaseExpression], cst.BaseExpression]
+
+
+@dataclass(frozen=True)
+class Insertion:
+    code: str  # one statement
+    order: int  # among the insertions at one place
+
+
+@dataclass(frozen=True)
+class Guard:
+    header: str  # such as "if x:"
+    around: frozenset[cst.CSTNode]  # what of the statement needs it; empty: all of it
+
+
+@dataclass(frozen=True)
+class Hoist:
+    """An expression that gets a name, one line above its statement."""
+
+    statement: cst.CSTNode
+    name: str
+
+
+@dataclass(eq=False)
+class Plan:
+    """The edits of one file."""
+
+    module: Module
+    expressions: dict[cst.CSTNode, list[Rewrite]] = field(default_factory=lambda: defaultdict(list))
+    keywords: dict[cst.Call, dict[str, Rewrite | str | None]] = field(default_factory=lambda: defaultdict(dict))
+    before: dict[cst.CSTNode, list[Insertion]] = field(default_factory=lambda: defaultdict(list))
+    after: dict[cst.CSTNode, list[Insertion]] = field(default_factory=lambda: defaultdict(list))
+    guards: dict[cst.CSTNode, Guard] = field(default_factory=dict)
+    hoists: dict[cst.CSTNode, Hoist] = field(default_factory=dict)
+    removed: set[cst.CSTNode] = field(default_factory=set)
+    comments: dict[cst.CSTNode, list[str]] = field(default_factory=lambda: defaultdict(list))
+    imports: dict[str, int] = field(default_factory=dict)  # statement -> order
+    changes: list[Change] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+    def _because(self, code: str, node: cst.CSTNode, reason: str) -> None:
+        change = Change(code, self.module.place(node), reason)
+        if change not in self.changes:
+            self.changes.append(change)
+
+    def replace(self, node: cst.BaseExpression, rewrite: Rewrite, code: str, reason: str) -> None:
+        self.expressions[node].append(rewrite)
+        self._because(code, node, reason)
+
+    def set_keyword(self, call: cst.Call, name: str, value: Rewrite | str, code: str, reason: str) -> None:
+        """Sets an argument: a text, or a function of the present value."""
+        if name in self.keywords[call]:
+            raise ValueError(f"two edits of {name}=")
+        self.keywords[call][name] = value
+        self._because(code, call, reason)
+
+    def drop_keyword(self, call: cst.Call, name: str) -> None:
+        self.keywords[call][name] = None
+
+    def insert_before(self, statement: cst.CSTNode, text: str, code: str, reason: str, order: int = 0) -> None:
+        self._insert(self.before, statement, text, code, reason, order)
+
+    def insert_after(self, statement: cst.CSTNode, text: str, code: str, reason: str, order: int = 0) -> None:
+        self._insert(self.after, statement, text, code, reason, order)
+
+    def _insert(
+        self,
+        table: dict[cst.CSTNode, list[Insertion]],
+        statement: cst.CSTNode,
+        text: str,
+        code: str,
+        reason: str,
+        order: int,
+    ) -> None:
+        insertion = Insertion(text, order)
+        if insertion not in table[statement]:
+            table[statement].append(insertion)
+            table[statement].sort(key=lambda one: one.order)
+        self._because(code, statement, reason)
+
+    def guard(
+        self, statement: cst.CSTNode, header: str, code: str, reason: str, around: cst.CSTNode | None = None
+    ) -> None:
+        known = self.guards.get(statement)
+        if known is not None and known.header != header:
+            raise ValueError("two guards around one statement")
+        inside = frozenset() if around is None else frozenset({around})
+        if known is not None:
+            inside = inside | known.around if inside and known.around else frozenset()
+        self.guards[statement] = Guard(header, inside)
+        self._because(code, statement, reason)
+
+    def hoist(self, statement: cst.CSTNode, node: cst.BaseExpression, name: str, code: str, reason: str) -> None:
+        self.hoists[node] = Hoist(statement, name)
+        self._because(code, node, reason)
+
+    def remove(self, statement: cst.CSTNode, code: str, reason: str) -> None:
+        self.removed.add(statement)
+        self._because(code, statement, reason)
+
+    def noted(self, code: str, module: Module, reason: str) -> None:
+        """An edit that has no place of its own: what an import alone does."""
+        self._because(code, module.tree, reason)
+
+    def comment(self, line: int, text: str, code: str) -> None:
+        """A comment above the statement that begins on, or around, a line of the original."""
+        best: cst.CSTNode | None = None
+        for statement in tree.walk(self.module.tree):
+            if isinstance(statement, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+                best = statement if best is None or self.module.place(statement).line <= line else best
+        if best is None:
+            return
+        self.comments[best].append(text)
+        self._because(code, best, "marked for you")
+
+    def add_import(self, statement: str, order: int) -> None:
+        self.imports[statement] = order

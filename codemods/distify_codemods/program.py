@@ -1,0 +1,96 @@
+"""The unit of a conversion: the entry script and the local modules that it reaches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import libcst as cst
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+
+from distify_codemods import source, tree
+from distify_codemods.results import Place, Resolver, SourceError, SourceFile
+from distify_codemods.tree import Block, Statement
+
+
+@dataclass(eq=False)
+class Module:
+    """One parsed file."""
+
+    file: SourceFile
+    name: str  # "__main__" for the entry
+    tree: cst.Module
+
+    @property
+    def path(self) -> str:
+        return self.file.path
+
+    @cached_property
+    def positions(self) -> dict[cst.CSTNode, CodeRange]:
+        found = MetadataWrapper(self.tree, unsafe_skip_copy=True).resolve(PositionProvider)
+        return dict(found)
+
+    @cached_property
+    def parents(self) -> dict[cst.CSTNode, cst.CSTNode]:
+        return tree.parents_of(self.tree)
+
+    def place(self, node: cst.CSTNode) -> Place:
+        start = self.positions[node].start
+        return Place(self.path, start.line, start.column + 1)
+
+    def statement(self, node: cst.CSTNode) -> Statement:
+        """The statement of a block that holds `node`: the innermost one."""
+        while not isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+            parent = self.parents[node]
+            if isinstance(parent, cst.SimpleStatementSuite):
+                return self.statement(self.parents[parent])
+            node = parent
+        return node
+
+    def block(self, statement: cst.CSTNode) -> Block:
+        """The block that a statement stands in. A decorated or nested part belongs to its statement."""
+        parent = self.parents[statement]
+        while not isinstance(parent, (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite)):
+            parent = self.parents[parent]
+        return parent
+
+    def enclosing(self, node: cst.CSTNode) -> list[cst.CSTNode]:
+        """The nodes around `node`, innermost first."""
+        found = []
+        while node in self.parents:
+            node = self.parents[node]
+            found.append(node)
+        return found
+
+
+@dataclass(eq=False)
+class Program:
+    """The entry and, parsed on demand, what it imports from beside itself."""
+
+    entry: Module
+    resolver: Resolver
+    modules: dict[str, Module] = field(default_factory=dict)  # by path
+    unreadable: list[SourceError] = field(default_factory=list)  # local modules that do not parse
+
+    def local_module(self, importer: Module, name: str, level: int) -> Module | None:
+        """The local module of that name as `importer` sees it; None for libraries and unreadable files."""
+        file = self.resolver(importer.path, name, level)
+        if file is None:
+            return None
+        known = self.modules.get(file.path)
+        if known is not None:
+            return known
+        try:
+            module = Module(file, name, source.parse(file))
+        except SourceError as problem:
+            if all(problem.path != other.path for other in self.unreadable):
+                self.unreadable.append(problem)
+            return None
+        self.modules[file.path] = module
+        return module
+
+
+def load(file: SourceFile, resolver: Resolver) -> Program:
+    """Raises SourceError when the entry is not Python 3 source."""
+    entry = Module(file, "__main__", source.parse(file))
+    return Program(entry, resolver, {file.path: entry})

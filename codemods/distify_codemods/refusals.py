@@ -1,0 +1,115 @@
+"""Scripts that are not ours to convert: already distributed, by distify or by others."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.backends.ddp import RUNTIME
+from distify_codemods.program import Module
+from distify_codemods.results import Finding, Level
+
+#: Calls that distribute a program: (what, how it is launched)
+_TORCHRUN = "torchrun --nproc-per-node N {path}"
+_DISTRIBUTED = {
+    "torch.distributed.init_process_group": ("torch.distributed", _TORCHRUN),
+    "torch.nn.parallel.DistributedDataParallel": ("DistributedDataParallel", _TORCHRUN),
+    "torch.nn.parallel.distributed.DistributedDataParallel": ("DistributedDataParallel", _TORCHRUN),
+    "torch.nn.parallel.DistributedDataParallelCPU": ("DistributedDataParallel", _TORCHRUN),
+    "torch.distributed.fsdp.FullyShardedDataParallel": ("FullyShardedDataParallel", _TORCHRUN),
+    "apex.parallel.DistributedDataParallel": ("apex", _TORCHRUN),
+    "horovod.torch.init": ("Horovod", "horovodrun -np N python {path}"),
+    "horovod.tensorflow.init": ("Horovod", "horovodrun -np N python {path}"),
+    "horovod.keras.init": ("Horovod", "horovodrun -np N python {path}"),
+    "horovod.tensorflow.keras.init": ("Horovod", "horovodrun -np N python {path}"),
+    "accelerate.Accelerator": ("Hugging Face Accelerate", "accelerate launch --num_processes N {path}"),
+    "lightning.fabric.Fabric": ("Lightning Fabric", "fabric run --devices=N {path}"),
+    "lightning.Fabric": ("Lightning Fabric", "fabric run --devices=N {path}"),
+    "lightning.Trainer": ("Lightning's Trainer", "python {path}, with Trainer(devices=N)"),
+    "lightning.pytorch.Trainer": ("Lightning's Trainer", "python {path}, with Trainer(devices=N)"),
+    "pytorch_lightning.Trainer": ("Lightning's Trainer", "python {path}, with Trainer(devices=N)"),
+    "transformers.Trainer": ("the Trainer of transformers", _TORCHRUN),
+    "transformers.Seq2SeqTrainer": ("the Trainer of transformers", _TORCHRUN),
+    "deepspeed.initialize": ("DeepSpeed", "deepspeed --num_gpus N {path}"),
+    "ray.train.torch.TorchTrainer": ("Ray Train", "python {path}, with ScalingConfig(num_workers=N)"),
+    "torch_xla.distributed.xla_multiprocessing.spawn": ("torch_xla", "python {path}"),
+}
+_TPU = "torch_xla"
+
+
+def converted_already(module: Module) -> bool:
+    """Whether distify wrote this file: it starts the runtime's process group."""
+    return f"{RUNTIME}.init_process_group" in _called(module)
+
+
+def distributed_already(module: Module) -> Finding | None:
+    for name, node in _called(module).items():
+        known = _DISTRIBUTED.get(name)
+        if known is not None:
+            what, launch = known
+            return Finding(
+                Level.BLOCKING, "REFUSE01", "already distributed", f"this script is distributed with {what} already",
+                module.place(node), f"launch it as it is: {launch.format(path=module.path)}",
+            )  # fmt: skip
+    return None
+
+
+def runs_on_tpu(module: Module) -> Finding | None:
+    for name, node in _imported(module).items():
+        if name.split(".")[0] == _TPU:
+            return Finding(
+                Level.BLOCKING, "REFUSE03", "TPU", "this script runs on TPUs (torch_xla)", module.place(node),
+                "distify converts scripts for GPUs and CPUs",
+            )  # fmt: skip
+    return None
+
+
+def no_training(module: Module, seen: str) -> Finding:
+    return Finding(
+        Level.BLOCKING, "REFUSE02", "no training loop",
+        f"no training loop was found: looked for an optimizer with a model's parameters and for `.backward()`; {seen}",
+        module.place(module.tree), "name the script that starts the training",
+    )  # fmt: skip
+
+
+def _aliases(module: Module) -> dict[str, str]:
+    """The file's own names of what it imports, wherever the import stands."""
+    found: dict[str, str] = {}
+    for node in tree.walk(module.tree):
+        if isinstance(node, cst.Import):
+            for alias in node.names:
+                name = tree.dotted(alias.name) or ""
+                own: cst.CSTNode | None = alias.asname.name if alias.asname else None
+                found[own.value if isinstance(own, cst.Name) else name.split(".")[0]] = (
+                    name if own else name.split(".")[0]
+                )
+        elif isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar) and not node.relative:
+            source = tree.dotted(node.module) if node.module else ""
+            for alias in node.names:
+                own = alias.asname.name if alias.asname else alias.name
+                if isinstance(own, cst.Name):
+                    found[own.value] = f"{source}.{tree.dotted(alias.name)}"
+    return found
+
+
+def _imported(module: Module) -> dict[str, cst.CSTNode]:
+    found: dict[str, cst.CSTNode] = {}
+    for node in tree.walk(module.tree):
+        if isinstance(node, cst.Import):
+            found.update({tree.dotted(alias.name) or "": node for alias in node.names})
+        elif isinstance(node, cst.ImportFrom) and node.module is not None and not node.relative:
+            found[tree.dotted(node.module) or ""] = node
+    return found
+
+
+def _called(module: Module) -> dict[str, cst.CSTNode]:
+    """Full names of the functions of libraries that the file calls, each with its first call."""
+    aliases = _aliases(module)
+    found: dict[str, cst.CSTNode] = {}
+    for node in tree.walk(module.tree):
+        if isinstance(node, cst.Call):
+            first, _, rest = (tree.dotted(node.func) or "").partition(".")
+            if first in aliases:
+                name = f"{aliases[first]}.{rest}" if rest else aliases[first]
+                found.setdefault(name, node)
+    return found

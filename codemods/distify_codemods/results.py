@@ -1,0 +1,98 @@
+"""What goes in and what comes out: plain data, so that callers need no libcst."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file as it lies on disk; `path` is only ever shown, never opened."""
+
+    path: str
+    data: bytes
+
+
+#: (path of the importing file, dotted module name, level of a relative import) -> the local file, or None
+Resolver = Callable[[str, str, int], "SourceFile | None"]
+
+
+class SourceError(Exception):
+    """A file that cannot be read as Python 3 source. `line` and `column` count from 1; 0 means unknown."""
+
+    def __init__(self, path: str, message: str, line: int = 0, column: int = 0) -> None:
+        self.path, self.message, self.line, self.column = path, message, line, column
+        place = f"{path}:{line}:{column}" if line else path
+        super().__init__(f"{place}: {message}")
+
+
+@dataclass(frozen=True)
+class Options:
+    """`backend`: how a step is spelled. `partial`: write although something needs a person, with a comment there."""
+
+    backend: str = "ddp"
+    partial: bool = False
+
+
+class Outcome(Enum):
+    CONVERTED = "converted"
+    ALREADY_CONVERTED = "already converted"  # by distify: nothing to do
+    REFUSED = "refused"  # at least one blocking finding; `files` is empty
+
+
+class Level(Enum):
+    APPLIED = "applied"
+    NOT_NEEDED = "not needed"
+    ADVICE = "advice"
+    BLOCKING = "needs you"
+
+
+@dataclass(frozen=True)
+class Place:
+    path: str
+    line: int  # from 1; 0: the file as a whole
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}" if self.line else self.path
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the checklist."""
+
+    level: Level
+    code: str  # of the rule, e.g. "DATA01"; "REFUSE" codes for scripts that are none of our business
+    title: str  # of the rule: what distribution needs
+    message: str  # what was done or found here, and why
+    place: Place | None = None
+    fix: str = ""  # needs you: the code to write, or what to do next
+
+
+@dataclass(frozen=True)
+class Change:
+    """One edit: where it took place in the original and why."""
+
+    code: str
+    place: Place
+    reason: str
+
+
+@dataclass(frozen=True)
+class NewFile:
+    path: str
+    before: bytes
+    after: bytes
+    changes: tuple[Change, ...]  # in order of place
+
+
+@dataclass(frozen=True)
+class Conversion:
+    outcome: Outcome
+    files: tuple[NewFile, ...]  # those that change
+    findings: tuple[Finding, ...]  # in the order of the checklist: by rule, then by place
+
+    def of(self, level: Level) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.level is level)

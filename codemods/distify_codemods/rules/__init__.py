@@ -1,0 +1,37 @@
+"""The rules, in the order of the checklist. Each module is one rule; this list is all there is to register."""
+
+from __future__ import annotations
+
+from distify_codemods.rules import (
+    batch_size,
+    batchnorm,
+    data_parallel,
+    decisions,
+    device,
+    download,
+    evaluation,
+    files,
+    load,
+    loss,
+    output,
+    process_group,
+    progress,
+    reach,
+    save,
+    seeds,
+    set_epoch,
+    training_data,
+    unsupported,
+    wrap,
+)
+from distify_codemods.rules.base import Context, Example, Rule
+
+RULES: tuple[Rule, ...] = tuple(
+    module.RULE
+    for module in (
+        process_group, device, download, training_data, set_epoch, batch_size, seeds, batchnorm, wrap, data_parallel, reach,
+        loss, evaluation, decisions, save, load, output, progress, files, unsupported,
+    )
+)  # fmt: skip
+
+__all__ = ["RULES", "Context", "Example", "Rule"]

@@ -1,0 +1,191 @@
+"""What a rule is, and what it works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.backends import Backend
+from distify_codemods.backends.ddp import RUNTIME
+from distify_codemods.decisions import Blocked, Decisions
+from distify_codemods.events import Event
+from distify_codemods.facts import Facts
+from distify_codemods.plan import Plan, Rewrite
+from distify_codemods.program import Module
+from distify_codemods.results import Finding, Level
+
+ON_MAIN = "if {rt}.is_main_process():"
+MAIN_FIRST = "with {rt}.main_process_first():"
+
+
+@dataclass(frozen=True)
+class Example:
+    """Scripts before and after; without `after`, the rule leaves `before` alone."""
+
+    before: str
+    after: str = ""
+
+
+@dataclass(frozen=True)
+class Rule:
+    code: str
+    name: str
+    why: str  # what goes wrong without it
+    safety: str  # when it is applied, and when it is not
+    run: Callable[[Context], None]
+    examples: tuple[Example, ...] = ()
+    limits: str = ""
+    pitfalls: tuple[int, ...] = ()
+
+
+@dataclass(eq=False)
+class Context:
+    """What a rule sees (facts, decisions) and where it writes (plans, findings). Rules do not see each other."""
+
+    decisions: Decisions
+    backend: Backend
+    plans: dict[Module, Plan]
+    findings: list[Finding] = field(default_factory=list)
+    aliases: dict[tuple[Module, str], str] = field(default_factory=dict)
+    taken: dict[Module, set[str]] = field(default_factory=dict)
+    rule: Rule | None = None
+
+    @property
+    def facts(self) -> Facts:
+        return self.decisions.facts
+
+    @property
+    def entry(self) -> Module:
+        return self.facts.program.entry
+
+    def plan(self, module: Module) -> Plan:
+        if module not in self.plans:
+            self.plans[module] = Plan(module)
+        return self.plans[module]
+
+    # ---- findings
+
+    def applied(self, message: str, module: Module | None = None, node: cst.CSTNode | None = None) -> None:
+        self._find(Level.APPLIED, message, module, node)
+
+    def not_needed(self, message: str) -> None:
+        self._find(Level.NOT_NEEDED, message, None, None)
+
+    def advice(self, message: str, module: Module | None = None, node: cst.CSTNode | None = None) -> None:
+        self._find(Level.ADVICE, message, module, node)
+
+    def needs_you(self, message: str, module: Module, node: cst.CSTNode, fix: str = "") -> None:
+        self._find(Level.BLOCKING, message, module, node, fix)
+
+    def blocked(self, one: Blocked) -> None:
+        self.needs_you(one.message, one.module, one.node, one.fix)
+
+    def _find(self, level: Level, message: str, module: Module | None, node: cst.CSTNode | None, fix: str = "") -> None:
+        assert self.rule is not None
+        place = module.place(node) if module is not None and node is not None else None
+        finding = Finding(level, self.rule.code, self.rule.name, message, place, fix)
+        if finding not in self.findings:
+            self.findings.append(finding)
+
+    def editable(self, module: Module, node: cst.CSTNode, what: str) -> bool:
+        """Whether the edit falls into a file that is converted; says so where it does not."""
+        if module is self.entry:
+            return True
+        self.needs_you(f"{what}, in a file that is not converted", module, node, "move this code into the script")
+        return False
+
+    # ---- names of what is imported
+
+    def rt(self, module: Module) -> str:
+        return self._imported(module, "rt", f"import {RUNTIME} as {{name}}", 0)
+
+    def wrapper(self, module: Module) -> str:
+        return self._imported(module, "DistributedDataParallel", self.backend.imports_for_wrap, 2)
+
+    def sampler(self, module: Module) -> str:
+        return self._imported(module, "DistributedSampler", self.backend.imports_for_sampler, 3)
+
+    def shadow_print(self, module: Module) -> None:
+        self.plan(module).add_import(f"from {RUNTIME} import rank_zero_print as print", 1)
+
+    def _imported(self, module: Module, wanted: str, statement: str, order: int) -> str:
+        key = (module, wanted)
+        if key not in self.aliases:
+            name = self.fresh(module, wanted)
+            text = statement.format(name=name)
+            if name != wanted and "{name}" not in statement:
+                text = f"{statement} as {name}"
+            self.plan(module).add_import(text, order)
+            self.aliases[key] = name
+        return self.aliases[key]
+
+    def fresh(self, module: Module, wanted: str) -> str:
+        """A name that the file does not use yet."""
+        if module not in self.taken:
+            attributes = {id(node.attr) for node in tree.walk(module.tree) if isinstance(node, cst.Attribute)}
+            self.taken[module] = {
+                node.value
+                for node in tree.walk(module.tree)
+                if isinstance(node, cst.Name) and id(node) not in attributes
+            }
+        taken = self.taken[module]
+        name, number = wanted, 2
+        while name in taken:
+            name, number = f"{wanted}_{number}", number + 1
+        taken.add(name)
+        return name
+
+    # ---- edits that several rules spell
+
+    def text(self, module: Module, code: str) -> cst.BaseExpression:
+        return cst.parse_expression(code, module.tree.config_for_parsing)
+
+    def on_main(self, event: Event, reason: str) -> bool:
+        """Puts the statement of an event under `if rt.is_main_process():`, if it does nothing else."""
+        statement = self.whole_statement(event)
+        if statement is None:
+            return False
+        module = event.module
+        self.plan(module).guard(statement, ON_MAIN.format(rt=self.rt(module)), self._code, reason)
+        return True
+
+    def whole_statement(self, event: Event) -> cst.CSTNode | None:
+        """The statement that consists of this call alone, its value unused."""
+        parent = event.module.parents.get(event.node)
+        return parent if isinstance(parent, cst.Expr) else None
+
+    @property
+    def _code(self) -> str:
+        assert self.rule is not None
+        return self.rule.code
+
+
+_HOLE = "_distify_"
+
+
+def call_of(pattern: str) -> Rewrite:
+    """A rewrite that puts the present expression into a call: "f({})"."""
+
+    def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
+        call = cst.parse_expression(pattern.format(_HOLE))
+        hole = next(node for node in tree.walk(call) if isinstance(node, cst.Name) and node.value == _HOLE)
+        result = call.deep_replace(hole, updated)
+        assert isinstance(result, cst.BaseExpression)
+        return result
+
+    return rewrite
+
+
+def attribute_of(name: str) -> Rewrite:
+    """`x` becomes `x.name`, in brackets where that needs them."""
+
+    def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
+        simple = isinstance(updated, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or updated.lpar
+        if not simple:
+            updated = updated.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        return cst.Attribute(updated, cst.Name(name))
+
+    return rewrite

@@ -1,0 +1,81 @@
+"""The dataset of a loader as an expression that can be written twice."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions.base import LoaderDecision, Sharding
+from distify_codemods.rules.base import Context
+from distify_codemods.values import Mapping
+
+
+def dataset_expression(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg]) -> str | None:
+    """Its text. What is computed in place gets a name of its own, one line above."""
+    argument = bound.get("dataset")
+    if argument is None:
+        context.needs_you(
+            "the dataset of this loader is given in `**kwargs`",
+            decision.module,
+            decision.node,
+            "name it: DataLoader(dataset, ...)",
+        )
+        return None
+    node = argument.value
+    if _is_plain(node):
+        return tree.code_of(node)
+    if not _can_stand_above(decision):
+        context.needs_you(
+            "the dataset of this loader is computed in place, where it cannot get a name of its own",
+            decision.module, node, "make the dataset in a line above",
+        )  # fmt: skip
+        return None
+    assert context.rule is not None
+    module = decision.module
+    name = context.fresh(module, "training_dataset" if decision.sharding is Sharding.TRAINING else "evaluation_dataset")
+    plan = context.plan(module)
+    statement = module.statement(decision.node)
+    plan.hoist(statement, node, name, context.rule.code, "the sampler needs the dataset too")
+    return name
+
+
+def _is_plain(node: cst.BaseExpression) -> bool:
+    """Names, attributes, and items under plain keys: the same each time they are read."""
+    if isinstance(node, cst.Name):
+        return True
+    if isinstance(node, cst.Attribute):
+        return _is_plain(node.value)
+    if isinstance(node, cst.Subscript) and len(node.slice) == 1:
+        index = node.slice[0].slice
+        return isinstance(index, cst.Index) and _is_plain(node.value) and isinstance(
+            index.value, (cst.Name, cst.Integer, cst.SimpleString)
+        )  # fmt: skip
+    return False
+
+
+def _can_stand_above(decision: LoaderDecision) -> bool:
+    """Not in a comprehension, a lambda or a condition, whose names are not known one line above."""
+    for node in decision.module.enclosing(decision.node):
+        if isinstance(node, (cst.BaseComp, cst.Lambda, cst.IfExp, cst.BooleanOperation, cst.Decorator)):
+            return False
+        if isinstance(node, cst.SimpleStatementLine):
+            return True
+        if isinstance(node, cst.BaseCompoundStatement):
+            return False
+    return False
+
+
+#: What sharding sets or takes away.
+_CONCERNED = frozenset(["shuffle", "sampler", "batch_sampler", "batch_size", "drop_last", "dataset"])
+
+
+def only_other_options(context: Context, decision: LoaderDecision, starred: list[cst.Arg]) -> bool:
+    """Whether `**kwargs` is known, key by key, to hold nothing that sharding is about."""
+    for argument in starred:
+        value = context.facts.value(argument.value)
+        if not value.objs or not all(isinstance(obj, Mapping) and obj.rest is None for obj in value.objs):
+            return False
+        keys = {key for obj in value.objs if isinstance(obj, Mapping) for key in obj.items}
+        if keys & _CONCERNED:
+            return False
+    return True

@@ -1,0 +1,127 @@
+"""EVAL01: an evaluation counts each sample once, and its figures are those of all samples."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods import arguments, tree
+from distify_codemods.decisions.base import Gathering, LoaderDecision, Reduction, Sharding
+from distify_codemods.program import Module
+from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.datasets import dataset_expression, only_other_options
+
+CODE = "EVAL01"
+
+
+def run(context: Context) -> None:
+    for blocked in context.decisions.blocked:
+        if blocked.code == CODE:
+            context.blocked(blocked)
+    for decision in context.decisions.loaders:
+        if decision.sharding is Sharding.SUMS:
+            _shard(context, decision)
+        elif decision.sharding is Sharding.GATHERED:
+            _split(context, decision)
+    done: set[cst.CSTNode] = set()
+    for reduction in context.decisions.reductions:
+        if reduction.loop.node not in done:
+            done.add(reduction.loop.node)
+            _reduce(context, reduction)
+    for gathering in context.decisions.gatherings:
+        if gathering.loop.node not in done:
+            done.add(gathering.loop.node)
+            _gather(context, gathering)
+    for loop, why in context.decisions.replicated:
+        if loop.node not in done:
+            done.add(loop.node)
+            context.advice(
+                f"every rank evaluates everything, which is right but no faster: {why}", loop.module, loop.node
+            )
+    if not done:
+        context.not_needed("no evaluation loop")
+
+
+def _shard(context: Context, decision: LoaderDecision) -> None:
+    """An unpadded share of the samples for each rank; their order does not matter to sums."""
+    node, module, plan = decision.node, decision.module, context.plan(decision.module)
+    bound = arguments.bound(node, arguments.PARAMETERS["DataLoader"])
+    dataset = dataset_expression(context, decision, bound)
+    if dataset is None:
+        return
+    rt, reason = context.rt(module), "each sample on one rank, none twice"
+    starred = [arg for arg in node.args if arg.star == "**"]
+    if starred and not only_other_options(context, decision, starred):
+        plan.replace(starred[0].value, call_of(f"{rt}.shard_evaluation({dataset}, {{}})"), CODE, reason)
+        return
+    if "shuffle" in bound:
+        plan.drop_keyword(node, "shuffle")
+    plan.set_keyword(node, "sampler", f"{rt}.UnpaddedSampler({dataset})", CODE, reason)
+    _workers(context, decision, bound, rt)
+
+
+def _split(context: Context, decision: LoaderDecision) -> None:
+    """The same batches as before, each split over the ranks."""
+    node, module, plan = decision.node, decision.module, context.plan(decision.module)
+    bound = arguments.bound(node, arguments.PARAMETERS["DataLoader"])
+    dataset = dataset_expression(context, decision, bound)
+    if dataset is None:
+        return
+    rt = context.rt(module)
+    size = tree.code_of(bound["batch_size"].value) if "batch_size" in bound else "1"
+    last = f", drop_last={tree.code_of(bound['drop_last'].value)}" if "drop_last" in bound else ""
+    for name in ("batch_size", "shuffle", "drop_last"):
+        if name in bound:
+            plan.drop_keyword(node, name)
+    sampler = f"{rt}.ShardedBatchSampler({dataset}, {size}{last})"
+    plan.set_keyword(node, "batch_sampler", sampler, CODE, "the batches stay as they are, each split over the ranks")
+    _workers(context, decision, bound, rt)
+
+
+def _workers(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg], rt: str) -> None:
+    if "num_workers" in bound and tree.integer(bound["num_workers"].value) != 0:
+        context.plan(decision.module).set_keyword(
+            decision.node,
+            "num_workers",
+            call_of(f"{rt}.per_rank_workers({{}})"),
+            CODE,
+            "the node's ranks share its workers",
+        )
+
+
+def _reduce(context: Context, reduction: Reduction) -> None:
+    loop, module = reduction.loop, reduction.loop.module
+    rt, names = context.rt(module), ", ".join(reduction.names)
+    text = f"{names} = {rt}.all_reduce_sum({names})"
+    context.plan(module).insert_after(_outside_with(module, loop.node), text, CODE, "sums over all ranks' samples")
+    context.applied(f"evaluated in shares, and {names} summed over the ranks", module, loop.node)
+
+
+def _outside_with(module: Module, statement: cst.CSTNode) -> cst.CSTNode:
+    """A loop that is the last statement under `with torch.no_grad():` is followed by what comes after that."""
+    block = module.block(statement)
+    holder = module.parents.get(block)
+    while isinstance(holder, cst.With) and block.body[-1] is statement:
+        statement = holder
+        block = module.block(statement)
+        holder = module.parents.get(block)
+    return statement
+
+
+def _gather(context: Context, gathering: Gathering) -> None:
+    loop, module = gathering.loop, gathering.loop.module
+    rt, names = context.rt(module), ", ".join(gathering.names)
+    text = f"{names} = {rt}.gather_batch({gathering.loader}, {names})"
+    reason = "the batch put together again: what follows sees all of it, on every rank"
+    context.plan(module).insert_after(gathering.statement, text, CODE, reason)
+    context.applied(f"each batch is evaluated in shares, and {names} gathered", module, loop.node)
+
+
+RULE = Rule(
+    code=CODE,
+    name="evaluation",
+    why="A sampler that pads counts samples twice; figures of one rank's share are not the accuracy.",
+    safety="Sharded without padding and summed, where all that leaves the loop is a sum over samples; else each batch is split and "
+    "what the model returns is gathered; else every rank evaluates everything. Only in eval mode.",
+    run=run,
+    pitfalls=(5, 6, 7, 17),
+)

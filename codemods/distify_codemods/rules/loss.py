@@ -1,0 +1,81 @@
+"""LOSS01: gradients are averaged over ranks, so each rank's loss must be a mean."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import loaders_of
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.values import Scale
+
+CODE = "LOSS01"
+_PROBLEMS = {
+    Scale.COUPLED: (
+        "the loss relates the samples of a batch to each other, and a rank sees only its share of them",
+        "gather what the loss compares over all ranks, differentiably, before it is computed",
+    ),
+    Scale.WEIGHTED: (
+        "the loss is a mean with weights (class weights, a mask, ignored samples) that differ from rank to rank",
+        "divide by the all-reduced sum of the weights, times the world size",
+    ),
+    Scale.SUM: ("", ""),
+}
+_UNKNOWN = (
+    "how this loss depends on the number of samples cannot be seen: averaged over ranks it may be another loss",
+    "compute it as a mean over samples with functions of torch, in this file",
+)
+
+
+def run(context: Context) -> None:
+    rescaled = False
+    for event in context.facts.backwards:
+        scale = event.receiver.scale
+        if not loaders_of(event.receiver.sources):
+            continue  # said with the training data
+        if scale is Scale.SUM:
+            rescaled = _rescale(context, event) or rescaled
+        elif scale is not Scale.MEAN:
+            message, fix = _PROBLEMS.get(scale, _UNKNOWN)
+            context.needs_you(message, event.module, event.node, fix)
+        given = event.arguments.get("create_graph")
+        if given is not None and given.constant() is not False:
+            context.needs_you(
+                "a double backward pass, which DistributedDataParallel does not support", event.module, event.node,
+                "average the gradients over the ranks by hand",
+            )  # fmt: skip
+    for event in context.facts.steps:
+        if event.arguments.positional or "closure" in event.arguments.keywords:
+            context.needs_you(
+                "the optimizer evaluates its loss in a closure, on one rank's share", event.module, event.node,
+                "use an optimizer that steps on gradients",
+            )  # fmt: skip
+    if not rescaled:
+        context.not_needed("the loss is a mean over samples")
+
+
+def _rescale(context: Context, event: Event) -> bool:
+    """Where `backward` is called, never in the criterion, whose value is printed too."""
+    node = event.receiver_node
+    if node is None or event.kind is not Kind.METHOD or not context.editable(event.module, event.node, "a summed loss"):
+        return False
+    rt = context.rt(event.module)
+
+    def scaled(updated: cst.BaseExpression) -> cst.BaseExpression:
+        product = cst.BinaryOperation(updated, cst.Multiply(), context.text(event.module, f"{rt}.world_size()"))
+        return product.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+    context.plan(event.module).replace(node, scaled, CODE, "gradients are averaged over ranks, and this loss is a sum")
+    context.applied("the summed loss is scaled by the world size", event.module, event.node)
+    return True
+
+
+RULE = Rule(
+    code=CODE,
+    name="loss scale",
+    why="DistributedDataParallel averages gradients. The average over ranks of sums is N times too small.",
+    safety="Means stay as they are, sums are scaled where `backward` is called. A loss that relates samples to each other, is "
+    "weighted by the samples, or cannot be followed is left to a person.",
+    run=run,
+    pitfalls=(8, 9, 49),
+)

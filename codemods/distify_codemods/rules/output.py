@@ -1,0 +1,114 @@
+"""OUT01: one rank speaks."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods.decisions.base import Sharding
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import loaders_of
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.values import Value
+
+CODE = "OUT01"
+_STREAMS = ("sys.stdout.write", "sys.stderr.write", "sys.stdout.writelines", "sys.stderr.writelines")
+
+
+def run(context: Context) -> None:
+    prints = [event for event in context.facts.of_kind(Kind.PRINT)]
+    own = [event for event in prints if event.module is context.entry]
+    if own or any(isinstance(node, cst.Name) and node.value == "print" for node in context.facts.run.values):
+        context.shadow_print(context.entry)
+        place = own[0] if own else prints[0]
+        context.plan(context.entry).noted(CODE, context.entry, "rank 0 prints, the others keep quiet")
+        context.applied("rank 0 prints", place.module, place.node)
+    elif not prints:
+        context.not_needed("nothing is printed")
+    for event in context.facts.calls(*_STREAMS):
+        if event.module is context.entry:
+            _guard(context, event)
+    for event in _elsewhere(context):
+        _guard_call(context, event)
+    _training_figures(context)
+
+
+def _guard(context: Context, event: Event) -> None:
+    if not context.on_main(event, "one rank writes to the screen"):
+        context.advice("every rank writes to the screen here", event.module, event.node)
+
+
+def _elsewhere(context: Context) -> list[Event]:
+    """Output that functions of other files make when the script calls them."""
+    found = [
+        event for event in context.facts.run.events
+        if event.module is not context.entry
+        and (event.kind is Kind.PRINT or (event.kind is Kind.CALL and event.name in _STREAMS))
+    ]  # fmt: skip
+    return found
+
+
+def _guard_call(context: Context, event: Event) -> None:
+    """The script's own call of a function that does nothing but talk."""
+    for here in event.here.up():
+        node = here.node
+        if here.frame.module is not context.entry or here.arm or not isinstance(node, cst.SimpleStatementLine):
+            continue
+        small = node.body[0]
+        inner = [
+            one
+            for one in context.facts.run.events
+            if any(up is here or (up.node is node and up.frame is here.frame) for up in one.here.up())
+        ]
+        quiet = all(one.kind is not Kind.FORWARD and one not in context.facts.backwards for one in inner)
+        if (
+            isinstance(small, cst.Expr)
+            and isinstance(small.value, cst.Call)
+            and len(node.body) == 1
+            and quiet
+            and _only_talks(context, inner)
+        ):
+            rt = context.rt(context.entry)
+            context.plan(context.entry).guard(
+                small, f"if {rt}.is_main_process():", CODE, "one rank writes to the screen"
+            )
+            context.applied("rank 0 draws it", context.entry, node)
+        return
+
+
+def _only_talks(context: Context, events: list[Event]) -> bool:
+    """No model, optimizer or loader has anything to do with it."""
+    roles = {
+        *context.facts.models,
+        *(one.obj for one in context.facts.optimizers),
+        *(one.obj for one in context.facts.loaders),
+    }
+    for event in events:
+        if event.kind in (Kind.METHOD, Kind.STORE) and roles & set(event.receiver.objs):
+            return False
+        if event.kind is Kind.LOOP and roles & set(event.value.objs):
+            return False
+    return True
+
+
+def _training_figures(context: Context) -> None:
+    """Figures of the training loop that are only printed stay rank 0's."""
+    training = {
+        loader
+        for loader in context.facts.training_loaders
+        if context.decisions.sharding_of(loader) is Sharding.TRAINING
+    }
+    for event in context.facts.of_kind(Kind.PRINT):
+        given: list[Value] = event.arguments.all()
+        if any(loaders_of(value.sources) & training for value in given):
+            context.advice("figures printed here are those of rank 0's share of the batch", event.module, event.node)
+            return
+
+
+RULE = Rule(
+    code=CODE,
+    name="output",
+    why="N ranks print N times.",
+    safety="`print` becomes rank 0's for the whole file, by one import; calls that only draw on the screen are put under a guard.",
+    run=run,
+    pitfalls=(16,),
+)

@@ -1,0 +1,95 @@
+"""MODEL03: where the script reaches into a model, it gets the model, not the wrap."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import wrapped
+from distify_codemods.program import Module
+from distify_codemods.rules.base import Context, Rule, attribute_of, call_of
+from distify_codemods.rules.wrap import TRANSPARENT
+from distify_codemods.values import Instance, Mapping, Parameters, Value, Wrapped, contained, core
+
+CODE = "MODEL03"
+_REASON = "the model itself, not its wrap"
+_EVALUATION = "evaluation calls the model itself: the wrap would wait for the other ranks"
+
+
+def run(context: Context) -> None:
+    places: dict[cst.BaseExpression, tuple[Module, str]] = {}
+    for event in context.facts.run.events:
+        for node, reason in _places(context, event):
+            places.setdefault(node, (event.module, reason))
+    for node, (module, reason) in places.items():
+        value = context.facts.value(node)
+        if not wrapped(value):
+            continue
+        if not context.editable(module, node, "a trained model is reached into"):
+            continue
+        always = all(
+            isinstance(obj, Wrapped)
+            for obj in value.objs
+            if isinstance(core(obj), Instance) or isinstance(obj, Wrapped)
+        )
+        plan = context.plan(module)
+        if always and not any(not isinstance(obj, Wrapped) for obj in value.objs):
+            plan.replace(node, attribute_of("module"), CODE, reason)
+        else:
+            plan.replace(node, call_of(f"{context.rt(module)}.unwrap({{}})"), CODE, reason)
+    if places:
+        context.applied("state, attributes and evaluation go to the model inside the wrap")
+    else:
+        context.not_needed("the script never reaches into a trained model")
+
+
+def _places(context: Context, event: Event) -> list[tuple[cst.BaseExpression, str]]:
+    if event.kind is Kind.ATTRIBUTE and event.name not in TRANSPARENT and event.receiver_node is not None:
+        return [(event.receiver_node, _REASON)] if wrapped(event.receiver) else []
+    if event.kind is Kind.STORE and event.receiver_node is not None and wrapped(event.receiver):
+        return [(event.receiver_node, _REASON)] if event.name != "[]" else []
+    if event.kind is Kind.FORWARD and event.receiver_node is not None and wrapped(event.receiver):
+        if not _trains(context, event):
+            return [(event.receiver_node, _EVALUATION)]
+    if (
+        event.kind in (Kind.CALL, Kind.PRINT)
+        and isinstance(event.node, cst.Call)
+        and not event.name.startswith("local.")
+    ):
+        return [(node, _REASON) for argument in event.node.args for node in _models_in(context, argument.value)]
+    return []
+
+
+def _trains(context: Context, event: Event) -> bool:
+    """Whether a forward pass may lead to a backward pass: gradients are recorded, and it is in no evaluation."""
+    if not event.grad:
+        return False
+    if any(event.inside(loop.event) for loop in context.facts.training_loops):
+        return not any(event.inside(loop.event) for loop in context.facts.evaluation_loops)
+    return False
+
+
+def _models_in(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The wrapped model that is given to a library: itself, or as a value of a dictionary."""
+    value: Value = context.facts.value(node)
+    if wrapped(value) and not any(isinstance(obj, Parameters) for obj in value.objs):
+        return [node]
+    found = []
+    for obj in contained(value):
+        if isinstance(obj, Mapping) and isinstance(obj.site, cst.Dict):
+            for element in obj.site.elements:
+                if wrapped(context.facts.value(element.value)):
+                    found.append(element.value)
+    return found
+
+
+RULE = Rule(
+    code=CODE,
+    name="inside the model",
+    why="A wrapped model's state has `module.` before every key and none of the model's own attributes; an evaluation "
+    "forward through the wrap waits for ranks that are not evaluating.",
+    safety="After the wrap, everything but the training forward goes to `.module`; where the same line sees wrapped and plain "
+    "models, to `unwrap(model)`.",
+    run=run,
+    pitfalls=(10, 11, 17, 29),
+)

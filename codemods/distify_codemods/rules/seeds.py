@@ -1,0 +1,91 @@
+"""SEED01: one stream of random numbers for what the ranks share, one per rank for what they do not."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods.decisions.base import chain
+from distify_codemods.events import Event, Kind
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.values import Scale
+
+CODE = "SEED01"
+#: Draws that choose samples: they must be the same on all ranks.
+_CHOOSING = frozenset(
+    [
+        "torch.utils.data.random_split",
+        "torch.randperm",
+        "numpy.random.permutation",
+        "numpy.random.shuffle",
+        "numpy.random.choice",
+        "random.shuffle",
+        "random.sample",
+        "random.choice",
+        "random.choices",
+        "sklearn.model_selection.train_test_split",
+        "sklearn.model_selection.KFold",
+    ]
+)
+
+
+def run(context: Context) -> None:
+    place = _place(context)
+    if place is None:
+        return
+    node, first = place
+    if not context.editable(first.module if not first.loops() else context.entry, node, "the training loop"):
+        return
+    module = context.entry
+    rt = context.rt(module)
+    reason = "from here on dropout and augmentation differ from rank to rank; until here all draw alike"
+    context.plan(module).insert_before(node, f"{rt}.seed_ranks_apart()", CODE, reason, -5)
+    context.applied("random numbers: common up to here, each rank's own in training", module, node)
+    for event in context.facts.of_kind(Kind.CALL):
+        if (
+            event.name in _CHOOSING
+            and _after(event, node)
+            and event.value.scale is Scale.CONST
+            and not _sized_by_batch(event)
+        ):
+            context.needs_you(
+                "samples are chosen at random after training has begun, where the ranks draw apart", event.module, event.node,
+                "draw with a generator of its own: torch.Generator().manual_seed(epoch)",
+            )  # fmt: skip
+
+
+def _place(context: Context) -> tuple[cst.CSTNode, Event] | None:
+    """The outermost loop of the script that trains and does not build the model anew."""
+    loops = context.facts.training_loops
+    if not loops:
+        return None
+    wraps = {wrap.statement for wrap in context.decisions.wraps}
+    last = None
+    for frame, node in chain(loops[0].event):
+        if frame.module is not context.entry:  # type: ignore[attr-defined]
+            break
+        last = node
+        if isinstance(node, (cst.For, cst.While)) and not any(
+            wrap is node or node in context.entry.enclosing(wrap) for wrap in wraps
+        ):
+            return node, loops[0].event
+    return (last, loops[0].event) if last is not None else None
+
+
+def _after(event: Event, node: cst.CSTNode) -> bool:
+    return any(here.node is node for here in event.here.up())
+
+
+def _sized_by_batch(event: Event) -> bool:
+    return any(value.scale is not Scale.CONST for value in event.arguments.all())
+
+
+RULE = Rule(
+    code=CODE,
+    name="random numbers",
+    why="With one seed on all ranks every rank draws the same augmentation and dropout; with different ones from the start "
+    "they build different splits.",
+    safety="The group starts all ranks with rank 0's random numbers. Right before training the ranks go apart. A choice of samples "
+    "after that is left to a person.",
+    run=run,
+    pitfalls=(22, 23),
+)

@@ -1,0 +1,105 @@
+"""DATA01: each rank trains on its own share of the data, in batches that together are the batch of before."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods import arguments, tree
+from distify_codemods.decisions.base import LoaderDecision, Sharding
+from distify_codemods.rules.base import MAIN_FIRST, Context, Rule, call_of
+from distify_codemods.rules.datasets import dataset_expression, only_other_options
+from distify_codemods.values import Value
+
+CODE = "DATA01"
+
+
+def run(context: Context) -> None:
+    for blocked in context.decisions.blocked:
+        if blocked.code == CODE:
+            context.blocked(blocked)
+    found = [decision for decision in context.decisions.loaders if decision.sharding is Sharding.TRAINING]
+    for decision in found:
+        if context.editable(decision.module, decision.node, "the training loader is made here"):
+            _shard(context, decision)
+    if not context.facts.training_loops and context.facts.backwards:
+        event = context.facts.backwards[0]
+        context.needs_you(
+            "the batches of this training step come from no loop over a DataLoader, so there is nothing yet that could be dealt out",
+            event.module, event.node, "put the data into a Dataset and loop over a DataLoader",
+        )  # fmt: skip
+    for event in context.facts.backwards:
+        if context.facts.training_loops and not any(event.inside(loop.event) for loop in context.facts.training_loops):
+            context.needs_you(
+                "this backward pass is outside of the loops over the training loader",
+                event.module, event.node, "move it into the loop over the loader",
+            )  # fmt: skip
+
+
+def _shard(context: Context, decision: LoaderDecision) -> None:
+    node, module, plan = decision.node, decision.module, context.plan(decision.module)
+    rt = context.rt(module)
+    bound = arguments.bound(node, arguments.PARAMETERS["DataLoader"])
+    reason = "each rank gets its own share, reshuffled alike on all"
+    starred = [arg for arg in node.args if arg.star == "**"]
+    dataset = dataset_expression(context, decision, bound)
+    if dataset is None:
+        return
+    if starred and not only_other_options(context, decision, starred):
+        if len(starred) > 1 or not set(bound) <= {"dataset"}:
+            context.needs_you(
+                "this loader has both named arguments and `**kwargs`", module, node,
+                f"give all of them in one dictionary: DataLoader(dataset, **{rt}.shard_training(dataset, kwargs))",
+            )  # fmt: skip
+            return
+        plan.replace(starred[0].value, call_of(f"{rt}.shard_training({dataset}, {{}})"), CODE, reason)
+        context.applied("the training loader deals each rank its share", module, node)
+        return
+    shuffle = _text_or_false(bound.get("shuffle"), context)
+    drop_last = _text_or_false(bound.get("drop_last"), context)
+    sampler = context.backend.training_sampler(dataset, context.sampler(module), rt, shuffle, drop_last)
+    for name in ("shuffle", "sampler", "batch_sampler"):
+        if name in bound and name != "sampler":
+            plan.drop_keyword(node, name)
+    plan.set_keyword(node, "sampler", sampler, CODE, reason)
+    _divide(context, decision, bound, rt)
+    context.applied("the training loader deals each rank its share; the global batch stays as it is", module, node)
+
+
+def _divide(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg], rt: str) -> None:
+    plan, node = context.plan(decision.module), decision.node
+    if "batch_size" not in bound:
+        plan.set_keyword(node, "batch_size", f"{rt}.per_rank_batch_size(1)", CODE, "batches of 1 cannot be divided")
+    elif not context.decisions.divided_at_definition(context.facts.value(bound["batch_size"].value)):
+        plan.set_keyword(
+            node, "batch_size", call_of(f"{rt}.per_rank_batch_size({{}})"), CODE, "the global batch stays what it was"
+        )
+    if "num_workers" in bound and tree.integer(bound["num_workers"].value) != 0:
+        plan.set_keyword(
+            node, "num_workers", call_of(f"{rt}.per_rank_workers({{}})"), CODE, "the node's ranks share its workers"
+        )
+
+
+def _text_or_false(argument: cst.Arg | None, context: Context) -> str:
+    if argument is None:
+        return "False"
+    value: Value = context.facts.value(argument.value)
+    if value.constant() in (True, False) and isinstance(argument.value, cst.Name):
+        return str(value.constant())
+    if isinstance(argument.value, cst.Name) and argument.value.value == "None":
+        return "False"
+    return tree.code_of(argument.value)
+
+
+RULE = Rule(
+    code=CODE,
+    name="training data",
+    why="Without a DistributedSampler every rank trains on all of the data: N times the work for the same steps. With the "
+    "batch size kept per rank, the global batch grows N-fold and the learning rate no longer fits.",
+    safety="For loaders whose batches reach a backward pass, over datasets with a length. The sampler's order is torch's own, "
+    "dealt out in turn, so that N ranks see the batches of one process. A loader with a sampler of its own, an "
+    "IterableDataset, or batches that do not come from a DataLoader are left to a person.",
+    run=run,
+    limits="When the number of samples does not divide by the world size, at most N-1 samples are repeated in the last step.",
+    pitfalls=(2, 3, 35),
+)
+__all__ = ["MAIN_FIRST", "RULE"]

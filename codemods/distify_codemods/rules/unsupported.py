@@ -1,0 +1,66 @@
+"""OTHER01: what distribution touches and no rule handles yet."""
+
+from __future__ import annotations
+
+from distify_codemods.events import Kind
+from distify_codemods.facts import loaders_of
+from distify_codemods.rules.base import Context, Rule
+
+CODE = "OTHER01"
+_CALLS = {
+    "torch.multiprocessing.spawn": "it starts processes of its own",
+    "torch.multiprocessing.Process": "it starts processes of its own",
+    "torch.cuda.set_rng_state": "a random state is put back, the same on every rank",
+}
+
+
+def run(context: Context) -> None:
+    facts = context.facts
+    found = False
+    if not facts.run.complete:
+        context.needs_you("the program is too large to be followed to its end", context.entry, context.entry.tree)
+        found = True
+    for optimizer in facts.optimizers:
+        if not optimizer.models:
+            found = True
+            context.needs_you(
+                "this optimizer's parameters belong to no module that is seen, so their gradients would not be averaged",
+                optimizer.made.module, optimizer.made.node, "give it `model.parameters()`",
+            )  # fmt: skip
+    for event in facts.of_kind(Kind.CALL):
+        if event.name in _CALLS:
+            found = True
+            context.needs_you(
+                f"{_CALLS[event.name]}", event.module, event.node, "start one process per GPU with `distify run`"
+            )
+    training = facts.training_loaders
+    for loop in facts.loops:
+        if not loop.trains and not loop.forwards and set(loop.loaders) & training:
+            found = True
+    for problem in facts.program.unreadable:
+        found = True
+        context.needs_you(
+            f"{problem.path} is imported and cannot be read: {problem.message}", context.entry, context.entry.tree
+        )
+    for event in facts.backwards:
+        if not facts.optimizers and loaders_of(event.receiver.sources):
+            found = True
+            context.needs_you(
+                "parameters are updated by hand, without an optimizer",
+                event.module,
+                event.node,
+                "use an optimizer of torch.optim",
+            )
+            break
+    if not found:
+        context.not_needed("nothing else that distribution touches was found")
+
+
+RULE = Rule(
+    code=CODE,
+    name="everything else",
+    why="What is not handled must be said, not passed over.",
+    safety="Always left to a person.",
+    run=run,
+    pitfalls=(40, 41, 42),
+)

@@ -1,0 +1,107 @@
+"""Small helpers over libcst trees: children, parents, statements, blocks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import libcst as cst
+
+_SKIPPED = (cst.BaseParenthesizableWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.Newline, cst.Comment)
+_fields: dict[type[cst.CSTNode], tuple[str, ...]] = {}
+
+#: What a block holds: a whole line of small statements, or a compound statement.
+Statement: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
+Block: TypeAlias = cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite
+
+
+def fields_of(node: cst.CSTNode) -> tuple[str, ...]:
+    """The names of the fields that hold code; where whitespace and comments stand is not looked at."""
+    kind = type(node)
+    names = _fields.get(kind)
+    if names is None:
+        names = tuple(
+            field.name
+            for field in dataclasses.fields(kind)
+            if not field.name.startswith(("whitespace", "leading_lines", "lines_", "header", "footer", "trailing_"))
+        )
+        _fields[kind] = names
+    return names
+
+
+def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    for name in fields_of(node):
+        value = getattr(node, name)
+        if isinstance(value, cst.CSTNode):
+            if not isinstance(value, _SKIPPED):
+                yield value
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                if isinstance(item, cst.CSTNode) and not isinstance(item, _SKIPPED):
+                    yield item
+
+
+def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The node and everything below it, in the order of the source."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(list(children(current))))
+
+
+def parents_of(module: cst.Module) -> dict[cst.CSTNode, cst.CSTNode]:
+    parents: dict[cst.CSTNode, cst.CSTNode] = {}
+    stack: list[cst.CSTNode] = [module]
+    while stack:
+        node = stack.pop()
+        for child in children(node):
+            parents[child] = node
+            stack.append(child)
+    return parents
+
+
+def dotted(node: cst.BaseExpression) -> str | None:
+    """`a.b.c` as text, or None for any other expression."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    if not isinstance(node, cst.Name):
+        return None
+    return ".".join([node.value, *reversed(parts)])
+
+
+def target_names(node: cst.CSTNode) -> Iterator[str]:
+    """The plain names that an assignment to `node` binds."""
+    if isinstance(node, cst.Name):
+        yield node.value
+    elif isinstance(node, (cst.Tuple, cst.List)):
+        for element in node.elements:
+            yield from target_names(element.value)
+    elif isinstance(node, cst.StarredElement):
+        yield from target_names(node.value)
+
+
+_EMPTY = cst.Module(body=())
+
+
+def code_of(node: cst.CSTNode) -> str:
+    return _EMPTY.code_for_node(node)
+
+
+def integer(node: cst.BaseExpression | None) -> int | None:
+    """The value of an integer literal, also a negative one."""
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        inner = integer(node.expression)
+        return None if inner is None else -inner
+    return int(node.value.replace("_", ""), 0) if isinstance(node, cst.Integer) else None
+
+
+def string(node: cst.BaseExpression | None) -> str | None:
+    """The value of a plain string literal."""
+    if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):
+        value = node.evaluated_value
+        return value if isinstance(value, str) else None
+    return None

@@ -1,0 +1,290 @@
+"""What a value may be. Roles belong to abstract objects (allocation site and calling context), never to names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Frame
+    from distify_codemods.program import Module
+
+
+class Scale(Enum):
+    """How a number depends on how many samples it was computed from: what sharding a batch does to it."""
+
+    CONST = "does not depend on the batch"
+    SAMPLES = "one entry per sample"
+    TURNED = "one entry per sample, not along the first dimension"
+    RAGGED = "some of the samples"
+    COUNT = "the number of samples"
+    MEAN = "a mean over samples"
+    SUM = "a sum over samples"
+    WEIGHTED = "a mean whose weights depend on the samples"
+    COUPLED = "relates the samples of a batch to each other"
+    UNKNOWN = "unknown"
+
+
+PER_SAMPLE = frozenset({Scale.SAMPLES, Scale.TURNED, Scale.RAGGED})
+
+
+@dataclass(eq=False, repr=False)
+class Obj:
+    """An abstract object: where it was made (`site`) and by which chain of calls (`context`)."""
+
+    site: cst.CSTNode | None
+    context: tuple[cst.CSTNode, ...] = ()
+    module: Module | None = None
+    attributes: dict[str, Value] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} {getattr(self, 'name', '')}".strip()
+
+
+@dataclass(eq=False, repr=False)
+class Ref(Obj):
+    """Something of a library, by its full name: `torch.nn.Linear`."""
+
+    name: str = ""
+
+
+@dataclass(eq=False, repr=False)
+class Const(Obj):
+    value: object = None
+
+
+@dataclass(eq=False, repr=False)
+class Local(Obj):
+    """A local module."""
+
+    target: Module | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Function(Obj):
+    node: cst.FunctionDef | cst.Lambda | None = None
+    closure: Frame | None = None
+    owner: Class | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Class(Obj):
+    node: cst.ClassDef | None = None
+    bases: tuple[Value, ...] = ()
+
+    def ancestors(self) -> Iterable[Class]:
+        """The class and its local bases, nearest first."""
+        seen: list[Class] = []
+        queue = [self]
+        while queue:
+            current = queue.pop(0)
+            if current not in seen:
+                seen.append(current)
+                yield current
+                queue += [base for value in current.bases for base in value.objs if isinstance(base, Class)]
+
+    def derives_from(self, *names: str) -> bool:
+        return any(
+            isinstance(base, Ref) and base.name in names
+            for one in self.ancestors()
+            for value in one.bases
+            for base in value.objs
+        )
+
+
+@dataclass(eq=False, repr=False)
+class Bound(Obj):
+    receiver: Obj | None = None
+    function: Function | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Instance(Obj):
+    """An object of a local class."""
+
+    of: Class | None = None
+
+
+@dataclass(eq=False, repr=False)
+class External(Obj):
+    """What a call of a library returned."""
+
+    name: str = ""  # of the function or class that was called
+    arguments: Arguments | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Method(Obj):
+    """A method of something that is not local code."""
+
+    receiver: Value | None = None
+    name: str = ""
+    receiver_node: cst.BaseExpression | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Wrapped(Obj):
+    """A model in DistributedDataParallel (`ours`) or in nn.DataParallel."""
+
+    inner: Obj | None = None
+    ours: bool = False
+
+
+@dataclass(eq=False, repr=False)
+class Parameters(Obj):
+    """The parameters of a model, or some of them."""
+
+    of: Obj | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Sequence(Obj):
+    """A list, tuple or set: its items where they are known one by one, else what any of them may be."""
+
+    items: tuple[Value, ...] | None = None
+    element: Value | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Mapping(Obj):
+    items: dict[object, Value] = field(default_factory=dict)
+    rest: Value | None = None  # under keys that are not known
+
+    def any(self) -> Value:
+        return join(*self.items.values(), self.rest or NOTHING)
+
+
+@dataclass(eq=False, repr=False)
+class Setting(Obj):
+    """An attribute of what parse_args returned."""
+
+    name: str = ""
+
+
+@dataclass(eq=False, repr=False)
+class Counter(Obj):
+    """The variable of a loop over a range: an epoch or a step."""
+
+    loop: cst.For | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Passing(Obj):
+    """An iteration over a loader: what enumerate, tqdm, iter … return."""
+
+    over: Value | None = None
+    numbered: bool = False  # yields (index, item)
+    zipped: tuple[Value, ...] = ()
+
+
+@dataclass(eq=False, repr=False)
+class Shape(Obj):
+    """The size of a tensor with one entry per sample."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """What an expression may evaluate to.
+
+    `sources`: what its number depends on: loaders whose batches went into it, and words such as "random" or "time".
+    """
+
+    objs: frozenset[Obj] = frozenset()
+    scale: Scale = Scale.CONST
+    sources: frozenset[Obj | str] = frozenset()
+    mask: bool = False  # the outcome of a comparison: indexing with it takes some of the samples
+
+    def single(self) -> Obj | None:
+        return next(iter(self.objs)) if len(self.objs) == 1 else None
+
+    def of(self, objs: Iterable[Obj]) -> Value:
+        return Value(frozenset(objs), self.scale, self.sources)
+
+    def constant(self) -> object:
+        only = self.single()
+        return only.value if isinstance(only, Const) else None
+
+    @property
+    def is_zero(self) -> bool:
+        return any(isinstance(obj, Const) and obj.value == 0 and obj.value is not False for obj in self.objs)
+
+
+NOTHING = Value()
+
+
+def join(*values: Value) -> Value:
+    """What may be any of the values, as after a branch."""
+    values = tuple(value for value in values if value is not NOTHING)
+    if not values:
+        return NOTHING
+    if len(values) == 1 or all(value == values[0] for value in values):
+        return values[0]
+    objs = frozenset().union(*(value.objs for value in values))
+    sources: frozenset[Obj | str] = frozenset().union(*(value.sources for value in values))
+    scales = {value.scale for value in values} - {Scale.CONST}
+    if not scales:
+        scale = Scale.CONST
+    elif len(scales) == 1:
+        scale = scales.pop()
+    else:
+        scale = Scale.COUPLED if Scale.COUPLED in scales else Scale.UNKNOWN
+    return Value(objs, scale, sources, any(value.mask for value in values))
+
+
+@dataclass(eq=False, repr=False)
+class Arguments:
+    """The arguments of one call, evaluated."""
+
+    positional: list[Value] = field(default_factory=list)
+    keywords: dict[str, Value] = field(default_factory=dict)
+    star: Value | None = None
+    double_star: Value | None = None
+
+    def get(self, name: str, position: int | None = None) -> Value | None:
+        if name in self.keywords:
+            return self.keywords[name]
+        if position is not None and position < len(self.positional):
+            return self.positional[position]
+        return self.expanded().get(name)
+
+    def expanded(self) -> dict[str, Value]:
+        """What `**kwargs` is known to hold."""
+        found: dict[str, Value] = {}
+        for obj in self.double_star.objs if self.double_star else ():
+            if isinstance(obj, Mapping):
+                for key, value in obj.items.items():
+                    if isinstance(key, str):
+                        found[key] = join(found.get(key, NOTHING), value)
+        return found
+
+    def all(self) -> list[Value]:
+        extra = [value for value in (self.star, self.double_star) if value is not None]
+        return [*self.positional, *self.keywords.values(), *extra]
+
+
+def contained(value: Value, seen: frozenset[Obj] = frozenset()) -> Iterable[Obj]:
+    """The objects of a value and, in lists, tuples and dictionaries, those inside."""
+    for obj in value.objs:
+        if obj in seen:
+            continue
+        yield obj
+        deeper = seen | {obj}
+        if isinstance(obj, Sequence):
+            for item in (*(obj.items or ()), obj.element or NOTHING):
+                yield from contained(item, deeper)
+        elif isinstance(obj, Mapping):
+            yield from contained(obj.any(), deeper)
+        elif isinstance(obj, Passing):
+            for item in (obj.over or NOTHING, *obj.zipped):
+                yield from contained(item, deeper)
+
+
+def core(obj: Obj) -> Obj:
+    """The model itself, without what it is wrapped in."""
+    while isinstance(obj, Wrapped) and obj.inner is not None:
+        obj = obj.inner
+    return obj

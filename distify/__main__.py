@@ -1,0 +1,53 @@
+"""Runs the command line. A user never sees a traceback: what nobody foresaw is one line and exit code 70."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+import click
+
+from distify.cli import cli
+from distify.errors import ExitCode
+
+
+def main() -> None:
+    """The console script `distify`; always ends with SystemExit."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # None where the descriptor is closed
+            # A terminal or pipe that cannot spell a character of the user's source must not stop the tool.
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(run())
+
+
+def run() -> int:
+    """Runs the command that `sys.argv` names and returns the exit code."""
+    try:
+        result = cli.main(prog_name="distify", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    except Exception as error:
+        report_crash(error)
+        return ExitCode.CRASHED
+    return result if isinstance(result, int) else ExitCode.DONE
+
+
+def report_crash(error: Exception) -> None:
+    """What nobody foresaw: a line for the user, the traceback for who asks for it."""
+    if os.environ.get("DISTIFY_DEBUG") == "1":
+        traceback.print_exception(error)
+        return
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    click.echo(
+        f"distify: internal error ({what}); nothing more was done. Please report it together with the "
+        "script and the traceback that DISTIFY_DEBUG=1 shows.",
+        err=True,
+    )
+
+
+if __name__ == "__main__":
+    main()

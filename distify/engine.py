@@ -1,0 +1,24 @@
+"""Hands a script and the modules beside it to the codemods."""
+
+from __future__ import annotations
+
+import distify_codemods
+from distify_codemods import Conversion, Level, Options, Outcome, SourceError, SourceFile
+
+from distify.errors import DistifyError
+from distify.resolver import LocalModules
+
+BACKENDS = ("ddp",)
+
+
+def convert_script(script: SourceFile, modules: LocalModules, options: Options) -> Conversion:
+    """The conversion of `script`. Raises DistifyError where it, or a module of its own, is not Python 3."""
+    try:
+        return distify_codemods.convert(script, modules, options)
+    except SourceError as error:
+        raise DistifyError(str(error)) from None
+
+
+def needs_person(conversion: Conversion) -> bool:
+    """Whether the result would be wrong, or is unfinished, without the user's answer."""
+    return conversion.outcome is Outcome.REFUSED or bool(conversion.of(Level.BLOCKING))

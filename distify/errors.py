@@ -1,0 +1,27 @@
+"""How a command ends: the exit codes, and the error that is one line on stderr."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import IO, Any
+
+import click
+
+
+class ExitCode(IntEnum):
+    DONE = 0
+    WORK_TO_DO = 1  # only with --check
+    BAD_INPUT = 2  # also a wrong option: click's own code for it
+    NEEDS_PERSON = 3
+    CRASHED = 70  # EX_SOFTWARE of sysexits.h
+    INTERRUPTED = 130  # 128 + SIGINT
+    BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+
+class DistifyError(click.ClickException):
+    """What the user can put right: one line, `distify: message`, without click's usage text."""
+
+    exit_code = ExitCode.BAD_INPUT
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"distify: {self.format_message()}", file=file, err=True)

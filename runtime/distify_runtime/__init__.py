@@ -1,0 +1,94 @@
+"""What a converted training script imports: `import distify_runtime as rt`.
+
+Needs nothing but torch, and that only once something of it is used: the launchers live here too, and need no
+torch. Every function also works in a world of one, under plain `python`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distify_runtime.batch import per_rank_batch_size, per_rank_workers
+    from distify_runtime.batchnorm import convert_sync_batchnorm
+    from distify_runtime.checkpoint import map_location, strip_module_prefix
+    from distify_runtime.environment import device, is_main_process, local_rank, rank, world_size
+    from distify_runtime.gather import gather_batch
+    from distify_runtime.loaders import shard_evaluation, shard_training
+    from distify_runtime.output import rank_zero_print
+    from distify_runtime.process_group import (
+        barrier,
+        destroy_process_group,
+        init_process_group,
+        main_process_first,
+    )
+    from distify_runtime.randomness import common_seed, seed_ranks_apart
+    from distify_runtime.reduce import all_reduce_sum, any_rank
+    from distify_runtime.replica import device_ids, unwrap
+    from distify_runtime.samplers import ShardedBatchSampler, UnpaddedSampler
+
+__all__ = [
+    "ShardedBatchSampler",
+    "UnpaddedSampler",
+    "all_reduce_sum",
+    "any_rank",
+    "barrier",
+    "common_seed",
+    "convert_sync_batchnorm",
+    "destroy_process_group",
+    "device",
+    "device_ids",
+    "gather_batch",
+    "init_process_group",
+    "is_main_process",
+    "local_rank",
+    "main_process_first",
+    "map_location",
+    "per_rank_batch_size",
+    "per_rank_workers",
+    "rank",
+    "rank_zero_print",
+    "seed_ranks_apart",
+    "shard_evaluation",
+    "shard_training",
+    "strip_module_prefix",
+    "unwrap",
+    "world_size",
+]
+
+#: Where each name lives.
+_HOME = {
+    "per_rank_batch_size": "batch",
+    "per_rank_workers": "batch",
+    "convert_sync_batchnorm": "batchnorm",
+    "map_location": "checkpoint",
+    "strip_module_prefix": "checkpoint",
+    "device": "environment",
+    "is_main_process": "environment",
+    "local_rank": "environment",
+    "rank": "environment",
+    "world_size": "environment",
+    "gather_batch": "gather",
+    "shard_evaluation": "loaders",
+    "shard_training": "loaders",
+    "rank_zero_print": "output",
+    "barrier": "process_group",
+    "destroy_process_group": "process_group",
+    "init_process_group": "process_group",
+    "main_process_first": "process_group",
+    "common_seed": "randomness",
+    "seed_ranks_apart": "randomness",
+    "all_reduce_sum": "reduce",
+    "any_rank": "reduce",
+    "device_ids": "replica",
+    "unwrap": "replica",
+    "ShardedBatchSampler": "samplers",
+    "UnpaddedSampler": "samplers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what is asked for when it is asked for (PEP 562)."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return found

@@ -1,0 +1,212 @@
+"""Batch normalisation over the global batch, as one process would compute it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import cache
+from typing import Any, ClassVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+from torch.nn.modules._functions import SyncBatchNorm as CudaSyncBatchNorm
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.lazy import LazyModuleMixin
+
+from distify_runtime.environment import world_size
+from distify_runtime.output import stop
+from distify_runtime.process_group import own_group
+
+
+def convert_sync_batchnorm(model: nn.Module) -> nn.Module:
+    """Let every BatchNorm layer of `model` train on the statistics of all ranks' samples. A collective.
+
+    The layers are changed in place and stay instances of their classes; they save, pickle and print as
+    before. In eval mode and in a world of one they do exactly what they did. Works on CPUs and GPUs.
+    Raises SystemExit on all ranks for a BatchNorm class with a forward of its own.
+    """
+    layers = [layer for layer in model.modules() if _uses_local_statistics(layer)]
+    if not layers or world_size() == 1:
+        return model
+    for layer in layers:
+        _check_convertible(layer)
+    own_group("batchnorm")
+    for layer in layers:
+        original: Any = type(layer)
+        layer.__class__ = _synchronised(original)
+    return model
+
+
+def _uses_local_statistics(module: nn.Module) -> bool:
+    if isinstance(module, torch.jit.ScriptModule):
+        return str(module.original_name) in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d")
+    synchronised = isinstance(module, nn.SyncBatchNorm | _SynchronisedBatchNorm)
+    return isinstance(module, _BatchNorm) and not synchronised
+
+
+def _check_convertible(layer: nn.Module) -> None:
+    name = type(layer).__name__
+    if isinstance(layer, torch.jit.ScriptModule):
+        stop("a scripted BatchNorm cannot be synchronised: convert it before torch.jit.script")
+    if isinstance(layer, LazyModuleMixin):
+        stop(f"{name} has no parameters yet: run one forward pass before convert_sync_batchnorm")
+    if type(layer).forward is not _BatchNorm.forward or "forward" in vars(layer):
+        stop(f"{name} is a BatchNorm with a forward of its own: synchronise its statistics by hand")
+
+
+class _SynchronisedBatchNorm(_BatchNorm):
+    """Comes before the class of a BatchNorm layer in the classes that `_synchronised` makes."""
+
+    _original: ClassVar[type[nn.Module]]
+
+    def forward(self, input: Tensor) -> Tensor:
+        if not self.training or world_size() == 1:
+            return super().forward(input)
+        return self._normalise_over_ranks(input)
+
+    def _normalise_over_ranks(self, input: Tensor) -> Tensor:
+        check: Any = self._check_input_dim  # untyped in torch
+        check(input)
+        factor = self._count_batch()
+        running = (self.running_mean, self.running_var) if self.track_running_stats else (None, None)
+        if input.is_cuda:
+            group = own_group("batchnorm")
+            return _cuda_kernel(input, self.weight, self.bias, *running, self.eps, factor, group, world_size())
+        mean, variance, count = _global_statistics(input.detach())
+        _update_running(running, factor, mean, variance * (count / (count - 1)))
+        return _normalise(input, self.weight, self.bias, mean, variance, count, self.eps)
+
+    def _count_batch(self) -> float:
+        """The weight of this batch in the running statistics."""
+        if self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # a cumulative average
+                return 1.0 / float(self.num_batches_tracked)
+        return self.momentum or 0.0
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickles as the class it was, which other programs know."""
+        oldest: Any = super().__reduce_ex__(1)  # from 2 on, pickle insists on the class that it is
+        function, arguments, *state = oldest
+        known = tuple(self._original if argument is type(self) else argument for argument in arguments)
+        return (function, known, *state)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _SynchronisedBatchNorm:
+        """A copy goes on being trained, and so stays synchronised."""
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        vars(twin).update(copy.deepcopy(vars(self), memo))
+        return twin
+
+
+@cache
+def _synchronised(original: Any) -> type[nn.Module]:
+    """`original` with a synchronised forward; its name stays, as scripts initialise layers by it."""
+    disable: Any = torch.compiler.disable  # untyped in torch
+    attributes = {
+        "_original": original,
+        "_normalise_over_ranks": disable(_SynchronisedBatchNorm._normalise_over_ranks),
+        "__module__": original.__module__,
+        "__qualname__": original.__qualname__,
+    }
+    return type(original.__name__, (_SynchronisedBatchNorm, original), attributes)
+
+
+def _global_statistics(input: Tensor) -> tuple[Tensor, Tensor, float]:
+    """Mean and biased variance of each channel over all ranks, in float64, and how many values they are of.
+
+    Ranks exchange their own mean, sum of squared deviations and count, which merge without cancellation
+    (Chan, Golub, LeVeque: "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
+    """
+    channels = input.shape[1]
+    local_count = input.numel() // channels
+    values = input.to(_statistics_dtype(input))
+    mean = values.sum(_other_dims(input)) / max(local_count, 1)
+    deviations = (values - _along_channels(mean, input)).square().sum(_other_dims(input))
+    counted = torch.tensor([local_count], dtype=torch.float64, device=input.device)
+    mine = torch.cat([mean.double(), deviations.double(), counted])
+    everyone = [torch.empty_like(mine) for _ in range(world_size())]
+    dist.all_gather(everyone, mine, group=own_group("batchnorm"))
+    means, spreads, counts = torch.split(torch.stack(everyone), [channels, channels, 1], dim=1)
+    count = float(counts.sum())
+    if count < 2:
+        raise ValueError(f"training BatchNorm needs more than one value per channel, all ranks have {count:.0f}")
+    global_mean = (counts * means).sum(0) / count
+    spread = (spreads + counts * (means - global_mean).square()).sum(0)
+    return global_mean, spread / count, count
+
+
+def _update_running(
+    running: tuple[Tensor | None, Tensor | None], factor: float, mean: Tensor, variance: Tensor
+) -> None:
+    for buffer, statistic in zip(running, (mean, variance), strict=True):
+        if buffer is not None:
+            buffer.lerp_(statistic.to(buffer.dtype), factor)
+
+
+class _Normalise(torch.autograd.Function):
+    """Normalises by the global statistics and differentiates through them: they depend on all ranks' inputs.
+
+    The gradient of the input is that of the sum of all ranks' losses; those of weight and bias are this
+    rank's own, for DistributedDataParallel to average with all others.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        input: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        mean: Tensor,
+        variance: Tensor,
+        count: float,
+        eps: float,
+    ) -> Tensor:
+        dtype = weight.dtype if weight is not None else _statistics_dtype(input)
+        ctx.count = count
+        ctx.save_for_backward(input, weight, mean, (variance + eps).rsqrt())
+        return F.batch_norm(input, mean.to(dtype), variance.to(dtype), weight, bias, eps=eps)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        input, weight, mean, inverse_std = ctx.saved_tensors
+        dims, dtype = _other_dims(input), _statistics_dtype(input)
+        mean, inverse_std = (_along_channels(value.to(dtype), input) for value in (mean, inverse_std))
+        normalised = (input.to(dtype) - mean).mul_(inverse_std)
+        grad = grad_output.to(dtype)
+        grad_bias, grad_weight = grad.sum(dims), (grad * normalised).sum(dims)
+        grad_input = None
+        input_wanted, weight_wanted, bias_wanted, *_ = ctx.needs_input_grad
+        if input_wanted:
+            sums = torch.stack([grad_bias, grad_weight])
+            dist.all_reduce(sums, group=own_group("batchnorm"))
+            of_mean, of_variance = (_along_channels(value, input) for value in sums / ctx.count)
+            scale = inverse_std if weight is None else inverse_std * _along_channels(weight.to(dtype), input)
+            grad_input = (grad - of_mean).addcmul_(normalised, of_variance, value=-1).mul_(scale)
+        return (
+            grad_input,
+            grad_weight if weight_wanted else None,
+            grad_bias if bias_wanted else None,
+            *[None] * 4,
+        )
+
+
+_normalise: Callable[..., Tensor] = _Normalise.apply
+_cuda_kernel: Callable[..., Tensor] = CudaSyncBatchNorm.apply
+
+
+def _statistics_dtype(input: Tensor) -> torch.dtype:
+    return torch.promote_types(input.dtype, torch.float32)
+
+
+def _other_dims(input: Tensor) -> list[int]:
+    return [dim for dim in range(input.dim()) if dim != 1]
+
+
+def _along_channels(values: Tensor, input: Tensor) -> Tensor:
+    """Shape (channels,) to one that broadcasts over `input`, of shape (batch, channels, …)."""
+    return values.view(1, -1, *[1] * (input.dim() - 2))

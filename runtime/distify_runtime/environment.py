@@ -1,0 +1,106 @@
+"""Who this process is: read from the process group, and before there is one from torchrun's environment."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+
+#: Launchers that start several processes without saying so in torchrun's terms, by what they do set.
+_FOREIGN_WORLD_SIZES = {
+    "OMPI_COMM_WORLD_SIZE": "mpirun",
+    "PMI_SIZE": "mpiexec",
+    "SLURM_STEP_NUM_TASKS": "srun",
+    "HOROVOD_SIZE": "horovodrun",
+}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One process's place among those that were started together."""
+
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+    local_world_size: int = 1
+
+
+def launch() -> Launch:
+    """The launch as the environment describes it; a world of one under plain `python`.
+
+    Raises SystemExit where the environment is half set, or was set by a launcher that torch cannot follow: N
+    processes that each believe to be alone would train N times the same model.
+    """
+    if "WORLD_SIZE" not in os.environ and "RANK" not in os.environ:
+        _refuse_foreign_launcher()
+        return Launch()
+    if os.environ.get("WORLD_SIZE") == "1":
+        return Launch()
+    world_size = _read("WORLD_SIZE")
+    return Launch(
+        rank=_read("RANK"),
+        local_rank=_read("LOCAL_RANK"),
+        world_size=world_size,
+        local_world_size=_read("LOCAL_WORLD_SIZE", default=world_size),
+    )
+
+
+def rank() -> int:
+    """This process's number among all ranks, from 0."""
+    return dist.get_rank() if dist.is_initialized() else launch().rank
+
+
+def local_rank() -> int:
+    """This process's number among the ranks of its node, from 0."""
+    return launch().local_rank
+
+
+def world_size() -> int:
+    """How many ranks train together."""
+    return dist.get_world_size() if dist.is_initialized() else launch().world_size
+
+
+def local_world_size() -> int:
+    """How many of them run on this node."""
+    return launch().local_world_size
+
+
+def is_main_process() -> bool:
+    """Whether this is rank 0, which prints and writes for all."""
+    return rank() == 0
+
+
+def device() -> torch.device:
+    """The one device of this rank: its GPU, or the CPU where there is none.
+
+    Raises SystemExit where a node has fewer GPUs than ranks.
+    """
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    index, gpus = local_rank(), torch.cuda.device_count()
+    if gpus == 1:  # each rank may have been given one GPU of its own, which it sees as number 0
+        return torch.device("cuda", 0)
+    if index >= gpus:
+        raise SystemExit(f"distify: local rank {index} has no GPU: start at most {gpus} ranks on this node")
+    return torch.device("cuda", index)
+
+
+def _read(name: str, default: int | None = None) -> int:
+    text = os.environ.get(name)
+    if text is None and default is not None:
+        return default
+    if text is None or not text.isdecimal():
+        state = "is not set" if text is None else f"is {text!r}, not a number"
+        raise SystemExit(f"distify: {name} {state}: start the script with torchrun or distify run")
+    return int(text)
+
+
+def _refuse_foreign_launcher() -> None:
+    for name, launcher in _FOREIGN_WORLD_SIZES.items():
+        if os.environ.get(name, "1") not in ("0", "1"):
+            raise SystemExit(
+                f"distify: the {os.environ[name]} processes that {launcher} started ({name}) cannot find "
+                f"each other: start the script with torchrun or distify run"
+            )

@@ -1,0 +1,147 @@
+"""The shares of one evaluation batch, put together again."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from distify_runtime.environment import rank, world_size
+from distify_runtime.samplers import ShardedBatchSampler
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What the other ranks must know of a tensor to read its bytes."""
+
+    dtype: torch.dtype
+    shape: torch.Size
+
+    @property
+    def nbytes(self) -> int:
+        return self.shape.numel() * self.dtype.itemsize
+
+
+def gather_batch(loader: DataLoader[Any], *values: Any) -> Any:
+    """The whole batch of each value, in the dataset's order, on every rank. A collective.
+
+    `loader` is the one being looped over; its batch sampler is a `ShardedBatchSampler`. A value holds this
+    rank's share: a tensor with one row per sample, or a list with one element per sample (none a tensor).
+    Tuples, dicts and lists of tensors are gathered element by element. Tensors come back detached. One value
+    in, one out; several in, a tuple out; in a world of one the values themselves.
+    Raises TypeError and ValueError for what does not hold one row per sample.
+    """
+    if world_size() > 1:
+        shares, rows = _current_shares(loader)
+        leaves = [leaf for value in values for leaf in _leaves(value)]
+        for leaf in leaves:
+            _check_rows(leaf, rows)
+        gathered = _gather(leaves, shares)
+        values = tuple(_rebuild(value, gathered) for value in values)
+    return values[0] if len(values) == 1 else values
+
+
+def _current_shares(loader: DataLoader[Any]) -> tuple[list[int], int]:
+    """How many samples of the current batch each rank contributes, and how many this rank has loaded."""
+    sampler = getattr(loader, "batch_sampler", None)
+    if not isinstance(sampler, ShardedBatchSampler) or not getattr(loader, "in_order", True):
+        raise TypeError("gather_batch needs a loader with a ShardedBatchSampler as batch_sampler, and in_order")
+    shares = [len(share) for share in sampler.shares(sampler.current_batch(loader))]
+    return shares, max(1, shares[rank()])
+
+
+def _leaves(value: Any) -> Iterator[Tensor | list[Any]]:
+    """The tensors and per-sample lists in a value, from left to right."""
+    if isinstance(value, Tensor) or _is_per_sample(value):
+        yield value
+        return
+    for element in _elements(value):
+        yield from _leaves(element)
+
+
+def _rebuild(value: Any, leaves: Iterator[Any]) -> Any:
+    """A copy of `value` with its leaves replaced, from left to right."""
+    if isinstance(value, Tensor) or _is_per_sample(value):
+        return next(leaves)
+    elements = [_rebuild(element, leaves) for element in _elements(value)]
+    if isinstance(value, dict):
+        rebuilt = copy.copy(value)  # also an OrderedDict, or a model's output class
+        for key, element in zip(value, elements, strict=True):
+            rebuilt[key] = element
+        return rebuilt
+    return type(value)(*elements) if hasattr(value, "_fields") else type(value)(elements)
+
+
+def _elements(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, list) and any(isinstance(element, Tensor) for element in value):
+        return value
+    if isinstance(value, list):  # one per sample, or one per output of the model? Either would be a guess
+        raise TypeError("gather_batch cannot gather a list of collections of tensors: gather each one alone")
+    raise TypeError(f"gather_batch gathers tensors, and lists, tuples and dicts of them, no {type(value).__name__}")
+
+
+def _is_per_sample(value: Any) -> bool:
+    return isinstance(value, list) and not _holds_tensor(value)
+
+
+def _holds_tensor(value: Any) -> bool:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return isinstance(value, Tensor) or (isinstance(value, list | tuple) and any(map(_holds_tensor, value)))
+
+
+def _check_rows(leaf: Tensor | list[Any], rows: int) -> None:
+    if isinstance(leaf, list):
+        found, described = len(leaf), f"a list of {len(leaf)} elements"
+    else:
+        found, described = (leaf.shape[0] if leaf.dim() else -1), f"a tensor of shape {tuple(leaf.shape)}"
+    if found != rows:
+        raise ValueError(
+            f"gather_batch got {described}, not one row for each of this rank's {rows} samples of the batch: "
+            f"gather it before it is reshaped, filtered or reduced"
+        )
+
+
+def _gather(leaves: list[Tensor | list[Any]], shares: list[int]) -> Iterator[Tensor | list[Any]]:
+    """Every leaf, put together from all ranks that have a share of the batch."""
+    everyone: list[Any] = [None] * world_size()
+    dist.all_gather_object(everyone, [leaf if isinstance(leaf, list) else _layout(leaf) for leaf in leaves])
+    contributors = [index for index, samples in enumerate(shares) if samples]
+    for leaf, described in zip(leaves, zip(*everyone, strict=True), strict=True):
+        if isinstance(leaf, list):
+            yield [element for index in contributors for element in described[index]]
+        else:
+            parts = _all_gather(leaf, described)
+            yield torch.cat([parts[index] for index in contributors])
+
+
+def _layout(tensor: Tensor) -> _Layout:
+    if tensor.layout is not torch.strided:
+        raise TypeError(f"gather_batch cannot gather {tensor.layout} tensors: convert it with to_dense() first")
+    return _Layout(tensor.dtype, tensor.shape)
+
+
+def _all_gather(tensor: Tensor, layouts: tuple[_Layout, ...]) -> list[Tensor]:
+    """What each rank has in this tensor's place: sent as bytes, which suits any dtype and unequal sizes."""
+    if len({(layout.dtype, layout.shape[1:]) for layout in layouts}) > 1:
+        shapes = ", ".join(str(tuple(layout.shape)) for layout in layouts)
+        raise ValueError(f"gather_batch got shapes {shapes} by rank: pad the samples to one size over all batches")
+    sent = torch.zeros(max(layout.nbytes for layout in layouts), dtype=torch.uint8, device=tensor.device)
+    mine = tensor.detach().reshape(-1).view(torch.uint8)
+    sent[: len(mine)] = mine
+    received = [torch.empty_like(sent) for _ in layouts]
+    dist.all_gather(received, sent)
+    return [
+        data[: layout.nbytes].view(layout.dtype).view(layout.shape)
+        for data, layout in zip(received, layouts, strict=True)
+    ]

@@ -1,0 +1,26 @@
+"""Launches a script on the ranks of this machine through torchrun. Imports no torch; Linux and macOS.
+
+    launch(LaunchConfig("train_dist.py", ("--epochs", "3"), nproc=2, logs=fresh_logs("train_dist.py")))
+
+The processes: this one starts torchrun, torchrun starts `supervisor.py` once per rank, and that starts the
+script. The supervisors report here through a socket, which is how the first failing rank is known.
+"""
+
+from distify_runtime.launch.config import LaunchConfig, LaunchError, launch_command
+from distify_runtime.launch.gpus import check_gpus, gpu_count
+from distify_runtime.launch.logs import fresh_logs
+from distify_runtime.launch.runner import launch
+from distify_runtime.launch.target import find_module, find_script, looks_distributed
+
+__all__ = [
+    "LaunchConfig",
+    "LaunchError",
+    "check_gpus",
+    "find_module",
+    "find_script",
+    "fresh_logs",
+    "gpu_count",
+    "launch",
+    "launch_command",
+    "looks_distributed",
+]

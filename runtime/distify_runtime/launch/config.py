@@ -1,0 +1,93 @@
+"""What is launched, and the torchrun command for it."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+#: Where a supervisor finds the launcher's socket.
+CHANNEL_VARIABLE = "DISTIFY_CHANNEL"
+#: Stands before each word of the script's command line. torchrun's argparse would drop a first `--` and
+#: refuse options that look like two of its own (`--m`), even behind the script's name; words with this
+#: mark it leaves alone.
+WORD_MARK = ":"
+
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
+LOOPBACK_INTERFACE = "lo0" if sys.platform == "darwin" else "lo"
+
+
+class LaunchError(Exception):
+    """What the user can put right before anything is started; the message is one line."""
+
+
+def usable_cores() -> int:
+    """CPU cores that this process may run on; a container's or batch job's share, not the whole machine."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class LaunchConfig:
+    """One launch: `target` (a script's path, or a module's name where `module` is true) on `nproc` ranks.
+
+    `args` are the script's own, `logs` is the folder of the ranks' logs, and `grace` the seconds that ranks
+    have between being asked to end and SIGKILL.
+    """
+
+    target: str
+    args: tuple[str, ...] = ()
+    nproc: int = 1
+    logs: Path = Path("distify_logs")
+    module: bool = False
+    grace: float = 10.0
+    cores: int = field(default_factory=usable_cores)
+    python: str = sys.executable
+
+    def log(self, rank: int) -> Path:
+        return self.logs / f"rank{rank}.log"
+
+    @property
+    def agent_log(self) -> Path:
+        """What torchrun itself has to say."""
+        return self.logs / "torchrun.log"
+
+
+def python_command(python: str) -> list[str]:
+    """The interpreter, kept from importing a `logging.py` of the working directory as the standard one."""
+    return [python, "-P"] if sys.version_info >= (3, 11) else [python]
+
+
+def launch_command(
+    config: LaunchConfig, environ: Mapping[str, str], scratch: Path
+) -> tuple[list[str], dict[str, str]]:
+    """The torchrun command line and its whole environment, made from the environment given.
+
+    `scratch` is an empty folder for the supervisors' socket (`channel`) and for torchrun's own files.
+    """
+    words = (*(("-m",) if config.module else ()), config.target, *config.args)
+    argv = [
+        *python_command(config.python),
+        *("-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"),
+        *("--nproc-per-node", str(config.nproc), "--max-restarts", "0", "--log-dir", str(scratch)),
+        *(str(SUPERVISOR), *(WORD_MARK + word for word in words)),
+    ]
+    # torchrun takes PET_* for its options (a cluster's --nnodes, say) and PYTHON_EXEC for the interpreter.
+    env = {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith("PET_") and name != "PYTHON_EXEC"
+    }
+    env[CHANNEL_VARIABLE] = str(scratch / "channel")
+    env["PYTHONUNBUFFERED"] = "1"
+    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        env.setdefault(name, LOOPBACK_INTERFACE)
+    if config.nproc > 1:  # a single rank has all cores, as under plain python
+        env.setdefault("OMP_NUM_THREADS", str(max(1, config.cores // config.nproc)))
+    # The launcher kills after the grace period; torchrun must not do so before.
+    env.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(math.ceil(config.grace) + 5))
+    return argv, env

@@ -1,0 +1,54 @@
+"""How many GPUs the ranks of this machine can have."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from distify_runtime.launch.config import LaunchError, python_command
+
+#: One of these is there wherever torch could find a GPU: NVIDIA, NVIDIA inside WSL, AMD.
+GPU_DEVICES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
+ASK_TORCH = "import torch; print(torch.cuda.device_count())"
+
+
+def may_have_gpus() -> bool:
+    """Whether asking torch is worth its second."""
+    return any(Path(device).exists() for device in GPU_DEVICES) or shutil.which("nvidia-smi") is not None
+
+
+def ask_torch(python: str) -> int:
+    """`torch.cuda.device_count()` of a process of its own: right for every driver, build and MIG slice.
+
+    0 where torch cannot be imported; the ranks will say why.
+    """
+    answer = subprocess.run(
+        [*python_command(python), "-c", ASK_TORCH], capture_output=True, text=True, check=False
+    )
+    last = answer.stdout.split()[-1:]
+    return int(last[0]) if last and last[0].isdigit() else 0
+
+
+def gpu_count(
+    python: str,
+    environ: Mapping[str, str] = os.environ,
+    may_have: Callable[[], bool] = may_have_gpus,
+    ask: Callable[[str], int] = ask_torch,
+) -> int:
+    """GPUs that scripts run by `python` would see; costs a second where there may be some, else nothing."""
+    if environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1") or not may_have():
+        return 0
+    return ask(python)
+
+
+def check_gpus(nproc: int, gpus: int) -> None:
+    """Raises LaunchError where ranks would have to share a GPU, which NCCL refuses in words of its own."""
+    if 0 < gpus < nproc:
+        noun = "GPU" if gpus == 1 else "GPUs"
+        raise LaunchError(
+            f"-np {nproc} is more than the {gpus} {noun} of this machine; "
+            f"use -np {gpus}, or CUDA_VISIBLE_DEVICES='' to train on the CPU"
+        )

@@ -1,0 +1,104 @@
+"""Signals as data, and processes that outlive the rank that started them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+WAKING_SIGNALS = (signal.SIGCHLD, signal.SIGWINCH)
+POLL_SECONDS = 0.02
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+@contextlib.contextmanager
+def signals_as_bytes() -> Iterator[socket.socket]:
+    """A socket from which each signal that arrives is read as one byte, its number. Main thread only.
+
+    One that was ignored when this process started (nohup, `&` in a script) stays ignored.
+    """
+    reader, writer = socket.socketpair()
+    reader.setblocking(False)
+    writer.setblocking(False)
+    every = (*ENDING_SIGNALS, *WAKING_SIGNALS)
+    handled = [number for number in every if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda number, frame: None) for number in handled}
+    wakeup_before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    try:
+        yield reader
+    finally:
+        signal.set_wakeup_fd(wakeup_before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        reader.close()
+        writer.close()
+
+
+@contextlib.contextmanager
+def adopting_orphans() -> Iterator[None]:
+    """While it lasts, processes whose parent ends become children of this one (Linux): none can hide."""
+    _set_subreaper(True)
+    try:
+        yield
+    finally:
+        _set_subreaper(False)
+
+
+def _set_subreaper(on: bool) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
+
+
+def children() -> set[int]:
+    """Process ids of this process's children (Linux); empty elsewhere."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError):  # ended in the meantime
+            after_name = entry.read_text(errors="replace").rpartition(")")[2].split()
+            if int(after_name[1]) == os.getpid():
+                found.add(int(entry.parent.name))
+    return found
+
+
+def send(target: int, number: int) -> bool:
+    """Signals a process, or a group (negative); False where there is none any more."""
+    try:
+        os.kill(target, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def end_leftovers(groups: Iterable[int], spared: set[int], seconds: Callable[[], float]) -> None:
+    """Returns when no process is left of the ranks' groups, nor any child but those spared.
+
+    The groups are asked to end (SIGTERM); what is still there when `seconds()` has come down to 0 is killed.
+    """
+    groups = list(groups)
+    for group in groups:
+        send(-group, signal.SIGTERM)
+    killed_at = None
+    while left := _left(groups, spared):
+        if killed_at is not None and time.monotonic() - killed_at > 5:
+            return  # not even SIGKILL ends a process that waits for a dead disk or driver
+        if seconds() <= 0:
+            killed_at = killed_at or time.monotonic()
+            for target in left:
+                send(target, signal.SIGKILL)
+        time.sleep(POLL_SECONDS)
+
+
+def _left(groups: list[int], spared: set[int]) -> list[int]:
+    orphans = children() - spared
+    for orphan in list(orphans):
+        with contextlib.suppress(ChildProcessError):
+            if os.waitpid(orphan, os.WNOHANG)[0]:
+                orphans.discard(orphan)
+    return [-group for group in groups if send(-group, 0)] + sorted(orphans)

@@ -1,0 +1,134 @@
+"""Which rank failed first, and what is said about it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+TAIL_BYTES = 64 * 1024
+TRACEBACK_LINES = 100
+LAST_LINES = 10
+#: A traceback's last lines that may belong to its error's message.
+ERROR_LINES = 8
+WATCHDOG_LINES = 40
+
+HINTS = {
+    signal.SIGKILL: "out of memory?",
+    signal.SIGBUS: "is /dev/shm full?",
+}
+
+#: torch puts `[rank1]: ` before each line of an uncaught error's traceback; newer Pythons colour it.
+_LINE_START = r"(?:\x1b\[[0-9;]*m|\[rank\d+\]: ?|[ |+])*"
+_HEADER = re.compile(_LINE_START + r"(?:Exception Group )?Traceback \(most recent call last\):")
+#: Between two tracebacks that belong together.
+_CHAINED = re.compile(
+    _LINE_START + r"(?:During handling of the above|The above exception was the direct|Exception ignored )"
+)
+#: How a rank fails because another one is gone.
+_CONSEQUENCE = re.compile(
+    r"Connection (?:closed|reset|refused)|Broken pipe|remote process|ncclRemoteError|communicator was aborted"
+    r"|DistNetworkError|DistStoreError|[Tt]imed? ?out",
+)
+
+
+@dataclass(frozen=True)
+class RankEnd:
+    """How a rank ended: `code` as of subprocess (negative: a signal), `stopped` where it was told to.
+
+    `ended` is the time in seconds.
+    """
+
+    rank: int
+    code: int
+    ended: float
+    stopped: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """As a shell gives it: 128 + signal."""
+        return self.code if self.code >= 0 else 128 - self.code
+
+    def describe(self) -> str:
+        """`failed with exit code 3`, or `was killed by SIGKILL (out of memory?)`."""
+        if self.code >= 0:
+            return f"failed with exit code {self.code}"
+        try:
+            number = signal.Signals(-self.code)
+        except ValueError:
+            return f"was killed by signal {-self.code}"
+        hint = f" ({HINTS[number]})" if number in HINTS else ""
+        return f"was killed by {number.name}{hint}"
+
+
+def first_failure(ends: Sequence[RankEnd], tails: Mapping[int, str]) -> RankEnd | None:
+    """The rank whose failure brought the others down, or None; `tails` holds the end of each rank's log.
+
+    The earliest end decides, but for two cases: a rank that fails because it lost another can be quicker to
+    leave than the one that it lost; and of ranks that all give up for one reason, often only rank 0 says it.
+    """
+
+    def order(end: RankEnd) -> tuple[bool, bool, float]:
+        tail = tails.get(end.rank, "")
+        silent = end.code > 0 and not tail.strip()
+        return _is_consequence(end, tail), silent, end.ended
+
+    return min((end for end in ends if end.code != 0 and not end.stopped), key=order, default=None)
+
+
+def _is_consequence(end: RankEnd, tail: str) -> bool:
+    """Whether the rank says that it failed because of another one."""
+    last = traceback_of(tail)[-ERROR_LINES:]
+    if not last and end.code == -signal.SIGABRT:  # NCCL's watchdog aborts without a Python traceback
+        last = tail.splitlines()[-WATCHDOG_LINES:]
+    return _CONSEQUENCE.search("\n".join(last)) is not None
+
+
+def traceback_of(text: str) -> list[str]:
+    """The last traceback with the errors that led to it, to the end of `text`; [] where there is none."""
+    lines = text.splitlines()
+    headers = [index for index, line in enumerate(lines) if _HEADER.match(line)]
+    if not headers:
+        return []
+    start = headers.pop()
+    while headers and any(_CHAINED.match(line) for line in lines[max(headers[-1], start - 3) : start]):
+        start = headers.pop()
+    found = lines[start:]
+    if len(found) > TRACEBACK_LINES:
+        return [found[0], "  …", *found[2 - TRACEBACK_LINES :]]
+    return found
+
+
+def failure_lines(end: RankEnd, nproc: int, log: Path, tail: str) -> list[str]:
+    """What is printed last. Rank 0's own output is on the screen already and is not repeated."""
+    first = f"distify: rank {end.rank} of {nproc} {end.describe()}; its log is {log}"
+    if end.rank == 0:
+        return [first]
+    shown = traceback_of(tail) or tail.splitlines()[-LAST_LINES:]
+    return [first, *shown]
+
+
+def agent_exit_code(code: int) -> int:
+    """The launcher's exit code where torchrun failed and no rank did; never 0."""
+    return 128 - code if code < 0 else code or 1
+
+
+def agent_lines(code: int, log: Path) -> list[str]:
+    """What is printed where torchrun failed and no rank did."""
+    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
+    tail = read_tail(log)
+    shown = traceback_of(tail) or tail.splitlines()[-LAST_LINES:]
+    return [f"distify: torchrun itself {how}; its log is {log}", *shown]
+
+
+def read_tail(path: Path) -> str:
+    """The end of a log; "" where there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""

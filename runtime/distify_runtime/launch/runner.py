@@ -1,0 +1,250 @@
+"""Runs torchrun with its ranks to the end, whichever end it is."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from distify_runtime.launch.config import LaunchConfig, launch_command
+from distify_runtime.launch.logs import open_log, prepare_logs
+from distify_runtime.launch.processes import (
+    ENDING_SIGNALS,
+    adopting_orphans,
+    children,
+    end_leftovers,
+    send,
+    signals_as_bytes,
+)
+from distify_runtime.launch.report import (
+    RankEnd,
+    agent_exit_code,
+    agent_lines,
+    failure_lines,
+    first_failure,
+    read_tail,
+)
+from distify_runtime.launch.screen import Screen
+
+LONGEST_WAIT = 0.5  # seconds; SIGCHLD ends a wait, this is for the signal that was merged into another
+FOR_EVER = float("inf")
+
+
+def launch(config: LaunchConfig) -> int:
+    """Runs the script on all ranks and returns the exit code: 0, the first failing rank's, or 128 + signal.
+
+    Rank 0 is on this process's stdout and stderr, each rank in `config.logs`. When a rank fails or a signal
+    asks for the end, every process that the ranks started is gone on return. Main thread only. Raises
+    LaunchError where the logs cannot be made.
+    """
+    prepare_logs(config)
+    _open_standard_streams()
+    with contextlib.ExitStack() as stack:
+        log = open_log(config.log(0))
+        stack.callback(os.close, log)
+        screen = Screen(log)
+        stack.callback(screen.close)
+        folder = tempfile.TemporaryDirectory(prefix="distify-", dir=_short_folder())
+        scratch = Path(stack.enter_context(folder))
+        wakeup = stack.enter_context(signals_as_bytes())
+        stack.enter_context(adopting_orphans())
+        listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(str(scratch / "channel"))
+        listener.listen(config.nproc)
+        job = Job(config, screen, listener, wakeup)
+        code = job.run(scratch)
+    if not read_tail(config.agent_log):
+        config.agent_log.unlink(missing_ok=True)
+    return code
+
+
+@dataclass
+class Supervisor:
+    """One supervisor's end of the channel; `rank` is -1 until it has said which."""
+
+    connection: socket.socket
+    rank: int = -1
+    received: bytes = b""
+
+
+class Job:
+    """One launch, from torchrun's start until nothing of it is left."""
+
+    def __init__(
+        self, config: LaunchConfig, screen: Screen, listener: socket.socket, wakeup: socket.socket
+    ) -> None:
+        self.config = config
+        self.screen = screen
+        self._listener = listener
+        self._wakeup = wakeup
+        self._supervisors: dict[int, Supervisor] = {}
+        self._groups: dict[int, int] = {}  # rank: process group
+        self._ends: dict[int, RankEnd] = {}
+        self._signal = 0  # the one that ended the job
+        self._kill_at = FOR_EVER
+
+    def run(self, scratch: Path) -> int:
+        """Starts torchrun, sees it through, and returns the exit code."""
+        spared = children()
+        argv, env = launch_command(self.config, os.environ, scratch)
+        noun = "rank" if self.config.nproc == 1 else "ranks"
+        self.screen.say(f"distify: {self.config.nproc} {noun}, logs in {self.config.logs}")
+        with open(self.config.agent_log, "wb") as log:
+            # A session of its own: Ctrl-C in the terminal is for this process, which passes it on once.
+            agent = subprocess.Popen(argv, env=env, stdout=log, stderr=log, start_new_session=True)
+        while agent.poll() is None:
+            self._wait(agent)
+        self._take_rest()
+        code = 0
+        if agent.returncode != 0 or self._signal:
+            self._kill_at = min(self._kill_at, time.monotonic() + self.config.grace)
+            end_leftovers(self._groups.values(), spared, self._patience)
+            self._take_rest()
+            code = self._report(agent.returncode)
+            self._take_rest()
+        return code
+
+    def _wait(self, agent: subprocess.Popen[bytes]) -> None:
+        """Waits for the next thing to happen and sees to it."""
+        self._look(min(LONGEST_WAIT, max(0.0, self._seconds_left())))
+        for number in self._signals():
+            if number == signal.SIGWINCH:
+                self.screen.resize()
+            elif number in ENDING_SIGNALS:
+                self._end(agent, number)
+        if self.screen.broken and not self._signal:
+            # As a script under plain python ends when its `| head` has had enough.
+            self._end(agent, signal.SIGPIPE)
+        if self._seconds_left() <= 0:
+            for group in self._groups.values():
+                send(-group, signal.SIGKILL)
+            agent.kill()
+
+    def _look(self, seconds: float) -> bool:
+        """Moves what can be moved within `seconds`; False where nothing came in."""
+        wakeup, listener = self._wakeup.fileno(), self._listener.fileno()
+        waiting = [wakeup, listener, *self._supervisors, *self.screen.sources()]
+        ready, writable, _ = select.select(waiting, self.screen.sinks(), [], seconds)
+        came = False
+        for source in ready:
+            if source == listener:
+                connection, _ = self._listener.accept()
+                self._supervisors[connection.fileno()] = Supervisor(connection)
+                came = True
+            elif source in self._supervisors:
+                self._hear(self._supervisors[source])
+                came = True
+            elif source != wakeup:
+                came = self.screen.read(source) or came
+        for sink in writable:
+            self.screen.write(sink)
+        return came
+
+    def _hear(self, supervisor: Supervisor) -> None:
+        try:
+            data = supervisor.connection.recv(4096)
+        except ConnectionResetError:
+            data = b""
+        *lines, supervisor.received = (supervisor.received + data).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            if "pid" in message:
+                self._groups[message["rank"]] = message["pid"]
+                supervisor.rank = message["rank"]
+                self._give_output(supervisor)
+            else:
+                self._ended(RankEnd(supervisor.rank, message["code"], message["ended"], message["stopped"]))
+        if not data:
+            del self._supervisors[supervisor.connection.fileno()]
+            supervisor.connection.close()
+            if supervisor.rank >= 0 and supervisor.rank not in self._ends:
+                # Only SIGKILL keeps a supervisor from saying how its rank ended.
+                stopped = self._kill_at < FOR_EVER
+                self._ended(RankEnd(supervisor.rank, -signal.SIGKILL, time.time(), stopped))
+
+    def _give_output(self, supervisor: Supervisor) -> None:
+        with contextlib.ExitStack() as stack:
+            if supervisor.rank == 0:
+                targets = self.screen.targets()
+            else:
+                log = open_log(self.config.log(supervisor.rank))
+                stack.callback(os.close, log)
+                targets = [log, log]
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                socket.send_fds(supervisor.connection, [b"\0"], targets)
+
+    def _ended(self, end: RankEnd) -> None:
+        self._ends[end.rank] = end
+        if end.code != 0:
+            self._kill_at = min(self._kill_at, time.monotonic() + self.config.grace)
+
+    def _end(self, agent: subprocess.Popen[bytes], number: int) -> None:
+        """Has all ranks asked to end; the second time, and where they are ending already, kills them."""
+        if self._kill_at < FOR_EVER:
+            self._kill_at = time.monotonic()
+            return
+        self._signal = number
+        self._kill_at = time.monotonic() + self.config.grace
+        agent.send_signal(number if number in ENDING_SIGNALS else signal.SIGTERM)
+        if number == signal.SIGINT:
+            self.screen.say("distify: ending all ranks; Ctrl-C again kills them")
+
+    def _signals(self) -> list[int]:
+        try:
+            return list(self._wakeup.recv(4096))
+        except BlockingIOError:
+            return []
+
+    def _seconds_left(self) -> float:
+        return self._kill_at - time.monotonic()
+
+    def _patience(self) -> float:
+        """Seconds left, or 0 once a further signal came."""
+        if any(number in ENDING_SIGNALS for number in self._signals()):
+            self._kill_at = time.monotonic()
+        return self._seconds_left()
+
+    def _take_rest(self) -> None:
+        """Takes and shows all that has come; a signal leaves out the showing (the reader may be stuck)."""
+        while self._look(LONGEST_WAIT if self.screen.sinks() else 0.0) or self.screen.sinks():
+            if any(number in ENDING_SIGNALS for number in self._signals()):
+                self.screen.mute()
+
+    def _report(self, agent_code: int) -> int:
+        """Says why the launch ended badly and returns the exit code for it."""
+        config = self.config
+        if self._signal:
+            self.screen.say(f"distify: ended by {signal.Signals(self._signal).name}; logs in {config.logs}")
+            return 128 + self._signal
+        tails = {end.rank: read_tail(config.log(end.rank)) for end in self._ends.values() if end.code != 0}
+        first = first_failure(list(self._ends.values()), tails)
+        if first is not None:
+            lines = failure_lines(first, config.nproc, config.log(first.rank), tails[first.rank])
+            code = first.exit_code
+        else:
+            lines, code = agent_lines(agent_code, config.agent_log), agent_exit_code(agent_code)
+        for line in lines:
+            self.screen.say(line)
+        return code
+
+
+def _short_folder() -> str | None:
+    """Where the scratch folder goes: a socket's path has room for about a hundred characters."""
+    return "/tmp" if len(tempfile.gettempdir()) > 60 else None
+
+
+def _open_standard_streams() -> None:
+    """Gives descriptors 0 to 2 that are closed to /dev/null, so that no log or socket ends up there."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one

@@ -1,0 +1,102 @@
+"""The process group from its beginning to its end."""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import HashStore
+from torch.nn.parallel import DistributedDataParallel
+
+from distify_runtime.environment import device, launch, local_rank, rank, world_size
+from distify_runtime.randomness import share_random_state
+
+#: Groups besides the default one, by purpose: collectives of different purposes must not meet in one queue.
+_own_groups: dict[str, dist.ProcessGroup] = {}
+
+
+def init_process_group() -> None:
+    """Join the ranks that the launcher started; under plain `python` a world of one. Harmless to call twice.
+
+    Binds this process to its GPU, lets all ranks go on with rank 0's random numbers (rank 0 keeps exactly
+    those it would have had), and registers the teardown, so that a script needs no last line.
+    """
+    if dist.is_initialized():
+        return
+    # Its functions' default arguments are the default group at the time of the import. Imported later, as
+    # DistributedDataParallel does, they would keep the group and its threads alive past its destruction.
+    importlib.import_module("torch.distributed.nn.functional")
+    if torch.cuda.is_available():
+        torch.cuda.set_device(device())
+    if launch().world_size == 1:
+        dist.init_process_group(_backend(), store=HashStore(), rank=0, world_size=1)
+    else:
+        dist.init_process_group(_backend())
+        share_random_state()
+    atexit.register(destroy_process_group)
+
+
+def destroy_process_group() -> None:
+    """Leave the process group, whatever still refers to it. No collective; harmless to call twice.
+
+    A Gloo group joins its threads when its last reference goes. Python aborts ("terminate called without an
+    active exception") if one of them asks for the interpreter lock once the interpreter is shutting down.
+    Hence every reference has to go before: above all those of DistributedDataParallel models, which live as
+    long as the script's globals. Their parameters stay as they are.
+    """
+    if not dist.is_initialized():
+        return
+    _own_groups.clear()
+    for replica in _live_replicas():
+        vars(replica).update(reducer=None, logger=None, process_group=None)
+    gc.collect()
+    dist.destroy_process_group()
+    # A group that the script itself holds on to keeps its threads: let them finish what they are at.
+    time.sleep(0.05)
+
+
+def barrier() -> None:
+    """Wait until every rank has come here."""
+    if world_size() > 1:
+        # Over the CPU: dist.barrier() would guess a GPU, and warn.
+        dist.all_reduce(torch.zeros(1))
+
+
+@contextmanager
+def main_process_first() -> Iterator[None]:
+    """Let rank 0 run the block first, then the first rank of every other node, then all others.
+
+    For downloads and caches: who comes later finds them done, on node-local and on shared disks.
+    """
+    turn = 0 if rank() == 0 else 1 if local_rank() == 0 else 2
+    for _ in range(turn):
+        barrier()
+    try:
+        yield
+    finally:  # also after an exception that the script catches: all ranks meet at the same barriers
+        for _ in range(2 - turn):
+            barrier()
+
+
+def own_group(purpose: str) -> dist.ProcessGroup:
+    """All ranks in a group of its own for `purpose`; the first call for it is a collective."""
+    if purpose not in _own_groups:
+        group = dist.new_group()
+        assert isinstance(group, dist.ProcessGroup)  # no rank is left out
+        _own_groups[purpose] = group
+    return _own_groups[purpose]
+
+
+def _backend() -> str:
+    return "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+
+
+def _live_replicas() -> list[DistributedDataParallel]:
+    # isinstance() would ask each object for its __class__, which lazy proxies answer with side effects.
+    return [o for o in gc.get_objects() if issubclass(type(o), DistributedDataParallel)]

@@ -1,0 +1,119 @@
+"""Sums and decisions over all ranks."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from distify_runtime.environment import device, world_size
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What a value looks like; ranks may differ, see `_common_form`."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...] | None = None  # None: a number
+    home: str = "cpu"  # a tensor's type of device, or "numpy" for an array
+
+    def __str__(self) -> str:
+        kind = str(self.dtype).removeprefix("torch.")
+        return f"a {kind} number" if self.shape is None else f"a {kind} tensor of shape {self.shape}"
+
+
+def all_reduce_sum(*values: Any) -> Any:
+    """The sum of each value over all ranks, on every rank. A collective.
+
+    Takes Python and numpy numbers (whole ones are summed in int64, others in float64), tensors and numpy
+    arrays of any shape, and returns new ones of the same types: one value in, one out; several in, a tuple
+    out. A rank that saw no sample may still hold the number it began with (`total = 0`) where others hold a
+    float or a tensor.
+    Raises TypeError for other values and bool tensors, ValueError where the ranks' values do not match.
+    """
+    forms = [_form(value) for value in values]
+    if world_size() > 1:
+        forms = _agree(forms)
+        tensors = [_to_tensor(value, form) for value, form in zip(values, forms, strict=True)]
+        _all_reduce(tensors)
+        values = tuple(map(_like, values, forms, tensors))
+    return values[0] if len(values) == 1 else values
+
+
+def any_rank(flag: object) -> bool:
+    """Whether `flag` is true on at least one rank: a decision that all ranks take alike. A collective."""
+    decision = torch.tensor(int(bool(flag)))
+    if world_size() > 1:
+        dist.all_reduce(decision, dist.ReduceOp.MAX)
+    return bool(decision)
+
+
+def _form(value: Any) -> _Form:
+    numpy = sys.modules.get("numpy")
+    is_array = numpy and isinstance(value, numpy.ndarray)
+    if is_array or isinstance(value, Tensor):
+        tensor = _from_array(value) if is_array else value
+        if tensor.dtype is torch.bool or tensor.layout is not torch.strided:
+            raise TypeError(f"all_reduce_sum cannot add {tensor.dtype} ({tensor.layout}): convert it first")
+        return _Form(tensor.dtype, tuple(tensor.shape), "numpy" if is_array else tensor.device.type)
+    if isinstance(value, int) or (numpy and isinstance(value, numpy.integer | numpy.bool_)):
+        return _Form(torch.int64)
+    if isinstance(value, float) or (numpy and isinstance(value, numpy.floating)):
+        return _Form(torch.float64)
+    raise TypeError(f"all_reduce_sum adds numbers, tensors and numpy arrays, not {type(value).__name__}")
+
+
+def _agree(forms: list[_Form]) -> list[_Form]:
+    everyone: list[Any] = [None] * world_size()
+    dist.all_gather_object(everyone, forms)
+    if len({len(ranks_forms) for ranks_forms in everyone}) > 1:
+        raise ValueError("all_reduce_sum got more values on one rank than on another: reduce the same on all")
+    return [_common_form(list(ranks_forms)) for ranks_forms in zip(*everyone, strict=True)]
+
+
+def _common_form(forms: list[_Form]) -> _Form:
+    """A tensor if any rank has one, else a float if any rank has one, else an int."""
+    tensors = {form for form in forms if form.shape is not None}
+    if len(tensors) > 1:
+        described = ", ".join(sorted(map(str, tensors)))
+        raise ValueError(f"all_reduce_sum got a value that differs between ranks: {described}")
+    return tensors.pop() if tensors else max(forms, key=lambda form: form.dtype.is_floating_point)
+
+
+def _to_tensor(value: Any, form: _Form) -> Tensor:
+    """A new, contiguous tensor of this form, which the all-reduce may overwrite."""
+    if _form(value).shape is None:
+        where = device() if form.home == "cuda" else torch.device("cpu")
+        return torch.full(form.shape or (), value, dtype=form.dtype, device=where)
+    tensor = _from_array(value) if form.home == "numpy" else value
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
+
+
+def _from_array(array: Any) -> Tensor:
+    return torch.from_numpy(array.copy())  # torch takes neither read-only arrays nor negative strides
+
+
+def _all_reduce(tensors: list[Tensor]) -> None:
+    """Sum each tensor over the ranks in place, with one collective for each dtype and device."""
+    buckets: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
+    for tensor in tensors:
+        buckets.setdefault((tensor.dtype, tensor.device), []).append(tensor)
+    for bucket in buckets.values():
+        flat = torch.cat([tensor.view(-1) for tensor in bucket])
+        dist.all_reduce(flat)
+        for tensor, total in zip(bucket, torch.split(flat, [t.numel() for t in bucket]), strict=True):
+            tensor.copy_(total.view_as(tensor))
+
+
+def _like(value: Any, form: _Form, total: Tensor) -> Any:
+    """`total` in the type of `value`; in the type that the ranks agreed on where that is another one."""
+    if form.shape is not None:
+        return total.numpy() if form.home == "numpy" else total
+    numpy = sys.modules.get("numpy")
+    if numpy and isinstance(value, numpy.number) and _form(value) == form:
+        return type(value)(total.item())
+    return total.item()

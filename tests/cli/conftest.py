@@ -1,0 +1,28 @@
+"""The command line in an empty folder, and a script to give it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from command_line import ROOT, TRAIN, CommandLine
+
+
+@pytest.fixture
+def distify(tmp_path: Path) -> CommandLine:
+    """The command line in an empty folder, with this checkout's packages."""
+    unwanted = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "DISTIFY_DEBUG", "PYTHONWARNINGS")
+    env = {name: value for name, value in os.environ.items() if name not in unwanted}
+    packages = [str(ROOT / folder) for folder in (".", "codemods", "runtime")]
+    env["PYTHONPATH"] = os.pathsep.join([*packages, *filter(None, [env.get("PYTHONPATH")])])
+    env["PYTHONDONTWRITEBYTECODE"] = "1"
+    return CommandLine(tmp_path, env)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """An ordinary training script in the command line's folder."""
+    path = tmp_path / "train.py"
+    path.write_bytes(TRAIN)
+    return path

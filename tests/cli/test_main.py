@@ -1,0 +1,134 @@
+"""The command itself: its help is quick, its commands are listed unimported, its failures are one line."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import ROOT, CommandLine
+
+from distify import __version__
+from distify.cli import COMMANDS
+
+
+def imported(err: str) -> set[str]:
+    """The top packages in what `python -X importtime` wrote."""
+    return {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in err.splitlines() if "|" in line}
+
+
+def seconds(*command: str, env: dict[str, str]) -> float:
+    """CPU time of the quickest of three runs: of all clocks, the one that a busy machine disturbs least."""
+    best = float("inf")
+    for _ in range(3):
+        process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        best = min(best, used.ru_utime + used.ru_stime)
+    return best
+
+
+def test_help_lists_the_commands_and_imports_none_of_them(distify: CommandLine) -> None:
+    ended = distify("--help", python=("-X", "importtime"))
+    assert ended.code == 0
+    for name, line in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(line)}$", ended.out.decode(), re.MULTILINE)
+    assert "click" in imported(ended.err)
+    assert not imported(ended.err) & {"torch", "libcst", "rich", "distify_codemods", "distify_runtime"}
+
+
+def test_help_is_quick(distify: CommandLine) -> None:
+    assert seconds(sys.executable, "-m", "distify", "--help", env=dict(distify.env)) < 0.5
+
+
+def test_a_diff_takes_at_most_four_times_the_import_of_libcst(distify: CommandLine, script: Path) -> None:
+    env = dict(distify.env)
+    libcst = seconds(sys.executable, "-c", "import libcst", env=env)
+    assert seconds(sys.executable, "-m", "distify", "convert", "--diff", str(script), env=env) < 4 * libcst
+
+
+def test_a_conversion_imports_no_torch_and_without_a_terminal_no_rich(
+    distify: CommandLine, script: Path
+) -> None:
+    ended = distify("convert", "--diff", script.name, python=("-X", "importtime"))
+    assert ended.code == 0
+    assert "distify_codemods" in imported(ended.err)
+    assert not imported(ended.err) & {"torch", "rich", "distify_runtime"}
+
+
+def test_every_listed_command_is_there(distify: CommandLine) -> None:
+    for name in COMMANDS:
+        ended = distify(name, "--help")
+        assert ended.code == 0
+        assert f"distify {name}" in ended.out.decode()
+
+
+def test_the_version_is_the_distributions_version(distify: CommandLine) -> None:
+    assert distify("--version").out.decode() == f"distify {__version__}\n"
+    assert f'\nversion = "{__version__}"\n' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_a_mistyped_command_is_bad_usage(distify: CommandLine) -> None:
+    ended = distify("convrt", "train.py")
+    assert ended.code == 2
+    assert "No such command 'convrt'" in ended.err
+
+
+@pytest.fixture
+def broken(tmp_path_factory: pytest.TempPathFactory, distify: CommandLine) -> str:
+    """A PYTHONPATH on which libcst cannot be imported."""
+    folder = tmp_path_factory.mktemp("broken")
+    (folder / "libcst").mkdir()
+    (folder / "libcst" / "__init__.py").write_text("raise RuntimeError('two\\nlines')\n")
+    return os.pathsep.join([str(folder), distify.env["PYTHONPATH"]])
+
+
+def test_what_nobody_foresaw_is_one_line(distify: CommandLine, script: Path, broken: str) -> None:
+    ended = distify("convert", script.name, PYTHONPATH=broken)
+    assert (ended.code, ended.out) == (70, b"")
+    assert ended.err.startswith("distify: internal error (RuntimeError: two lines)")
+    assert "report" in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_the_traceback_is_there_on_demand(distify: CommandLine, script: Path, broken: str) -> None:
+    ended = distify("convert", script.name, PYTHONPATH=broken, DISTIFY_DEBUG="1")
+    assert ended.code == 70
+    assert ended.err.startswith("Traceback (most recent call last):")
+    assert "RuntimeError: two\nlines" in ended.err
+
+
+def test_a_reader_that_leaves_is_no_error(distify: CommandLine, script: Path) -> None:
+    for args in (["convert", "--diff", script.name], ["check", script.name]):
+        reading, writing = os.pipe()
+        os.close(reading)
+        ended = subprocess.run(
+            [sys.executable, "-m", "distify", *args],
+            cwd=distify.folder,
+            env=dict(distify.env),
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+        os.close(writing)
+        assert ended.returncode == 141
+        assert b"rror" not in ended.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a full device")
+def test_a_full_disk_is_one_line(distify: CommandLine, script: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "distify", "check", script.name],
+            cwd=distify.folder,
+            env=dict(distify.env),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    assert ended.returncode == 2
+    assert ended.stderr == b"distify: cannot write the output: No space left on device\n"

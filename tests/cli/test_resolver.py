@@ -1,0 +1,109 @@
+"""Local modules are found where Python would find them when the script is started."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from distify.resolver import LocalModules
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def make(*paths: str) -> None:
+    for name in paths:
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"NAME = {name!r}\n")
+
+
+def found(entry: str, name: str, level: int = 0, importing: str = "") -> str | None:
+    source = LocalModules(entry)(importing or entry, name, level)
+    return source.path if source else None
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ["data.py"],
+        ["data/__init__.py"],
+        ["data/__init__.py", "data.py"],
+        ["data.py", "data/loaders.py"],
+        ["data/__init__.py", "data/loaders.py"],
+        ["data/loaders.py"],
+        ["data/loaders/__init__.py", "data/loaders.py"],
+        ["data/__init__.py", "data/loaders/__init__.py"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("name", ["data", "data.loaders"])
+def test_absolute_names_are_what_python_imports(files: list[str], name: str) -> None:
+    make(*files)
+    Path("train.py").write_text(f"import {name} as module\nprint(getattr(module, 'NAME', None))\n")
+    python = subprocess.run([sys.executable, "-B", "train.py"], capture_output=True, text=True, timeout=60)
+    assert str(found("train.py", name)) == (python.stdout.strip() or "None")
+
+
+def test_modules_are_found_beside_the_script_wherever_it_lies(tmp_path: Path) -> None:
+    make("src/train.py", "src/net.py", "net.py")
+    assert found("src/train.py", "net") == "src/net.py"
+    assert found(str(tmp_path / "src/train.py"), "net") == str(tmp_path / "src/net.py")
+
+
+def test_relative_names_go_by_the_importing_file() -> None:
+    make(
+        "pkg/__init__.py",
+        "pkg/train.py",
+        "pkg/net.py",
+        "pkg/sub/__init__.py",
+        "pkg/sub/data.py",
+        "pkg/sub/net.py",
+    )
+    assert found("pkg/train.py", "net", 1) == "pkg/net.py"
+    assert found("pkg/train.py", "sub.data", 1) == "pkg/sub/data.py"
+    assert found("pkg/train.py", "net", 1, "pkg/sub/data.py") == "pkg/sub/net.py"
+    assert found("pkg/train.py", "net", 2, "pkg/sub/data.py") == "pkg/net.py"
+    assert found("pkg/train.py", "", 1, "pkg/sub/data.py") == "pkg/sub/__init__.py"
+    assert found("pkg/train.py", "data", 1, "pkg/sub/__init__.py") == "pkg/sub/data.py"
+
+
+def test_a_script_in_a_package_also_sees_the_package_by_its_name() -> None:
+    make("pkg/__init__.py", "pkg/sub/__init__.py", "pkg/sub/train.py", "pkg/net.py", "other.py")
+    assert found("pkg/sub/train.py", "pkg.net") == "pkg/net.py"
+    assert found("pkg/sub/train.py", "other") == "other.py"
+
+
+def test_from_within_the_package_a_file_still_has_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    make("pkg/__init__.py", "pkg/train.py", "pkg/net.py")
+    monkeypatch.chdir("pkg")
+    assert found("train.py", "pkg.net") == found("train.py", "net", 1) == "net.py"
+
+
+def test_absolute_names_never_come_from_above_the_package() -> None:
+    make("outside.py", "work/pkg/__init__.py", "work/pkg/train.py", "work/script/train.py", "work/beside.py")
+    assert found("work/pkg/train.py", "outside") is None
+    assert found("work/script/train.py", "beside") is None
+    assert found("work/script/train.py", "../beside") is None
+
+
+def test_what_is_not_local_is_none(tmp_path: Path) -> None:
+    make("train.py")
+    assert found("train.py", "torch") is None
+    assert found("train.py", "torch.nn") is None
+    (tmp_path / "folder.py").mkdir()
+    assert found("train.py", "folder") is None
+
+
+def test_each_file_is_read_once() -> None:
+    make("train.py", "net.py")
+    modules = LocalModules("train.py")
+    first = modules("train.py", "net", 0)
+    Path("net.py").write_text("changed = True\n")
+    assert modules("train.py", "net", 0) is first
+    assert [source.path for source in modules.found.values()] == ["net.py"]

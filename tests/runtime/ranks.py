@@ -1,0 +1,141 @@
+"""Runs functions and scripts on several Gloo ranks of this machine."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import distify_runtime as rt
+import torch
+from torch._C._distributed_c10d import TCPStore
+
+RUNTIME = Path(rt.__file__).resolve().parent.parent
+
+# One server imports torch once; each rank is a fork of it, which starts in milliseconds instead of seconds.
+_forks = multiprocessing.get_context("forkserver")
+_forks.set_forkserver_preload(["torch", "numpy", "pytest", "distify_runtime"])
+
+
+class RankFailed(AssertionError):
+    """A rank raised an exception or did not answer in time."""
+
+
+def on_ranks(function: Callable[..., Any], *arguments: Any, ranks: int = 2, timeout: float = 180) -> list[Any]:
+    """What `function(*arguments)` returns on each rank of a process group. Warnings are errors there."""
+    with _world(ranks) as environments:
+        pipes, processes = [], []
+        for environment in environments:
+            receiver, sender = _forks.Pipe(duplex=False)
+            process = _forks.Process(target=_serve, args=(function, arguments, environment, sender))
+            process.start()
+            sender.close()
+            pipes.append(receiver)
+            processes.append(process)
+        try:
+            return _collect(pipes, time.monotonic() + timeout)
+        finally:
+            for process in processes:  # which have answered, or never will
+                process.kill()
+                process.join()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A rank of a script that ran to its end by itself."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run_script(source: str, *arguments: str, ranks: int = 2, timeout: float = 180) -> list[Ended]:
+    """Run a script's text as a launcher would, on real interpreters; `ranks=0`: under plain `python`.
+
+    Nobody ends the other ranks when one fails: they have to end by themselves within the time.
+    """
+    with _world(ranks) as environments:
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-W", "error", "-c", source, *arguments],
+                env={**os.environ, "PYTHONPATH": str(RUNTIME), **environment},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for environment in environments or [{}]
+        ]
+        deadline = time.monotonic() + timeout
+        try:
+            outputs = [process.communicate(timeout=deadline - time.monotonic()) for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+                process.communicate()
+        return [Ended(p.returncode, out, err) for p, (out, err) in zip(processes, outputs, strict=True)]
+
+
+@contextmanager
+def _world(ranks: int) -> Iterator[list[dict[str, str]]]:
+    """Each rank's environment. The store listens on a port that this process holds: no other can take it."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    store = TCPStore(
+        "127.0.0.1",
+        port,
+        is_master=True,
+        wait_for_workers=False,
+        master_listen_fd=listener.detach(),
+    )
+    shared = {
+        "WORLD_SIZE": str(ranks),
+        "LOCAL_WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+    }
+    yield [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
+    del store
+
+
+def _serve(
+    function: Callable[..., Any], arguments: tuple[Any, ...], environment: dict[str, str], answer: Connection
+) -> None:
+    os.environ.update(environment)
+    torch.set_num_threads(1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            rt.init_process_group()
+            result = pickle.dumps(function(*arguments))
+            rt.destroy_process_group()
+        answer.send((True, result))
+    except BaseException:  # SystemExit too: the test that runs this function has to hear of it
+        answer.send((False, traceback.format_exc()))
+
+
+def _collect(pipes: list[Connection], deadline: float) -> list[Any]:
+    results = []
+    for rank, pipe in enumerate(pipes):
+        if not pipe.poll(max(0, deadline - time.monotonic())):
+            raise RankFailed(f"rank {rank} did not answer in time")
+        succeeded, answer = pipe.recv()
+        if not succeeded:
+            raise RankFailed(f"rank {rank}:\n{answer}")
+        results.append(pickle.loads(answer))
+    return results

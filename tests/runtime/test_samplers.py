@@ -1,0 +1,107 @@
+"""Shards of a DataLoader, by rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import distify_runtime as rt
+import pytest
+import torch
+from ranks import on_ranks
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, SequentialSampler, TensorDataset
+
+
+def _unpadded(samples: int) -> tuple[list[int], int]:
+    sampler = rt.UnpaddedSampler(range(samples))
+    return list(sampler), len(sampler)
+
+
+@pytest.mark.parametrize("samples", [0, 2, 7])
+def test_each_sample_is_on_one_rank(samples: int) -> None:
+    shards = on_ranks(_unpadded, samples, ranks=3)
+    assert sorted(index for shard, _ in shards for index in shard) == list(range(samples))
+    assert all(length == len(shard) for shard, length in shards)
+    assert list(rt.UnpaddedSampler(range(samples))) == list(range(samples))
+
+
+def _data(samples: int = 23) -> TensorDataset:
+    return TensorDataset(torch.arange(samples))
+
+
+def _training_epochs(kwargs: dict[str, Any]) -> list[list[list[int]]]:
+    torch.manual_seed(5 + rt.rank())  # ranks that seeded differently still share one order
+    dataset = _data()
+    loader = DataLoader(dataset, **rt.shard_training(dataset, kwargs))
+    epochs = []
+    for epoch in range(2):
+        assert isinstance(loader.sampler, DistributedSampler)
+        loader.sampler.set_epoch(epoch)
+        epochs.append([batch.tolist() for (batch,) in loader])
+    return epochs
+
+
+def test_training_shards_make_up_the_global_batches_of_one_process() -> None:
+    kwargs = {"batch_size": 4, "shuffle": True, "drop_last": True}
+    first, second = on_ranks(_training_epochs, kwargs)
+    alone = _training_epochs(kwargs)
+    for epoch in range(2):
+        together = [[*a, *b] for a, b in zip(first[epoch], second[epoch], strict=True)]
+        assert [sorted(batch) for batch in together] == [sorted(batch) for batch in alone[epoch]]
+        assert len({index for batch in together for index in batch}) == 20
+    assert first[0] != first[1]
+    assert kwargs == {"batch_size": 4, "shuffle": True, "drop_last": True}
+
+
+def test_training_without_shuffling_keeps_the_order_of_the_dataset() -> None:
+    first, second = on_ranks(_training_epochs, {"batch_size": 2, "drop_last": True})
+    assert [index for pair in zip(first[0], second[0], strict=True) for (index,) in pair] == list(range(22))
+
+
+def test_keyword_arguments_are_shared_out_over_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"WORLD_SIZE": "4", "RANK": "1", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    kwargs = {"batch_size": 32, "shuffle": True, "num_workers": 5, "pin_memory": False}
+    evaluation = rt.shard_evaluation(_data(), kwargs)
+    assert isinstance(evaluation.pop("sampler"), rt.UnpaddedSampler)
+    assert evaluation == {"batch_size": 32, "num_workers": 3, "pin_memory": False}
+    assert rt.per_rank_batch_size(32) == 8
+    assert [rt.per_rank_workers(workers) for workers in (0, 1, 4, 5)] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "advice"), [(30, "28 or 32"), (3, "4 or 8"), (1, "4 or 8"), (101, "100 or 104")]
+)
+def test_a_batch_that_does_not_divide_stops_with_the_nearest_sizes(
+    monkeypatch: pytest.MonkeyPatch, batch_size: int, advice: str
+) -> None:
+    for name, value in {"WORLD_SIZE": "4", "RANK": "0", "LOCAL_RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit, match=f"^distify: .* {batch_size} samples .* use a batch size of {advice},"):
+        rt.per_rank_batch_size(batch_size)
+
+
+class Stream(IterableDataset[int]):
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(3))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "kwargs", "reason"),
+    [
+        (_data(), {"sampler": SequentialSampler(range(23))}, "sampler chooses its samples itself"),
+        (_data(), {"batch_sampler": [[0, 1]]}, "batch_sampler chooses its samples itself"),
+        (_data(), {"batch_size": None}, "batch_size=None"),
+        (Stream(), {}, "Stream is an IterableDataset"),
+    ],
+)
+@pytest.mark.parametrize("shard", [rt.shard_training, rt.shard_evaluation])
+def test_loaders_that_choose_their_samples_stop_the_run(
+    shard: Any, dataset: Any, kwargs: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(SystemExit, match=reason):
+        shard(dataset, kwargs)
+
+
+def test_a_sampler_of_none_is_no_sampler() -> None:
+    assert isinstance(rt.shard_training(_data(), {"sampler": None})["sampler"], DistributedSampler)
