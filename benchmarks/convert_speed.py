@@ -93,7 +93,7 @@ def topk{n}(output, target, k={n}):
         return hits.float().sum().item()
 '''
 
-TAIL = '''
+TAIL = """
 
 class Vectors(Dataset):
     def __init__(self, count, width):
@@ -171,7 +171,7 @@ def main():
 
 if __name__ == "__main__":
     main()
-'''
+"""
 
 
 def script_of(lines: int) -> str:
@@ -191,7 +191,9 @@ def _script(copies: int) -> str:
     used = range(0, copies, 2)
 
     transforms = "\n".join(f"        sample = transform{n}(sample)" for n in used) or "        sample = sample / 2"
-    blocks = "\n".join(f"        self.block{n} = Block{n}(width)" for n in used) or "        self.norm = nn.LayerNorm(width)"
+    blocks = (
+        "\n".join(f"        self.block{n} = Block{n}(width)" for n in used) or "        self.norm = nn.LayerNorm(width)"
+    )
     forward = "\n".join(f"        x = self.block{n}(x)" for n in used) or "        x = self.norm(x)"
     pieces = "".join(PIECES.format(n=n) for n in range(copies))
     return HEAD + pieces + TAIL.format(transforms=transforms, blocks=blocks, forward=forward)

@@ -33,19 +33,13 @@ for _ in range(3):
     optimizer.step()
 """
 WITH_RUNTIME = "import distify_runtime as rt; rt.init_process_group()" + STEPS
-BASELINE = (
-    "import torch.distributed as dist; dist.init_process_group('gloo')"
-    + STEPS
-    + "dist.destroy_process_group()"
-)
+BASELINE = "import torch.distributed as dist; dist.init_process_group('gloo')" + STEPS + "dist.destroy_process_group()"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="exit codes of finished two-rank DDP jobs")
     parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument(
-        "--baseline", action="store_true", help="end with torch's own destroy_process_group()"
-    )
+    parser.add_argument("--baseline", action="store_true", help="end with torch's own destroy_process_group()")
     options = parser.parse_args()
     script = BASELINE if options.baseline else WITH_RUNTIME
     start = time.perf_counter()

@@ -26,6 +26,7 @@ class _Applying:
         edited = [
             *plan.expressions, *plan.keywords, *plan.before, *plan.after, *plan.guards, *plan.removed, *plan.hoists,
         ]  # fmt: skip
+        self.orphaned: list[cst.EmptyLine] = []  # empty lines above what was taken out
         self.hoisted: dict[cst.CSTNode, list[Statement]] = {}
         for node in edited:
             while node not in self.dirty:
@@ -45,6 +46,8 @@ class _Applying:
     def node(self, node: cst.CSTNode) -> cst.CSTNode:
         if node not in self.dirty:
             return node
+        if isinstance(node, cst.SimpleStatementSuite) and self.touches(node.body):
+            return self.suite(node)
         changes: dict[str, object] = {}
         for name in tree.fields_of(node):
             value = getattr(node, name)
@@ -55,8 +58,10 @@ class _Applying:
         updated = node.with_changes(**changes) if changes else node
         if isinstance(node, cst.Call) and node in self.plan.keywords:
             assert isinstance(updated, cst.Call)
-            updated = arguments.edit(updated, node, self.plan.keywords[node], self.expression)
-        for rewrite in self.plan.expressions.get(node, ()):
+            start = self.plan.module.positions[node.func].end
+            layout = arguments.Layout(self.expression, start.column + 1)
+            updated = arguments.edit(updated, node, self.plan.keywords[node], layout)
+        for rewrite in self.plan.expressions.get(node, {}).values():
             assert isinstance(updated, cst.BaseExpression)
             updated = rewrite(updated)
         hoist = self.plan.hoists.get(node)
@@ -96,7 +101,13 @@ class _Applying:
         open_guard = ""
         for statement in body:
             assert isinstance(statement, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
-            if statement not in self.dirty:
+            if self.orphaned and not statement.leading_lines and statement not in self.dirty:
+                statement = statement.with_changes(leading_lines=self.orphaned)
+                self.orphaned = []
+                found.append(statement)
+                open_guard = ""
+            elif statement not in self.dirty:
+                self.orphaned = []
                 found.append(statement)
                 open_guard = ""
             else:
@@ -133,18 +144,17 @@ class _Applying:
         return any(small in table for small in body for table in tables)
 
     def updated(self, statement: Statement) -> Statement:
-        """The statement; a suite on the same line (`if x: y = 1`) in which a statement is moved gets its own lines."""
-        suite = getattr(statement, "body", None)
-        if isinstance(suite, cst.SimpleStatementSuite) and self.touches(suite.body):
-            body: list[Statement] = []
-            open_guard = ""
-            for part, original in self.lines(suite.body, (), suite.trailing_whitespace):
-                open_guard = self.place(body, part, original, open_guard)
-            block = cst.IndentedBlock(body or [cst.SimpleStatementLine([cst.Pass()])])
-            return statement.with_changes(body=block)
         updated = self.node(statement)
         assert isinstance(updated, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
         return updated
+
+    def suite(self, suite: cst.SimpleStatementSuite) -> cst.IndentedBlock:
+        """A suite on the same line (`if x: y = 1`) in which a statement is moved or guarded gets its own lines."""
+        body: list[Statement] = []
+        open_guard = ""
+        for part, original in self.lines(suite.body, (), suite.trailing_whitespace):
+            open_guard = self.place(body, part, original, open_guard)
+        return cst.IndentedBlock(body or [cst.SimpleStatementLine([cst.Pass()])])
 
     def place(self, found: list[Statement], part: Statement, original: cst.CSTNode, open_guard: str) -> str:
         """Appends one statement with what goes around it; returns the header of the guard that is open after it."""
@@ -163,12 +173,14 @@ class _Applying:
             part = part.with_changes(leading_lines=[*part.leading_lines, *marks])
         header = self.header(keys)
         if self.is_removed(original):
+            self.orphaned = [line for line in part.leading_lines if line.comment is None]
             if after:
-                after[0] = after[0].with_changes(leading_lines=part.leading_lines)
+                after[0] = after[0].with_changes(leading_lines=self.orphaned)
             header = open_guard
         elif header and header == open_guard:
             block = found[-1]
             assert isinstance(block.body, cst.IndentedBlock)
+            part = part.with_changes(leading_lines=[_unindented(line) for line in part.leading_lines])
             found[-1] = block.with_changes(body=block.body.with_changes(body=[*block.body.body, part]))
         else:
             found.append(self.guarded(part, header) if header else part)
@@ -177,17 +189,27 @@ class _Applying:
 
     def header(self, keys: list[cst.CSTNode]) -> str:
         guard = next((self.plan.guards[key] for key in keys if key in self.plan.guards), None)
-        return guard.header if guard is not None and not self.all_hoisted(guard, keys) else ""
+        if guard is None or self.all_hoisted(guard, keys):
+            return ""
+        around = self.plan.module.enclosing(keys[-1])
+        inside = any(
+            self.plan.guards[one].header == guard.header
+            for one in around
+            if one in self.plan.guards and one not in keys
+        )
+        return "" if inside else guard.header
 
     def is_removed(self, statement: cst.CSTNode) -> bool:
         """Taken out itself, or a condition around nothing but what is taken out."""
         if any(key in self.plan.removed for key in _keys(statement)):
             return True
-        if isinstance(statement, cst.If) and statement.orelse is None:
-            small = [key for line in statement.body.body for key in getattr(line, "body", [line])]
-            small = small if isinstance(statement.body, cst.IndentedBlock) else list(statement.body.body)
-            return all(key in self.plan.removed for key in small)
-        return False
+        if not isinstance(statement, cst.If) or statement.orelse is not None:
+            return False
+        return all(
+            small in self.plan.removed
+            for line in statement.body.body
+            for small in (line.body if isinstance(line, cst.SimpleStatementLine) else [line])
+        )
 
     def guarded(self, part: Statement, header: str) -> Statement:
         block = cst.parse_statement(f"{header}\n    pass\n", self.config)
@@ -209,7 +231,7 @@ class _Applying:
         if not self.plan.imports:
             return module
         body = list(module.body)
-        place = _after_first_imports(body)
+        place = _place_of_imports(self.plan.module.tree.body, self.dirty)
         lines = sorted(self.plan.imports, key=lambda text: self.plan.imports[text])
         new = [cst.parse_statement(text, self.config) for text in lines]
         if place == 0 and body:
@@ -228,6 +250,11 @@ def _keys(statement: cst.CSTNode) -> list[cst.CSTNode]:
     return [statement]
 
 
+def _unindented(line: cst.EmptyLine) -> cst.EmptyLine:
+    """An empty line stays empty in a deeper block."""
+    return line if line.comment is not None else line.with_changes(indent=False)
+
+
 def _take_comments(part: Statement) -> tuple[Statement, Sequence[cst.EmptyLine]]:
     """What is inserted before a statement goes above its comment, and below the empty lines over that."""
     lines = list(part.leading_lines)
@@ -238,20 +265,15 @@ def _take_comments(part: Statement) -> tuple[Statement, Sequence[cst.EmptyLine]]
     return part.with_changes(leading_lines=rest), above
 
 
-def _after_first_imports(body: Sequence[cst.CSTNode]) -> int:
-    """The place after the imports that a file begins with; a docstring and `__future__` stay above."""
+def _place_of_imports(body: Sequence[cst.CSTNode], dirty: set[cst.CSTNode]) -> int:
+    """Behind the last import at the top, so that nothing is imported earlier than before; above the first edit."""
     place = 0
     for number, statement in enumerate(body):
-        if not isinstance(statement, cst.SimpleStatementLine):
+        if statement in dirty or not isinstance(statement, (cst.SimpleStatementLine, cst.Try)):
             break
-        if all(isinstance(small, (cst.Import, cst.ImportFrom)) for small in statement.body):
+        small = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
+        if any(isinstance(one, (cst.Import, cst.ImportFrom)) for one in tree.walk(statement)):
             place = number + 1
-        elif (
-            number == 0
-            and isinstance(statement.body[0], cst.Expr)
-            and isinstance(statement.body[0].value, (cst.SimpleString, cst.ConcatenatedString))
-        ):
-            place = 1
-        else:
-            break
+        elif number == 0 and small and isinstance(small[0], cst.Expr) and tree.string(small[0].value) is not None:
+            place = 1  # a docstring
     return place

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import libcst as cst
 
@@ -38,6 +39,7 @@ PARAMETERS: dict[str, Sequence[str]] = {
         "ascii",
         "disable",
     ),
+    "mkdir": ("mode", "parents", "exist_ok"),
     "makedirs": ("name", "mode", "exist_ok"),
 }
 
@@ -60,59 +62,60 @@ def parameters_of(call: cst.Call) -> Sequence[str]:
     return PARAMETERS.get(name, _LOADER if name not in PARAMETERS else ())
 
 
-def edit(
-    updated: cst.Call,
-    original: cst.Call,
-    edits: Mapping[str, Rewrite | str | None],
-    parse: Callable[[str], cst.BaseExpression],
-) -> cst.Call:
-    """The call with each parameter in `edits` set, rewritten, or (None) taken out."""
+@dataclass(frozen=True)
+class Layout:
+    """How new arguments are laid out: parses a text, and knows where a broken line goes on."""
+
+    parse: Callable[[str], cst.BaseExpression]
+    indent: int  # columns
+
+
+def edit(updated: cst.Call, original: cst.Call, edits: Mapping[str, Rewrite | str | None], layout: Layout) -> cst.Call:
+    """The call with each parameter in `edits` set, rewritten, or (None) taken out.
+
+    What is set anew takes the place of what is taken out. Behind a positional argument that is taken out, the
+    others are given by name.
+    """
     places = {id(argument): name for name, argument in bound(original, parameters_of(original)).items()}
     names = [places.get(id(argument)) for argument in original.args]
-    arguments: list[cst.Arg] = []
-    done: set[str] = set()
-    replaced = [name for name, value in edits.items() if value is None]
     fresh = [name for name, value in edits.items() if value is not None and name not in names]
+    arguments: list[cst.Arg] = []
+    by_name = False
     for argument, name in zip(updated.args, names, strict=True):
-        if name is None or name not in edits:
-            arguments.append(argument)
+        if name is not None and name in edits and edits[name] is None:
+            by_name = by_name or argument.keyword is None
+            if fresh:
+                taken = fresh.pop(0)
+                arguments.append(_named(argument, taken, _text(edits[taken], layout)))
             continue
-        value = edits[name]
-        done.add(name)
-        if value is not None:
-            new = parse(value) if isinstance(value, str) else value(argument.value)
-            arguments.append(argument.with_changes(value=new))
-        elif argument.keyword is not None and fresh and name == replaced[0]:
-            # What takes the place of an argument stands where that stood.
-            taken = fresh.pop(0)
-            done.add(taken)
-            arguments.append(_keyword(argument, taken, edits[taken], parse))
-        elif argument.keyword is None and argument is not updated.args[-1]:
-            arguments.append(argument.with_changes(value=cst.Name("False")))
-        elif argument.keyword is None and fresh:
-            taken = fresh.pop(0)
-            done.add(taken)
-            arguments.append(_keyword(argument, taken, edits[taken], parse))
+        if name is not None and name in edits:
+            argument = argument.with_changes(value=_value(edits[name], argument.value, layout))
+        if by_name and argument.keyword is None and not argument.star and name is not None:
+            argument = _named(argument, name, argument.value)
+        arguments.append(argument)
     result = updated.with_changes(args=_closed(arguments, updated))
-    for name in edits:
-        if name not in done and edits[name] is not None:
-            result = append(result, _keyword(None, name, edits[name], parse))
-    return result
+    for name in fresh:
+        result = append(result, _named(None, name, _text(edits[name], layout)))
+    return _broken(result, set(edits), layout)
 
 
-def _keyword(
-    like: cst.Arg | None, name: str, value: Rewrite | str | None, parse: Callable[[str], cst.BaseExpression]
-) -> cst.Arg:
-    assert isinstance(value, str)
+def _value(edit: Rewrite | str | None, value: cst.BaseExpression, layout: Layout) -> cst.BaseExpression:
+    assert edit is not None
+    return layout.parse(edit) if isinstance(edit, str) else edit(value)
+
+
+def _text(edit: Rewrite | str | None, layout: Layout) -> cst.BaseExpression:
+    assert isinstance(edit, str)
+    return layout.parse(edit)
+
+
+def _named(like: cst.Arg | None, name: str, value: cst.BaseExpression) -> cst.Arg:
     equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-    new = cst.Arg(parse(value), keyword=cst.Name(name), equal=equal)
     if like is None:
-        return new
-    return new.with_changes(
-        comma=like.comma,
-        whitespace_after_arg=like.whitespace_after_arg,
-        equal=like.equal if isinstance(like.equal, cst.AssignEqual) else equal,
-    )
+        return cst.Arg(value, keyword=cst.Name(name), equal=equal)
+    if isinstance(like.equal, cst.AssignEqual):
+        equal = like.equal
+    return like.with_changes(value=value, keyword=cst.Name(name), equal=equal)
 
 
 def _closed(arguments: list[cst.Arg], call: cst.Call) -> list[cst.Arg]:
@@ -121,6 +124,41 @@ def _closed(arguments: list[cst.Arg], call: cst.Call) -> list[cst.Arg]:
         last = call.args[-1]
         arguments[-1] = arguments[-1].with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
     return arguments
+
+
+_WIDEST = 100
+
+
+def _broken(call: cst.Call, edited: set[str], layout: Layout) -> cst.Call:
+    """A long new argument (a sampler) begins a line of its own where its line would become too wide."""
+    lines = cst.Module(()).code_for_node(call).splitlines()
+    arguments = list(call.args)
+    for number, argument in enumerate(arguments[1:], 1):
+        keyword = argument.keyword.value if argument.keyword else ""
+        comma = arguments[number - 1].comma
+        if keyword not in edited or "sampler" not in keyword or not isinstance(comma, cst.Comma):
+            continue
+        own = next((line for line in lines if f"{keyword}=" in line.replace(" ", "")), "")
+        width = len(own) + (layout.indent if own is lines[0] else 0)
+        if width <= _WIDEST or isinstance(comma.whitespace_after, cst.ParenthesizedWhitespace):
+            continue
+        newline = _newline_of(call) or cst.ParenthesizedWhitespace(
+            last_line=cst.SimpleWhitespace(" " * layout.indent), indent=False
+        )
+        arguments[number - 1] = arguments[number - 1].with_changes(comma=comma.with_changes(whitespace_after=newline))
+    return call.with_changes(args=arguments)
+
+
+def _newline_of(call: cst.Call) -> cst.ParenthesizedWhitespace | None:
+    """A line break between the call's arguments, as its author makes them, without the comment."""
+    spaces = [
+        call.whitespace_before_args,
+        *(arg.comma.whitespace_after for arg in call.args if isinstance(arg.comma, cst.Comma)),
+    ]
+    for space in spaces:
+        if isinstance(space, cst.ParenthesizedWhitespace) and space.last_line.value:
+            return cst.ParenthesizedWhitespace(indent=space.indent, last_line=space.last_line)
+    return None
 
 
 def append(call: cst.Call, new: cst.Arg) -> cst.Call:
@@ -133,12 +171,20 @@ def append(call: cst.Call, new: cst.Arg) -> cst.Call:
     commas = [argument.comma for argument in arguments[:-1] if isinstance(argument.comma, cst.Comma)]
     if commas:
         space = commas[-1].whitespace_after
-    if isinstance(space, cst.ParenthesizedWhitespace) and space.first_line.comment is not None:
-        space = space.with_changes(first_line=cst.TrailingWhitespace())
+    if isinstance(space, cst.ParenthesizedWhitespace):
+        space = space.with_changes(first_line=cst.TrailingWhitespace(), empty_lines=())
     comma = cst.Comma(whitespace_after=space)
     if place < len(arguments):
         return call.with_changes(args=[*arguments[:place], new.with_changes(comma=comma), *arguments[place:]])
     last = arguments[-1]
-    new = new.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
+    tail = last.comma.whitespace_after if isinstance(last.comma, cst.Comma) else last.whitespace_after_arg
+    if isinstance(tail, cst.ParenthesizedWhitespace) and tail.first_line.comment is not None:
+        line = space.last_line if isinstance(space, cst.ParenthesizedWhitespace) else tail.last_line
+        comma = cst.Comma(whitespace_after=tail.with_changes(last_line=line))  # the comment stays with its argument
+        tail = tail.with_changes(first_line=cst.TrailingWhitespace(), empty_lines=())
+    if isinstance(last.comma, cst.Comma):
+        new = new.with_changes(comma=last.comma.with_changes(whitespace_after=tail))
+    else:
+        new = new.with_changes(whitespace_after_arg=tail)
     arguments[-1] = last.with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace(""))
     return call.with_changes(args=[*arguments, new])

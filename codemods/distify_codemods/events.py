@@ -30,6 +30,10 @@ class Kind(Enum):
     ASSERT = "something is asserted"
 
 
+#: What is taken to run when it is reached: loops too.
+_RUN_ONCE = (cst.For, cst.While, cst.With, cst.FunctionDef, cst.Lambda, cst.Module)
+
+
 @dataclass(eq=False)
 class Here:
     """A place of the execution: a statement, in an arm of another, …, in a frame, called from a statement, …"""
@@ -50,7 +54,7 @@ class Here:
         return frozenset(
             (here.node, here.arm, here.frame.context)
             for here in self.up()
-            if here.arm and not (isinstance(here.node, (cst.For, cst.While, cst.With)) and here.arm == "body")
+            if here.arm and not (isinstance(here.node, _RUN_ONCE) and here.arm in ("body", "call"))
         )
 
 

@@ -110,7 +110,8 @@ def infer(program: Program, run: Run) -> Facts:
     known = {optimizer.obj for optimizer in optimizers}
     steps = tuple(
         event for event in run.events
-        if event.kind is Kind.METHOD and event.name == "step" and any(obj in known for obj in event.receiver.objs)
+        if event.kind is Kind.METHOD and event.name == "step"
+        and any(obj in known for value in (event.receiver, *event.arguments.positional) for obj in value.objs)
     )  # fmt: skip
     forwards = [
         event for event in run.events
@@ -135,16 +136,41 @@ def _optimizers(run: Run) -> list[Optimizer]:
         )
         given = [obj for value in event.arguments.all() for obj in contained(value) if isinstance(obj, Parameters)]
         if torchs or (given and made in stepped):
-            models = tuple(dict.fromkeys(core(obj.of) for obj in given if obj.of is not None))
+            models = tuple(dict.fromkeys(_whole(run, core(obj.of)) for obj in given if obj.of is not None))
             why = f"its parameters are given to {made.name} at {event.module.place(event.node)}"
             found[made] = Optimizer(made, event, models, why)
     return list(found.values())
 
 
+def _whole(run: Run, part: Obj) -> Obj:
+    """The model that a trained module is a part of: the one that is called when the part is, or that it was put into."""
+    forwards = {event.node: event for event in run.events if event.kind is Kind.FORWARD}
+    owners: list[Obj] = []
+    for event in forwards.values():
+        if any(core(obj) is part for obj in event.receiver.objs):
+            calls = [forwards[node] for node in event.here.frame.context if node in forwards]
+            if not calls:
+                return part
+            owners += [core(obj) for obj in calls[0].receiver.objs]
+    if owners:
+        return owners[0]
+    for event in run.events:
+        if event.kind is Kind.STORE and any(core(obj) is part for obj in event.value.objs):
+            holders = [core(obj) for obj in event.receiver.objs if isinstance(core(obj), External)]
+            if holders:
+                return holders[0]
+    return part
+
+
 def _is_backward(event: Event) -> bool:
-    if event.kind is Kind.METHOD and event.name == "backward":
-        return not any(isinstance(obj, Instance) for obj in event.receiver.objs)
-    return event.kind is Kind.CALL and event.name == "torch.autograd.backward"
+    if event.kind is Kind.CALL and event.name == "torch.autograd.backward":
+        event.receiver = event.arguments.positional[0] if event.arguments.positional else event.receiver
+        return True
+    return (
+        event.kind is Kind.METHOD
+        and event.name == "backward"
+        and not any(isinstance(obj, Instance) for obj in event.receiver.objs)
+    )
 
 
 def _loaders(run: Run) -> list[Loader]:

@@ -41,8 +41,9 @@ class Plan:
     """The edits of one file."""
 
     module: Module
-    expressions: dict[cst.CSTNode, list[Rewrite]] = field(default_factory=lambda: defaultdict(list))
+    expressions: dict[cst.CSTNode, dict[str, Rewrite]] = field(default_factory=lambda: defaultdict(dict))
     keywords: dict[cst.Call, dict[str, Rewrite | str | None]] = field(default_factory=lambda: defaultdict(dict))
+    keyword_owners: dict[tuple[cst.Call, str], str] = field(default_factory=dict)
     before: dict[cst.CSTNode, list[Insertion]] = field(default_factory=lambda: defaultdict(list))
     after: dict[cst.CSTNode, list[Insertion]] = field(default_factory=lambda: defaultdict(list))
     guards: dict[cst.CSTNode, Guard] = field(default_factory=dict)
@@ -61,13 +62,18 @@ class Plan:
             self.changes.append(change)
 
     def replace(self, node: cst.BaseExpression, rewrite: Rewrite, code: str, reason: str) -> None:
-        self.expressions[node].append(rewrite)
-        self._because(code, node, reason)
+        """Rules compose, in their order; one rule rewrites a node once, in however many contexts it is met."""
+        if code not in self.expressions[node]:
+            self.expressions[node][code] = rewrite
+            self._because(code, node, reason)
 
     def set_keyword(self, call: cst.Call, name: str, value: Rewrite | str, code: str, reason: str) -> None:
         """Sets an argument: a text, or a function of the present value."""
+        owner = self.keyword_owners.setdefault((call, name), code)
+        if owner != code:
+            raise ValueError(f"{owner} and {code} both set {name}=")
         if name in self.keywords[call]:
-            raise ValueError(f"two edits of {name}=")
+            return
         self.keywords[call][name] = value
         self._because(code, call, reason)
 
@@ -89,6 +95,8 @@ class Plan:
         reason: str,
         order: int,
     ) -> None:
+        if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) > 1:
+            statement = statement.body[0 if table is self.before else -1]
         insertion = Insertion(text, order)
         if insertion not in table[statement]:
             table[statement].append(insertion)
@@ -101,6 +109,10 @@ class Plan:
         known = self.guards.get(statement)
         if known is not None and known.header != header:
             raise ValueError("two guards around one statement")
+        if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) > 1:
+            for small in statement.body:
+                self.guard(small, header, code, reason, around)
+            return
         inside = frozenset() if around is None else frozenset({around})
         if known is not None:
             inside = inside | known.around if inside and known.around else frozenset()

@@ -73,6 +73,17 @@ def dotted(node: cst.BaseExpression) -> str | None:
     return ".".join([node.value, *reversed(parts)])
 
 
+def is_plain(node: cst.BaseExpression) -> bool:
+    """Names, attributes, and items under plain keys: the same each time they are read."""
+    if isinstance(node, cst.Attribute):
+        return is_plain(node.value)
+    if isinstance(node, cst.Subscript) and len(node.slice) == 1:
+        index = node.slice[0].slice
+        keys = (cst.Name, cst.Integer, cst.SimpleString)
+        return isinstance(index, cst.Index) and is_plain(node.value) and isinstance(index.value, keys)
+    return isinstance(node, cst.Name)
+
+
 def target_names(node: cst.CSTNode) -> Iterator[str]:
     """The plain names that an assignment to `node` binds."""
     if isinstance(node, cst.Name):

@@ -218,21 +218,29 @@ NOTHING = Value()
 
 def join(*values: Value) -> Value:
     """What may be any of the values, as after a branch."""
-    values = tuple(value for value in values if value is not NOTHING)
-    if not values:
-        return NOTHING
-    if len(values) == 1 or all(value == values[0] for value in values):
-        return values[0]
-    objs = frozenset().union(*(value.objs for value in values))
-    sources: frozenset[Obj | str] = frozenset().union(*(value.sources for value in values))
-    scales = {value.scale for value in values} - {Scale.CONST}
-    if not scales:
-        scale = Scale.CONST
-    elif len(scales) == 1:
-        scale = scales.pop()
-    else:
-        scale = Scale.COUPLED if Scale.COUPLED in scales else Scale.UNKNOWN
-    return Value(objs, scale, sources, any(value.mask for value in values))
+    result = NOTHING
+    for value in values:
+        if result is NOTHING or value is result:
+            result = value
+        elif value is not NOTHING:
+            result = _join(result, value)
+    return result
+
+
+def _join(one: Value, other: Value) -> Value:
+    scale = one.scale if one.scale is other.scale else _either(one.scale, other.scale)
+    mask = one.mask or other.mask
+    if scale is one.scale and mask == one.mask and other.objs <= one.objs and other.sources <= one.sources:
+        return one
+    if scale is other.scale and mask == other.mask and one.objs <= other.objs and one.sources <= other.sources:
+        return other
+    return Value(one.objs | other.objs, scale, one.sources | other.sources, mask)
+
+
+def _either(one: Scale, other: Scale) -> Scale:
+    if Scale.CONST in (one, other):
+        return other if one is Scale.CONST else one
+    return Scale.COUPLED if Scale.COUPLED in (one, other) else Scale.UNKNOWN
 
 
 @dataclass(eq=False, repr=False)

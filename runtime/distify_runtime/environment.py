@@ -27,7 +27,7 @@ class Launch:
     local_world_size: int = 1
 
 
-def launch() -> Launch:
+def read_launch() -> Launch:
     """The launch as the environment describes it; a world of one under plain `python`.
 
     Raises SystemExit where the environment is half set, or was set by a launcher that torch cannot follow: N
@@ -49,22 +49,22 @@ def launch() -> Launch:
 
 def rank() -> int:
     """This process's number among all ranks, from 0."""
-    return dist.get_rank() if dist.is_initialized() else launch().rank
+    return dist.get_rank() if dist.is_initialized() else read_launch().rank
 
 
 def local_rank() -> int:
     """This process's number among the ranks of its node, from 0."""
-    return launch().local_rank
+    return read_launch().local_rank
 
 
 def world_size() -> int:
     """How many ranks train together."""
-    return dist.get_world_size() if dist.is_initialized() else launch().world_size
+    return dist.get_world_size() if dist.is_initialized() else read_launch().world_size
 
 
 def local_world_size() -> int:
     """How many of them run on this node."""
-    return launch().local_world_size
+    return read_launch().local_world_size
 
 
 def is_main_process() -> bool:
@@ -80,10 +80,11 @@ def device() -> torch.device:
     if not torch.cuda.is_available():
         return torch.device("cpu")
     index, gpus = local_rank(), torch.cuda.device_count()
-    if gpus == 1:  # each rank may have been given one GPU of its own, which it sees as number 0
-        return torch.device("cuda", 0)
     if index >= gpus:
-        raise SystemExit(f"distify: local rank {index} has no GPU: start at most {gpus} ranks on this node")
+        raise SystemExit(
+            f"distify: local rank {index} sees {gpus} GPUs, and none for itself: start at most one rank for each "
+            f"GPU of this node, and let every rank see all of them"
+        )
     return torch.device("cuda", index)
 
 

@@ -51,7 +51,7 @@ def _current_shares(loader: DataLoader[Any]) -> tuple[list[int], int]:
     """How many samples of the current batch each rank contributes, and how many this rank has loaded."""
     sampler = getattr(loader, "batch_sampler", None)
     if not isinstance(sampler, ShardedBatchSampler) or not getattr(loader, "in_order", True):
-        raise TypeError("gather_batch needs a loader with a ShardedBatchSampler as batch_sampler, and in_order")
+        raise TypeError("gather_batch needs a ShardedBatchSampler as its loader's batch_sampler, and in_order")
     shares = [len(share) for share in sampler.shares(sampler.current_batch(loader))]
     return shares, max(1, shares[rank()])
 

@@ -17,7 +17,7 @@ from distify_runtime.samplers import UnpaddedSampler
 def shard_training(dataset: Dataset[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """`DataLoader(dataset, **shard_training(dataset, kwargs))` sees this rank's shard of the training data.
 
-    The global batch stays what `kwargs` says. The caller calls the sampler's `set_epoch`. A collective.
+    The global batch stays what `kwargs` says. The caller calls the sampler's `set_epoch`.
     Raises SystemExit where `kwargs` or the dataset choose the samples themselves.
     """
     shard = _without_shuffle(dataset, kwargs)

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore
 from torch.nn.parallel import DistributedDataParallel
 
-from distify_runtime.environment import device, launch, local_rank, rank, world_size
+from distify_runtime.environment import device, local_rank, rank, read_launch, world_size
 from distify_runtime.randomness import share_random_state
 
 #: Groups besides the default one, by purpose: collectives of different purposes must not meet in one queue.
@@ -34,7 +34,7 @@ def init_process_group() -> None:
     importlib.import_module("torch.distributed.nn.functional")
     if torch.cuda.is_available():
         torch.cuda.set_device(device())
-    if launch().world_size == 1:
+    if read_launch().world_size == 1:
         dist.init_process_group(_backend(), store=HashStore(), rank=0, world_size=1)
     else:
         dist.init_process_group(_backend())

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import sys
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import _get_default_store
 
 from distify_runtime.environment import rank, world_size
 
+#: Each call of `common_seed` has a number, the same on every rank, by which they find rank 0's answer to it.
+_calls = itertools.count()
+
 
 def common_seed() -> int:
-    """A seed that all ranks share, below 2**31: rank 0's `torch.initial_seed()`. A collective."""
-    seed = torch.tensor(torch.initial_seed() % 2**31)
-    if world_size() > 1:
-        dist.broadcast(seed, src=0)
-    return int(seed)
+    """A seed that all ranks share, below 2**31: rank 0's `torch.initial_seed()`. Every rank has to call it.
+
+    Rank 0 leaves it for the others and waits for nobody: a broadcast would hang inside `main_process_first`,
+    where the samplers of downloaded datasets are made.
+    """
+    seed = torch.initial_seed() % 2**31
+    if world_size() == 1:
+        return seed
+    store, key = _get_default_store(), f"distify/common_seed/{next(_calls)}"
+    if rank() != 0:
+        return int(store.get(key))
+    store.set(key, str(seed))
+    return seed
 
 
 def seed_ranks_apart() -> None:
-    """Give each rank random numbers of its own from here on: augmentation, dropout, noise. A collective.
+    """Give each rank random numbers of its own from here on, for augmentation, dropout and noise.
 
     Rank 0 goes on with the stream it has, so that a world of one is left alone.
     """

@@ -23,7 +23,7 @@ class _Form:
 
     def __str__(self) -> str:
         kind = str(self.dtype).removeprefix("torch.")
-        return f"a {kind} number" if self.shape is None else f"a {kind} tensor of shape {self.shape}"
+        return f"a {kind} number" if self.shape is None else f"a {self.home} {kind} tensor of shape {self.shape}"
 
 
 def all_reduce_sum(*values: Any) -> Any:

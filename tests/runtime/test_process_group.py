@@ -124,6 +124,17 @@ def test_ranks_begin_with_common_random_numbers_and_go_apart_when_told() -> None
     assert all(len(set(column)) == 3 for column in zip(*apart, strict=True))
 
 
+def _seeded_in_turn() -> list[int]:
+    torch.manual_seed(5 + rt.rank())
+    with rt.main_process_first():
+        seeds = [rt.common_seed(), rt.common_seed()]
+    return [*seeds, rt.common_seed()]
+
+
+def test_a_sampler_can_be_seeded_while_the_main_process_goes_first() -> None:
+    assert on_ranks(_seeded_in_turn, ranks=3) == [[5, 5, 5]] * 3
+
+
 RANK_ZERO_KEEPS_ITS_STREAM = """
 import random, numpy, torch
 torch.manual_seed(11); random.seed(11); numpy.random.seed(11)

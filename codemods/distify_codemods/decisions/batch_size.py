@@ -7,6 +7,7 @@ import libcst as cst
 from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Blocked, Decisions, Division, Sharding
 from distify_codemods.events import Event, Kind
+from distify_codemods.program import Module
 from distify_codemods.values import Const, Obj, Sequence, Setting, Value
 
 _SHAPING = frozenset(["view", "reshape", "expand", "repeat", "new_zeros", "new_ones", "new_full", "new_empty"])
@@ -40,6 +41,20 @@ def decide_divisions(decisions: Decisions) -> None:
         if used is None:
             continue
         division = _division(decisions, value, used)
+        elsewhere = _other_use(decisions, division) if division is not None else None
+        if division is not None and elsewhere is not None:
+            module, node = elsewhere
+            decisions.blocked.append(
+                Blocked(
+                    "BATCH01",
+                    module,
+                    node,
+                    f"the batch size is reckoned with here and also shapes a tensor (line {division.used}): one means the "
+                    "global batch, the other a rank's share",
+                    "shape tensors by the batch itself, e.g. inputs.size(0)",
+                )  # fmt: skip
+            )
+            continue
         if division is None:
             decisions.blocked.append(
                 Blocked(
@@ -52,6 +67,29 @@ def decide_divisions(decisions: Decisions) -> None:
             )
         elif division not in decisions.divisions:
             decisions.divisions += (division,)
+
+
+def _other_use(decisions: Decisions, division: Division) -> tuple[Module, cst.CSTNode] | None:
+    """Arithmetic with the batch size, in anything but what is shown or shapes a tensor."""
+    for module in decisions.facts.run.frames:
+        for node in decisions.facts.run.values:
+            if not isinstance(node, cst.BinaryOperation) or node not in module.parents:
+                continue
+            operands = (decisions.facts.value(node.left), decisions.facts.value(node.right))
+            if any(division.obj in value.objs for value in operands) and not _harmless(module, node):
+                return module, node
+    return None
+
+
+def _harmless(module: Module, node: cst.CSTNode) -> bool:
+    for holder in module.enclosing(node):
+        if isinstance(holder, cst.Call):
+            name = tree.dotted(holder.func) or tree.code_of(holder.func)
+            last = name.rsplit(".", 1)[-1]
+            return last in ("print", "format", *_SHAPING) or f"torch.{last}" in _MAKERS
+        if isinstance(holder, (cst.FormattedStringExpression, cst.BaseStatement)):
+            return isinstance(holder, cst.FormattedStringExpression)
+    return False
 
 
 def _shaping(decisions: Decisions) -> list[Event]:

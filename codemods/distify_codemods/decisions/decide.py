@@ -16,7 +16,7 @@ from distify_codemods.decisions.base import (
 )
 from distify_codemods.events import Kind
 from distify_codemods.facts import BatchLoop, Facts, Loader
-from distify_codemods.values import Arguments, Class, External, Instance, Mapping, Value, Wrapped
+from distify_codemods.values import Arguments, Class, External, Instance, Mapping, Passing, Value, Wrapped, contained
 
 
 def decide(facts: Facts) -> Decisions:
@@ -57,6 +57,19 @@ def _prefixed(facts: Facts) -> dict[cst.CSTNode, bool]:
 def _decide_training(decisions: Decisions, node: cst.CSTNode, loaders: list[Loader], training: set[External]) -> None:
     assert isinstance(node, cst.Call)
     module = loaders[0].made.module
+    objs = {loader.obj for loader in loaders}
+    mixed = next((loop for loop in decisions.facts.training_loops if _mixes(loop) and objs & set(loop.loaders)), None)
+    if mixed is not None:
+        decisions.blocked.append(
+            Blocked(
+                "DATA01",
+                mixed.module,
+                mixed.node,
+                "this loop runs over more than one loader, and trains on some of their batches only: they must not be sharded alike",
+                "train and evaluate in two loops",
+            )  # fmt: skip
+        )
+        return
     others = [loader for loader in loaders if loader.obj not in training]
     if others and any(loader.obj in loop.loaders for loop in decisions.facts.loops for loader in others):
         decisions.blocked.append(
@@ -76,6 +89,12 @@ def _decide_training(decisions: Decisions, node: cst.CSTNode, loaders: list[Load
             return
     why = "its batches reach a backward pass"
     decisions.loaders += (LoaderDecision(node, module, Sharding.TRAINING, tuple(loaders), why),)
+
+
+def _mixes(loop: BatchLoop) -> bool:
+    """Several loaders, one or the other at a time (not zipped)."""
+    zipped = any(isinstance(obj, Passing) and obj.zipped for obj in contained(loop.event.value))
+    return len(loop.loaders) > 1 and not zipped
 
 
 def _given(options: Arguments, name: str) -> Value | None:
@@ -182,7 +201,7 @@ def _way(facts: Facts, loops: list[BatchLoop], loaders: list[Loader]) -> tuple[l
     entry = facts.program.entry
     if any(loader.made.module is not entry for loader in loaders) or any(loop.module is not entry for loop in loops):
         return "replicated", "it reaches into another file"
-    first = [evaluation.sums(facts, loop) for loop in loops]
+    first = [_sums(facts, loop, loaders) for loop in loops]
     if not any(isinstance(one, evaluation.Refusal) for one in first):
         return list(first), "every value that leaves the loop is a sum over samples"  # type: ignore[arg-type]
     second = [_gathers(facts, loop, loaders) for loop in loops]
@@ -190,6 +209,16 @@ def _way(facts: Facts, loops: list[BatchLoop], loaders: list[Loader]) -> tuple[l
         return list(second), "what the model returns is gathered before it is used"  # type: ignore[arg-type]
     reasons = [one.why for one in (*first, *second) if isinstance(one, evaluation.Refusal)]
     return "replicated", "; ".join(dict.fromkeys(reasons))
+
+
+def _sums(facts: Facts, loop: BatchLoop, loaders: list[Loader]) -> Reduction | evaluation.Refusal:
+    for loader in loaders:
+        given = _given(loader.arguments, "drop_last")
+        if given is not None and given.constant() is not False:
+            return evaluation.Refusal("its loader drops the last batch")
+        if loader.arguments.double_star is not None and not _is_known(loader.arguments.double_star):
+            return evaluation.Refusal("what its loader's `**kwargs` hold is not known")
+    return evaluation.sums(facts, loop)
 
 
 #: Options of a loader that have nothing to do with which samples a batch holds.

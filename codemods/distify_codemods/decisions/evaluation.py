@@ -11,12 +11,8 @@ from distify_codemods import tree
 from distify_codemods.decisions.base import Gathering, Reduction
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_in, loaders_of
+from distify_codemods.interpreter.library import IMPURE, PURE
 from distify_codemods.values import PER_SAMPLE, Bound, Const, External, Function, Scale, Value, core
-
-_PURE = ("torch.", "numpy.", "math.", "time.", "builtins.")
-_IMPURE = frozenset(
-    {"torch.save", "numpy.save", "numpy.savez", "numpy.savetxt", "builtins.open", "builtins.input", "builtins.exec"}
-)
 
 
 @dataclass(frozen=True)
@@ -132,7 +128,7 @@ def _effects(facts: Facts, loop: BatchLoop) -> Iterator[Event]:
         if event.kind in (Kind.CALL, Kind.METHOD) and calls & set(event.here.frame.context):
             continue  # the model's own arithmetic
         if event.kind is Kind.CALL:
-            if event.name in _IMPURE or not event.name.startswith((*_PURE, "local.")):
+            if event.name in IMPURE or not event.name.startswith((*PURE, "local.")):
                 if not _makes_no_difference(event):
                     yield event
         elif event.kind is Kind.METHOD:
@@ -389,8 +385,8 @@ def loader_expression(facts: Facts, loop: BatchLoop) -> str | None:
     node: cst.BaseExpression = loop.node.iter
     while isinstance(node, cst.Call) and node.args:
         node = node.args[0].value
-    if tree.dotted(node) and set(facts.value(node).objs) & loaders:
-        return tree.dotted(node)
+    if tree.is_plain(node) and set(facts.value(node).objs) & loaders:
+        return tree.code_of(node)
     env = loop.event.here.frame.env
     return next((name for name, value in env.items() if value.objs and set(value.objs) <= loaders), None)
 

@@ -14,6 +14,9 @@ from distify_codemods.interpreter import Hooks, Machine, run
 from distify_codemods.interpreter.machine import Frame
 from distify_codemods.values import External, Instance, Obj, Parameters, Value, Wrapped, contained, core
 
+BATCHNORMS = tuple(
+    f"torch.nn.{name}" for name in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d")
+)
 #: Methods that neither change a model nor keep it.
 _HARMLESS = frozenset(
     [
@@ -85,10 +88,7 @@ def _no_place(facts: Facts, forward: Event) -> Blocked:
 
 def _candidates(facts: Facts, model: Obj, forward: Event) -> Iterator[Wrap]:
     """Variables first, from the outermost frame inwards; then attributes that the model is stored in."""
-    frames: list[Frame] = []
-    for here in forward.here.up():
-        if here.frame not in frames:
-            frames.insert(0, here.frame)
+    frames = _frames_around_training(facts, forward)
     touching = _touching(facts, model, forward)
     for frame in frames:
         for name in _names(frame, model):
@@ -104,8 +104,30 @@ def _candidates(facts: Facts, model: Obj, forward: Event) -> Iterator[Wrap]:
             )  # fmt: skip
 
 
+def _frames_around_training(facts: Facts, forward: Event) -> list[Frame]:
+    """The activations that a training forward is called from, outermost first, up to the one that loops over batches."""
+    loops = {loop.node for loop in facts.training_loops}
+    frames: list[Frame] = []
+    for here in forward.here.up():
+        if here.node in loops and here.arm == "body":
+            frames = [here.frame]
+        elif here.frame not in frames:
+            frames.insert(0, here.frame)
+    return frames
+
+
 def _names(frame: Frame, model: Obj) -> list[str]:
-    return [name for name, value in frame.env.items() if name.isidentifier() and _holds(value, model)]
+    own = _self_of(frame)
+    return [name for name, value in frame.env.items() if name.isidentifier() and name != own and _holds(value, model)]
+
+
+def _self_of(frame: Frame) -> str:
+    """`self`: rebinding it would wrap nothing."""
+    function = frame.function
+    if function is None or function.owner is None or not isinstance(function.node, cst.FunctionDef):
+        return ""
+    params = function.node.params.params
+    return params[0].name.value if params else ""
 
 
 def _holds(value: Value, model: Obj) -> bool:
@@ -115,17 +137,30 @@ def _holds(value: Value, model: Obj) -> bool:
 def _touching(facts: Facts, model: Obj, forward: Event) -> list[Event]:
     """What is done with the model, or to it, before it is first trained."""
     found = []
+    parts = _parts(model)
     for event in facts.run.events[: forward.number]:
         direct = _holds(event.receiver, model) and (
             event.kind is Kind.STORE or (event.kind is Kind.METHOD and event.name not in _HARMLESS)
         )
-        parameters = any(isinstance(obj, Parameters) and core(obj.of or obj) is model for obj in event.receiver.objs)
+        parameters = any(isinstance(obj, Parameters) and core(obj.of or obj) in parts for obj in event.receiver.objs)
         given = event.kind is Kind.CALL and any(_holds(value, model) for value in event.arguments.all())
         stored = event.kind is Kind.STORE and _holds(event.value, model)
         made = event.kind is Kind.CALL and event.node is model.site and not event.name.startswith("builtins.")
-        if direct or given or stored or made or (parameters and event.kind is Kind.STORE):
+        inside = (
+            event.kind is Kind.STORE and isinstance(event.node, cst.Attribute) and _reaches(facts, event.node, model)
+        )
+        if direct or given or stored or made or inside or (parameters and event.kind is Kind.STORE):
             found.append(event)
     return found
+
+
+def _reaches(facts: Facts, target: cst.BaseExpression, model: Obj) -> bool:
+    """`model.layer.weight.requires_grad = ...`: something inside the model is set."""
+    while isinstance(target, (cst.Attribute, cst.Subscript, cst.Call)):
+        target = target.func if isinstance(target, cst.Call) else target.value
+        if _holds(facts.value(target), model):
+            return True
+    return False
 
 
 def _after_last(
@@ -154,27 +189,32 @@ def _after_last(
 
 def _may_have_batchnorm(facts: Facts, model: Obj) -> bool:
     """Layers of the script are seen; what a library builds is not, and may hold them."""
-    if isinstance(model, External) and not model.name.startswith("torch.nn."):
+    parts = _parts(model)
+    if any(isinstance(part, External) and not part.name.startswith(("torch.", "builtins.")) for part in parts):
         return True
-    for event in facts.of_kind(Kind.CALL):
-        if event.name.startswith("torch.nn.") and "BatchNorm" in event.name:
-            return True
+    if any(isinstance(part, Instance) and part.of and part.of.derives_from(*BATCHNORMS) for part in parts):
+        return True
+    for event in facts.calls(*BATCHNORMS):
         made = event.value.single()
-        if isinstance(made, External) and not event.name.startswith(("torch.", "builtins.", "local.")):
-            if any(made in value.objs for obj in _parts(model) for value in obj.attributes.values()):
-                return True
+        owners = [one for one in facts.models if one.site in event.here.frame.context or made in _parts(one)]
+        if model in owners or not owners:
+            return True
     return False
 
 
 def _parts(model: Obj) -> list[Obj]:
-    """The model and the local modules that it is made of."""
+    """The model and what it is made of: attributes of local modules, arguments of the library's."""
     found, queue = [model], [model]
     while queue:
-        for value in queue.pop().attributes.values():
-            for obj in contained(value):
-                if isinstance(obj, Instance) and obj not in found:
-                    found.append(obj)
-                    queue.append(obj)
+        obj = queue.pop()
+        values = list(obj.attributes.values())
+        if isinstance(obj, External) and obj.arguments is not None and obj.name.startswith("torch.nn."):
+            values += obj.arguments.all()
+        for value in values:
+            for part in contained(value):
+                if isinstance(part, (Instance, External)) and part not in found:
+                    found.append(part)
+                    queue.append(part)
     return found
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.events import Kind
+from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter import expressions, library, targets
 from distify_codemods.interpreter import machine as machines
 from distify_codemods.values import (
@@ -27,6 +27,7 @@ from distify_codemods.values import (
     Sequence,
     Value,
     Wrapped,
+    contained,
     join,
 )
 
@@ -129,7 +130,9 @@ def _forward(machine: Machine, obj: Instance | External | Wrapped, arguments: Ar
     for name in ("__call__", "forward"):
         method = expressions.instance_attribute(machine, inner, name, NOTHING, None)
         if method.objs:
+            machine.inside_models += name == "forward"
             result = call(machine, method, arguments, node)
+            machine.inside_models -= name == "forward"
             return _per_sample(result, arguments) if name == "forward" else result
     return library.unknown_call(machine, NOTHING, arguments, node)
 
@@ -153,8 +156,50 @@ def invoke(
     frame = machine.frame
     if definition is None or len(frame.context) >= machines.DEEPEST or _running(machine, definition):
         return library.unknown_call(machine, NOTHING, arguments, node)
+    key = _key(machine, function, arguments, receiver)
+    if key in machine.summaries:
+        return machine.summaries[key]
+    began = len(machine.events)
+    value = _run(machine, function, definition, arguments, node, receiver)
+    if all(_leaves_no_trace(machine, event) for event in machine.events[began:]):
+        machine.summaries[key] = value
+    return value
+
+
+def _key(machine: Machine, function: Function, arguments: Arguments, receiver: Obj | None) -> tuple[object, ...]:
+    given = (*arguments.positional, *arguments.keywords, *arguments.keywords.values())
+    return (function, receiver, given, arguments.star, arguments.double_star, machine.grad, machine.control)
+
+
+_TRACELESS = frozenset({Kind.ATTRIBUTE, Kind.TEST, Kind.ASSERT})
+
+
+def _leaves_no_trace(machine: Machine, event: Event) -> bool:
+    """Whether a call that did nothing else may be summed up by its value the next time it is made alike."""
+    if event.kind in _TRACELESS:
+        return True
+    if event.kind is Kind.CALL:
+        pure = machine.inside_models > 0 or event.name.startswith(library.PURE)
+        return pure and event.name not in library.IMPURE and not event.name.startswith("local.")
+    if event.kind is Kind.FORWARD:
+        return not any(isinstance(obj, Wrapped) or obj in machine.optimized for obj in event.receiver.objs)
+    if event.kind is Kind.METHOD:
+        return not any(isinstance(obj, (Instance, External, Wrapped, Mapping)) for obj in event.receiver.objs)
+    if event.kind is Kind.LOOP:
+        return not any(isinstance(obj, External) and obj.name in expressions.LOADERS for obj in contained(event.value))
+    return event.kind is Kind.LEAVE and event.name == "return"
+
+
+def _run(
+    machine: Machine,
+    function: Function,
+    definition: cst.FunctionDef | cst.Lambda,
+    arguments: Arguments,
+    node: cst.CSTNode,
+    receiver: Obj | None,
+) -> Value:
     assert function.module is not None
-    context = (*frame.context, node)
+    context = (*machine.frame.context, node)
     inner = machines.Frame(definition, function.module, context, function.closure, function=function)
     _bind_parameters(machine, inner, definition.params, arguments, receiver, node)
     if isinstance(definition, cst.Lambda):
@@ -186,7 +231,7 @@ def _running(machine: Machine, definition: cst.CSTNode) -> bool:
 
 def _without_gradients(machine: Machine, definition: cst.FunctionDef) -> bool:
     return any(
-        not expressions.gradient_mode(expressions.evaluate(machine, decorator.decorator), True)
+        not expressions.gradient_mode(machine.values.get(decorator.decorator, NOTHING), True)
         or tree.dotted(decorator.decorator) in ("torch.no_grad", "torch.inference_mode")
         for decorator in definition.decorators
     )

@@ -219,8 +219,12 @@ def _binary(machine: Machine, node: cst.BinaryOperation) -> Value:
         assert isinstance(both, Sequence)
         both.element = join(both.element or NOTHING, *(targets.any_item(Value(frozenset({obj}))) for obj in lists))
         return Value(frozenset({both}), value.scale, value.sources)
-    settings = frozenset(obj for obj in (*left.objs, *right.objs) if isinstance(obj, (Setting, Const)))
-    return Value(frozenset(), value.scale, value.sources | (settings if value.scale is Scale.CONST else frozenset()))
+    settings = frozenset(obj for obj in (*left.objs, *right.objs) if _may_be_a_size(obj))
+    return Value(frozenset(), value.scale, value.sources | settings)
+
+
+def _may_be_a_size(obj: Obj) -> bool:
+    return isinstance(obj, Setting) or (isinstance(obj, Const) and isinstance(obj.value, int) and obj.value > 1)
 
 
 def _unary(machine: Machine, node: cst.UnaryOperation) -> Value:
@@ -423,6 +427,8 @@ def define(machine: Machine, node: cst.FunctionDef | cst.ClassDef) -> None:
     assert isinstance(cls, Class)
     for statement in node.body.body:
         if isinstance(statement, cst.FunctionDef):
+            for decorator in statement.decorators:
+                evaluate(machine, decorator.decorator)
             cls.attributes[statement.name.value] = Value(frozenset({_function(machine, statement, cls)}))
         elif isinstance(statement, cst.SimpleStatementLine):
             for small in statement.body:

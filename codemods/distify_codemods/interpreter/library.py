@@ -88,6 +88,9 @@ _RECORDED = frozenset(
         "new_full",
         "new_empty",
         "new_tensor",
+        "mkdir",
+        "write_text",
+        "write_bytes",
     ]
 )
 PROGRESS_BARS = (
@@ -97,6 +100,13 @@ PROGRESS_BARS = (
     "tqdm.trange",
     "tqdm.auto.trange",
     "rich.progress.track",
+)
+
+
+#: Functions that change nothing but what they return, and those among them that do.
+PURE = ("torch.", "numpy.", "math.", "time.", "builtins.")
+IMPURE = frozenset(
+    "torch.save numpy.save numpy.savez numpy.savetxt builtins.open builtins.input builtins.exec builtins.setattr".split()
 )
 
 
@@ -208,16 +218,22 @@ def _method_value(
     if isinstance(obj, Const) and isinstance(obj.value, str):
         sources = frozenset().union(*(value.sources for value in arguments.all())) if arguments.all() else frozenset()
         return Value(sources=sources)
+    if isinstance(obj, Method) and name in _PARAMETERS and obj.receiver is not None:
+        whole = [core(one) for one in obj.receiver.objs if isinstance(one, (Instance, External, Wrapped))]
+        return join(*(_parameters(machine, one, name, node) for one in whole)) if whole else NOTHING
     if isinstance(obj, (Instance, External, Wrapped)):
         inner = core(obj)
         if name in _OF_MODULES:
             machine.modules.add(inner)
         if name in _PARAMETERS:
+            machine.optimized.add(inner)
             return _parameters(machine, inner, name, node)
         if name in _SELF:
             return Value(frozenset({obj}), receiver.scale, receiver.sources)
         if name in ("parse_args", "parse_known_args"):
             return _parsed(machine, name, node)
+        if isinstance(inner, External) and inner.name.endswith(".GradScaler") and name == "scale":
+            return arguments.positional[0] if arguments.positional else NOTHING
         if isinstance(inner, External) and receiver.scale is not Scale.CONST:
             return tensors.method(machine, receiver, name, arguments, node)
         calls.call_back(machine, arguments, node)
@@ -271,6 +287,10 @@ def _progress_bar(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> 
     return Value(frozenset({machine.made(Passing, node, over=over)}), over.scale, over.sources)
 
 
+def _counting(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    return containers.builtin_call(machine, "range", arguments, node)
+
+
 def _getattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     holder = arguments.positional[0] if arguments.positional else NOTHING
     name = arguments.positional[1].constant() if len(arguments.positional) > 1 else None
@@ -315,4 +335,5 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value]] = {
     "builtins.exit": _leave,
     "builtins.quit": _leave,
     **dict.fromkeys(PROGRESS_BARS, _progress_bar),
+    **dict.fromkeys(("tqdm.trange", "tqdm.auto.trange"), _counting),
 }

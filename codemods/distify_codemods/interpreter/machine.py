@@ -16,6 +16,7 @@ from distify_codemods.interpreter import expressions, imports, targets
 from distify_codemods.program import Module, Program
 from distify_codemods.values import NOTHING, Const, Function, Obj, Value, join
 
+CALLED = "call"
 MOST_STATEMENTS = 60_000
 DEEPEST = 30
 PASSES_OF_A_LOOP = 3
@@ -58,6 +59,9 @@ class Machine:
         self.events: list[Event] = []
         self.values: dict[cst.CSTNode, Value] = {}
         self.objects: dict[tuple[object, ...], Obj] = {}
+        self.optimized: set[Obj] = set()  # modules whose parameters were asked for
+        self.inside_models = 0  # how many forwards of modules are running
+        self.summaries: dict[tuple[object, ...], Value] = {}  # of calls that left no trace
         self.seen: dict[tuple[object, ...], Event] = {}
         self.globals: dict[Module, Frame] = {}
         self.modules: set[Obj] = set()  # objects that were asked for what only modules have
@@ -80,7 +84,7 @@ class Machine:
     def run_frame(self, frame: Frame, body: Sequence[cst.CSTNode]) -> None:
         outer = getattr(self, "frame", None), getattr(self, "here", None), self.grad
         self.frame = frame
-        self.here = Here(outer[1], frame.node, frame)
+        self.here = Here(outer[1], frame.node, frame, CALLED)
         self.block(body)
         if outer[0] is not None and outer[1] is not None:
             self.frame, self.here, self.grad = outer[0], outer[1], outer[2]
@@ -125,6 +129,7 @@ class Machine:
         if self.control:
             value = Value(value.objs, value.scale, value.sources | self.control, value.mask)
         if name in self.frame.globals_declared:
+            self.summaries.clear()
             env = self.module_frame(self.frame.module).env
             env[name] = join(env.get(name, NOTHING), value)
         else:

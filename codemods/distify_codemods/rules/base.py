@@ -13,6 +13,7 @@ from distify_codemods.backends.ddp import RUNTIME
 from distify_codemods.decisions import Blocked, Decisions
 from distify_codemods.events import Event
 from distify_codemods.facts import Facts
+from distify_codemods.interpreter.machine import CALLED
 from distify_codemods.plan import Plan, Rewrite
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level
@@ -156,6 +157,26 @@ class Context:
         """The statement that consists of this call alone, its value unused."""
         parent = event.module.parents.get(event.node)
         return parent if isinstance(parent, cst.Expr) else None
+
+    def above_file_tests(self, event: Event) -> cst.CSTNode | None:
+        """The event's statement in the script; under a test of what files there are, the test as well.
+
+        Another rank may look after rank 0 is done: a collective must not hang on what it finds.
+        """
+        place: cst.CSTNode | None = None
+        for here in event.here.up():
+            node = here.node
+            if here.frame.module is not self.entry:
+                continue
+            if here.arm == CALLED and place is not None:
+                break
+            if here.arm:
+                continue
+            if (place is None and isinstance(node, (cst.SimpleStatementLine, cst.BaseSmallStatement))) or (
+                isinstance(node, cst.If) and "file" in self.facts.value(node.test).sources and place is not None
+            ):
+                place = node
+        return place
 
     @property
     def _code(self) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from distify_codemods.decisions.models import BATCHNORMS
+from distify_codemods.events import Kind
 from distify_codemods.rules.base import Context, Rule
+from distify_codemods.values import Instance
 
 CODE = "MODEL02"
 
@@ -19,8 +22,25 @@ def run(context: Context) -> None:
             context.applied(
                 f"BatchNorm layers of `{wrap.target}`, if any, see the global batch", wrap.module, wrap.statement
             )
+    _own_layers(context)
     if not found:
         context.not_needed("no BatchNorm layers")
+
+
+def _own_layers(context: Context) -> None:
+    """Layers that derive from BatchNorm and compute their statistics themselves."""
+    for event in context.facts.of_kind(Kind.CALL):
+        made = event.value.single()
+        cls = made.of if isinstance(made, Instance) else None
+        if (
+            cls is not None
+            and cls.derives_from(*BATCHNORMS)
+            and any("forward" in one.attributes for one in cls.ancestors())
+        ):
+            context.needs_you(
+                "this layer derives from BatchNorm and has a forward of its own, whose statistics would be one rank's",
+                event.module, event.node, "compute its statistics over all ranks (rt.all_reduce_sum is not differentiable)",
+            )  # fmt: skip
 
 
 RULE = Rule(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.arguments import bound
 from distify_codemods.events import Kind
 from distify_codemods.facts import wrapped
 from distify_codemods.rules.base import Context, Rule, call_of
@@ -20,10 +21,11 @@ def run(context: Context) -> None:
         assert isinstance(node, cst.Call)
         if not context.editable(module, node, "nn.DataParallel is used"):
             continue
-        inner = next((arg.value for arg in node.args if arg.keyword is None or arg.keyword.value == "module"), None)
-        parent = module.parents[node]
-        if inner is None:
+        given = bound(node, ("module",)).get("module")
+        if given is None:
+            context.needs_you("nn.DataParallel is given its arguments unseen", module, node, "name the model")
             continue
+        inner, parent = given.value, module.parents[node]
         if (
             isinstance(parent, cst.Assign)
             and len(parent.targets) == 1
@@ -31,7 +33,7 @@ def run(context: Context) -> None:
         ):
             context.plan(module).remove(parent, CODE, _REASON)
         else:
-            context.plan(module).replace(node, _first_argument, CODE, _REASON)
+            context.plan(module).replace(node, _module_argument, CODE, _REASON)
         context.applied("nn.DataParallel is gone", module, node)
     _module_before_wrap(context)
     _checkpoints(context)
@@ -39,9 +41,9 @@ def run(context: Context) -> None:
         context.not_needed("the script does not use nn.DataParallel")
 
 
-def _first_argument(updated: cst.BaseExpression) -> cst.BaseExpression:
+def _module_argument(updated: cst.BaseExpression) -> cst.BaseExpression:
     assert isinstance(updated, cst.Call)
-    return updated.args[0].value
+    return bound(updated, ("module",))["module"].value
 
 
 def _module_before_wrap(context: Context) -> None:

@@ -22,7 +22,7 @@ def dataset_expression(context: Context, decision: LoaderDecision, bound: dict[s
         )
         return None
     node = argument.value
-    if _is_plain(node):
+    if tree.is_plain(node):
         return tree.code_of(node)
     if not _can_stand_above(decision):
         context.needs_you(
@@ -37,20 +37,6 @@ def dataset_expression(context: Context, decision: LoaderDecision, bound: dict[s
     statement = module.statement(decision.node)
     plan.hoist(statement, node, name, context.rule.code, "the sampler needs the dataset too")
     return name
-
-
-def _is_plain(node: cst.BaseExpression) -> bool:
-    """Names, attributes, and items under plain keys: the same each time they are read."""
-    if isinstance(node, cst.Name):
-        return True
-    if isinstance(node, cst.Attribute):
-        return _is_plain(node.value)
-    if isinstance(node, cst.Subscript) and len(node.slice) == 1:
-        index = node.slice[0].slice
-        return isinstance(index, cst.Index) and _is_plain(node.value) and isinstance(
-            index.value, (cst.Name, cst.Integer, cst.SimpleString)
-        )  # fmt: skip
-    return False
 
 
 def _can_stand_above(decision: LoaderDecision) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -15,23 +16,24 @@ from distify_codemods.values import Const, Ref, Setting, Value
 CODE = "DEVICE01"
 _NUMBERED = re.compile(r"^cuda:(\d+)$")
 _REASON = "`cuda` is the rank's own GPU, which the process group has set; a number would put every rank on one"
+_LIST = "CUDA_VISIBLE_DEVICES"
+_ENVIRONMENT = ("os.environ.setdefault", "os.environ.update", "os.putenv")
 
 
 def run(context: Context) -> None:
-    numbers = _numbered(context)
-    indices = {match for _, _, match in numbers}
+    numbered = list(_numbered(context))
+    indices = {index for _, _, index in numbered if index}
     if len(indices) > 1:
-        module, node, _ = numbers[0]
+        module, node, _ = numbered[0]
         context.needs_you(
             f"tensors are put on several GPUs ({', '.join(sorted(indices))}): a model-parallel script",
             module, node, "data parallelism needs a model that fits on one GPU",
         )  # fmt: skip
         return
     changed = False
-    for module, node, _ in numbers:
+    for module, node, _ in numbered:
         if context.editable(module, node, "a GPU is named by its number"):
-            quote = node.value[-1]
-            context.plan(module).replace(node, lambda _, q=quote: cst.SimpleString(f"{q}cuda{q}"), CODE, _REASON)  # type: ignore[misc]
+            context.plan(module).replace(node, _plain_cuda, CODE, _REASON)
             changed = True
     for event in context.facts.run.events:
         changed = _of_event(context, event) or changed
@@ -41,36 +43,77 @@ def run(context: Context) -> None:
         context.not_needed("no GPU is named by its number; `cuda` means the rank's own, which the process group sets")
 
 
-def _numbered(context: Context) -> list[tuple[Module, cst.SimpleString, str]]:
-    found = []
+def _plain_cuda(updated: cst.BaseExpression) -> cst.BaseExpression:
+    quote = "'" if "'" in tree.code_of(updated)[:3] else '"'
+    return cst.SimpleString(f"{quote}cuda{quote}")
+
+
+def _numbered(context: Context) -> Iterator[tuple[Module, cst.BaseExpression, str]]:
+    """Expressions that spell `cuda:N`, each with its file and, where it is a literal, its number."""
     for module in context.facts.run.frames:
         for node in context.facts.run.values:
-            if isinstance(node, cst.SimpleString) and node in module.parents:
-                match = _NUMBERED.match(tree.string(node) or "")
-                if match:
-                    found.append((module, node, match.group(1)))
-    return found
+            if node not in module.parents or _in_device_table(module, node):
+                continue
+            text = tree.string(node) if isinstance(node, cst.BaseExpression) else None
+            match = _NUMBERED.match(text or "")
+            if match:
+                if isinstance(module.parents[node], cst.ConcatenatedString):
+                    continue
+                assert isinstance(node, cst.BaseExpression)
+                yield module, node, match.group(1)
+            elif text is not None and text.startswith("cuda:"):
+                whole = _computed(module, node)
+                if whole is not None:
+                    yield module, whole, ""
+            elif isinstance(node, cst.FormattedString) and _begins_with_cuda(node):
+                yield module, node, ""
+
+
+def _computed(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """`"cuda:" + str(gpu)`, `"cuda:%d" % gpu`, `"cuda:{}".format(gpu)`."""
+    parent = module.parents[node]
+    if isinstance(parent, cst.BinaryOperation) and parent.left is node:
+        return parent
+    holder = module.parents.get(parent)
+    if isinstance(parent, cst.Attribute) and parent.attr.value == "format" and isinstance(holder, cst.Call):
+        return holder
+    return None
+
+
+def _begins_with_cuda(node: cst.FormattedString) -> bool:
+    first = node.parts[0] if node.parts else None
+    return isinstance(first, cst.FormattedStringText) and first.value.startswith("cuda:")
+
+
+def _in_device_table(module: Module, node: cst.CSTNode) -> bool:
+    """In `map_location={"cuda:1": "cuda:0"}`, which is replaced as a whole."""
+    parent = module.parents[node]
+    if not isinstance(parent, cst.DictElement):
+        return False
+    argument = module.parents[module.parents[parent]]
+    return isinstance(argument, cst.Arg) and argument.keyword is not None and argument.keyword.value == "map_location"
 
 
 def _of_event(context: Context, event: Event) -> bool:
     node = event.node
     if event.kind is Kind.STORE and event.name == "[]" and _sets_visible_devices(context, event):
         return _remove(context, event, "the launcher gives each rank its GPU; a fixed list would hide it")
-    if not isinstance(node, cst.Call):
+    if not isinstance(node, cst.Call) or not node.args:
         return False
+    first = node.args[0].value
+    if event.kind is Kind.CALL and event.name in _ENVIRONMENT and _LIST in tree.code_of(node):
+        return _remove(context, event, "the launcher gives each rank its GPU; a fixed list would hide it")
     if event.kind is Kind.CALL and event.name == "torch.cuda.set_device":
         return _remove(context, event, "the process group has set the rank's GPU")
-    if event.kind is Kind.CALL and event.name == "torch.device" and node.args:
-        return _device_call(context, event, node)
-    if event.kind is Kind.METHOD and event.name == "cuda" and node.args:
+    if event.kind is Kind.CALL and event.name == "torch.cuda.device":
+        return _replace(context, event, first, "local_rank")
+    if event.kind is Kind.CALL and event.name == "torch.device":
+        numbered = len(node.args) > 1 or _is_number(context.facts.value(first))
+        return numbered and _replace(context, event, node, "device")
+    if event.kind is Kind.METHOD and event.name == "cuda":
         return _cuda_call(context, event, node)
-    if (
-        event.kind is Kind.METHOD
-        and event.name == "to"
-        and node.args
-        and _is_number(context.facts.value(node.args[0].value))
-    ):
-        return _rank_device(context, event, node.args[0].value)
+    if event.kind is Kind.METHOD and event.name == "to" and _is_number(context.facts.value(first)):
+        return _replace(context, event, first, "device")
     return False
 
 
@@ -80,7 +123,7 @@ def _sets_visible_devices(context: Context, event: Event) -> bool:
         return False
     holder = context.facts.value(target.value).single()
     key = tree.string(target.slice[0].slice.value)
-    return isinstance(holder, Ref) and holder.name == "os.environ" and key == "CUDA_VISIBLE_DEVICES"
+    return isinstance(holder, Ref) and holder.name == "os.environ" and key == _LIST
 
 
 def _remove(context: Context, event: Event, reason: str) -> bool:
@@ -96,21 +139,12 @@ def _remove(context: Context, event: Event, reason: str) -> bool:
     return True
 
 
-def _device_call(context: Context, event: Event, node: cst.Call) -> bool:
-    """`torch.device("cuda", 0)`, `torch.device(0)`, `torch.device(f"cuda:{gpu}")`."""
-    first = node.args[0].value
-    computed = isinstance(first, (cst.FormattedString, cst.BinaryOperation)) and '"cuda:' in tree.code_of(
-        first
-    ).replace("'", '"')
-    formatted = isinstance(first, cst.Call) and (tree.code_of(first.func).strip("\"'").startswith("cuda:"))
-    if len(node.args) > 1 or computed or formatted or _is_number(context.facts.value(first)):
-        if not context.editable(event.module, node, "a GPU is named by its number"):
-            return False
-        rt = context.rt(event.module)
-        new = context.text(event.module, f"{rt}.device()")
-        context.plan(event.module).replace(node, lambda _: new, CODE, "the rank's own device")
-        return True
-    return False
+def _replace(context: Context, event: Event, node: cst.BaseExpression, function: str) -> bool:
+    if not context.editable(event.module, node, "a GPU is named by its number"):
+        return False
+    new = context.text(event.module, f"{context.rt(event.module)}.{function}()")
+    context.plan(event.module).replace(node, lambda _: new, CODE, "the rank's own device")
+    return True
 
 
 def _cuda_call(context: Context, event: Event, node: cst.Call) -> bool:
@@ -136,14 +170,6 @@ def _is_number(value: Value) -> bool:
     return any(
         isinstance(obj, Const) and isinstance(obj.value, int) and not isinstance(obj.value, bool) for obj in value.objs
     ) and not any(isinstance(obj, Setting) for obj in value.objs)
-
-
-def _rank_device(context: Context, event: Event, node: cst.BaseExpression) -> bool:
-    if not context.editable(event.module, node, "a GPU is named by its number"):
-        return False
-    new = context.text(event.module, f"{context.rt(event.module)}.device()")
-    context.plan(event.module).replace(node, lambda _: new, CODE, "the rank's own device")
-    return True
 
 
 RULE = Rule(

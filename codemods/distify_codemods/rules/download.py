@@ -8,14 +8,27 @@ from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.rules.base import MAIN_FIRST, Context, Rule
 from distify_codemods.tree import walk
+from distify_codemods.values import Const
 
 CODE = "DATA03"
+_DOWNLOADS = (
+    ".urlretrieve",
+    "wget.download",
+    "gdown.download",
+    ".download_url",
+    ".download_and_extract_archive",
+    ".from_pretrained",
+    "datasets.load_dataset",
+    "torch.hub.load",
+    "torch.hub.load_state_dict_from_url",
+    "torch.utils.model_zoo.load_url",
+)
 
 
 def run(context: Context) -> None:
     found = [event for event in context.facts.of_kind(Kind.CALL) if _downloads(event)]
     for event in found:
-        place = _place(context, event)
+        place = context.above_file_tests(event)
         if place is None:
             context.needs_you(
                 "a download, in a file that is not converted", event.module, event.node, "move it into the script"
@@ -37,12 +50,19 @@ def run(context: Context) -> None:
 
 
 def _downloads(event: Event) -> bool:
-    value = event.arguments.get("download")
-    if value is not None and not event.name.startswith("local."):
+    if event.name.startswith(("local.", "builtins.", "argparse.")):
+        return False
+    value = event.arguments.get("download", 4 if event.name.startswith("torchvision.datasets.") else None)
+    if value is not None and "download" not in event.arguments.keywords and value.constant() is not True:
+        value = None
+    if value is not None:
         return value.constant() is not False
-    return event.name.endswith(
-        ("urlretrieve", "wget.download", "gdown.download", "download_url", "download_and_extract_archive")
-    )
+    pretrained, weights = event.arguments.get("pretrained"), event.arguments.get("weights")
+    if pretrained is not None and event.name.startswith("torchvision."):
+        return pretrained.constant() is not False
+    if weights is not None and event.name.startswith("torchvision."):
+        return any(not isinstance(obj, Const) or obj.value is not None for obj in weights.objs)
+    return event.name.endswith(_DOWNLOADS)
 
 
 def _makes_a_sampler(context: Context, place: cst.CSTNode, event: Event) -> bool:
@@ -54,19 +74,6 @@ def _makes_a_sampler(context: Context, place: cst.CSTNode, event: Event) -> bool
             if not in_place or event.node not in set(walk(other.node)):
                 return True
     return False
-
-
-def _place(context: Context, event: Event) -> cst.CSTNode | None:
-    """The statement of the script that makes it happen: itself, or the call that leads to another file."""
-    for here in event.here.up():
-        node = here.node
-        if (
-            here.frame.module is context.entry
-            and not here.arm
-            and isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
-        ):
-            return node if isinstance(node, cst.SimpleStatementLine) else None
-    return None
 
 
 RULE = Rule(

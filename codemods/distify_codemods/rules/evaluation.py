@@ -53,8 +53,9 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
     if starred and not only_other_options(context, decision, starred):
         plan.replace(starred[0].value, call_of(f"{rt}.shard_evaluation({dataset}, {{}})"), CODE, reason)
         return
-    if "shuffle" in bound:
-        plan.drop_keyword(node, "shuffle")
+    for name in ("shuffle", "batch_sampler"):
+        if name in bound:
+            plan.drop_keyword(node, name)
     plan.set_keyword(node, "sampler", f"{rt}.UnpaddedSampler({dataset})", CODE, reason)
     _workers(context, decision, bound, rt)
 
@@ -69,7 +70,7 @@ def _split(context: Context, decision: LoaderDecision) -> None:
     rt = context.rt(module)
     size = tree.code_of(bound["batch_size"].value) if "batch_size" in bound else "1"
     last = f", drop_last={tree.code_of(bound['drop_last'].value)}" if "drop_last" in bound else ""
-    for name in ("batch_size", "shuffle", "drop_last"):
+    for name in ("batch_size", "shuffle", "sampler", "drop_last"):
         if name in bound:
             plan.drop_keyword(node, name)
     sampler = f"{rt}.ShardedBatchSampler({dataset}, {size}{last})"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods.events import Event, Kind
+from distify_codemods.program import Module
 from distify_codemods.rules.base import ON_MAIN, Context, Rule
-from distify_codemods.tree import walk
+from distify_codemods.tree import target_names, walk
+from distify_codemods.values import Instance
 
 CODE = "OUT03"
 _WRITES = frozenset(
@@ -19,7 +21,7 @@ _WRITES = frozenset(
         "json.dump",
         "yaml.dump",
         "torchvision.utils.save_image",
-        "shutil.copyfile",
+        "torch.onnx.export torch.jit.save shutil.copyfile",
         "shutil.copy",
         "shutil.copy2",
         "shutil.move",
@@ -36,10 +38,10 @@ _WRITES = frozenset(
         "matplotlib.pyplot.show",
     ]
 )
-_WRITING_METHODS = frozenset(["savefig", "to_csv", "to_json", "to_pickle"])
+_WRITING_METHODS = frozenset({"savefig", "to_csv", "to_json", "to_pickle", "write_text", "write_bytes", "save"})
 #: Objects that write as long as they live: not built yet.
 _WRITERS = (
-    "torch.utils.tensorboard.", "tensorboardX.", "wandb.", "mlflow.", "visdom.", "logging.FileHandler", "logging.basicConfig",
+    "torch.utils.tensorboard.", "tensorboardX.", "wandb.", "mlflow.", "visdom.", "logging.FileHandler",
     "csv.writer", "csv.DictWriter", "h5py.", "comet_ml.", "neptune.", "torch_geometric.logging.",
 )  # fmt: skip
 
@@ -48,19 +50,26 @@ def run(context: Context) -> None:
     found = False
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD):
         if (event.kind is Kind.CALL and event.name in _WRITES) or (
-            event.kind is Kind.METHOD and event.name in _WRITING_METHODS
+            event.kind is Kind.METHOD and event.name in _WRITING_METHODS and _of_a_library(event)
         ):
             found = _write(context, event) or found
-        elif event.kind is Kind.CALL and event.name == "os.makedirs":
+        elif event.name == "os.makedirs" or (event.kind is Kind.METHOD and event.name == "mkdir"):
             found = _makedirs(context, event) or found
         elif (
             event.kind is Kind.CALL and event.name in ("builtins.open", "io.open", "gzip.open") and _for_writing(event)
         ):
             found = _open(context, event) or found
-        elif event.kind is Kind.CALL and event.name.startswith(_WRITERS) and "." in event.name:
+        elif event.kind is Kind.CALL and event.name == "logging.basicConfig":
+            _logging(context, event)
+        elif event.kind is Kind.CALL and event.name.startswith(_WRITERS):
             _writer(context, event)
     if not found:
         context.not_needed("no other files are written")
+
+
+def _of_a_library(event: Event) -> bool:
+    """Methods of local classes are followed instead."""
+    return not any(isinstance(obj, Instance) for obj in event.receiver.objs)
 
 
 def _write(context: Context, event: Event) -> bool:
@@ -123,7 +132,7 @@ def _open(context: Context, event: Event) -> bool:
     holder = event.module.parents.get(parent) if isinstance(parent, cst.WithItem) else None
     if (
         isinstance(holder, cst.With)
-        and _only_writes(context, holder)
+        and _only_writes(context, event.module, holder)
         and context.editable(event.module, node, "a file is written")
     ):
         rt = context.rt(event.module)
@@ -137,15 +146,29 @@ def _open(context: Context, event: Event) -> bool:
     return True
 
 
-def _only_writes(context: Context, block: cst.With) -> bool:
+def _only_writes(context: Context, module: Module, block: cst.With) -> bool:
     """Nothing inside but calls of the file's own methods: no name is bound that something else could use."""
+    bound: set[str] = set()
     for node in walk(block.body):
-        if isinstance(node, (cst.Assign, cst.AugAssign, cst.Return, cst.For, cst.While, cst.Yield)):
+        if isinstance(node, (cst.Return, cst.Yield, cst.Global)):
             return False
+        if isinstance(node, (cst.AssignTarget, cst.AugAssign, cst.For)):
+            bound.update(target_names(node.target))
+    inside = {id(node) for node in walk(block)}
+    scope = next(node for node in module.enclosing(block) if isinstance(node, (cst.FunctionDef, cst.Module)))
+    if any(isinstance(node, cst.Name) and node.value in bound and id(node) not in inside for node in walk(scope)):
+        return False
     return not any(
         event.kind is Kind.FORWARD and any(here.node is block for here in event.here.up())
         for event in context.facts.run.events
     )
+
+
+def _logging(context: Context, event: Event) -> None:
+    if "filename" in event.arguments.keywords:
+        _writer(context, event)
+    else:
+        context.advice("every rank logs to the screen; give all but the first a higher level", event.module, event.node)
 
 
 def _writer(context: Context, event: Event) -> None:

@@ -29,6 +29,7 @@ _UNKNOWN = (
 
 def run(context: Context) -> None:
     rescaled = False
+    optimizers = {optimizer.obj for optimizer in context.facts.optimizers}
     for event in context.facts.backwards:
         scale = event.receiver.scale
         if not loaders_of(event.receiver.sources):
@@ -45,7 +46,8 @@ def run(context: Context) -> None:
                 "average the gradients over the ranks by hand",
             )  # fmt: skip
     for event in context.facts.steps:
-        if event.arguments.positional or "closure" in event.arguments.keywords:
+        own = any(obj in optimizers for obj in event.receiver.objs)
+        if own and (event.arguments.positional or "closure" in event.arguments.keywords):
             context.needs_you(
                 "the optimizer evaluates its loss in a closure, on one rank's share", event.module, event.node,
                 "use an optimizer that steps on gradients",
@@ -57,7 +59,13 @@ def run(context: Context) -> None:
 def _rescale(context: Context, event: Event) -> bool:
     """Where `backward` is called, never in the criterion, whose value is printed too."""
     node = event.receiver_node
-    if node is None or event.kind is not Kind.METHOD or not context.editable(event.module, event.node, "a summed loss"):
+    if node is None or event.kind is not Kind.METHOD:
+        context.needs_you(
+            "gradients are averaged over ranks, and this loss is a sum", event.module, event.node,
+            "multiply the loss by the world size",
+        )  # fmt: skip
+        return False
+    if not context.editable(event.module, event.node, "a summed loss is propagated"):
         return False
     rt = context.rt(event.module)
 

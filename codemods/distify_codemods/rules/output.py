@@ -8,7 +8,7 @@ from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import loaders_of
 from distify_codemods.rules.base import Context, Rule
-from distify_codemods.values import Value
+from distify_codemods.values import Ref, Value
 
 CODE = "OUT01"
 _STREAMS = ("sys.stdout.write", "sys.stderr.write", "sys.stdout.writelines", "sys.stderr.writelines")
@@ -17,19 +17,32 @@ _STREAMS = ("sys.stdout.write", "sys.stderr.write", "sys.stdout.writelines", "sy
 def run(context: Context) -> None:
     prints = [event for event in context.facts.of_kind(Kind.PRINT)]
     own = [event for event in prints if event.module is context.entry]
-    if own or any(isinstance(node, cst.Name) and node.value == "print" for node in context.facts.run.values):
+    if own and "print" in context.facts.run.frames[context.entry].env:
+        for event in own:  # the script has a function of that name
+            _guard(context, event)
+    elif own or _is_passed_on(context):
         context.shadow_print(context.entry)
-        place = own[0] if own else prints[0]
         context.plan(context.entry).noted(CODE, context.entry, "rank 0 prints, the others keep quiet")
-        context.applied("rank 0 prints", place.module, place.node)
+        place = own[0].node if own else context.entry.tree
+        context.applied("rank 0 prints", context.entry, place)
     elif not prints:
         context.not_needed("nothing is printed")
-    for event in context.facts.calls(*_STREAMS):
+    for event in context.facts.calls(*_STREAMS, "pprint.pprint", "pprint.pp"):
         if event.module is context.entry:
             _guard(context, event)
     for event in _elsewhere(context):
         _guard_call(context, event)
     _training_figures(context)
+
+
+def _is_passed_on(context: Context) -> bool:
+    """Whether `print` itself is given to something that calls it."""
+    return any(
+        isinstance(obj, Ref) and obj.name == "builtins.print"
+        for event in context.facts.of_kind(Kind.CALL)
+        for value in event.arguments.all()
+        for obj in value.objs
+    )
 
 
 def _guard(context: Context, event: Event) -> None:

@@ -7,13 +7,15 @@ import libcst as cst
 from distify_codemods.decisions.base import chain
 from distify_codemods.events import Event, Kind
 from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.tree import walk
 
 #: What neither touches a device nor draws random numbers nor reads data.
 _HARMLESS = (
-    "argparse.", "builtins.", "os.path.", "os.environ", "os.getenv", "time.", "datetime.", "logging.", "sys.",
-    "warnings.", "torch.device", "torch.cuda.is_available", "torch.cuda.device_count", "torch.backends.", "torch.accelerator.",
-    "torch.manual_seed", "torch.cuda.manual_seed", "numpy.random.seed", "random.seed", "torchvision.transforms.",
-    "torch.set_default_dtype", "torch.set_num_threads", "pathlib.", "collections.", "functools.", "itertools.", "os.makedirs", "os.mkdir",
+    "argparse.", "builtins.", "os.", "time.", "datetime.", "logging.", "sys.", "json.", "yaml.", "csv.", "glob.", "shutil.",
+    "re.", "copy.", "math.", "string.", "warnings.", "pathlib.", "collections.", "functools.", "itertools.",
+    "torch.device", "torch.cuda.is_available", "torch.cuda.device_count", "torch.cuda.set_device", "torch.backends.",
+    "torch.accelerator.", "torch.manual_seed", "torch.cuda.manual_seed", "numpy.random.seed", "random.seed",
+    "torchvision.transforms.", "torch.set_default_dtype", "torch.set_num_threads",
 )  # fmt: skip
 
 
@@ -31,22 +33,30 @@ def run(context: Context) -> None:
 
 def _place(context: Context) -> tuple[cst.CSTNode, bool] | None:
     """After the command line is read, if nothing that matters happens before that; else before the first that does."""
-    entry = context.entry
     events = [event for event in context.facts.run.events if _level(context, event)]
     first = next((event for event in events if _matters(event)), None)
     if first is None:
         return None
+    spine = _spine(context, first)
     parsed = next((event for event in events if event.kind is Kind.ARGUMENTS_PARSED), None)
     if parsed is not None and parsed.before(first):
-        for (_, one), (_, other) in zip(_own(context, parsed), _own(context, first), strict=False):
-            if one is not other:
+        for (frame, one), (other_frame, other) in zip(_own(context, parsed), spine, strict=False):
+            if frame is other_frame and one is not other:
                 return one, True
-    chosen = None
-    for _, node in _own(context, first):
-        chosen = node
-        if not _leads_on(entry.tree, node):
+            if frame is not other_frame:
+                break
+    return spine[-1][1], False
+
+
+def _spine(context: Context, event: Event) -> list[tuple[object, cst.CSTNode]]:
+    """The statements that lead to an event, through `if __name__ == "__main__":` and into one `main()`."""
+    found: list[tuple[object, cst.CSTNode]] = []
+    for frame, node in _own(context, event):
+        entered = {id(one) for one, _ in found}
+        if found and (not _leads_on(found[-1][1]) or (len(entered) == 2 and id(frame) not in entered)):
             break
-    return (chosen, False) if chosen is not None else None
+        found.append((frame, node))
+    return found
 
 
 def _own(context: Context, event: Event) -> list[tuple[object, cst.CSTNode]]:
@@ -73,22 +83,16 @@ def _matters(event: Event) -> bool:
     return event.kind in (Kind.FORWARD, Kind.LOOP) or (event.kind is Kind.METHOD and event.name in ("cuda", "to"))
 
 
-def _leads_on(tree_: cst.Module, node: cst.CSTNode) -> bool:
+def _leads_on(node: cst.CSTNode) -> bool:
     """`if __name__ == "__main__":` and a plain call of a function: what matters is inside."""
     if isinstance(node, cst.If):
-        return any(isinstance(one, cst.Name) and one.value == "__name__" for one in _names(node.test))
+        return any(isinstance(one, cst.Name) and one.value == "__name__" for one in walk(node.test))
     return (
         isinstance(node, cst.SimpleStatementLine)
         and isinstance(node.body[0], cst.Expr)
         and isinstance(node.body[0].value, cst.Call)
         and isinstance(node.body[0].value.func, cst.Name)
     )
-
-
-def _names(node: cst.CSTNode) -> list[cst.CSTNode]:
-    from distify_codemods.tree import walk
-
-    return list(walk(node))
 
 
 RULE = Rule(

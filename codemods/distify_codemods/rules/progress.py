@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods import tree
+from distify_codemods.arguments import PARAMETERS, bound
 from distify_codemods.interpreter.library import PROGRESS_BARS
+from distify_codemods.plan import Rewrite
 from distify_codemods.rules.base import Context, Rule
+from distify_codemods.values import Mapping, Value
 
 CODE = "OUT02"
 
@@ -19,22 +23,41 @@ def run(context: Context) -> None:
             continue
         rt = context.rt(module)
 
-        def disabled(updated: cst.BaseExpression, rt: str = rt, module: object = module) -> cst.BaseExpression:
-            other = cst.parse_expression(f"not {rt}.is_main_process()")
-            return cst.BooleanOperation(updated, cst.Or(), other)
-
-        present = event.arguments.get("disable")
-        plan = context.plan(module)
-        reason = "one rank draws"
-        if present is None or present.constant() is False:
-            plan.set_keyword(node, "disable", f"not {rt}.is_main_process()", CODE, reason)
+        if len(context.facts.value(node.func).objs) > 1:
+            context.advice("what draws here may be a stand-in for tqdm; every rank draws it", module, node)
+            continue
+        present = bound(node, PARAMETERS["tqdm"]).get("disable")
+        table = event.arguments.double_star
+        if present is None and table is not None and not _lacks_disable(table):
+            context.advice("`**kwargs` may set `disable`; every rank draws this bar", module, node)
+            continue
+        quiet = f"not {rt}.is_main_process()"
+        if present is None or tree.code_of(present.value) == "False":
+            context.plan(module).set_keyword(node, "disable", quiet, CODE, "one rank draws")
         else:
-            plan.set_keyword(node, "disable", disabled, CODE, reason)
+            context.plan(module).set_keyword(node, "disable", _or(quiet), CODE, "one rank draws")
         context.applied("rank 0 draws the progress bar", module, node)
     for event in context.facts.calls("tqdm.tqdm.write", "tqdm.auto.tqdm.write"):
         context.on_main(event, "one rank writes to the screen")
     if not found:
         context.not_needed("no progress bars")
+
+
+def _or(quiet: str) -> Rewrite:
+    """The author's own reason to be quiet still counts."""
+
+    def either(updated: cst.BaseExpression) -> cst.BaseExpression:
+        if isinstance(updated, (cst.IfExp, cst.Lambda, cst.NamedExpr)) and not updated.lpar:
+            updated = updated.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        return cst.BooleanOperation(updated, cst.Or(), cst.parse_expression(quiet))
+
+    return either
+
+
+def _lacks_disable(table: Value) -> bool:
+    return bool(table.objs) and all(
+        isinstance(obj, Mapping) and obj.rest is None and "disable" not in obj.items for obj in table.objs
+    )
 
 
 RULE = Rule(

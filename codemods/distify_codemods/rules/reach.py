@@ -44,6 +44,8 @@ def run(context: Context) -> None:
 
 
 def _places(context: Context, event: Event) -> list[tuple[cst.BaseExpression, str]]:
+    if event.kind is Kind.ATTRIBUTE and _keeps_prefix(context, event):
+        return []  # nn.DataParallel's keys begin with `module.`, and so do those of the wrap
     if event.kind is Kind.ATTRIBUTE and event.name not in TRANSPARENT and event.receiver_node is not None:
         return [(event.receiver_node, _REASON)] if wrapped(event.receiver) else []
     if event.kind is Kind.STORE and event.receiver_node is not None and wrapped(event.receiver):
@@ -58,6 +60,11 @@ def _places(context: Context, event: Event) -> list[tuple[cst.BaseExpression, st
     ):
         return [(node, _REASON) for argument in event.node.args for node in _models_in(context, argument.value)]
     return []
+
+
+def _keeps_prefix(context: Context, event: Event) -> bool:
+    call = event.module.parents.get(event.node)
+    return call is not None and context.decisions.prefixed.get(call, False)
 
 
 def _trains(context: Context, event: Event) -> bool:

@@ -43,7 +43,7 @@ def run(context: Context) -> None:
     for event in context.facts.of_kind(Kind.CALL):
         if (
             event.name in _CHOOSING
-            and _after(event, node)
+            and _after(context, event, node, first)
             and event.value.scale is Scale.CONST
             and not _sized_by_batch(event)
         ):
@@ -71,8 +71,11 @@ def _place(context: Context) -> tuple[cst.CSTNode, Event] | None:
     return (last, loops[0].event) if last is not None else None
 
 
-def _after(event: Event, node: cst.CSTNode) -> bool:
-    return any(here.node is node for here in event.here.up())
+def _after(context: Context, event: Event, node: cst.CSTNode, first: Event) -> bool:
+    """In the training loop or after it; or before it, in an outer loop whose next turn comes after."""
+    outer = {here.node for here in first.loops()} | {node}
+    inside = any(here.node in outer for here in event.here.up())
+    return inside or (event.module is context.entry and event.number > first.number)
 
 
 def _sized_by_batch(event: Event) -> bool:

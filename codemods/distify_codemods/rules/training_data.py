@@ -57,8 +57,8 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
     shuffle = _text_or_false(bound.get("shuffle"), context)
     drop_last = _text_or_false(bound.get("drop_last"), context)
     sampler = context.backend.training_sampler(dataset, context.sampler(module), rt, shuffle, drop_last)
-    for name in ("shuffle", "sampler", "batch_sampler"):
-        if name in bound and name != "sampler":
+    for name in ("shuffle", "batch_sampler"):
+        if name in bound:
             plan.drop_keyword(node, name)
     plan.set_keyword(node, "sampler", sampler, CODE, reason)
     _divide(context, decision, bound, rt)

@@ -7,6 +7,7 @@ import libcst as cst
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import loaders_of, wrapped
 from distify_codemods.rules.base import Context, Rule
+from distify_codemods.tree import walk
 from distify_codemods.values import Value
 
 CODE = "MODEL01"
@@ -33,7 +34,7 @@ TRANSPARENT = frozenset(
 
 def run(context: Context) -> None:
     for blocked in context.decisions.blocked:
-        if blocked.code == CODE:
+        if blocked.code == CODE and context.facts.training_loops:
             context.blocked(blocked)
     for wrap in context.decisions.wraps:
         module = wrap.module
@@ -45,6 +46,24 @@ def run(context: Context) -> None:
         insert(wrap.statement, text, CODE, f"gradients are averaged over the ranks; {wrap.why}", 10)
         context.applied(f"`{wrap.target}` is trained by all ranks together", module, wrap.statement)
     _other_ways(context)
+    _accumulation(context)
+
+
+def _accumulation(context: Context) -> None:
+    """Where the optimizer steps on some batches only, gradients need to be averaged on those alone."""
+    for loop in context.facts.training_loops:
+        for step in context.facts.steps:
+            sometimes = any(
+                isinstance(here.node, cst.If) and any(isinstance(node, cst.Modulo) for node in walk(here.node.test))
+                for here in step.here.up()
+                if here.frame is loop.event.here.frame
+            )
+            if sometimes and step.inside(loop.event):
+                context.advice(
+                    "gradients are averaged after each backward pass, which is right; under `model.no_sync()` for all but the "
+                    "last before a step it would be faster", step.module, step.node,
+                )  # fmt: skip
+                return
 
 
 def _other_ways(context: Context) -> None:

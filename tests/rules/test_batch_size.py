@@ -1,0 +1,125 @@
+"""BATCH01: a batch size that shapes tensors is divided where it is defined."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.scripts import IMPORTS, LOOP, SHUFFLED, blocked, changes, converted, distributed, line_of, script
+
+LOADER = "loader = DataLoader(data, batch_size=batch_size, shuffle=True, drop_last=True)\n"
+SHARDED = """\
+loader = DataLoader(data, batch_size=batch_size,
+                    sampler=DistributedSampler(data, drop_last=True, seed=rt.common_seed()), drop_last=True)
+"""
+
+
+def with_line(loop: str, line: str) -> str:
+    return loop.replace("        loss =", f"        {line}\n        loss =")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "y = torch.ones(batch_size, 1)",
+        "y = torch.full((batch_size, 1), 0.5)",
+        "x = x.view(batch_size, -1)",
+        "y = y.new_zeros(batch_size, 1)",
+        "x = x + torch.randn([batch_size, 4])",
+        "x = x.reshape((batch_size, 4))",
+    ],
+)
+def test_divided_at_its_definition(line: str) -> None:
+    before = script(setup="batch_size = 8\n", loader=LOADER, loop=with_line(LOOP, line))
+    assert converted(before) == distributed(
+        setup="batch_size = rt.per_rank_batch_size(8)\n".join(["", ""]), group="", loader=SHARDED,
+        loop=with_line(SHUFFLED, line),
+    ).replace("batch_size = rt.per_rank_batch_size(8)\n", "batch_size = rt.per_rank_batch_size(8)\nrt.init_process_group()\n")
+
+
+def test_setting_of_the_command_line() -> None:
+    imports = f"import argparse\n\n{IMPORTS}"
+    parser = """\
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=8)
+args = parser.parse_args()
+"""
+    loader = LOADER.replace("=batch_size", "=args.batch_size")
+    line = "y = torch.ones(args.batch_size, 1)"
+    before = script(imports=imports, setup=parser, loader=loader, loop=with_line(LOOP, line))
+    after = converted(before)
+    divided = "args.batch_size = rt.per_rank_batch_size(args.batch_size)\n"
+    assert after.count("per_rank_batch_size") == 1
+    assert after.index("args = parser.parse_args()") < after.index(divided) < after.index("loader = ")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "steps = len(data) // batch_size\n",
+        "rate = 0.1 * batch_size / 256\n",
+        "total = batch_size * 3\n",
+    ],
+)
+def test_reckoned_with_elsewhere(other: str) -> None:
+    """A rate or a number of steps means the global batch; divided, it would be another one in silence."""
+    loop = with_line(LOOP, "y = torch.ones(batch_size, 1)")
+    before = script(setup=f"batch_size = 8\n{other}".replace("len(data)", "64"), loader=LOADER, loop=loop)
+    assert blocked(before) == {("BATCH01", line_of(before, other.split(" =")[0] + " ="))}
+
+
+def test_loss_divided_by_the_batch_size() -> None:
+    loop = with_line(LOOP, "y = torch.ones(batch_size, 1)")
+    loop = loop.replace("nn.functional.mse_loss(model(x), y)", "((model(x) - y) ** 2).sum() / batch_size")
+    before = script(setup="batch_size = 8\n", loader=LOADER, loop=loop)
+    assert blocked(before) == {("BATCH01", line_of(before, "/ batch_size"))}
+
+
+def test_tensor_made_before_the_loop() -> None:
+    """A hidden state of the global batch's size does not fit a rank's share: divided, or left to a person."""
+    loop = f"noise = torch.randn(batch_size, 4)\n{LOOP.replace('model(x)', 'model(x + noise)')}"
+    before = script(setup="batch_size = 8\n", loader=LOADER, loop=loop)
+    found = blocked(before)
+    assert found == {("BATCH01", line_of(before, "noise ="))} or "batch_size = rt.per_rank" in converted(before)
+
+
+def test_not_defined_in_one_place() -> None:
+    loop = with_line(LOOP, "y = torch.ones(batch_size, 1)")
+    setup = "batch_size = 8 if len(IMAGES) > 2 else 16\n"
+    before = script(setup=f"IMAGES = [1]\n{setup}", loader=LOADER, loop=loop)
+    assert ("BATCH01", line_of(before, "torch.ones")) in blocked(before)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("y = y.view(x.size(0), -1)", id="size of the batch itself"),
+        pytest.param("y = y.view(-1, 1)", id="minus one"),
+        pytest.param("x = x.view(-1, 4)", id="features"),
+        pytest.param("print(f'{batch_size} at once')", id="printed"),
+        pytest.param("y = ones(batch_size)", id="own function"),
+    ],
+)
+def test_loaders_alone(line: str) -> None:
+    setup = "batch_size = 8\n\n\ndef ones(size):\n    return 1\n\n\n"
+    loop = with_line(LOOP, line)
+    before = script(setup=setup, loader=LOADER, loop=loop)
+    assert changes("BATCH01", before) == []
+    assert "batch_size=rt.per_rank_batch_size(batch_size)" in converted(before)
+    assert setup in converted(before)
+
+
+def test_used_after_training_only() -> None:
+    before = script(setup="batch_size = 8\n", loader=LOADER, after="print(torch.ones(batch_size, 4).sum())\n")
+    assert changes("BATCH01", before) == []
+
+
+def test_same_number_elsewhere() -> None:
+    """Eight features are not eight samples."""
+    before = script(setup="batch_size = 8\nwidth = 8\n", loader=LOADER, loop=with_line(LOOP, "w = torch.ones(width)"))
+    assert changes("BATCH01", before) == []
+
+
+def test_name_shadowed_in_a_function() -> None:
+    own = "def blank(batch_size):\n    return torch.zeros(batch_size)\n\n\n"
+    before = script(setup=f"batch_size = 8\n\n\n{own}", loader=LOADER, loop=with_line(LOOP, "w = blank(3)"))
+    assert changes("BATCH01", before) == []

@@ -1,0 +1,135 @@
+"""MODEL02: BatchNorm sees the global batch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.scripts import (
+    IMPORTS,
+    LOOP,
+    OPTIMIZER,
+    SHUFFLED,
+    WRAP,
+    blocked,
+    changes,
+    converted,
+    distributed,
+    line_of,
+    script,
+)
+
+SYNC = "model = rt.convert_sync_batchnorm(model)\n"
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))\n",
+        "model = nn.Sequential(\n    nn.Linear(4, 8),\n    nn.BatchNorm1d(8),  # here\n    nn.Linear(8, 1),\n)\n",
+        "norm = nn.BatchNorm1d\nmodel = nn.Sequential(nn.Linear(4, 8), norm(8), nn.Linear(8, 1))\n",
+        "def block(norm=nn.BatchNorm1d):\n    return [nn.Linear(4, 8), norm(8), nn.Linear(8, 1)]\n\n\n"
+        "model = nn.Sequential(*block())\n",
+        "model = nn.Sequential(nn.Linear(4, 8), nn.LazyBatchNorm1d(), nn.Linear(8, 1))\n",
+        "class Own(nn.BatchNorm1d):\n    pass\n\n\nmodel = nn.Sequential(nn.Linear(4, 8), Own(8), nn.Linear(8, 1))\n",
+    ],
+)
+def test_right_before_the_wrap(model: str) -> None:
+    assert converted(script(model=model)) == distributed(model=model, wrap=SYNC + WRAP)
+
+
+def test_inside_a_module() -> None:
+    model = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.out(self.norm(x))
+
+
+model = Net().to("cpu")
+"""
+    assert converted(script(model=model)) == distributed(model=model, wrap=SYNC + WRAP)
+
+
+def test_library_that_may_have_some() -> None:
+    imports = f"{IMPORTS}import torchvision\n"
+    model = "model = torchvision.models.resnet18()\n"
+    assert converted(script(imports=imports, model=model)) == distributed(imports=imports, model=model, wrap=SYNC + WRAP)
+
+
+def test_only_the_model_that_has_it() -> None:
+    model = """\
+first = nn.Linear(4, 8)
+second = nn.Sequential(nn.BatchNorm1d(8), nn.Linear(8, 1))
+"""
+    optimizer = "optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1)\n"
+    loop = LOOP.replace("model(x)", "second(first(x))")
+    after = converted(script(model=model, optimizer=optimizer, loop=loop))
+    assert "second = rt.convert_sync_batchnorm(second)\n" in after
+    assert after.count("convert_sync_batchnorm") == 1
+
+
+def test_one_statement_before_a_wrap_inside_a_function() -> None:
+    model = """\
+def build():
+    return nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 1))
+
+
+def main():
+    model = build()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    fit(model, optimizer)
+
+
+def fit(model, optimizer):
+"""
+    body = "".join(f"    {line}" for line in LOOP.splitlines(keepends=True))
+    after = converted(script(model=model + body, optimizer="\n\n", loop="main()\n"))
+    assert f"    model = build()\n    {SYNC}    {WRAP}" in after
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param("model = nn.Linear(4, 1)\n", id="none"),
+        pytest.param("model = nn.Sequential(nn.Linear(4, 8), nn.GroupNorm(2, 8), nn.Linear(8, 1))\n", id="GroupNorm"),
+        pytest.param("model = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 1))\n", id="LayerNorm"),
+        pytest.param(
+            "class BatchNorm1d(nn.Module):\n    def forward(self, x):\n        return x\n\n\n"
+            "model = nn.Sequential(BatchNorm1d(), nn.Linear(4, 1))\n",
+            id="own class of that name",
+        ),
+        pytest.param(
+            "class Spare(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+            "        self.norm = nn.BatchNorm1d(3)\n\n\nmodel = nn.Linear(4, 1)\n",
+            id="class that is never used",
+        ),
+        pytest.param("names = {'BatchNorm1d': 1}\nmodel = nn.Linear(4, 1)\n", id="text"),
+    ],
+)
+def test_left_alone(model: str) -> None:
+    assert changes("MODEL02", script(model=model)) == []
+    assert converted(script(model=model)) == distributed(model=model)
+
+
+def test_forward_of_its_own() -> None:
+    model = """\
+class Norm(nn.BatchNorm1d):
+    def forward(self, x):
+        return x - x.mean(0)
+
+
+model = nn.Sequential(Norm(4), nn.Linear(4, 1))
+"""
+    before = script(model=model)
+    assert blocked(before) == {("MODEL02", line_of(before, "Norm(4)"))}
+
+
+def test_order() -> None:
+    """Converted before it is wrapped, both before the optimizer's first step."""
+    model = "model = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 1))\n"
+    after = converted(script(model=model, optimizer=OPTIMIZER, loop=LOOP))
+    assert after.index("model = nn.Seq") < after.index(SYNC) < after.index(WRAP) < after.index(SHUFFLED)

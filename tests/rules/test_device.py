@@ -1,0 +1,206 @@
+"""DEVICE01: a GPU's number gives way to the rank's own GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.scripts import (
+    GROUP,
+    IMPORTS,
+    LOOP,
+    OPTIMIZER,
+    SHUFFLED,
+    blocked,
+    changes,
+    converted,
+    distributed,
+    line_of,
+    script,
+)
+
+
+def moving(loop: str, line: str = "x, y = x.to(device), y.to(device)") -> str:
+    return loop.replace("        loss =", f"        {line}\n        loss =")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('torch.device("cuda:0" if torch.cuda.is_available() else "cpu")',
+         'torch.device("cuda" if torch.cuda.is_available() else "cpu")'),
+        ("torch.device('cuda:0')", "torch.device('cuda')"),
+        ("'cuda:1'", "'cuda'"),
+        ('"cuda:0" if torch.cuda.is_available() else "cpu"', '"cuda" if torch.cuda.is_available() else "cpu"'),
+        ('torch.device("cuda:0"  # the first\n)', 'torch.device("cuda"  # the first\n)'),
+    ],
+)  # fmt: skip
+def test_number_in_the_text(before: str, after: str) -> None:
+    given = script(setup=f"device = {before}\n", loop=moving(LOOP))
+    assert converted(given) == distributed(setup=f"device = {after}\n", loop=moving(SHUFFLED))
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        'torch.device("cuda", 0)',
+        "torch.device(0)",
+        'torch.device("cuda", index=gpu)',
+        'torch.device(f"cuda:{gpu}")',
+        'torch.device("cuda:{}".format(gpu))',
+        'torch.device("cuda:%d" % gpu)',
+        'torch.device("cuda:" + str(gpu))',
+        'torch.device("cuda" ":0")',
+        'f"cuda:{gpu}"',
+        '"cuda:{}".format(gpu)',
+        '"cuda:%d" % gpu',
+        '"cuda:" + str(gpu)',
+        'torch.device(f"cuda:{gpu}" if torch.cuda.is_available() else "cpu")',
+    ],
+)
+def test_number_that_is_computed(device: str) -> None:
+    """However it is spelled, the rank's own GPU takes its place: `cuda`, or what the runtime says."""
+    after = converted(script(setup=f"gpu = 0\ndevice = {device}\n", loop=moving(LOOP)))
+    (line,) = [line for line in after.splitlines() if line.startswith("device = ")]
+    assert "gpu" not in line
+    assert ":" not in line
+    assert "0" not in line
+    assert "cuda" in line or "rt.device()" in line
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (".cuda(0)", ".cuda()"),
+        (".cuda(gpu)", ".cuda()"),
+        (".cuda(device=gpu)", ".cuda()"),
+        (".cuda(gpu, non_blocking=True)", ".cuda(non_blocking=True)"),
+        (".cuda(non_blocking=True, device=0)", ".cuda(non_blocking=True)"),
+        (".to(0)", ".to(rt.device())"),
+        ('.to("cuda:0")', '.to("cuda")'),
+        ('.to("cuda:0", non_blocking=True)', '.to("cuda", non_blocking=True)'),
+    ],
+)
+def test_moves(before: str, after: str) -> None:
+    given = script(setup="gpu = 0\n", loop=moving(LOOP, f"x, y = x{before}, y{before}"))
+    assert converted(given) == distributed(setup="gpu = 0\n", loop=moving(SHUFFLED, f"x, y = x{after}, y{after}"))
+
+
+def test_model_is_moved_before_it_is_wrapped() -> None:
+    given = script(model="model = nn.Linear(4, 1).cuda(0)\n", loop=moving(LOOP, "x, y = x.cuda(0), y.cuda(0)"))
+    assert converted(given) == distributed(
+        model="model = nn.Linear(4, 1).cuda()\n", loop=moving(SHUFFLED, "x, y = x.cuda(), y.cuda()")
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.cuda.set_device(0)\n", ""),
+        ("torch.cuda.set_device(0); lr = 0.1\n", "lr = 0.1\n"),
+        ('os.environ["CUDA_VISIBLE_DEVICES"] = "0"\n', ""),
+        ("os.environ['CUDA_VISIBLE_DEVICES'] = '0'; lr = 0.1  # rate\n", "lr = 0.1  # rate\n"),
+        ('os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")\n', ""),
+        ('os.environ.update(CUDA_VISIBLE_DEVICES="0")\n', ""),
+        ("if torch.cuda.is_available(): torch.cuda.set_device(0)\n", ""),
+    ],
+)
+def test_choice_of_a_gpu_goes(before: str, after: str) -> None:
+    imports = f"import os\n{IMPORTS}"
+    assert converted(script(imports=imports, setup=before)) == distributed(imports=imports, setup=after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("    torch.cuda.set_device(0)\n    lr = 0.1\n", "    lr = 0.1\n"),
+        ("    torch.cuda.set_device(0)\nelse:\n    lr = 0.1\n", "    pass\nelse:\n    lr = 0.1\n"),
+    ],
+)
+def test_rest_of_a_block_stays(before: str, after: str) -> None:
+    new = converted(script(setup=f"if torch.cuda.is_available():\n{before}"))
+    assert new.replace(GROUP, "") == distributed(setup=f"if torch.cuda.is_available():\n{after}", group="")
+
+
+def test_block_on_one_gpu() -> None:
+    """`with torch.cuda.device(0):` around training must not hold every rank on GPU 0."""
+    given = script(loop=f"with torch.cuda.device(0):\n    {LOOP.replace(chr(10), chr(10) + '    ').rstrip(' ')}")
+    after = converted(given)
+    assert "torch.cuda.device(0)" not in after
+
+
+def test_alias_of_torch_device() -> None:
+    imports = f"{IMPORTS}from torch import device as place\n"
+    given = script(imports=imports, setup='device = place("cuda:0")\n', loop=moving(LOOP))
+    assert converted(given) == distributed(
+        imports=imports, setup='device = place("cuda")\n', loop=moving(SHUFFLED)
+    )
+
+
+def test_map_of_a_checkpoint() -> None:
+    given = script(after='model.load_state_dict(torch.load("a.pt", map_location={"cuda:1": "cuda:0"}))\n')
+    after = 'model.module.load_state_dict(torch.load("a.pt", map_location=rt.map_location))\n'
+    assert converted(given) == distributed(after=after)
+
+
+def test_model_on_several_gpus() -> None:
+    given = script(loop=moving(LOOP, 'x, y = x.to("cuda:0"), y.to("cuda:1")'))
+    assert blocked(given) == {("DEVICE01", line_of(given, "cuda:0"))}
+
+
+OWN = """\
+class Box:
+    def cuda(self, number):
+        return number
+
+    def set_device(self, number):
+        return number
+
+
+def device(name, number):
+    return number
+
+
+Box().cuda(1)
+Box().set_device(1)
+device("cuda", 0)
+"""
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        pytest.param('device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n', id="cuda"),
+        pytest.param('device = torch.device("cpu")\n', id="cpu"),
+        pytest.param('device = torch.device(type="cuda")\n', id="type"),
+        pytest.param('name = "cuda:0 or cpu"\nother = "cuda:"\nthird = "xcuda:0"\n', id="other text"),
+        pytest.param('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n', id="other variable"),
+        pytest.param('os = {}\nos["CUDA_VISIBLE_DEVICES"] = "0"\n', id="own dictionary"),
+        pytest.param(OWN, id="own class and function"),
+        pytest.param("number = torch.cuda.device_count()\n", id="count"),
+    ],
+)
+def test_left_alone(setup: str) -> None:
+    given = script(imports=f"import os\n{IMPORTS}", setup=setup)
+    assert changes("DEVICE01", given) == []
+    assert setup in converted(given).replace(GROUP, "")
+
+
+@pytest.mark.parametrize(
+    "move", [".cuda()", ".cuda(non_blocking=True)", ".to(torch.float32)", ".to(device)", ".to('cuda')"]
+)
+def test_moves_left_alone(move: str) -> None:
+    setup = "device = 'cpu'\n"
+    given = script(setup=setup, loop=moving(LOOP, f"x, y = x{move}, y{move}"))
+    assert converted(given) == distributed(setup=setup, loop=moving(SHUFFLED, f"x, y = x{move}, y{move}"))
+
+
+def test_comparison_follows_the_device() -> None:
+    setup = 'device = "cuda:0" if torch.cuda.is_available() else "cpu"\nfast = device == "cuda:0"\n'
+    given = script(setup=setup, loop=moving(LOOP))
+    assert converted(given) == distributed(setup=setup.replace(":0", ""), loop=moving(SHUFFLED))
+
+
+def test_group_comes_before_a_device_is_used() -> None:
+    model = 'weights = torch.ones(3, device="cuda:0")\n'
+    given = script(setup=model, optimizer=OPTIMIZER)
+    assert converted(given) == distributed(setup=f'{GROUP}weights = torch.ones(3, device="cuda")\n', group="")

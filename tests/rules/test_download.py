@@ -1,0 +1,138 @@
+"""DATA03: one process downloads, the others wait."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.scripts import DATA, GROUP, IMPORTS, changes, converted, distributed, indented, script
+
+VISION = f"{IMPORTS}from torchvision import datasets\n"
+FETCH = f"import os\nfrom urllib.request import urlretrieve\n\n{IMPORTS}"
+FIRST = "with rt.main_process_first():\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        'data = datasets.MNIST(".", download=True)\n',
+        'data = datasets.MNIST(".", True, None, None, True)\n',
+        'data = datasets.MNIST(\n    ".",  # here\n    download=True,\n)  # once\n',
+        'data = datasets.MNIST(".", download=True)\n# to test with\ntest = datasets.MNIST(".", download=True)\n',
+        'data, n = datasets.MNIST(".", download=True), 3\n',
+        'data: object = datasets.MNIST(".", download=True)\n',
+    ],
+)
+def test_statement(data: str) -> None:
+    assert converted(script(imports=VISION, data=data)) == distributed(imports=VISION, data=FIRST + indented(data))
+
+
+def test_other_statements_of_the_line_stay_outside() -> None:
+    before = 'data = datasets.MNIST(".", download=True); batch_size = 8  # both\n'
+    after = f'{FIRST}    data = datasets.MNIST(".", download=True)\nbatch_size = 8  # both\n'
+    assert converted(script(imports=VISION, data=before)) == distributed(imports=VISION, data=after)
+
+
+def test_one_line_suite() -> None:
+    before = 'if True: data = datasets.MNIST(".", download=True)\nelse: data = None\n'
+    after = f'if True:\n    {FIRST}        data = datasets.MNIST(".", download=True)\nelse: data = None\n'
+    assert converted(script(imports=VISION, data=before)) == distributed(imports=VISION, data=after)
+
+
+@pytest.mark.parametrize("head", ["", "@functools.cache\n"])
+def test_returned(head: str) -> None:
+    imports = f"import functools\n\n{VISION}"
+    function = f'{head}def digits():\n    return datasets.MNIST(".", download=True)\n\n\n'
+    guarded = f'{head}def digits():\n    {FIRST}        return datasets.MNIST(".", download=True)\n\n\n'
+    before = script(imports=imports, setup=function, data="data = digits()\n")
+    assert converted(before) == distributed(imports=imports, setup=guarded, data="data = digits()\n")
+
+
+def test_dataset_made_in_the_loaders_call() -> None:
+    before = script(
+        imports=VISION, data="", loader='loader = DataLoader(datasets.MNIST(".", download=True), 8, True)\n'
+    )
+    after = converted(before)
+    (name,) = [line.split(" = ")[0].strip() for line in after.splitlines() if " = datasets.MNIST(" in line]
+    loader = f"""\
+{FIRST}    {name} = datasets.MNIST(".", download=True)
+loader = DataLoader({name}, rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler({name}, seed=rt.common_seed()))
+"""
+    assert after == distributed(imports=VISION, data="", loader=loader)
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        'if not os.path.exists("x"):\n    urlretrieve("http://x", "x")\n',
+        'if not os.path.exists("x"): urlretrieve("http://x", "x")\n',
+        'if not os.path.isfile("x"):\n    print("downloading")\n    urlretrieve("http://x", "x")\n',
+    ],
+)
+def test_looks_before_it_downloads(setup: str) -> None:
+    """Who comes second finds the file and would pass a barrier inside the branch by: the branch goes inside."""
+    inside = indented(setup)
+    assert converted(script(imports=FETCH, setup=setup)) == distributed(
+        imports=FETCH, setup=GROUP + FIRST + inside, group="", prints="print" in setup
+    )
+
+
+def test_leaves_before_it_downloads() -> None:
+    """`return` where the file is there: the barrier belongs around the call of the function."""
+    function = 'def fetch():\n    if os.path.exists("x"):\n        return\n    urlretrieve("http://x", "x")\n\n\n'
+    before = script(imports=FETCH, setup=f"{function}fetch()\n")
+    assert converted(before) == distributed(
+        imports=FETCH, setup=f"{function}{GROUP}{FIRST}    fetch()\n", group=""
+    )
+
+
+@pytest.mark.parametrize(
+    ("imports", "call"),
+    [
+        ("from urllib.request import urlretrieve as fetch\n", 'fetch("http://x", "x")\n'),
+        ("import urllib.request as web\n", 'web.urlretrieve("http://x", "x")\n'),
+        ("from torchvision.datasets.utils import download_url\n", 'download_url("http://x", ".")\n'),
+        ("from transformers import AutoModel\n", 'bert = AutoModel.from_pretrained("bert")\n'),
+        ("", 'net = torch.hub.load("pytorch/vision", "resnet18")\n'),
+    ],
+)
+def test_other_downloads(imports: str, call: str) -> None:
+    imports = IMPORTS + imports
+    assert converted(script(imports=imports, setup=call)) == distributed(
+        imports=imports, setup=f"{GROUP}{FIRST}    {call}", group=""
+    )
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        pytest.param('test = datasets.MNIST(".", download=False)\n', id="download=False"),
+        pytest.param('test = datasets.MNIST(".")\n', id="not said"),
+        pytest.param("def get(download):\n    return download\n\n\nget(download=True)\n", id="own function"),
+        pytest.param("class Get:\n    def __init__(self, download): pass\n\n\nGet(download=True)\n", id="own class"),
+        pytest.param("def urlretrieve(url, name):\n    pass\n\n\nurlretrieve('a', 'b')\n", id="own urlretrieve"),
+        pytest.param("def never():\n    return datasets.MNIST('.', download=True)\n\n\n", id="never called"),
+        pytest.param("options = dict(download=True)\n", id="dictionary"),
+    ],
+)
+def test_left_alone(setup: str) -> None:
+    before = script(imports=VISION, setup=setup)
+    assert changes("DATA03", before) == []
+    assert "main_process_first" not in converted(before)
+
+
+def test_nothing_is_downloaded() -> None:
+    assert changes("DATA03", script()) == []
+
+
+def test_flag_that_is_computed() -> None:
+    imports = f"import os\n\n{VISION}"
+    data = 'data = datasets.MNIST(".", download=not os.path.exists("MNIST"))\n'
+    after = f"{FIRST}    {data}"
+    assert converted(script(imports=imports, data=data)) == distributed(imports=imports, data=after)
+
+
+def test_only_the_download_is_inside() -> None:
+    before = script(imports=VISION, data=f'{DATA}extra = datasets.MNIST(".", download=True)\n')
+    after = f'{DATA}{FIRST}    extra = datasets.MNIST(".", download=True)\n'
+    assert converted(before) == distributed(imports=VISION, data=after)

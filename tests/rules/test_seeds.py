@@ -1,0 +1,138 @@
+"""SEED01: the ranks draw alike until training begins, and apart from then on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.scripts import (
+    APART,
+    IMPORTS,
+    LOOP,
+    MODEL,
+    OPTIMIZER,
+    SHUFFLED,
+    WRAP,
+    blocked,
+    changes,
+    converted,
+    distributed,
+    indented,
+    line_of,
+    script,
+)
+
+
+def test_before_the_outermost_loop() -> None:
+    assert converted(script()) == distributed()
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        LOOP.replace("for epoch in range(3):", "epoch = 0\nwhile epoch < 3:") + "    epoch += 1\n",
+        LOOP.replace("for epoch in range(3):", "for epoch in range(3):  # three"),
+        "# training\n" + LOOP,
+    ],
+)
+def test_one_insertion_right_above_it(loop: str) -> None:
+    after = converted(script(loop=loop))
+    assert after.count(APART) == 1
+    assert after.index(OPTIMIZER) < after.index(APART) < after.index("set_epoch")
+    assert not after.split(APART)[1].startswith("    ")
+
+
+def test_comment_of_the_loop_stays_with_it() -> None:
+    after = converted(script(loop=f"\n# training\n{LOOP}"))
+    assert f"\n{APART}\n# training\nfor epoch" in after or f"\n{APART}# training\nfor epoch" in after
+
+
+def test_single_pass() -> None:
+    loop = LOOP.replace("for epoch in range(3):\n", "").replace("\n    ", "\n")[4:]
+    after = converted(script(loop=loop))
+    assert f"{APART}for x, y in loader:\n" in after
+
+
+@pytest.mark.parametrize("call", ["train()\n", "for again in range(1): train()\n", "if True: train()\n"])
+def test_loop_in_a_function(call: str) -> None:
+    before = script(loop=f"def train():\n{indented(LOOP)}\n\n{call}")
+    after = converted(before)
+    assert after.count(APART) == 1
+    assert not after.endswith(APART)
+
+
+def test_at_the_call_inside_the_epoch_loop() -> None:
+    one = LOOP.split("\n", 1)[1]
+    before = script(loop=f"def train(epoch):\n{one}\n\nfor epoch in range(3):\n    train(epoch)\n")
+    assert converted(before).endswith(f"\n\n{APART}for epoch in range(3):\n    train(epoch)\n")
+
+
+def test_seeds_of_the_script_stay() -> None:
+    imports = f"import random\n\n{IMPORTS}"
+    setup = "random.seed(0)\ntorch.manual_seed(0)\n"
+    assert converted(script(imports=imports, setup=setup)) == distributed(imports=imports, setup=setup)
+
+
+def test_model_built_anew_in_each_turn() -> None:
+    """Initial weights are drawn before the ranks part, in the first turn; the wrap makes them alike in the others."""
+    body = indented(MODEL + OPTIMIZER + LOOP)
+    after = converted(script(model="", optimizer="", loop=f"for rate in (0.1, 0.2):\n{body}"))
+    new = indented(MODEL + WRAP + OPTIMIZER + APART + SHUFFLED)
+    assert after == distributed(model="", wrap="", optimizer="", apart="", loop=f"for rate in (0.1, 0.2):\n{new}")
+
+
+CHOICES = [
+    "chosen = torch.randperm(64)",
+    "chosen = random.sample(range(64), 8)",
+    "chosen = torch.utils.data.random_split(data, [32, 32])",
+    "random.shuffle(order)",
+]
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_samples_chosen_in_training(choice: str) -> None:
+    loop = LOOP.replace("    for x", f"    {choice}\n    for x")
+    before = script(imports=f"import random\n{IMPORTS}", setup="order = [1, 2]\n", loop=loop)
+    assert blocked(before) == {("SEED01", line_of(before, choice))}
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_samples_chosen_before_training(choice: str) -> None:
+    before = script(imports=f"import random\n{IMPORTS}", setup="order = [1, 2]\n", model=f"{choice}\n{MODEL}")
+    assert f"\n{choice}\n" in converted(before)
+
+
+def test_folds() -> None:
+    """From the second fold on the ranks would split differently: training on what others validate with."""
+    body = f"""\
+part, rest = torch.utils.data.random_split(data, [32, 32])
+loader = DataLoader(part, batch_size=8, shuffle=True)
+{MODEL}{OPTIMIZER}{LOOP}"""
+    before = script(loader="", model="", optimizer="", loop=f"for fold in range(2):\n{indented(body)}")
+    assert blocked(before) == {("SEED01", line_of(before, "random_split"))}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("noise = torch.randn_like(x)", id="noise"),
+        pytest.param("x = x + torch.randn(x.size(0), 4)", id="noise by size"),
+        pytest.param("x = nn.functional.dropout(x)", id="dropout"),
+        pytest.param("order = torch.randperm(x.size(0)); z = x[order]", id="order of the batch"),
+        pytest.param("shuffle([1, 2])", id="own function"),
+    ],
+)
+def test_a_ranks_own_randomness(line: str) -> None:
+    loop = LOOP.replace("        loss =", f"        {line}\n        loss =")
+    before = script(setup="def shuffle(values):\n    return values\n\n\n", loop=loop)
+    assert f"        {line}\n" in converted(before)
+
+
+def test_generator_of_its_own() -> None:
+    choice = "order = torch.randperm(64, generator=torch.Generator().manual_seed(epoch))"
+    before = script(loop=LOOP.replace("    for x", f"    {choice}\n    for x"))
+    assert choice in converted(before)
+
+
+def test_one_change() -> None:
+    before = script()
+    assert [change.place.line for change in changes("SEED01", before)] == [line_of(before, "for epoch")]

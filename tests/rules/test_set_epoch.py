@@ -1,0 +1,236 @@
+"""DATA02: the sampler is told the epoch before each pass over the training loader."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.scripts import (
+    APART,
+    GROUP,
+    IMPORTS,
+    LOADER,
+    LOOP,
+    OPTIMIZER,
+    SHARDED,
+    SHUFFLED,
+    blocked,
+    changes,
+    converted,
+    distributed,
+    indented,
+    line_of,
+    script,
+)
+
+STEP = "loss = nn.functional.mse_loss(model(x), y); optimizer.zero_grad(); loss.backward(); optimizer.step()\n"
+
+
+def tells(loop: str, line: str = "loader.sampler.set_epoch(epoch)", by: str = "    ") -> None:
+    """The loop over the batches stands on a line that begins with `by` and "for x, y in"; the line goes above it."""
+    place = loop.index(f"{by}for x, y in")
+    new = f"{loop[:place]}{by}{line}\n{loop[place:]}"
+    start = loop.index("for ") if loop.startswith(("for", "while")) else None
+    before = script(loop=loop)
+    after = converted(before)
+    if start == 0:
+        assert after == distributed(loop=new)
+    else:
+        assert new in after.replace(APART, "")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "for epoch in range(3):\n",
+        "for epoch in range(1, 4):\n",
+        "for epoch, rate in enumerate([0.1, 0.2]):\n",
+        "for epoch in range(3):  # all of it\n",
+    ],
+)
+def test_loop_that_counts(head: str) -> None:
+    tells(f"{head}    for x, y in loader:\n        {STEP}")
+
+
+def test_counter_of_any_name() -> None:
+    tells(LOOP.replace("epoch", "e"), "loader.sampler.set_epoch(e)")
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        f"epoch = 0\nwhile epoch < 3:\n    for x, y in loader:\n        {STEP}    epoch += 1\n",
+        f"for _ in range(3):\n    for x, y in loader:\n        {STEP}",
+    ],
+)
+def test_epoch_is_told_whatever_counts_it(loop: str) -> None:
+    """A variable that counts, or the sampler's own count: another number in each epoch."""
+    after = converted(script(loop=loop))
+    (line,) = [line for line in after.splitlines() if "set_epoch" in line]
+    assert line.startswith("    loader.sampler.set_epoch(")
+    assert after.index("set_epoch") < after.index("for x, y in loader")
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        f"for epoch in [1, 1, 1]:\n    for x, y in loader:\n        {STEP}",
+        f"for epoch in range(3):\n    epoch = 7\n    for x, y in loader:\n        {STEP}",
+        f"while True:\n    for x, y in loader:\n        {STEP}    if len(data) > 3: break\n",
+    ],
+)
+def test_sampler_counts_where_no_variable_does(loop: str) -> None:
+    tells(loop, "loader.sampler.set_epoch(loader.sampler.epoch + 1)")
+
+
+@pytest.mark.parametrize(
+    "head", ["    for i, (x, y) in enumerate(loader):\n", "    for i, (x, y) in enumerate(loader, 1):\n",
+             "    for x, y in iter(loader):\n", "    for (x, y), _ in zip(loader, range(9)):\n"]
+)  # fmt: skip
+def test_loader_inside_other_iterators(head: str) -> None:
+    before = script(loop=f"for epoch in range(3):\n{head}        {STEP}")
+    after = f"for epoch in range(3):\n    loader.sampler.set_epoch(epoch)\n{head}        {STEP}"
+    assert converted(before) == distributed(loop=after)
+
+
+def test_one_line_loop() -> None:
+    tells(f"for epoch in range(3):\n    for x, y in loader: {STEP}")
+
+
+def test_tabs() -> None:
+    before = script(loop=LOOP.replace("    ", "\t"))
+    assert converted(before) == distributed(loop=SHUFFLED.replace("    ", "\t"))
+
+
+def test_comment_stays_with_its_loop() -> None:
+    loop = LOOP.replace("    for x", "    # all batches\n    for x")
+    assert converted(script(loop=loop)) == distributed(
+        loop=loop.replace("    # all", "    loader.sampler.set_epoch(epoch)\n    # all")
+    )
+
+
+@pytest.mark.parametrize(
+    ("head", "call", "epoch"),
+    [
+        ("def train(epoch):\n", "train(epoch)\n", "epoch"),
+        ("def train(number):\n", "train(epoch)\n", "number"),
+        ("def train(*, now):\n", "train(now=epoch)\n", "now"),
+        ("def train():\n", "train()\n", "epoch"),
+    ],
+)
+def test_loop_in_a_function(head: str, call: str, epoch: str) -> None:
+    body = f"    for x, y in loader:\n        {STEP}"
+    before = script(loop=f"{head}{body}\n\nfor epoch in range(3):\n    {call}")
+    after = converted(before)
+    line = next(line.strip() for line in after.splitlines() if "set_epoch" in line)
+    assert f"{head}    {line}\n{body}" in after
+    own_count = "loader.sampler.set_epoch(loader.sampler.epoch + 1)"
+    assert line == f"loader.sampler.set_epoch({epoch})" or (line == own_count and "()" in call)
+
+
+@pytest.mark.parametrize("call", ["for epoch in range(3): train(loader, epoch)\n",
+                                  "for epoch in range(3):\n    train(loader, epoch=epoch)\n"])  # fmt: skip
+def test_loader_under_the_name_that_the_function_has_for_it(call: str) -> None:
+    body = f"    for x, y in batches:\n        {STEP}"
+    before = script(loop=f"def train(batches, epoch):\n{body}\n\n{call}")
+    assert f"epoch):\n    batches.sampler.set_epoch(epoch)\n{body}" in converted(before)
+
+
+@pytest.mark.parametrize(
+    ("loader", "loop"),
+    [
+        ('loaders = {"train": DataLoader(data, 8, True)}\n', 'loaders["train"]'),
+        ("loaders = [DataLoader(data, 8, True)]\n", "loaders[0]"),
+        ("class Box: pass\nbox = Box()\nbox.loader = DataLoader(data, 8, True)\n", "box.loader"),
+    ],
+)
+def test_loader_in_a_container(loader: str, loop: str) -> None:
+    after = converted(script(loader=loader, loop=LOOP.replace("in loader", f"in {loop}")))
+    assert f"    {loop}.sampler.set_epoch(epoch)\n    for x, y in {loop}:\n" in after
+
+
+def test_attribute_of_a_trainer() -> None:
+    trainer = f"""\
+class Trainer:
+    def __init__(self):
+        self.batches = DataLoader(data, batch_size=8, shuffle=True)
+
+    def run(self):
+        for epoch in range(3):
+            self.once(epoch)
+
+    def once(self, now):
+        for x, y in self.batches:
+            {STEP}
+
+"""
+    before = script(setup="", loader=trainer, loop="Trainer().run()\n")
+    assert "    def once(self, now):\n        self.batches.sampler.set_epoch(now)\n" in converted(before)
+
+
+def test_loader_made_anew_in_each_epoch() -> None:
+    loop = LOOP.replace("    for x", f"    {LOADER}    for x")
+    after = converted(script(loader="", loop=loop))
+    new = SHUFFLED.replace("    loader.sampler", f"{indented(SHARDED)}    loader.sampler")
+    assert after == distributed(loader="", loop=new)
+
+
+def test_two_passes_in_one_epoch() -> None:
+    loop = f"for epoch in range(3):\n    for x, y in loader:\n        {STEP}    for x, y in loader:\n        {STEP}"
+    assert converted(script(loop=loop)).count("loader.sampler.set_epoch(epoch)\n    for x, y in loader:\n") == 2
+
+
+def test_else_of_the_loop() -> None:
+    tells(f"for epoch in range(3):\n    for x, y in loader:\n        {STEP}    else:\n        done = True\n")
+
+
+# ---- not needed, or left to a person
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        pytest.param(f"for x, y in loader:\n    {STEP}", id="one pass"),
+        pytest.param(f"def train():\n    for x, y in loader:\n        {STEP}\n\ntrain()\n", id="in a function"),
+    ],
+)
+def test_one_pass_needs_none(loop: str) -> None:
+    assert changes("DATA02", script(loop=loop)) == []
+    assert "set_epoch" not in converted(script(loop=loop))
+
+
+def test_evaluation_needs_none() -> None:
+    evaluation = """\
+    model.eval()
+    right = 0
+    with torch.no_grad():
+        for x, y in other:
+            right += (model(x) > y).sum().item()
+"""
+    before = script(loader=f"{LOADER}other = DataLoader(data, batch_size=8)\n", loop=LOOP + evaluation)
+    assert [change.place.line for change in changes("DATA02", before)] == [line_of(before, "in loader:")]
+
+
+@pytest.mark.parametrize(
+    ("loader", "head"),
+    [
+        (LOADER + LOADER.replace("loader =", "second ="), "for (x, y), (a, b) in zip(loader, second):"),
+        ("", "for x, y in DataLoader(data, batch_size=8, shuffle=True):"),
+    ],
+)
+def test_no_single_name_for_the_loader(loader: str, head: str) -> None:
+    before = script(loader=loader, loop=f"for epoch in range(3):\n    {head}\n        {STEP}")
+    assert blocked(before) == {("DATA02", line_of(before, head))}
+
+
+def test_same_name_elsewhere() -> None:
+    """An object of the script's own with a `sampler` keeps what it has."""
+    own = "class Loader:\n    sampler = None\n\n\nother = Loader()\nfor turn in range(3):\n    print(other.sampler)\n"
+    after = converted(script(setup=own)).replace(GROUP, "")
+    assert after == distributed(setup=own, group="", prints=True)
+
+
+def test_order_of_what_is_inserted() -> None:
+    """Random numbers part before the first epoch, once; the sampler is told in each."""
+    after = converted(script(optimizer=OPTIMIZER))
+    assert after.index(APART) < after.index("for epoch") < after.index("set_epoch")
+    assert IMPORTS in after
