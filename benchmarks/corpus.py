@@ -15,8 +15,9 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-from distify.resolver import LocalModules
 from distify_codemods import SourceError, SourceFile, convert
+
+from distify.resolver import LocalModules
 
 
 def main() -> int:

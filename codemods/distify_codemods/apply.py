@@ -23,6 +23,7 @@ class _Applying:
         self.plan = plan
         self.config = plan.module.tree.config_for_parsing
         self.dirty: set[cst.CSTNode] = set()
+        self.split_lines()
         edited = [
             *plan.expressions, *plan.keywords, *plan.before, *plan.after, *plan.guards, *plan.removed, *plan.hoists,
         ]  # fmt: skip
@@ -34,6 +35,18 @@ class _Applying:
                 if node is plan.module.tree:
                     break
                 node = plan.module.parents[node]
+
+    def split_lines(self) -> None:
+        """What concerns a line of several statements that is taken apart goes to its first, its last, or all."""
+        plan = self.plan
+        for line in [key for table in (plan.before, plan.after, plan.guards) for key in table]:
+            if not isinstance(line, cst.SimpleStatementLine) or len(line.body) < 2 or not self.touches(line.body):
+                continue
+            plan.before[line.body[0]] += plan.before.pop(line, [])
+            plan.after[line.body[-1]] += plan.after.pop(line, [])
+            guard = plan.guards.pop(line, None)
+            if guard is not None:
+                plan.guards.update(dict.fromkeys(line.body, guard))
 
     def module(self) -> cst.Module:
         original = self.plan.module.tree
@@ -69,7 +82,8 @@ class _Applying:
 
     def hoist(self, node: cst.CSTNode, updated: cst.CSTNode, hoist: Hoist) -> cst.CSTNode:
         assignment = cst.parse_statement(f"{hoist.name} = _", self.config)
-        assert isinstance(assignment, cst.SimpleStatementLine) and isinstance(updated, cst.BaseExpression)
+        assert isinstance(assignment, cst.SimpleStatementLine)
+        assert isinstance(updated, cst.BaseExpression)
         line: Statement = assignment.with_changes(body=[assignment.body[0].with_changes(value=updated)])
         guard = self.plan.guards.get(hoist.statement)
         if guard is not None and any(self.within(inner, node) for inner in guard.around):
@@ -101,14 +115,8 @@ class _Applying:
         open_guard = ""
         for statement in body:
             assert isinstance(statement, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
-            if self.orphaned and not statement.leading_lines and statement not in self.dirty:
-                statement = statement.with_changes(leading_lines=self.orphaned)
-                self.orphaned = []
-                found.append(statement)
-                open_guard = ""
-            elif statement not in self.dirty:
-                self.orphaned = []
-                found.append(statement)
+            if statement not in self.dirty:
+                found.append(self.with_orphans(statement))
                 open_guard = ""
             else:
                 for part, original in self.parts(statement):
@@ -159,6 +167,7 @@ class _Applying:
     def place(self, found: list[Statement], part: Statement, original: cst.CSTNode, open_guard: str) -> str:
         """Appends one statement with what goes around it; returns the header of the guard that is open after it."""
         plan, keys = self.plan, _keys(original)
+        part = self.with_orphans(part)
         before = self.statements([one for key in keys for one in plan.before.get(key, ())])
         before += [line for key in keys for line in self.hoisted.get(key, ())]
         after = self.statements([one for key in keys for one in plan.after.get(key, ())])
@@ -186,6 +195,13 @@ class _Applying:
             found.append(self.guarded(part, header) if header else part)
         found.extend(after)
         return "" if after else header
+
+    def with_orphans(self, part: Statement) -> Statement:
+        """The empty lines over a statement that was taken out go to the next one, if it has none."""
+        if self.orphaned and not part.leading_lines:
+            part = part.with_changes(leading_lines=self.orphaned)
+        self.orphaned = []
+        return part
 
     def header(self, keys: list[cst.CSTNode]) -> str:
         guard = next((self.plan.guards[key] for key in keys if key in self.plan.guards), None)
@@ -215,6 +231,8 @@ class _Applying:
         block = cst.parse_statement(f"{header}\n    pass\n", self.config)
         assert isinstance(block, cst.BaseCompoundStatement)
         inner = part.with_changes(leading_lines=())
+        if isinstance(inner, cst.SimpleStatementLine) and len(inner.body) == 1:
+            inner = inner.with_changes(body=[inner.body[0].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
         return block.with_changes(body=cst.IndentedBlock([inner]), leading_lines=part.leading_lines)
 
     def statements(self, insertions: Sequence[Insertion]) -> list[Statement]:

@@ -171,6 +171,8 @@ def append(call: cst.Call, new: cst.Arg) -> cst.Call:
     commas = [argument.comma for argument in arguments[:-1] if isinstance(argument.comma, cst.Comma)]
     if commas:
         space = commas[-1].whitespace_after
+    elif isinstance(call.whitespace_before_args, cst.ParenthesizedWhitespace):
+        space = call.whitespace_before_args
     if isinstance(space, cst.ParenthesizedWhitespace):
         space = space.with_changes(first_line=cst.TrailingWhitespace(), empty_lines=())
     comma = cst.Comma(whitespace_after=space)

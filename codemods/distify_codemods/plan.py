@@ -95,8 +95,6 @@ class Plan:
         reason: str,
         order: int,
     ) -> None:
-        if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) > 1:
-            statement = statement.body[0 if table is self.before else -1]
         insertion = Insertion(text, order)
         if insertion not in table[statement]:
             table[statement].append(insertion)
@@ -109,10 +107,6 @@ class Plan:
         known = self.guards.get(statement)
         if known is not None and known.header != header:
             raise ValueError("two guards around one statement")
-        if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) > 1:
-            for small in statement.body:
-                self.guard(small, header, code, reason, around)
-            return
         inside = frozenset() if around is None else frozenset({around})
         if known is not None:
             inside = inside | known.around if inside and known.around else frozenset()

@@ -118,6 +118,14 @@ class External(Obj):
 
 
 @dataclass(eq=False, repr=False)
+class Partial(Obj):
+    """functools.partial: a function with some of its arguments."""
+
+    function: Value | None = None
+    arguments: Arguments | None = None
+
+
+@dataclass(eq=False, repr=False)
 class Method(Obj):
     """A method of something that is not local code."""
 

@@ -30,10 +30,8 @@ def with_line(loop: str, line: str) -> str:
 )
 def test_divided_at_its_definition(line: str) -> None:
     before = script(setup="batch_size = 8\n", loader=LOADER, loop=with_line(LOOP, line))
-    assert converted(before) == distributed(
-        setup="batch_size = rt.per_rank_batch_size(8)\n".join(["", ""]), group="", loader=SHARDED,
-        loop=with_line(SHUFFLED, line),
-    ).replace("batch_size = rt.per_rank_batch_size(8)\n", "batch_size = rt.per_rank_batch_size(8)\nrt.init_process_group()\n")
+    divided = "batch_size = rt.per_rank_batch_size(8)\n"
+    assert converted(before) == distributed(setup=divided, loader=SHARDED, loop=with_line(SHUFFLED, line))
 
 
 def test_setting_of_the_command_line() -> None:

@@ -57,7 +57,8 @@ model = Net().to("cpu")
 def test_library_that_may_have_some() -> None:
     imports = f"{IMPORTS}import torchvision\n"
     model = "model = torchvision.models.resnet18()\n"
-    assert converted(script(imports=imports, model=model)) == distributed(imports=imports, model=model, wrap=SYNC + WRAP)
+    before = script(imports=imports, model=model)
+    assert converted(before) == distributed(imports=imports, model=model, wrap=SYNC + WRAP)
 
 
 def test_only_the_model_that_has_it() -> None:

@@ -94,6 +94,7 @@ class Decisions:
     replicated: tuple[tuple[BatchLoop, str], ...] = ()  # and why they are not sharded
     divisions: tuple[Division, ...] = ()
     prefixed: dict[cst.CSTNode, bool] = field(default_factory=dict)  # calls on nn.DataParallel: always, or sometimes
+    reached_through: frozenset[cst.CSTNode] = frozenset()  # `.module` on nn.DataParallel in the original
     blocked: list[Blocked] = field(default_factory=list)
 
     def divided_at_definition(self, batch_size: Value) -> bool:

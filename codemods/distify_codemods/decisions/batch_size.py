@@ -7,8 +7,9 @@ import libcst as cst
 from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Blocked, Decisions, Division, Sharding
 from distify_codemods.events import Event, Kind
+from distify_codemods.facts import loaders_of
 from distify_codemods.program import Module
-from distify_codemods.values import Const, Obj, Sequence, Setting, Value
+from distify_codemods.values import PER_SAMPLE, Const, Obj, Scale, Sequence, Setting, Value
 
 _SHAPING = frozenset(["view", "reshape", "expand", "repeat", "new_zeros", "new_ones", "new_full", "new_empty"])
 _MAKERS = frozenset(
@@ -37,7 +38,7 @@ def decide_divisions(decisions: Decisions) -> None:
             continue
         value = decisions.facts.value(given.value)
         objs: set[Obj] = {obj for obj in value.objs if isinstance(obj, (Const, Setting))}
-        used = next((event for event in _shaping(decisions) if _depends(event, objs)), None)
+        used = next((event for event in _shaping(decisions) if _depends(event, objs)), None) or _met(decisions, objs)
         if used is None:
             continue
         division = _division(decisions, value, used)
@@ -49,10 +50,11 @@ def decide_divisions(decisions: Decisions) -> None:
                     "BATCH01",
                     module,
                     node,
-                    f"the batch size is reckoned with here and also shapes a tensor (line {division.used}): one means the "
+                    f"the batch size is reckoned with here and also shapes a tensor (line {division.used}): one "
+                    f"means the "
                     "global batch, the other a rank's share",
                     "shape tensors by the batch itself, e.g. inputs.size(0)",
-                )  # fmt: skip
+                )
             )
             continue
         if division is None:
@@ -63,7 +65,7 @@ def decide_divisions(decisions: Decisions) -> None:
                     used.node,
                     "the batch size shapes a tensor here, and is not defined in one place where it could be divided",
                     "use the size of the batch itself, e.g. inputs.size(0)",
-                )  # fmt: skip
+                )
             )
         elif division not in decisions.divisions:
             decisions.divisions += (division,)
@@ -99,6 +101,30 @@ def _shaping(decisions: Decisions) -> list[Event]:
         if (event.name in _MAKERS or (event.kind is Kind.METHOD and event.name in _SHAPING))
         and any(event.inside(loop) for loop in loops)
     ]  # fmt: skip
+
+
+def _met(decisions: Decisions, objs: set[Obj]) -> Event | None:
+    """Where the batch meets a tensor of that size that was made before the loop: noise, a hidden state."""
+    facts = decisions.facts
+    loops = [loop.event for loop in facts.training_loops]
+    for event in facts.of_kind(Kind.FORWARD, Kind.CALL, Kind.METHOD):
+        given = event.arguments.all()
+        for value in list(given):
+            for obj in value.objs:
+                if isinstance(obj, Sequence) and obj.items is not None:
+                    given += obj.items
+        given += [facts.value(node) for argument in _operands(event) for node in argument]
+        batch = any(value.scale in PER_SAMPLE and loaders_of(value.sources) for value in given)
+        sized = any(value.scale is Scale.CONST and objs & value.sources for value in given)
+        if batch and sized and any(event.inside(loop) for loop in loops):
+            return event
+    return None
+
+
+def _operands(event: Event) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """The sides of `x + noise` among the arguments of a call."""
+    arguments = event.node.args if isinstance(event.node, cst.Call) else ()
+    return [(arg.value.left, arg.value.right) for arg in arguments if isinstance(arg.value, cst.BinaryOperation)]
 
 
 def _depends(event: Event, objs: set[Obj]) -> bool:

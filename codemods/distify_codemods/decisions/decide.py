@@ -35,6 +35,11 @@ def decide(facts: Facts) -> Decisions:
             _decide_training(decisions, node, loaders, training)
     batch_size.decide_divisions(decisions)
     decisions.prefixed = _prefixed(facts)
+    decisions.reached_through = frozenset(
+        event.node
+        for event in facts.of_kind(Kind.ATTRIBUTE)
+        if event.name == "module" and any(isinstance(obj, Wrapped) for obj in event.receiver.objs)
+    )
     return decisions
 
 
@@ -65,9 +70,10 @@ def _decide_training(decisions: Decisions, node: cst.CSTNode, loaders: list[Load
                 "DATA01",
                 mixed.module,
                 mixed.node,
-                "this loop runs over more than one loader, and trains on some of their batches only: they must not be sharded alike",
+                "this loop runs over more than one loader, and trains on some of their batches only: they must "
+                "not be sharded alike",
                 "train and evaluate in two loops",
-            )  # fmt: skip
+            )
         )
         return
     others = [loader for loader in loaders if loader.obj not in training]
@@ -79,7 +85,7 @@ def _decide_training(decisions: Decisions, node: cst.CSTNode, loaders: list[Load
                 node,
                 "this line makes the training loader and another one, which must not be sharded alike",
                 "make the two loaders in two lines",
-            )  # fmt: skip
+            )
         )
         return
     for loader in loaders:
@@ -163,7 +169,7 @@ def _decide_evaluation(
                 loop.node,
                 "this loop runs over the training loader without training: each rank would see its own share of it",
                 "give the evaluation a loader of its own",
-            )  # fmt: skip
+            )
         )
         return
     nodes = [

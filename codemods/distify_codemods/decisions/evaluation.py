@@ -128,9 +128,9 @@ def _effects(facts: Facts, loop: BatchLoop) -> Iterator[Event]:
         if event.kind in (Kind.CALL, Kind.METHOD) and calls & set(event.here.frame.context):
             continue  # the model's own arithmetic
         if event.kind is Kind.CALL:
-            if event.name in IMPURE or not event.name.startswith((*PURE, "local.")):
-                if not _makes_no_difference(event):
-                    yield event
+            known = event.name.startswith((*PURE, "local.")) and event.name not in IMPURE
+            if not known and not _makes_no_difference(event):
+                yield event
         elif event.kind is Kind.METHOD:
             own = [obj for obj in event.receiver.objs if not isinstance(obj, Const)]
             if own and not any(core(obj) in models for obj in own) and not _computes(event):
@@ -182,8 +182,9 @@ _COMPUTING = frozenset(
 def _length_is_used(facts: Facts, loop: BatchLoop) -> bool:
     return any(
         set(loaders_in(value)) & set(loop.loaders)
-        for event in facts.calls("builtins.len") for value in event.arguments.all()[:1]
-    )  # fmt: skip
+        for event in facts.calls("builtins.len")
+        for value in event.arguments.all()[:1]
+    )
 
 
 def _flat(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:

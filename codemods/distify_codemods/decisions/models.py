@@ -61,26 +61,34 @@ def decide_wraps(facts: Facts) -> tuple[tuple[Wrap, ...], Facts, list[Blocked]]:
 def _training_forwards(facts: Facts, model: Obj) -> list[Event]:
     loops = facts.training_loops
     return [
-        event for event in facts.of_kind(Kind.FORWARD)
-        if any(core(obj) is model for obj in event.receiver.objs) and event.grad and any(event.inside(loop.event) for loop in loops)
-    ]  # fmt: skip
+        event
+        for event in facts.of_kind(Kind.FORWARD)
+        if event.grad
+        and any(core(obj) is model for obj in event.receiver.objs)
+        and any(event.inside(loop.event) for loop in loops)
+    ]
 
 
 def _no_forward(facts: Facts, model: Obj) -> Blocked:
     optimizer = next(one for one in facts.optimizers if model in one.models)
     return Blocked(
-        "MODEL01", optimizer.made.module, optimizer.made.node,
-        "the model that this optimizer trains is never called in a training loop, so DistributedDataParallel would not see its gradients",
+        "MODEL01",
+        optimizer.made.module,
+        optimizer.made.node,
+        "the model that this optimizer trains is never called in a training loop, so DistributedDataParallel "
+        "would not see its gradients",
         "call the model itself (its forward) in the training loop, or average the gradients by hand after backward()",
-    )  # fmt: skip
+    )
 
 
 def _no_place(facts: Facts, forward: Event) -> Blocked:
     return Blocked(
-        "MODEL01", forward.module, forward.node,
+        "MODEL01",
+        forward.module,
+        forward.node,
         "this trained model is reached through more than one variable, and no single place wraps them all",
         "wrap it by hand right after it is built: `model = DistributedDataParallel(model)`",
-    )  # fmt: skip
+    )
 
 
 # ---- candidates
@@ -99,13 +107,19 @@ def _candidates(facts: Facts, model: Obj, forward: Event) -> Iterator[Wrap]:
         if event.kind is Kind.STORE and isinstance(event.node, cst.Attribute) and _holds(event.value, model):
             statement = event.module.statement(event.node)
             yield Wrap(
-                tree.code_of(event.node), event.module, statement, True, (model,),
-                _may_have_batchnorm(facts, model), "its forward pass is called in the training loop", event.node,
-            )  # fmt: skip
+                tree.code_of(event.node),
+                event.module,
+                statement,
+                True,
+                (model,),
+                _may_have_batchnorm(facts, model),
+                "its forward pass is called in the training loop",
+                event.node,
+            )
 
 
 def _frames_around_training(facts: Facts, forward: Event) -> list[Frame]:
-    """The activations that a training forward is called from, outermost first, up to the one that loops over batches."""
+    """The activations that lead to a training forward, outermost first, up to the one that loops over batches."""
     loops = {loop.node for loop in facts.training_loops}
     frames: list[Frame] = []
     for here in forward.here.up():
@@ -146,17 +160,28 @@ def _touching(facts: Facts, model: Obj, forward: Event) -> list[Event]:
         given = event.kind is Kind.CALL and any(_holds(value, model) for value in event.arguments.all())
         stored = event.kind is Kind.STORE and _holds(event.value, model)
         made = event.kind is Kind.CALL and event.node is model.site and not event.name.startswith("builtins.")
-        inside = (
-            event.kind is Kind.STORE and isinstance(event.node, cst.Attribute) and _reaches(facts, event.node, model)
-        )
+        inside = any(_reaches(facts, node, model) for node in _operands(event))
         if direct or given or stored or made or inside or (parameters and event.kind is Kind.STORE):
             found.append(event)
     return found
 
 
+def _operands(event: Event) -> list[cst.BaseExpression]:
+    """What an event is done to: the target of an assignment, the receiver of a method, the arguments of a call."""
+    node = event.node
+    if event.kind is Kind.STORE and isinstance(node, (cst.Attribute, cst.Subscript)):
+        return [node]
+    if event.kind in (Kind.METHOD, Kind.CALL) and isinstance(node, cst.Call):
+        receiver = [node.func.value] if isinstance(node.func, cst.Attribute) and event.name not in _HARMLESS else []
+        return [*receiver, *(argument.value for argument in node.args)]
+    return []
+
+
 def _reaches(facts: Facts, target: cst.BaseExpression, model: Obj) -> bool:
     """`model.layer.weight.requires_grad = ...`: something inside the model is set."""
     while isinstance(target, (cst.Attribute, cst.Subscript, cst.Call)):
+        if isinstance(target, cst.Attribute) and target.attr.value in _HARMLESS:
+            return False
         target = target.func if isinstance(target, cst.Call) else target.value
         if _holds(facts.value(target), model):
             return True
@@ -182,9 +207,7 @@ def _after_last(
     ]  # fmt: skip
     statement = before[-1] if before else training[depth]
     why = "all that is done to it before the first training step is done by here"
-    return Wrap(
-        name, frame.module, statement, bool(before), (model,), _may_have_batchnorm(facts, model), why
-    )  # fmt: skip
+    return Wrap(name, frame.module, statement, bool(before), (model,), _may_have_batchnorm(facts, model), why)
 
 
 def _may_have_batchnorm(facts: Facts, model: Obj) -> bool:
@@ -256,9 +279,11 @@ def _all_wrapped(facts: Facts, model: Obj) -> bool:
     same = [one for one in facts.models if one.site is model.site and one.context == model.context]
     forwards = [event for one in same for event in _training_forwards(facts, one)]
     return bool(forwards) and all(
-        isinstance(obj, Wrapped) and obj.ours for event in forwards for obj in event.receiver.objs
+        isinstance(obj, Wrapped) and obj.ours
+        for event in forwards
+        for obj in event.receiver.objs
         if core(obj).site is model.site
-    )  # fmt: skip
+    )
 
 
 def _merged(wraps: list[Wrap]) -> tuple[Wrap, ...]:
@@ -271,7 +296,13 @@ def _merged(wraps: list[Wrap]) -> tuple[Wrap, ...]:
             found[key] = wrap
         else:
             found[key] = Wrap(
-                wrap.target, wrap.module, wrap.statement, wrap.after, (*known.models, *wrap.models),
-                wrap.sync_batchnorm or known.sync_batchnorm, wrap.why, wrap.attribute,
-            )  # fmt: skip
+                wrap.target,
+                wrap.module,
+                wrap.statement,
+                wrap.after,
+                (*known.models, *wrap.models),
+                wrap.sync_batchnorm or known.sync_batchnorm,
+                wrap.why,
+                wrap.attribute,
+            )
     return tuple(found.values())

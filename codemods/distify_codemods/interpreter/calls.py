@@ -22,6 +22,7 @@ from distify_codemods.values import (
     Mapping,
     Method,
     Obj,
+    Partial,
     Ref,
     Scale,
     Sequence,
@@ -95,6 +96,8 @@ def call_object(machine: Machine, obj: Obj, arguments: Arguments, node: cst.CSTN
         return invoke(machine, obj.function, arguments, node, obj.receiver)
     if isinstance(obj, Class):
         return _instantiate(machine, obj, arguments, node)
+    if isinstance(obj, Partial) and obj.function is not None and obj.arguments is not None:
+        return call(machine, obj.function, _combined(obj.arguments, arguments), node)
     if isinstance(obj, Ref):
         return library.call_reference(machine, obj.name, arguments, node)
     if isinstance(obj, Method):
@@ -102,6 +105,15 @@ def call_object(machine: Machine, obj: Obj, arguments: Arguments, node: cst.CSTN
     if isinstance(obj, (Instance, External, Wrapped)):
         return _forward(machine, obj, arguments, node)
     return NOTHING
+
+
+def _combined(first: Arguments, more: Arguments) -> Arguments:
+    return Arguments(
+        [*first.positional, *more.positional],
+        {**first.keywords, **more.keywords},
+        more.star or first.star,
+        more.double_star or first.double_star,
+    )
 
 
 def _instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CSTNode) -> Value:

@@ -110,7 +110,7 @@ def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: c
     if isinstance(obj, Local) and obj.target is not None:
         return _module_attribute(machine, obj, name)
     if isinstance(obj, Wrapped):
-        if name == "module" and obj.inner is not None:
+        if name == "module" and obj.inner is not None and "module" not in obj.inner.attributes:
             return Value(frozenset({obj.inner}))
         return _method(machine, obj, receiver, name, node)
     if isinstance(obj, (Instance, Class)):
@@ -380,24 +380,63 @@ def evaluate_slice(machine: Machine, node: cst.BaseSlice) -> Value:
 # ---- comprehensions, lambdas, definitions
 
 
+MOST_TURNS = 8
+
+
 def _comprehension(machine: Machine, node: cst.BaseComp) -> Value:
+    """Over a few known items, each turn makes objects of its own; else one turn stands for all."""
     outer = dict(machine.frame.env)
-    _comp_for(machine, node.for_in)
-    obj: Obj
-    if isinstance(node, cst.DictComp):
-        obj = machine.made(Mapping, node)
-        assert isinstance(obj, Mapping)
-        evaluate(machine, node.key)
-        value = evaluate(machine, node.value)
-        obj.rest = join(obj.rest or NOTHING, value)
+    turns = _known_turns(machine, node.for_in)
+    values = []
+    if turns is None:
+        _comp_for(machine, node.for_in)
+        values.append(_comp_item(machine, node))
     else:
-        obj = machine.made(Sequence, node)
-        assert isinstance(obj, Sequence) and isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp))
-        value = evaluate(machine, node.elt)
-        obj.element = join(obj.element or NOTHING, value)
+        context = machine.frame.context
+        for turn in turns:
+            only = turn.single()
+            machine.frame.context = (*context, only.site) if only is not None and only.site else context
+            targets.assign(machine, node.for_in.target, turn)
+            values.append(_comp_item(machine, node))
+        machine.frame.context = context
     machine.frame.env.clear()
     machine.frame.env.update(outer)
-    return Value(frozenset({obj}), value.scale, value.sources)
+    return _comp_result(machine, node, values, known=turns is not None)
+
+
+def _known_turns(machine: Machine, node: cst.CompFor) -> tuple[Value, ...] | None:
+    if node.ifs or node.inner_for_in is not None:
+        return None
+    only = evaluate(machine, node.iter).single()
+    items = only.items if isinstance(only, Sequence) else None
+    return items if items is not None and 0 < len(items) <= MOST_TURNS else None
+
+
+def _comp_item(machine: Machine, node: cst.BaseComp) -> tuple[Value, Value]:
+    """The key (of a dictionary) and the value of one turn."""
+    if isinstance(node, cst.DictComp):
+        return evaluate(machine, node.key), evaluate(machine, node.value)
+    assert isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp))
+    return NOTHING, evaluate(machine, node.elt)
+
+
+def _comp_result(machine: Machine, node: cst.BaseComp, turns: list[tuple[Value, Value]], known: bool) -> Value:
+    whole = join(*(value for _, value in turns))
+    if isinstance(node, cst.DictComp):
+        table = machine.made(Mapping, node)
+        assert isinstance(table, Mapping)
+        for key, value in turns:
+            name = key.constant() if known else None
+            if name is None:
+                table.rest = join(table.rest or NOTHING, value)
+            else:
+                table.items[name] = join(table.items.get(name, NOTHING), value)
+        return Value(frozenset({table}), whole.scale, whole.sources)
+    made = machine.made(Sequence, node)
+    assert isinstance(made, Sequence)
+    made.element = join(made.element or NOTHING, whole)
+    made.items = tuple(value for _, value in turns) if known else None
+    return Value(frozenset({made}), whole.scale, whole.sources)
 
 
 def _comp_for(machine: Machine, node: cst.CompFor) -> None:

@@ -13,7 +13,6 @@ from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
     Arguments,
-    Bound,
     Class,
     Const,
     External,
@@ -23,6 +22,7 @@ from distify_codemods.values import (
     Method,
     Obj,
     Parameters,
+    Partial,
     Passing,
     Ref,
     Scale,
@@ -93,6 +93,7 @@ _RECORDED = frozenset(
         "write_bytes",
     ]
 )
+_CONTEXTS = frozenset("torch.no_grad torch.inference_mode torch.enable_grad torch.autograd.no_grad".split())
 PROGRESS_BARS = (
     "tqdm.tqdm",
     "tqdm.auto.tqdm",
@@ -106,7 +107,8 @@ PROGRESS_BARS = (
 #: Functions that change nothing but what they return, and those among them that do.
 PURE = ("torch.", "numpy.", "math.", "time.", "builtins.")
 IMPURE = frozenset(
-    "torch.save numpy.save numpy.savez numpy.savetxt builtins.open builtins.input builtins.exec builtins.setattr".split()
+    "torch.save numpy.save numpy.savez numpy.savetxt builtins.open builtins.input builtins.exec "
+    "builtins.setattr".split()
 )
 
 
@@ -120,7 +122,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         value = special(machine, arguments, node)
     elif name.startswith("builtins."):
         value = containers.builtin_call(machine, name[9:], arguments, node)
-    elif name in expressions.LOADERS or _is_class(name):
+    elif name in expressions.LOADERS or name in _CONTEXTS or _is_class(name):
         value = _external(machine, name, arguments, node)
     elif name.startswith(("torch.", "numpy.", "math.")) and not name.startswith(
         ("torch.utils.data.", "torch.load", "torch.hub")
@@ -180,6 +182,8 @@ def call_external_object(machine: Machine, obj: External, arguments: Arguments, 
     given = arguments.all()
     sources = frozenset().union(*(value.sources for value in given)) if given else frozenset()
     scales = {value.scale for value in given} - {Scale.CONST}
+    if Scale.COUPLED in scales:
+        return Value(scale=Scale.COUPLED, sources=sources)
     known = obj in machine.modules or obj.name.startswith(("torch.nn.", "torchvision."))
     if not scales:
         return Value(sources=sources)
@@ -195,7 +199,7 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
     receiver, name = method.receiver or NOTHING, method.name
     obj = receiver.single()
     value = _method_value(machine, method, receiver, obj, name, arguments, node)
-    interesting = obj is not None or name in _RECORDED
+    interesting = obj is not None or name in _RECORDED or (name.endswith("_") and not name.endswith("__"))
     if interesting:
         machine.event(
             Kind.METHOD, node, name=name, receiver=receiver, receiver_node=method.receiver_node,
@@ -315,9 +319,13 @@ def _leave(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 
 
 def _partial(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    return arguments.positional[0].of(
-        obj for obj in arguments.positional[0].objs if isinstance(obj, (Function, Bound, Class, Ref))
-    ) if arguments.positional else NOTHING  # fmt: skip
+    if not arguments.positional:
+        return NOTHING
+    given = Arguments(arguments.positional[1:], arguments.keywords, arguments.star, arguments.double_star)
+    partial = machine.made(Partial, node, function=arguments.positional[0])
+    assert isinstance(partial, Partial)
+    partial.arguments = given
+    return Value(frozenset({partial}))
 
 
 _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value]] = {

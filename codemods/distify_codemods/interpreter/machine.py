@@ -1,7 +1,8 @@
 """The state of an abstract run, and its statements.
 
-Both arms of a branch are taken and joined; a loop's body is taken again when what was known at its head has changed.
-Local functions are followed at each call, so that their objects and events know by which chain of calls they came about.
+Both arms of a branch are taken and joined; a loop's body is taken again when what was known at its head
+has changed. Local functions are followed at each call, so that their objects and events know by which chain
+of calls they came about.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import libcst as cst
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.interpreter import expressions, imports, targets
 from distify_codemods.program import Module, Program
-from distify_codemods.values import NOTHING, Const, Function, Obj, Value, join
+from distify_codemods.values import NOTHING, Const, External, Function, Obj, Ref, Value, join
 
 CALLED = "call"
 MOST_STATEMENTS = 60_000
 DEEPEST = 30
 PASSES_OF_A_LOOP = 3
 
-#: What happens in addition before (False) or after (True) a statement: how a conversion is tried out before it is written.
+#: What happens besides, before (False) or after (True) a statement: how a conversion is tried out.
 Hooks = dict[tuple[cst.CSTNode, bool], list[Callable[["Machine"], None]]]
 
 
@@ -49,6 +50,9 @@ class Run:
     values: dict[cst.CSTNode, Value]  # of every expression, over all contexts
     frames: dict[Module, Frame]
     complete: bool  # false when the program was too large to be followed to its end
+
+
+_EXITS = ("builtins.SystemExit", "builtins.KeyboardInterrupt")
 
 
 class Machine:
@@ -125,9 +129,14 @@ class Machine:
             frame = frame.parent
         return self.module_frame(self.frame.module).env.get(name) or expressions.builtin(self, name)
 
+    def tainted(self, value: Value) -> Value:
+        """What is assigned in a branch depends on what the branch depends on."""
+        if not self.control:
+            return value
+        return Value(value.objs, value.scale, value.sources | self.control, value.mask)
+
     def bind(self, name: str, value: Value) -> None:
-        if self.control:
-            value = Value(value.objs, value.scale, value.sources | self.control, value.mask)
+        value = self.tainted(value)
         if name in self.frame.globals_declared:
             self.summaries.clear()
             env = self.module_frame(self.frame.module).env
@@ -205,14 +214,19 @@ class Machine:
             self.event(Kind.LEAVE, node, name="return")
             return False
         elif isinstance(node, cst.Raise):
-            if node.exc:
-                evaluate(self, node.exc)
-            self.event(Kind.LEAVE, node, name="raise")
+            raised = evaluate(self, node.exc) if node.exc else NOTHING
+            ends = any(isinstance(obj, (Ref, External)) and obj.name in _EXITS for obj in raised.objs)
+            self.event(Kind.LEAVE, node, name="exit" if ends else "raise")
             return False
         elif isinstance(node, (cst.Break, cst.Continue)):
             self.frame.exits.append(dict(self.frame.env))
             self.event(Kind.LEAVE, node, name="break" if isinstance(node, cst.Break) else "continue")
             return False
+        elif isinstance(node, cst.Del):
+            parts = node.target.elements if isinstance(node.target, cst.Tuple) else ()
+            for gone in [part.value for part in parts] or [node.target]:
+                if isinstance(gone, (cst.Attribute, cst.Subscript)):
+                    evaluate(self, gone)
         elif isinstance(node, cst.Assert):
             self.event(Kind.ASSERT, node, value=evaluate(self, node.test))
         return True

@@ -42,6 +42,7 @@ def assign(machine: Machine, target: cst.BaseExpression, value: Value) -> None:
             else:
                 assign(machine, element.value, item(value, position, count))
     elif isinstance(target, cst.Attribute):
+        value = machine.tainted(value)
         receiver = expressions.evaluate(machine, target.value)
         machine.event(
             Kind.STORE, target, name=target.attr.value, receiver=receiver, receiver_node=target.value, value=value
@@ -59,6 +60,7 @@ def assign(machine: Machine, target: cst.BaseExpression, value: Value) -> None:
 
 def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
     receiver = expressions.evaluate(machine, target.value)
+    value = machine.tainted(value)
     key = NOTHING
     for element in target.slice:
         if isinstance(element.slice, cst.Index):

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import losses, scales, targets
-from distify_codemods.values import NOTHING, PER_SAMPLE, Arguments, Obj, Scale, Sequence, Shape, Value, join
+from distify_codemods.values import (
+    NOTHING,
+    PER_SAMPLE,
+    Arguments,
+    Const,
+    Obj,
+    Scale,
+    Sequence,
+    Setting,
+    Shape,
+    Value,
+    join,
+)
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -24,7 +36,7 @@ _IDENTITY = frozenset(
 _COMPARE = frozenset(_WORDS("eq ne gt lt ge le equal isclose logical_and logical_or logical_not isnan isfinite isinf"))
 _SUMS = frozenset(_WORDS("sum nansum count_nonzero"))
 _MEANS = frozenset(_WORDS("mean average"))
-#: position of `dim` among the arguments after the tensor; whether it returns (values, indices); whether dim defaults to -1
+#: position of `dim` behind the tensor; whether it returns (values, indices); whether `dim` is -1 by default
 _ALONG = {
     "max": (0, True, False), "min": (0, True, False), "amax": (0, False, False), "amin": (0, False, False),
     "argmax": (0, False, False), "argmin": (0, False, False), "median": (0, True, False), "mode": (0, True, False),
@@ -123,6 +135,7 @@ def _dimension(arguments: Arguments, position: int) -> tuple[bool, int | None]:
     value = arguments.keywords.get("dim") or arguments.keywords.get("axis")
     if value is None and position < len(arguments.positional):
         value = arguments.positional[position]
+    value = value or arguments.keywords.get("dims")
     if value is None or (value.constant() is None and value.single() is not None and _is_none(value)):
         return False, None
     known = value.constant()
@@ -189,6 +202,10 @@ def _reshaped(name: str, tensor: Value, arguments: Arguments) -> Scale:
         "clamp",
     ):
         return scales.elementwise(tensor.scale) if name == "pow" else tensor.scale
+    if name in ("flip", "roll", "flipud"):
+        given, dimension = _dimension(arguments, 1 if name == "roll" else 0)
+        moved = name == "flipud" or not given or dimension in (0, None)
+        return S.COUPLED if moved and tensor.scale is S.SAMPLES else tensor.scale
     if name == "masked_select":
         return S.RAGGED if tensor.scale in PER_SAMPLE else tensor.scale
     kinds = {value.scale for value in (tensor, *arguments.all())} - {S.CONST, S.COUNT}
@@ -217,7 +234,8 @@ def _made_from_sizes(arguments: Arguments) -> Value:
     for place, value in enumerate(sizes):
         if value.scale is S.COUNT:
             return Value(scale=S.SAMPLES if place == 0 else S.TURNED, sources=_sources(sizes))
-    return Value(sources=_sources(sizes))
+    settings = (obj for value in sizes for obj in value.objs if isinstance(obj, (Setting, Const)))
+    return Value(sources=_sources(sizes).union(settings))
 
 
 def _joined(name: str, arguments: Arguments) -> Value:

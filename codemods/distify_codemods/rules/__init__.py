@@ -29,8 +29,8 @@ from distify_codemods.rules.base import Context, Example, Rule
 RULES: tuple[Rule, ...] = tuple(
     module.RULE
     for module in (
-        process_group, device, download, training_data, set_epoch, batch_size, seeds, batchnorm, wrap, data_parallel, reach,
-        loss, evaluation, decisions, save, load, output, progress, files, unsupported,
+        process_group, device, download, training_data, set_epoch, batch_size, seeds, batchnorm, wrap, data_parallel,
+        reach, loss, evaluation, decisions, save, load, output, progress, files, unsupported,
     )
 )  # fmt: skip
 

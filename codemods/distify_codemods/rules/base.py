@@ -11,9 +11,9 @@ from distify_codemods import tree
 from distify_codemods.backends import Backend
 from distify_codemods.backends.ddp import RUNTIME
 from distify_codemods.decisions import Blocked, Decisions
-from distify_codemods.events import Event
+from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.interpreter.machine import CALLED
+from distify_codemods.interpreter.machine import CALLED, Frame
 from distify_codemods.plan import Plan, Rewrite
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level
@@ -169,7 +169,9 @@ class Context:
             if here.frame.module is not self.entry:
                 continue
             if here.arm == CALLED and place is not None:
-                break
+                if not self._may_have_left(event, here.frame):
+                    break
+                place = None  # on to the call: not every rank gets as far as here
             if here.arm:
                 continue
             if (place is None and isinstance(node, (cst.SimpleStatementLine, cst.BaseSmallStatement))) or (
@@ -177,6 +179,20 @@ class Context:
             ):
                 place = node
         return place
+
+    def _may_have_left(self, event: Event, frame: Frame) -> bool:
+        """Whether the function may return before an event because of what files there are."""
+        return any(
+            one.kind is Kind.LEAVE
+            and one.here.frame is frame
+            and one.before(event)
+            and any(
+                isinstance(here.node, cst.If) and "file" in self.facts.value(here.node.test).sources
+                for here in one.here.up()
+                if here.frame is frame
+            )
+            for one in self.facts.run.events
+        )
 
     @property
     def _code(self) -> str:

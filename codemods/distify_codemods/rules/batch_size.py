@@ -37,8 +37,10 @@ def _divide(context: Context, division: Division) -> None:
 RULE = Rule(
     code=CODE,
     name="batch size",
-    why="Tensors that are sized by the batch size (labels, noise, hidden states) no longer fit a rank's share of the batch.",
-    safety="When a training loader's batch size also sizes tensors in the training loop, it is divided where it is defined.",
+    why="Tensors that are sized by the batch size (labels, noise, hidden states) no longer fit a rank's share "
+    "of the batch.",
+    safety="When a training loader's batch size also sizes tensors in the training loop, it is divided where it "
+    "is defined.",
     run=run,
     pitfalls=(3,),
 )

@@ -39,7 +39,8 @@ def _own_layers(context: Context) -> None:
         ):
             context.needs_you(
                 "this layer derives from BatchNorm and has a forward of its own, whose statistics would be one rank's",
-                event.module, event.node, "compute its statistics over all ranks (rt.all_reduce_sum is not differentiable)",
+                event.module, event.node, "compute its statistics over all ranks (rt.all_reduce_sum is not "
+                                          "differentiable)",
             )  # fmt: skip
 
 

@@ -52,11 +52,11 @@ def _module_before_wrap(context: Context) -> None:
         return
     for event in context.facts.of_kind(Kind.ATTRIBUTE):
         models = [obj for obj in event.receiver.objs if obj in context.facts.models]
-        if event.name == "module" and models and not wrapped(event.receiver):
-            if isinstance(event.node, cst.Attribute) and context.editable(
-                event.module, event.node, "`.module` is used"
-            ):
-                context.plan(event.module).replace(event.node, _inner, CODE, "nothing is wrapped yet")
+        if event.name != "module" or not models or wrapped(event.receiver):
+            continue
+        assert isinstance(event.node, cst.Attribute)
+        if context.editable(event.module, event.node, "`.module` is used"):
+            context.plan(event.module).replace(event.node, _inner, CODE, "nothing is wrapped yet")
 
 
 def _inner(updated: cst.BaseExpression) -> cst.BaseExpression:
@@ -77,7 +77,9 @@ def _checkpoints(context: Context) -> None:
         if node.args and context.editable(event.module, node, "a checkpoint is loaded"):
             rt = context.rt(event.module)
             context.plan(event.module).replace(
-                node.args[0].value, call_of(f"{rt}.strip_module_prefix({{}})"), CODE, "checkpoints of nn.DataParallel have `module.` before each key"
+                node.args[0].value, call_of(f"{rt}.strip_module_prefix({{}})"), CODE, "checkpoints of "
+                                                                                      "nn.DataParallel have "
+                                                                                      "`module.` before each key"
             )  # fmt: skip
     if any(not always for always in context.decisions.prefixed.values()):
         context.advice("checkpoints are written without `module.` on every machine, and read with or without it")
@@ -86,8 +88,10 @@ def _checkpoints(context: Context) -> None:
 RULE = Rule(
     code=CODE,
     name="nn.DataParallel",
-    why="A model in nn.DataParallel inside DistributedDataParallel is wrapped twice and would use every GPU from every process.",
-    safety="Taken out wherever it stands. Where a checkpoint was always written with `module.` before its keys, it still is.",
+    why="A model in nn.DataParallel inside DistributedDataParallel is wrapped twice and would use every GPU "
+    "from every process.",
+    safety="Taken out wherever it stands. Where a checkpoint was always written with `module.` before its keys, "
+    "it still is.",
     run=run,
     pitfalls=(39,),
 )

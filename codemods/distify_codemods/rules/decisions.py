@@ -68,7 +68,8 @@ def _matters(context: Context, test: Event) -> bool:
 
 
 def _in_training_run(context: Context, test: Event) -> bool:
-    return test.number >= min(loop.event.number for loop in context.facts.training_loops)
+    first = min(loop.event.number for loop in context.facts.training_loops)
+    return test.number >= first or isinstance(test.node, cst.While)
 
 
 def _guarded_by(event: Event, test: Event) -> bool:
@@ -123,8 +124,10 @@ def _rate_differs(context: Context, event: Event) -> str:
 RULE = Rule(
     code=CODE,
     name="decisions",
-    why="When one rank stops, saves or lowers its learning rate and the others do not, the run hangs or the models part.",
-    safety="A decision on evaluation results is the same on all ranks, because the results are. One that depends on a rank's own "
+    why="When one rank stops, saves or lowers its learning rate and the others do not, the run hangs or the "
+    "models part.",
+    safety="A decision on evaluation results is the same on all ranks, because the results are. One that "
+    "depends on a rank's own "
     "batches, on the time or on chance is left to a person, if anything but output hangs on it.",
     run=run,
     pitfalls=(18, 19),

@@ -37,7 +37,8 @@ def run(context: Context) -> None:
         within = event.node if event.module is context.entry else None
         if _makes_a_sampler(context, place, event):
             context.needs_you(
-                "the statement that downloads also makes the training loader, whose sampler waits for all ranks", context.entry, place,
+                "the statement that downloads also makes the training loader, whose sampler waits for all "
+                "ranks", context.entry, place,
                 "make the dataset in a statement of its own",
             )  # fmt: skip
             continue
@@ -80,7 +81,8 @@ RULE = Rule(
     code=CODE,
     name="downloads",
     why="Processes that download the same file at once corrupt it or fail.",
-    safety="A statement that may download runs on rank 0 first, then on the first rank of every other node, then on the rest.",
+    safety="A statement that may download runs on rank 0 first, then on the first rank of every other node, "
+    "then on the rest.",
     run=run,
     pitfalls=(14,),
 )

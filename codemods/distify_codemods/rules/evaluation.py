@@ -121,7 +121,8 @@ RULE = Rule(
     code=CODE,
     name="evaluation",
     why="A sampler that pads counts samples twice; figures of one rank's share are not the accuracy.",
-    safety="Sharded without padding and summed, where all that leaves the loop is a sum over samples; else each batch is split and "
+    safety="Sharded without padding and summed, where all that leaves the loop is a sum over samples; else each "
+    "batch is split and "
     "what the model returns is gathered; else every rank evaluates everything. Only in eval mode.",
     run=run,
     pitfalls=(5, 6, 7, 17),

@@ -52,6 +52,10 @@ def run(context: Context) -> None:
                 "the optimizer evaluates its loss in a closure, on one rank's share", event.module, event.node,
                 "use an optimizer that steps on gradients",
             )  # fmt: skip
+    for event in context.facts.calls("torch.randperm", "numpy.random.permutation"):
+        sized = any(value.scale is not Scale.CONST for value in event.arguments.all())
+        if sized and any(event.inside(loop.event) for loop in context.facts.training_loops):
+            context.advice("samples are paired at random within a rank's share of the batch", event.module, event.node)
     if not rescaled:
         context.not_needed("the loss is a mean over samples")
 
@@ -82,7 +86,8 @@ RULE = Rule(
     code=CODE,
     name="loss scale",
     why="DistributedDataParallel averages gradients. The average over ranks of sums is N times too small.",
-    safety="Means stay as they are, sums are scaled where `backward` is called. A loss that relates samples to each other, is "
+    safety="Means stay as they are, sums are scaled where `backward` is called. A loss that relates samples to "
+    "each other, is "
     "weighted by the samples, or cannot be followed is left to a person.",
     run=run,
     pitfalls=(8, 9, 49),

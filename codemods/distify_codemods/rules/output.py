@@ -15,7 +15,7 @@ _STREAMS = ("sys.stdout.write", "sys.stderr.write", "sys.stdout.writelines", "sy
 
 
 def run(context: Context) -> None:
-    prints = [event for event in context.facts.of_kind(Kind.PRINT)]
+    prints = context.facts.of_kind(Kind.PRINT)
     own = [event for event in prints if event.module is context.entry]
     if own and "print" in context.facts.run.frames[context.entry].env:
         for event in own:  # the script has a function of that name
@@ -121,7 +121,8 @@ RULE = Rule(
     code=CODE,
     name="output",
     why="N ranks print N times.",
-    safety="`print` becomes rank 0's for the whole file, by one import; calls that only draw on the screen are put under a guard.",
+    safety="`print` becomes rank 0's for the whole file, by one import; calls that only draw on the screen are "
+    "put under a guard.",
     run=run,
     pitfalls=(16,),
 )

@@ -11,8 +11,8 @@ from distify_codemods.tree import walk
 
 #: What neither touches a device nor draws random numbers nor reads data.
 _HARMLESS = (
-    "argparse.", "builtins.", "os.", "time.", "datetime.", "logging.", "sys.", "json.", "yaml.", "csv.", "glob.", "shutil.",
-    "re.", "copy.", "math.", "string.", "warnings.", "pathlib.", "collections.", "functools.", "itertools.",
+    "argparse.", "builtins.", "os.", "time.", "datetime.", "logging.", "sys.", "json.", "yaml.", "csv.", "glob.",
+    "shutil.", "re.", "copy.", "math.", "string.", "warnings.", "pathlib.", "collections.", "functools.", "itertools.",
     "torch.device", "torch.cuda.is_available", "torch.cuda.device_count", "torch.cuda.set_device", "torch.backends.",
     "torch.accelerator.", "torch.manual_seed", "torch.cuda.manual_seed", "numpy.random.seed", "random.seed",
     "torchvision.transforms.", "torch.set_default_dtype", "torch.set_num_threads",
@@ -50,10 +50,12 @@ def _place(context: Context) -> tuple[cst.CSTNode, bool] | None:
 
 def _spine(context: Context, event: Event) -> list[tuple[object, cst.CSTNode]]:
     """The statements that lead to an event, through `if __name__ == "__main__":` and into one `main()`."""
+    training = {node for loop in context.facts.training_loops[:1] for _, node in _own(context, loop.event)}
     found: list[tuple[object, cst.CSTNode]] = []
     for frame, node in _own(context, event):
         entered = {id(one) for one, _ in found}
-        if found and (not _leads_on(found[-1][1]) or (len(entered) == 2 and id(frame) not in entered)):
+        further = found and found[-1][1] in training and _leads_on(found[-1][1])
+        if found and (not further or (len(entered) == 2 and id(frame) not in entered)):
             break
         found.append((frame, node))
     return found

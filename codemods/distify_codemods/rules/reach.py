@@ -44,6 +44,8 @@ def run(context: Context) -> None:
 
 
 def _places(context: Context, event: Event) -> list[tuple[cst.BaseExpression, str]]:
+    if event.kind is Kind.ATTRIBUTE and event.node in context.decisions.reached_through:
+        return []  # `.module` of nn.DataParallel is `.module` of the wrap
     if event.kind is Kind.ATTRIBUTE and _keeps_prefix(context, event):
         return []  # nn.DataParallel's keys begin with `module.`, and so do those of the wrap
     if event.kind is Kind.ATTRIBUTE and event.name not in TRANSPARENT and event.receiver_node is not None:
@@ -51,8 +53,7 @@ def _places(context: Context, event: Event) -> list[tuple[cst.BaseExpression, st
     if event.kind is Kind.STORE and event.receiver_node is not None and wrapped(event.receiver):
         return [(event.receiver_node, _REASON)] if event.name != "[]" else []
     if event.kind is Kind.FORWARD and event.receiver_node is not None and wrapped(event.receiver):
-        if not _trains(context, event):
-            return [(event.receiver_node, _EVALUATION)]
+        return [] if _trains(context, event) else [(event.receiver_node, _EVALUATION)]
     if (
         event.kind in (Kind.CALL, Kind.PRINT)
         and isinstance(event.node, cst.Call)
@@ -95,7 +96,8 @@ RULE = Rule(
     name="inside the model",
     why="A wrapped model's state has `module.` before every key and none of the model's own attributes; an evaluation "
     "forward through the wrap waits for ranks that are not evaluating.",
-    safety="After the wrap, everything but the training forward goes to `.module`; where the same line sees wrapped and plain "
+    safety="After the wrap, everything but the training forward goes to `.module`; where the same line sees "
+    "wrapped and plain "
     "models, to `unwrap(model)`.",
     run=run,
     pitfalls=(10, 11, 17, 29),

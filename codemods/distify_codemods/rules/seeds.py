@@ -43,12 +43,14 @@ def run(context: Context) -> None:
     for event in context.facts.of_kind(Kind.CALL):
         if (
             event.name in _CHOOSING
+            and "generator" not in event.arguments.keywords
             and _after(context, event, node, first)
             and event.value.scale is Scale.CONST
             and not _sized_by_batch(event)
         ):
             context.needs_you(
-                "samples are chosen at random after training has begun, where the ranks draw apart", event.module, event.node,
+                "samples are chosen at random after training has begun, where the ranks draw apart",
+                event.module, event.node,
                 "draw with a generator of its own: torch.Generator().manual_seed(epoch)",
             )  # fmt: skip
 
@@ -85,9 +87,11 @@ def _sized_by_batch(event: Event) -> bool:
 RULE = Rule(
     code=CODE,
     name="random numbers",
-    why="With one seed on all ranks every rank draws the same augmentation and dropout; with different ones from the start "
+    why="With one seed on all ranks every rank draws the same augmentation and dropout; with different ones "
+    "from the start "
     "they build different splits.",
-    safety="The group starts all ranks with rank 0's random numbers. Right before training the ranks go apart. A choice of samples "
+    safety="The group starts all ranks with rank 0's random numbers. Right before training the ranks go apart. "
+    "A choice of samples "
     "after that is left to a person.",
     run=run,
     pitfalls=(22, 23),

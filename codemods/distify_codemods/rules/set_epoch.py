@@ -47,7 +47,7 @@ def _text(context: Context, loop: BatchLoop, outer: list[Here]) -> str | None:
 
 
 def _loader(context: Context, loop: BatchLoop) -> str | None:
-    if len(loop.loaders) > 1 and len({one for one in loop.loaders}) > 1:
+    if len(loop.loaders) > 1 and len(set(loop.loaders)) > 1:
         first = {loader.made.node for loader in context.facts.loaders if loader.obj in loop.loaders}
         if len(first) > 1:
             context.needs_you(
@@ -91,8 +91,10 @@ def _counted(context: Context, loop: BatchLoop) -> str | None:
 RULE = Rule(
     code=CODE,
     name="reshuffling",
-    why="A DistributedSampler shuffles by its seed and epoch: without `set_epoch` every epoch repeats the first one's order.",
-    safety="Put before each pass over a sharded training loader, with the variable that counts the epochs where there is "
+    why="A DistributedSampler shuffles by its seed and epoch: without `set_epoch` every epoch repeats the first "
+    "one's order.",
+    safety="Put before each pass over a sharded training loader, with the variable that counts the epochs where "
+    "there is "
     "one, else by the sampler's own count.",
     run=run,
     limits="The sampler's own count starts anew when a run is resumed.",

@@ -24,7 +24,8 @@ def run(context: Context) -> None:
     if not context.facts.training_loops and context.facts.backwards:
         event = context.facts.backwards[0]
         context.needs_you(
-            "the batches of this training step come from no loop over a DataLoader, so there is nothing yet that could be dealt out",
+            "the batches of this training step come from no loop over a DataLoader, so there is nothing yet "
+            "that could be dealt out",
             event.module, event.node, "put the data into a Dataset and loop over a DataLoader",
         )  # fmt: skip
     for event in context.facts.backwards:
@@ -93,13 +94,16 @@ def _text_or_false(argument: cst.Arg | None, context: Context) -> str:
 RULE = Rule(
     code=CODE,
     name="training data",
-    why="Without a DistributedSampler every rank trains on all of the data: N times the work for the same steps. With the "
+    why="Without a DistributedSampler every rank trains on all of the data: N times the work for the same "
+    "steps. With the "
     "batch size kept per rank, the global batch grows N-fold and the learning rate no longer fits.",
-    safety="For loaders whose batches reach a backward pass, over datasets with a length. The sampler's order is torch's own, "
+    safety="For loaders whose batches reach a backward pass, over datasets with a length. The sampler's order "
+    "is torch's own, "
     "dealt out in turn, so that N ranks see the batches of one process. A loader with a sampler of its own, an "
     "IterableDataset, or batches that do not come from a DataLoader are left to a person.",
     run=run,
-    limits="When the number of samples does not divide by the world size, at most N-1 samples are repeated in the last step.",
+    limits="When the number of samples does not divide by the world size, at most N-1 samples are repeated in "
+    "the last step.",
     pitfalls=(2, 3, 35),
 )
 __all__ = ["MAIN_FIRST", "RULE"]

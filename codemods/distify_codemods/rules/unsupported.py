@@ -24,7 +24,8 @@ def run(context: Context) -> None:
         if not optimizer.models:
             found = True
             context.needs_you(
-                "this optimizer's parameters belong to no module that is seen, so their gradients would not be averaged",
+                "this optimizer's parameters belong to no module that is seen, so their gradients would not be "
+                "averaged",
                 optimizer.made.module, optimizer.made.node, "give it `model.parameters()`",
             )  # fmt: skip
     for event in facts.of_kind(Kind.CALL):

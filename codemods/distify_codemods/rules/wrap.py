@@ -8,7 +8,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import loaders_of, wrapped
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.tree import walk
-from distify_codemods.values import Value
+from distify_codemods.values import External, Instance, Obj, Parameters, Value, core
 
 CODE = "MODEL01"
 #: Attributes of a module that read or set nothing that a wrap would hide.
@@ -27,7 +27,6 @@ TRANSPARENT = frozenset(
         "half",
         "bfloat16",
         "training",
-        "module",
     ]
 )
 
@@ -46,7 +45,61 @@ def run(context: Context) -> None:
         insert(wrap.statement, text, CODE, f"gradients are averaged over the ranks; {wrap.why}", 10)
         context.applied(f"`{wrap.target}` is trained by all ranks together", module, wrap.statement)
     _other_ways(context)
+    _compiled(context)
     _accumulation(context)
+    _changed_later(context)
+
+
+def _changed_later(context: Context) -> None:
+    """What is done to a model after its wrap, the wrap does not know of."""
+    if not context.facts.training_loops:
+        return
+    first = context.facts.training_loops[0].event
+    turns = {here.node for here in first.loops()} | {first.node}
+    for event in context.facts.of_kind(Kind.STORE, Kind.CALL, Kind.METHOD):
+        problem = _problem(context, event) if any(here.node in turns for here in event.here.up()) else None
+        if problem is not None:
+            context.needs_you(problem[0], event.module, event.node, problem[1])
+
+
+def _problem(context: Context, event: Event) -> tuple[str, str] | None:
+    if event.kind is Kind.STORE and event.name == "requires_grad" and _of_a_model(context, event.receiver):
+        return (
+            "parameters are frozen or thawed after the model is wrapped, which does not notice",
+            "do it before training, or wrap the model anew after it",
+        )
+    if event.kind is Kind.STORE and wrapped(event.receiver) and any(map(_is_module, event.value.objs)):
+        return (
+            "a part of the model is replaced after it is wrapped, which does not notice",
+            "do it before training, or wrap the model anew after it",
+        )
+    drawn = event.kind is Kind.METHOD and event.name.endswith("_") and "random" in event.value.sources
+    building = any(
+        isinstance(here.node, cst.FunctionDef) and here.node.name.value == "__init__" for here in event.here.up()
+    )
+    if (event.name.startswith("torch.nn.init.") or drawn) and not building:
+        return (
+            "weights are drawn at random after training has begun, where the ranks draw apart",
+            "draw them before training, or send rank 0's to all",
+        )
+    return None
+
+
+def _is_module(obj: Obj) -> bool:
+    return isinstance(obj, Instance) or (isinstance(obj, External) and obj.name.startswith("torch.nn."))
+
+
+def _of_a_model(context: Context, value: Value) -> bool:
+    return any(isinstance(obj, Parameters) or core(obj) in context.facts.models for obj in value.objs)
+
+
+def _compiled(context: Context) -> None:
+    for event in context.facts.calls("torch.compile"):
+        if any(core(obj) in context.facts.models for value in event.arguments.all() for obj in value.objs):
+            context.advice(
+                "the compiled model is wrapped, so that checkpoints keep their keys; compiling the wrapped "
+                "one would be faster", event.module, event.node,
+            )  # fmt: skip
 
 
 def _accumulation(context: Context) -> None:
@@ -60,7 +113,8 @@ def _accumulation(context: Context) -> None:
             )
             if sometimes and step.inside(loop.event):
                 context.advice(
-                    "gradients are averaged after each backward pass, which is right; under `model.no_sync()` for all but the "
+                    "gradients are averaged after each backward pass, which is right; under `model.no_sync()` "
+                    "for all but the "
                     "last before a step it would be faster", step.module, step.node,
                 )  # fmt: skip
                 return
@@ -89,7 +143,8 @@ def _past_the_wrap(context: Context, event: Event, node: cst.Call, function: cst
     result: Value = context.facts.value(node)
     if event.kind is Kind.FORWARD or loaders_of(result.sources):
         context.needs_you(
-            f"the model is trained through `.{name}(...)`; DistributedDataParallel only averages gradients of its forward",
+            f"the model is trained through `.{name}(...)`; DistributedDataParallel only averages gradients of "
+            f"its forward",
             event.module, node, f"call it through the model's forward, e.g. model(x, mode={name!r})",
         )  # fmt: skip
 
@@ -97,11 +152,14 @@ def _past_the_wrap(context: Context, event: Event, node: cst.Call, function: cst
 RULE = Rule(
     code=CODE,
     name="gradient averaging",
-    why="Without it each rank trains a model of its own; wrapped too early, weights set after the wrap differ between the ranks.",
-    safety="A model is whatever an optimizer was given the parameters of. It is wrapped after the last thing that is done to it "
+    why="Without it each rank trains a model of its own; wrapped too early, weights set after the wrap differ "
+    "between the ranks.",
+    safety="A model is whatever an optimizer was given the parameters of. It is wrapped after the last thing "
+    "that is done to it "
     "before the first training step (moved, initialised, loaded, frozen). The wrap is tried out on the program: every "
     "training forward must go through it.",
     run=run,
-    limits="Models whose forward leaves parameters unused stop with torch's own error; pass find_unused_parameters=True there.",
+    limits="Models whose forward leaves parameters unused stop with torch's own error; pass "
+    "find_unused_parameters=True there.",
     pitfalls=(24, 25, 26, 29, 44),
 )

@@ -1,0 +1,147 @@
+"""OLD01: nn.DataParallel goes, and checkpoints keep the keys that they had."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.scripts import GROUP, IMPORTS, MODEL, OPTIMIZER, WRAP, changes, converted, distributed, script
+
+SAVE = 'torch.save(model.state_dict(), "a.pt")\n'
+INNER_SAVE = 'torch.save(model.module.state_dict(), "a.pt")\n'
+ON_MAIN = "if rt.is_main_process():\n    "
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"{MODEL}model = nn.DataParallel(model)\n", MODEL),
+        (f"{MODEL}model = nn.DataParallel(model, device_ids=[0, 1])  # all\n", MODEL),
+        (f"{MODEL}model = nn.DataParallel(\n    model,\n    [0, 1],\n)\n", MODEL),
+        ("model = nn.DataParallel(nn.Linear(4, 1))\n", MODEL),
+        ("model = nn.DataParallel(nn.Linear(4, 1)).cuda()\n", "model = nn.Linear(4, 1).cuda()\n"),
+        ("net = nn.Linear(4, 1)\nmodel = nn.DataParallel(net)\n", "net = nn.Linear(4, 1)\nmodel = net\n"),
+        ("net = nn.Linear(4, 1)\nmodel = nn.DataParallel(module=net)\n", "net = nn.Linear(4, 1)\nmodel = net\n"),
+        (
+            "net = nn.Linear(4, 1)\nmodel = nn.DataParallel(device_ids=[0], module=net)\n",
+            "net = nn.Linear(4, 1)\nmodel = net\n",
+        ),
+        (f"{MODEL}model = nn.DataParallel(model); rate = 0.1\n", f"{MODEL}rate = 0.1\n"),
+        (f"{MODEL}if torch.cuda.device_count() > 1: model = nn.DataParallel(model)\n", MODEL),
+        (f"{MODEL}if torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)\n", MODEL),
+        (
+            f"{MODEL}if len(data) > 1:\n    model = nn.DataParallel(model)\nelse:\n    rate = 0.1\n",
+            f"{MODEL}if len(data) > 1:\n    pass\nelse:\n    rate = 0.1\n",
+        ),
+    ],
+)
+def test_gives_way(before: str, after: str) -> None:
+    new = converted(script(model=before))
+    wrapped = distributed(model=after)
+    # The wrap may stand behind anything that leaves the model as it is.
+    assert new.replace(WRAP, "") == wrapped.replace(WRAP, "")
+    assert new.count(WRAP) == 1
+
+
+@pytest.mark.parametrize(
+    ("imports", "name"),
+    [
+        ("from torch.nn import DataParallel\n", "DataParallel"),
+        ("from torch.nn import DataParallel as DP\n", "DP"),
+        ("from torch.nn.parallel import DataParallel\n", "DataParallel"),
+        ("", "torch.nn.DataParallel"),
+    ],
+)
+def test_under_any_name(imports: str, name: str) -> None:
+    imports = IMPORTS + imports
+    before = script(imports=imports, model=f"{MODEL}model = {name}(model)\n")
+    assert converted(before) == distributed(imports=imports)
+
+
+def test_printed_beside_it() -> None:
+    block = 'if torch.cuda.device_count() > 1:\n    print("several")\n    model = nn.DataParallel(model)\n'
+    left = 'if torch.cuda.device_count() > 1:\n    print("several")\n'
+    after = converted(script(model=MODEL + block))
+    assert after.replace(WRAP, "") == distributed(model=MODEL + left, prints=True).replace(WRAP, "")
+
+
+def test_keys_that_always_had_the_prefix_keep_it() -> None:
+    """What DistributedDataParallel adds is what nn.DataParallel added."""
+    before = script(model=f"{MODEL}model = nn.DataParallel(model)\n", after=SAVE)
+    assert converted(before) == distributed(after=ON_MAIN + SAVE)
+
+
+def test_keys_without_the_prefix_stay_without_it() -> None:
+    before = script(model=f"{MODEL}model = nn.DataParallel(model)\n", after=INNER_SAVE)
+    assert converted(before) == distributed(after=ON_MAIN + INNER_SAVE)
+
+
+def test_keys_that_had_the_prefix_on_some_machines() -> None:
+    block = "if torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)\n"
+    before = script(model=MODEL + block, after=SAVE)
+    after = converted(before)
+    assert after.replace(WRAP, "") == distributed(after=ON_MAIN + INNER_SAVE).replace(WRAP, "")
+
+
+def test_checkpoint_with_the_prefix_is_read_without() -> None:
+    load = 'model.load_state_dict(torch.load("a.pt", map_location="cpu"))\n'
+    stripped = 'model.load_state_dict(rt.strip_module_prefix(torch.load("a.pt", map_location="cpu")))\n'
+    before = script(model=f"{MODEL}model = nn.DataParallel(model)\n{load}")
+    assert converted(before) == distributed(model=MODEL + stripped)
+
+
+def test_module_before_the_wrap() -> None:
+    """Nothing is wrapped there yet; or the wrap stands above it, and `.module` is right."""
+    used = "weight = model.module.weight\n"
+    after = converted(script(model=f"{MODEL}model = nn.DataParallel(model)\n{used}"))
+    plain = after.index(WRAP) > after.index("weight = ")
+    assert ("weight = model.weight\n" in after) == plain
+    assert (used in after) != plain
+
+
+def test_blank_lines_around_stay() -> None:
+    before = script(model=f"{MODEL}\nmodel = nn.DataParallel(model)\n", optimizer=f"\n{OPTIMIZER}")
+    after = converted(before)
+    assert "\n\n\n" not in after
+    assert f"\n\n{GROUP}" in after
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(
+            "class DataParallel(nn.Module):\n    def __init__(self, module):\n        super().__init__()\n"
+            "        self.module = module\n\n    def forward(self, x):\n        return self.module(x)\n\n\n"
+            "model = DataParallel(nn.Linear(4, 1))\n",
+            id="own class",
+        ),
+        pytest.param(
+            "def DataParallel(module):\n    return module\n\n\nmodel = DataParallel(nn.Linear(4, 1))\n",
+            id="own function",
+        ),
+        pytest.param(MODEL, id="none"),
+    ],
+)
+def test_left_alone(model: str) -> None:
+    assert changes("OLD01", script(model=model)) == []
+    assert converted(script(model=model)) == distributed(model=model)
+
+
+def test_own_attribute_named_module() -> None:
+    model = """\
+class Holder:
+    def __init__(self, module):
+        self.module = module
+
+
+model = nn.Linear(4, 1)
+holder = Holder(3)
+print(holder.module)
+"""
+    before = script(model=model)
+    assert changes("OLD01", before) == []
+    assert "print(holder.module)\n" in converted(before)
+
+
+def test_model_that_is_not_trained() -> None:
+    before = script(setup="other = nn.DataParallel(nn.Linear(4, 1))\n")
+    assert "other = nn.Linear(4, 1)\n" in converted(before)

@@ -1,0 +1,154 @@
+"""DECIDE01: all ranks take the same decision, or a person says how."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.scripts import IMPORTS, LOADER, LOOP, blocked, changes, converted, line_of, script
+
+IN_BATCH = "        loss.backward()\n"
+EVALUATION = """\
+    model.eval()
+    total = 0.0
+    with torch.no_grad():
+        for x, y in other:
+            total += nn.functional.mse_loss(model(x), y, reduction="sum").item()
+    model.train()
+"""
+
+
+def in_epoch(lines: str) -> str:
+    imports = f"import random\nimport time\n{IMPORTS}"
+    return script(imports=imports, setup="best, start = 9.0, time.time()\n", loop=LOOP + lines)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param("    if loss.item() < 0.1: break\n", id="break"),
+        pytest.param("    if loss.item() < 0.1:\n        break\n", id="break on a line of its own"),
+        pytest.param("    if not loss.item() > 0.1 and epoch: break\n", id="inside an expression"),
+        pytest.param("    if float(loss) < best:\n        torch.save(model.state_dict(), 'a.pt')\n", id="save"),
+        pytest.param("    less = loss.item() < best\n    if less: torch.save(model.state_dict(), 'a.pt')\n", id="name"),
+        pytest.param("    if loss.item() < 0.1: raise SystemExit\n", id="SystemExit"),
+        pytest.param("    if loss.item() < 0.1: exit()\n", id="exit"),
+        pytest.param("    if time.time() - start > 60: break\n", id="time"),
+        pytest.param("    if random.random() < 0.1: break\n", id="chance"),
+    ],
+)
+def test_ranks_might_part(lines: str) -> None:
+    before = in_epoch(lines)
+    assert blocked(before) == {("DECIDE01", line_of(before, "    if "))}
+
+
+@pytest.mark.parametrize("test", ["torch.isnan(loss)", "loss.item() > 100", "not torch.isfinite(loss).all()"])
+@pytest.mark.parametrize("way", ["continue", "break"])
+def test_batch_is_left_out(test: str, way: str) -> None:
+    before = script(loop=LOOP.replace(IN_BATCH, f"        if {test}: {way}\n{IN_BATCH}"))
+    assert blocked(before) == {("DECIDE01", line_of(before, f"if {test}"))}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sched.step(loss)",
+        "sched.step(loss.item())",
+        "optimizer.param_groups[0]['lr'] = loss.item()",
+    ],
+)
+def test_rate_follows_one_ranks_loss(line: str) -> None:
+    plan = "sched = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)\n"
+    before = script(loop=f"{plan}{LOOP}    {line}\n")
+    assert blocked(before) == {("DECIDE01", line_of(before, f"    {line}"))}
+
+
+def test_loop_that_ends_when_the_loss_is_small() -> None:
+    loop = LOOP.replace("for epoch in range(3):", "loss = torch.tensor(9.0)\nwhile loss.item() > 0.1:")
+    assert ("DECIDE01", 10) in blocked(script(loop=loop))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param("    if loss.item() < 0.1: print('small')\n", id="print"),
+        pytest.param("    if epoch == 1: torch.save(model.state_dict(), 'a.pt')\n", id="epoch"),
+        pytest.param("    if epoch > 1: break\n", id="break by epoch"),
+        pytest.param("    if time.time() - start > 60: print('slow')\n", id="time is shown"),
+        pytest.param("    if loss.item() < best: best = loss.item()\n", id="best so far"),
+    ],
+)
+def test_nothing_hangs_on_it(lines: str) -> None:
+    before = in_epoch(lines)
+    assert blocked(before) == set()
+    assert changes("DECIDE01", before) == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "    if total < 1.0: break\n",
+        "    if total < best:\n        best = total\n        torch.save(model.state_dict(), 'a.pt')\n",
+        "    sched.step(total)\n",
+    ],
+)
+def test_decision_on_the_evaluation(lines: str) -> None:
+    """Its figures are the same on all ranks."""
+    plan = "best = 9.0\nsched = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)\n"
+    loader = f"{LOADER}other = DataLoader(data, batch_size=16)\n"
+    before = script(loader=loader, loop=f"{plan}{LOOP}{EVALUATION}{lines}")
+    after = converted(before)
+    assert after.index("total = rt.all_reduce_sum(total)") < after.index(lines.split("\n")[0].strip())
+
+
+def test_counter_of_bad_epochs() -> None:
+    """The counter is a number, but one rank's loss decides when it grows."""
+    lines = """\
+    if loss.item() > best: bad += 1
+    else: best, bad = loss.item(), 0
+    if bad > 3: break
+"""
+    before = script(setup="best, bad = 9.0, 0\n", loop=LOOP + lines)
+    assert "DECIDE01" in {code for code, _ in blocked(before)}
+
+
+def test_decision_before_training() -> None:
+    setup = "import random\nif random.random() < 0.5: torch.manual_seed(1)\n"
+    assert blocked(script(setup=setup)) == set()
+
+
+def test_augmentation_by_chance() -> None:
+    line = "if random.random() < 0.5: x = x.flip(1)"
+    loop = LOOP.replace("        loss =", f"        {line}\n        loss =")
+    before = script(imports=f"import random\n{IMPORTS}", loop=loop)
+    assert f"        {line}\n" in converted(before)
+
+
+def test_accumulation_counts_batches() -> None:
+    """The number of a batch is the same on all ranks."""
+    loop = LOOP.replace("for x, y in loader", "for i, (x, y) in enumerate(loader)")
+    loop = loop.replace("        optimizer.step()", "        if i % 2: optimizer.step()")
+    assert blocked(script(loop=loop)) == set()
+
+
+def test_function_named_like_a_decision() -> None:
+    own = "class Stopper:\n    def step(self, loss):\n        return loss\n\n\nstopper = Stopper()\n"
+    before = script(setup=own, loop=f"{LOOP}    stopper.step(loss.item())\n")
+    assert blocked(before) == set()
+
+
+def test_stopper_of_the_scripts_own() -> None:
+    own = """\
+class Stopper:
+    def __init__(self):
+        self.best, self.stop = 9.0, False
+
+    def look(self, loss):
+        if loss > self.best:
+            self.stop = True
+        self.best = min(loss, self.best)
+
+
+stopper = Stopper()
+"""
+    before = script(setup=own, loop=f"{LOOP}    stopper.look(loss.item())\n    if stopper.stop: break\n")
+    assert "DECIDE01" in {code for code, _ in blocked(before)}

@@ -1,0 +1,270 @@
+"""EVAL01: each sample counts once, and the figures are those of all samples; or every rank evaluates everything."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level
+
+from tests.rules.scripts import LOADER, SHARDED, blocked, changes, converted, distributed, findings, script
+
+OTHER = "other = DataLoader(data, batch_size=16)\n"
+UNPADDED = "other = DataLoader(data, batch_size=16, sampler=rt.UnpaddedSampler(data))\n"
+SPLIT = "other = DataLoader(data, batch_sampler=rt.ShardedBatchSampler(data, 16))\n"
+
+SUMS = """\
+model.eval()
+right, seen = 0, 0
+with torch.no_grad():
+    for x, y in other:
+        right += (model(x) > y).sum().item()
+        seen += len(x)
+print(right / seen)
+"""
+SUMMED = """\
+model.eval()
+right, seen = 0, 0
+with torch.no_grad():
+    for x, y in other:
+        right += (model.module(x) > y).sum().item()
+        seen += len(x)
+right, seen = rt.all_reduce_sum(right, seen)
+print(right / seen)
+"""
+OUTPUTS = """\
+model.eval()
+guesses = []
+with torch.no_grad():
+    for x, y in other:
+        guess = model(x)
+        guesses.append(guess)
+print(torch.cat(guesses).mean())
+"""
+GATHERED = """\
+model.eval()
+guesses = []
+with torch.no_grad():
+    for x, y in other:
+        guess = model.module(x)
+        guess = rt.gather_batch(other, guess)
+        guesses.append(guess)
+print(torch.cat(guesses).mean())
+"""
+
+
+def evaluating(after: str, other: str = OTHER) -> str:
+    return script(loader=LOADER + other, after=after)
+
+
+def evaluated(after: str, other: str = UNPADDED) -> str:
+    return distributed(loader=SHARDED + other, after=after, prints=True)
+
+
+def past_the_wrap(after: str) -> str:
+    return after.replace("model(x", "model.module(x")
+
+
+def test_sums() -> None:
+    assert converted(evaluating(SUMS)) == evaluated(SUMMED)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("other = DataLoader(data, 16)\n", "other = DataLoader(data, 16, sampler=rt.UnpaddedSampler(data))\n"),
+        ("other = DataLoader(data, 16, False)\n", "other = DataLoader(data, 16, sampler=rt.UnpaddedSampler(data))\n"),
+        (
+            "other = DataLoader(data, 16, shuffle=False)\n",
+            "other = DataLoader(data, 16, sampler=rt.UnpaddedSampler(data))\n",
+        ),
+        (
+            "other = DataLoader(data, 16, shuffle=True)\n",
+            "other = DataLoader(data, 16, sampler=rt.UnpaddedSampler(data))\n",
+        ),
+        (
+            "other = DataLoader(\n    data,\n    batch_size=16,  # more\n    num_workers=2,\n)\n",
+            "other = DataLoader(\n    data,\n    batch_size=16,  # more\n    num_workers=rt.per_rank_workers(2),\n"
+            "    sampler=rt.UnpaddedSampler(data),\n)\n",
+        ),
+        ("other = DataLoader(data)\n", "other = DataLoader(data, sampler=rt.UnpaddedSampler(data))\n"),
+        ("other, n = DataLoader(data, 16), 3\n",
+         "other, n = DataLoader(data, 16, sampler=rt.UnpaddedSampler(data)), 3\n"),
+        ("options = {'batch_size': 16}\nother = DataLoader(data, **options)\n",
+         "options = {'batch_size': 16}\nother = DataLoader(data, **rt.shard_evaluation(data, options))\n"),
+    ],
+)  # fmt: skip
+def test_loader_of_sums(before: str, after: str) -> None:
+    assert converted(evaluating(SUMS, before)) == evaluated(SUMMED, after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("    for x, y in other: right += (model(x) > y).sum().item()\n",
+         "    for x, y in other: right += (model.module(x) > y).sum().item()\n"),
+        ("    for x, y in other:\n        guess = model(x); right += (guess > y).sum().item()\n",
+         "    for x, y in other:\n        guess = model.module(x); right += (guess > y).sum().item()\n"),
+        ("    for x, y in other:\n        right = right + (model(x) > y).sum().item()\n",
+         "    for x, y in other:\n        right = right + (model.module(x) > y).sum().item()\n"),
+        ("    for i, (x, y) in enumerate(other):\n        right += (model(x) > y).sum()\n",
+         "    for i, (x, y) in enumerate(other):\n        right += (model.module(x) > y).sum()\n"),
+        ("    for x, y in other:\n        right += nn.functional.mse_loss(model(x), y, reduction='sum')\n",
+         "    for x, y in other:\n        right += nn.functional.mse_loss(model.module(x), y, reduction='sum')\n"),
+        ("    for x, y in other:\n        right += nn.functional.mse_loss(model(x), y).item() * len(x)\n",
+         "    for x, y in other:\n        right += nn.functional.mse_loss(model.module(x), y).item() * len(x)\n"),
+    ],
+)  # fmt: skip
+def test_spellings_of_a_sum(before: str, after: str) -> None:
+    frame = "model.eval()\nright = 0\nwith torch.no_grad():\n{}{}print(right / len(data))\n"
+    assert converted(evaluating(frame.format(before, ""))) == evaluated(
+        frame.format(after, "right = rt.all_reduce_sum(right)\n")
+    )
+
+
+def test_more_follows_in_the_block() -> None:
+    after = SUMMED.replace("right, seen = rt.", "    right, seen = rt.").replace("print(", "    print(")
+    assert converted(evaluating(SUMS.replace("print(", "    print("))) == evaluated(after)
+
+
+def test_in_a_function() -> None:
+    own = """\
+def accuracy(net, batches):
+    net.eval()
+    right = 0
+    for x, y in batches:
+        with torch.no_grad():
+            guess = net(x)
+        right += (guess > y).sum().item()
+    return right / len(batches.dataset)
+
+
+"""
+    new = own.replace("net(x)", "net.module(x)")
+    new = new.replace("    return", "    right = rt.all_reduce_sum(right)\n    return")
+    before = script(setup=own, loader=LOADER + OTHER, after="print(accuracy(model, other))\n")
+    assert converted(before) == distributed(
+        setup=new, loader=SHARDED + UNPADDED, after="print(accuracy(model, other))\n", prints=True
+    )
+
+
+def test_outputs_are_gathered() -> None:
+    assert converted(evaluating(OUTPUTS)) == evaluated(GATHERED, SPLIT)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("other = DataLoader(data, 16)\n", SPLIT),
+        ("other = DataLoader(data, 16, False)\n", SPLIT),
+        ("other = DataLoader(data, 16, num_workers=0)\n", SPLIT.replace("16))", "16), num_workers=0)")),
+        ("other = DataLoader(data, batch_size=16, drop_last=True)\n", SPLIT.replace("16)", "16, drop_last=True)")),
+        ("other = DataLoader(data)\n", SPLIT.replace("16", "1")),
+        (
+            "other = DataLoader(\n    data,\n    batch_size=16,\n    shuffle=False,\n)\n",
+            "other = DataLoader(\n    data,\n    batch_sampler=rt.ShardedBatchSampler(data, 16),\n)\n",
+        ),
+    ],
+)
+def test_loader_of_gathered_outputs(before: str, after: str) -> None:
+    assert converted(evaluating(OUTPUTS, before)) == evaluated(GATHERED, after)
+
+
+def test_sums_of_a_loader_that_drops_samples() -> None:
+    """Each rank would drop a tail of its own; what is dropped must be what one process drops."""
+    after = converted(evaluating(SUMS, "other = DataLoader(data, batch_size=24, drop_last=True)\n"))
+    assert "UnpaddedSampler" not in after
+    assert "all_reduce_sum" not in after or "ShardedBatchSampler(data, 24, drop_last=True)" in after
+
+
+REPLICATED = {
+    "mean of batch means": """\
+model.eval()
+total = 0.0
+with torch.no_grad():
+    for x, y in other:
+        total += nn.functional.mse_loss(model(x), y).item()
+print(total / len(other))
+""",
+    "train mode": SUMS.replace("model.eval()", "model.train()"),
+    "mode not seen": SUMS.replace("model.eval()\n", ""),
+    "figures in a dictionary": """\
+model.eval()
+figures = {"right": 0}
+with torch.no_grad():
+    for x, y in other:
+        figures["right"] += (model(x) > y).sum().item()
+print(figures)
+""",
+    "left early": SUMS.replace("        seen += len(x)\n", "        seen += len(x)\n        if seen > 30: break\n"),
+    "figures used under way": SUMS.replace("        seen += len(x)\n", "        seen += len(x)\n        print(seen)\n"),
+    "does not start at zero": SUMS.replace("right, seen = 0, 0", "right, seen = 1, 0"),
+    "product": SUMS.replace("right +=", "right *="),
+    "last batch used": SUMS.replace("print(right / seen)", "print(right / seen, y[0])"),
+    "number of the batch": SUMS.replace("for x, y in other", "for i, (x, y) in enumerate(other)").replace(
+        "seen += len(x)", "seen += i"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REPLICATED)
+def test_evaluated_everywhere_where_a_share_would_be_wrong(name: str) -> None:
+    """Right, if no faster; and said. Only the wrap is gone past."""
+    before = evaluating(REPLICATED[name])
+    assert converted(before) == evaluated(past_the_wrap(REPLICATED[name]), OTHER)
+    assert findings("EVAL01", before, Level.ADVICE)
+    assert changes("EVAL01", before) == []
+
+
+def test_over_the_training_loader() -> None:
+    after = SUMS.replace("in other", "in loader")
+    before = script(after=after)
+    assert blocked(before) == {("EVAL01", before.splitlines().index("    for x, y in loader:", 15) + 1)}
+
+
+def test_phases_that_share_a_line() -> None:
+    """One call makes the training loader and the other one; sharding both alike would falsify the figures."""
+    loop = """\
+for epoch in range(3):
+    for phase in ["train", "val"]:
+        model.train(phase == "train")
+        total = 0.0
+        for x, y in loaders[phase]:
+            with torch.set_grad_enabled(phase == "train"):
+                loss = nn.functional.mse_loss(model(x), y)
+                if phase == "train":
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+            total += loss.item() * len(x)
+        print(phase, total / 64)
+"""
+    made = 'loaders = {part: DataLoader(data, batch_size=8, shuffle=part == "train") for part in ["train", "val"]}\n'
+    assert blocked(script(loader=made, loop=loop))
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param("for x, y in other:\n    print(x.sum())\n", id="no model"),
+        pytest.param("spare = nn.Linear(4, 1)\nfor x, y in other:\n    print(spare(x).sum())\n", id="other model"),
+        pytest.param("def accuracy(net):\n    for x, y in other:\n        net(x)\n", id="never called"),
+        pytest.param("", id="no loop"),
+    ],
+)
+def test_left_alone(after: str) -> None:
+    before = evaluating(after)
+    assert changes("EVAL01", before) == []
+    assert OTHER in converted(before)
+
+
+def test_each_epoch() -> None:
+    inside = "".join(f"    {line}" for line in SUMS.splitlines(keepends=True))
+    before = script(loader=LOADER + OTHER, after=inside)
+    new = "".join(f"    {line}" for line in SUMMED.splitlines(keepends=True))
+    assert converted(before) == distributed(loader=SHARDED + UNPADDED, after=new, prints=True)
+
+
+def test_two_loops_over_one_loader_that_need_different_ways() -> None:
+    """A loader has one sampler: both loops take the same way, or both see everything."""
+    after = converted(evaluating(SUMS + OUTPUTS))
+    assert "all_reduce_sum" not in after
+    assert after.count("gather_batch") == (2 if "ShardedBatchSampler" in after else 0)

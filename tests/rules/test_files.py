@@ -1,0 +1,175 @@
+"""OUT03: one rank writes files; folders are made so that a race does not matter."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.scripts import IMPORTS, blocked, changes, converted, distributed, indented, line_of, script
+
+TOOLS = f"import csv\nimport json\nimport os\nimport pickle\nimport shutil\n\nimport numpy as np\n{IMPORTS}"
+ON_MAIN = "if rt.is_main_process():\n"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        'np.save("a.npy", [1])',
+        'np.savez("a.npz", values=[1])',
+        'shutil.copyfile("a", "b")',
+        'shutil.rmtree("runs")',
+        'os.remove("a")',
+        'os.rename("a", "b")',
+        'np.savetxt(\n    "a.txt",\n    [1],  # one\n)',
+    ],
+)
+def test_writes_under_a_guard(statement: str) -> None:
+    before = script(imports=TOOLS, after=f"{statement}\n")
+    assert converted(before) == distributed(imports=TOOLS, after=ON_MAIN + indented(f"{statement}\n"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('if True: np.save("a.npy", [1])\n', f'if True:\n    {ON_MAIN}        np.save("a.npy", [1])\n'),
+        ('np.save("a.npy", [1]); done = 1\n', f'{ON_MAIN}    np.save("a.npy", [1])\ndone = 1\n'),
+        (
+            'np.save("a.npy", [1])\nnp.save("b.npy", [1])\n',
+            f'{ON_MAIN}    np.save("a.npy", [1])\n    np.save("b.npy", [1])\n',
+        ),
+        (
+            'np.save("a.npy", [1])\ndone = 1\nnp.save("b.npy", [1])\n',
+            f'{ON_MAIN}    np.save("a.npy", [1])\ndone = 1\n{ON_MAIN}    np.save("b.npy", [1])\n',
+        ),
+    ],
+)
+def test_suites_and_neighbours(before: str, after: str) -> None:
+    assert converted(script(imports=TOOLS, after=before)) == distributed(imports=TOOLS, after=after)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        'with open("a.txt", "w") as file:\n    file.write("x")\n',
+        'with open("a.json", "w") as file: json.dump({}, file)\n',
+        'with open("a.txt", mode="a") as file:\n    print("x", file=file)\n',
+        'with open("a.bin", "wb") as file:\n    pickle.dump([1], file)\n',
+        'with open("a.txt", "w") as file:\n    for i in range(3):\n        file.write(str(i))\n',
+        'with open("a.txt", "w") as file:\n    text = "x"\n    file.write(text)\n',
+    ],
+)
+def test_open_file_as_a_whole(block: str) -> None:
+    """One guard around it, none inside."""
+    before = script(imports=TOOLS, after=block)
+    new = converted(before)
+    tail = new.split(ON_MAIN)[1]
+    assert new.count(ON_MAIN) == 1
+    written = "".join(line[4:] for line in tail.splitlines(keepends=True))
+    suite = block.replace(" as file: ", " as file:\n    ")
+    assert written == suite
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('os.makedirs("out")\n', 'os.makedirs("out", exist_ok=True)\n'),
+        ('os.makedirs("out", exist_ok=False)\n', 'os.makedirs("out", exist_ok=True)\n'),
+        ('os.makedirs("out", 0o777, False)\n', 'os.makedirs("out", 0o777, True)\n'),
+        ('if not os.path.exists("out"): os.makedirs("out")\n',
+         'if not os.path.exists("out"): os.makedirs("out", exist_ok=True)\n'),
+        ('os.makedirs(\n    "out",\n    mode=0o777,  # all\n)\n',
+         'os.makedirs(\n    "out",\n    mode=0o777,  # all\n    exist_ok=True,\n)\n'),
+        ('from pathlib import Path\nPath("out").mkdir()\n',
+         'from pathlib import Path\nPath("out").mkdir(exist_ok=True)\n'),
+        ('from pathlib import Path\nPath("out").mkdir(parents=True)\n',
+         'from pathlib import Path\nPath("out").mkdir(parents=True, exist_ok=True)\n'),
+        ("from os import makedirs as make\nmake('out', 0o777, False)\n",
+         "from os import makedirs as make\nmake('out', 0o777, True)\n"),
+    ],
+)  # fmt: skip
+def test_folders(before: str, after: str) -> None:
+    assert converted(script(imports=TOOLS, after=before)) == distributed(imports=TOOLS, after=after)
+
+
+@pytest.mark.parametrize(
+    "after", ['os.makedirs("out", exist_ok=True)\n', 'os.makedirs("out", 0o777, True)\n',
+              'from pathlib import Path\nPath("out").mkdir(exist_ok=True)\n']
+)  # fmt: skip
+def test_folders_that_survive_a_race(after: str) -> None:
+    before = script(imports=TOOLS, after=after)
+    assert changes("OUT03", before) == []
+    assert converted(before) == distributed(imports=TOOLS, after=after)
+
+
+@pytest.mark.parametrize("after", ['if not os.path.isdir("out"):\n    os.mkdir("out")\n', 'os.mkdir("out")\n'])
+def test_folder_without_a_way_to_exist(after: str) -> None:
+    new = converted(script(imports=TOOLS, after=after))
+    assert new.count(ON_MAIN) == 1
+    assert new.index("is_main_process") < new.index("os.mkdir")
+
+
+@pytest.mark.parametrize(
+    ("imports", "before", "after"),
+    [
+        ("import matplotlib.pyplot as plt\n", 'plt.savefig("a.png")\n', f'{ON_MAIN}    plt.savefig("a.png")\n'),
+        ("from matplotlib import pyplot\n", "pyplot.show()\n", f"{ON_MAIN}    pyplot.show()\n"),
+        ("from torchvision.utils import save_image\n", 'save_image(x, "a")\n', f'{ON_MAIN}    save_image(x, "a")\n'),
+        ("import pandas as pd\n", 'pd.DataFrame().to_csv("a")\n', f'{ON_MAIN}    pd.DataFrame().to_csv("a")\n'),
+        ("from pathlib import Path\n", 'Path("a").write_text("x")\n', f'{ON_MAIN}    Path("a").write_text("x")\n'),
+    ],
+)  # fmt: skip
+def test_other_libraries(imports: str, before: str, after: str) -> None:
+    imports = IMPORTS + imports
+    assert converted(script(imports=imports, after=before)) == distributed(imports=imports, after=after)
+
+
+@pytest.mark.parametrize(
+    ("after", "part"),
+    [
+        ('file = open("a.txt", "w")\nfile.write("x")\n', "open("),
+        ('with open("a.txt", "w") as file:\n    size = file.write("x")\nprint(size)\n', "open("),
+        ('size = np.save("a.npy", [1])\n', "np.save"),
+        ('keep = lambda: np.save("a.npy", [1])\nkeep()\n', "np.save"),
+        ("from torch.utils.tensorboard import SummaryWriter\nlog = SummaryWriter()\n", "= SummaryWriter"),
+        ("import wandb\nwandb.init(project='x')\n", "wandb.init"),
+        ("import logging\nlogging.basicConfig(filename='a.log')\n", "basicConfig"),
+        ("import logging\nhandler = logging.FileHandler('a.log')\n", "FileHandler"),
+        ('from pathlib import Path\nfile = Path("a").open("w")\nfile.write("x")\n', ".open("),
+    ],
+)
+def test_left_to_a_person(after: str, part: str) -> None:
+    before = script(imports=TOOLS, after=after)
+    assert ("OUT03", line_of(before, part)) in blocked(before)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param('with open("a.txt") as file:\n    text = file.read()\n', id="read"),
+        pytest.param('with open("a.bin", "rb") as file:\n    values = pickle.load(file)\n', id="read bytes"),
+        pytest.param('values = np.load("a.npy")\n', id="numpy.load"),
+        pytest.param("def open(name, mode):\n    return name\n\n\nopen('a', 'w')\n", id="own open"),
+        pytest.param("class Np:\n    def save(self, *given): pass\n\n\nNp().save(1)\n", id="own class"),
+        pytest.param("def never():\n    np.save('a.npy', [1])\n", id="never called"),
+        pytest.param("text = json.dumps({})\n", id="text"),
+        pytest.param("found = os.path.exists('a')\n", id="exists"),
+        pytest.param("values = [1]\nvalues.remove(1)\n", id="list"),
+    ],
+)
+def test_left_alone(after: str) -> None:
+    before = script(imports=TOOLS, after=after)
+    assert changes("OUT03", before) == []
+    assert converted(before) == distributed(imports=TOOLS, after=after)
+
+
+def test_written_and_read_again() -> None:
+    """Rank 1 must not read before rank 0 has written."""
+    after = 'np.save("a.npy", [1])\nvalues = np.load("a.npy")\n'
+    before = script(imports=TOOLS, after=after)
+    new = "" if blocked(before) else converted(before)
+    assert not new or new.index("np.save") < new.index("rt.barrier()") < new.index("np.load")
+
+
+def test_model_written_by_its_own_means() -> None:
+    """torch.jit and torch.onnx write files too."""
+    before = script(after='torch.jit.script(model).save("a.ts")\n')
+    assert blocked(before) or "is_main_process" in converted(before)

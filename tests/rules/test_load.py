@@ -1,0 +1,109 @@
+"""LOAD01: every rank reads a checkpoint onto its own device, and after it has been written."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.scripts import IMPORTS, LOOP, MODEL, SHUFFLED, changes, converted, distributed, script
+
+ON_MAIN = "if rt.is_main_process():\n    "
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('torch.load("a.pt")', 'torch.load("a.pt", map_location=rt.map_location)'),
+        ('torch.load("a.pt", None)', 'torch.load("a.pt", rt.map_location)'),
+        ('torch.load("a.pt", map_location=None)', 'torch.load("a.pt", map_location=rt.map_location)'),
+        ('torch.load("a.pt", mmap=True)', 'torch.load("a.pt", mmap=True, map_location=rt.map_location)'),
+        ('torch.load("a.pt", map_location={"cuda:1": "cuda:0"})', 'torch.load("a.pt", map_location=rt.map_location)'),
+        (
+            'torch.load(\n    "a.pt",  # the last\n)',
+            'torch.load(\n    "a.pt",  # the last\n    map_location=rt.map_location,\n)',
+        ),
+        ('torch.load("a.pt")["net"]', 'torch.load("a.pt", map_location=rt.map_location)["net"]'),
+        ('torch.load(open("a.pt", "rb"))', 'torch.load(open("a.pt", "rb"), map_location=rt.map_location)'),
+    ],
+)
+def test_map_location(before: str, after: str) -> None:
+    given = script(model=f"{MODEL}weights = {before}\nmodel.load_state_dict(weights)\n")
+    assert converted(given) == distributed(model=f"{MODEL}weights = {after}\nmodel.load_state_dict(weights)\n")
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        'torch.load("a.pt", "cpu")',
+        'torch.load("a.pt", map_location="cpu")',
+        'torch.load("a.pt", map_location=device)',
+        'torch.load("a.pt", map_location=lambda storage, place: storage)',
+        'torch.load("a.pt", **{"map_location": "cpu"})',
+    ],
+)
+def test_place_that_the_author_chose(load: str) -> None:
+    setup = 'device = torch.device("cpu")\n'
+    model = f"{MODEL}model.load_state_dict({load})\n"
+    before = script(setup=setup, model=model)
+    assert converted(before) == distributed(setup=setup, model=model)
+
+
+@pytest.mark.parametrize(
+    ("imports", "name"), [("from torch import load\n", "load"), ("from torch import load as read\n", "read")]
+)
+def test_under_any_name(imports: str, name: str) -> None:
+    imports = IMPORTS + imports
+    model = f'{MODEL}model.load_state_dict({name}("a.pt"))\n'
+    new = f'{MODEL}model.load_state_dict({name}("a.pt", map_location=rt.map_location))\n'
+    assert converted(script(imports=imports, model=model)) == distributed(imports=imports, model=new)
+
+
+def test_after_the_wrap_into_the_model() -> None:
+    after = 'model.load_state_dict(torch.load("a.pt", "cpu"))\n'
+    assert converted(script(after=after)) == distributed(after=after.replace("model.load", "model.module.load"))
+
+
+def test_file_that_the_run_has_written() -> None:
+    """Rank 1 would read what rank 0 is still writing."""
+    before = script(after='torch.save(data, "a.pt")\nagain = torch.load("a.pt", "cpu")\n')
+    after = f'{ON_MAIN}torch.save(data, "a.pt")\nrt.barrier()\nagain = torch.load("a.pt", "cpu")\n'
+    assert converted(before) == distributed(after=after)
+
+
+def test_file_that_the_run_has_written_in_its_loop() -> None:
+    loop = LOOP + '    torch.save(data, "a.pt")\n'
+    before = script(loop=loop, after='if True: again = torch.load("a.pt", "cpu")\n')
+    after = 'if True:\n    rt.barrier()\n    again = torch.load("a.pt", "cpu")\n'
+    new = f'{SHUFFLED}    if rt.is_main_process():\n        torch.save(data, "a.pt")\n'
+    assert converted(before) == distributed(loop=new, after=after)
+
+
+@pytest.mark.parametrize("test", ['os.path.exists("a.pt")', 'os.path.isfile("a.pt")'])
+def test_looks_for_the_file_that_the_run_has_written(test: str) -> None:
+    """A rank that looks too early would pass by a barrier inside the branch, and the others wait for ever."""
+    imports = f"import os\n{IMPORTS}"
+    read = f'if {test}:\n    again = torch.load("a.pt", "cpu")\n'
+    before = script(imports=imports, after=f'torch.save(data, "a.pt")\n{read}')
+    after = f'{ON_MAIN}torch.save(data, "a.pt")\nrt.barrier()\n{read}'
+    assert converted(before) == distributed(imports=imports, after=after)
+
+
+def test_file_of_an_earlier_run() -> None:
+    """Read before anything is written: there is nothing to wait for."""
+    before = script(model=f'{MODEL}kept = torch.load("a.pt", "cpu")\n', after='torch.save(data, "b.pt")\n')
+    assert "barrier" not in converted(before)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param("import json\nvalues = json.load(open('a.json'))\n", id="json"),
+        pytest.param("import pickle\nvalues = pickle.load(open('a', 'rb'))\n", id="pickle"),
+        pytest.param("import numpy\nvalues = numpy.load('a.npy')\n", id="numpy"),
+        pytest.param("def load(path):\n    return path\n\n\nload('a.pt')\n", id="own function"),
+        pytest.param("class Store:\n    def load(self, path): pass\n\n\nStore().load('a.pt')\n", id="own class"),
+    ],
+)
+def test_left_alone(after: str) -> None:
+    before = script(after=after)
+    assert changes("LOAD01", before) == []
+    assert converted(before) == distributed(after=after)

@@ -1,0 +1,110 @@
+"""OUT01: one rank speaks."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level
+
+from tests.rules.scripts import GROUP, IMPORTS, LOOP, PRINT, changes, converted, distributed, findings, script
+
+ON_MAIN = "if rt.is_main_process():\n"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        'print("done")\n',
+        "print('a', 'b', sep='')\n",
+        'if True: print("done")\n',
+        'print("a"); print("b")\n',
+        "print()\n",
+        "def show():\n    print('done')\n\n\nshow()\n",
+        "log = print\nlog('done')\n",
+        "list(map(print, [1, 2]))\n",
+        "import sys\nprint('done', file=sys.stderr, flush=True)\n",
+    ],
+)
+def test_print_becomes_rank_zeros(after: str) -> None:
+    """One import; no line that prints changes."""
+    assert converted(script(after=after)) == distributed(after=after, prints=True)
+
+
+def test_import_stands_with_the_others() -> None:
+    after = converted(script(after="print(1)\n"))
+    assert after.count(PRINT) == 1
+    assert after.index("import distify_runtime as rt\n") < after.index(PRINT) < after.index("\n\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('sys.stdout.write("x")\n', f'{ON_MAIN}    sys.stdout.write("x")\n'),
+        ('sys.stdout.write("x"); sys.stdout.flush()\n', f'{ON_MAIN}    sys.stdout.write("x")\nsys.stdout.flush()\n'),
+        ('if True: sys.stdout.write("x")\n', f'if True:\n    {ON_MAIN}        sys.stdout.write("x")\n'),
+        ('sys.stderr.write("x")\nsys.stderr.write("y")\n',
+         f'{ON_MAIN}    sys.stderr.write("x")\n    sys.stderr.write("y")\n'),
+        ("pprint.pprint({})\n", f"{ON_MAIN}    pprint.pprint({{}})\n"),
+    ],
+)  # fmt: skip
+def test_streams(before: str, after: str) -> None:
+    imports = f"import pprint\nimport sys\n{IMPORTS}"
+    assert converted(script(imports=imports, after=before)) == distributed(imports=imports, after=after)
+
+
+def test_stream_under_its_own_name() -> None:
+    imports = f"from sys import stdout as out\n{IMPORTS}"
+    after = f'{ON_MAIN}    out.write("x")\n'
+    assert converted(script(imports=imports, after='out.write("x")\n')) == distributed(imports=imports, after=after)
+
+
+def test_number_of_characters_is_used() -> None:
+    imports = f"import sys\n{IMPORTS}"
+    before = script(imports=imports, after='size = sys.stdout.write("x")\n')
+    assert converted(before) == distributed(imports=imports, after='size = sys.stdout.write("x")\n')
+    assert findings("OUT01", before, Level.ADVICE)
+
+
+def test_training_figures_are_one_ranks() -> None:
+    before = script(loop=f"{LOOP}    print(loss.item())\n")
+    assert findings("OUT01", before, Level.ADVICE)
+    assert not findings("OUT01", script(after="print('done')\n"), Level.ADVICE)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "def print(*given):\n    pass\n\n\n",
+        "class print:\n    def __init__(self, *given): pass\n\n\n",
+        "from rich import print\n",
+        "print = lambda *given: None\n",
+    ],
+)
+def test_print_of_the_scripts_own(own: str) -> None:
+    """Ours must not take its name, nor be taken for it."""
+    after = converted(script(setup=own, after='print("done")\n'))
+    assert PRINT not in after
+    assert own in after.replace(GROUP, "")
+
+
+def test_parameter_named_print() -> None:
+    own = "def show(print):\n    print('done')\n\n\nshow(lambda text: text)\n"
+    after = converted(script(after=own))
+    assert after.replace(PRINT, "") == distributed(after=own)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param("text = 'print(1)'\n", id="text"),
+        pytest.param("class Page:\n    def print(self): pass\n\n\nPage().print()\n", id="own method"),
+        pytest.param("class Out:\n    def write(self, text): pass\n\n\nOut().write('x')\n", id="own stream"),
+    ],
+)
+def test_left_alone(after: str) -> None:
+    before = script(after=after)
+    assert changes("OUT01", before) == []
+    assert converted(before) == distributed(after=after)
+
+
+def test_silent_script() -> None:
+    assert PRINT not in converted(script())

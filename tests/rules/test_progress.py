@@ -1,0 +1,135 @@
+"""OUT02: one rank draws progress bars."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level
+
+from tests.rules.scripts import IMPORTS, LOOP, SHUFFLED, changes, converted, distributed, findings, script
+
+BARS = f"from tqdm import tqdm\n{IMPORTS}"
+QUIET = "disable=not rt.is_main_process()"
+
+
+def over(loop: str, bar: str) -> str:
+    return loop.replace("in loader:", f"in {bar}:")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("tqdm(loader)", f"tqdm(loader, {QUIET})"),
+        ("tqdm(loader, desc='train')", f"tqdm(loader, desc='train', {QUIET})"),
+        ("tqdm(loader, 'train', leave=False)", f"tqdm(loader, 'train', leave=False, {QUIET})"),
+        ("tqdm(loader, disable=False)", f"tqdm(loader, {QUIET})"),
+        ("tqdm(loader, disable=quiet)", f"tqdm(loader, disable=quiet or {QUIET[8:]})"),
+        ("tqdm(loader, disable=not quiet)", f"tqdm(loader, disable=not quiet or {QUIET[8:]})"),
+        ("tqdm(loader, disable=quiet if data else False)",
+         f"tqdm(loader, disable=(quiet if data else False) or {QUIET[8:]})"),
+        ("tqdm(loader, disable=None)", f"tqdm(loader, disable=None or {QUIET[8:]})"),
+        ("tqdm(\n        loader,\n        leave=False,  # gone\n    )",
+         f"tqdm(\n        loader,\n        leave=False,  # gone\n        {QUIET},\n    )"),
+        ("tqdm(\n        loader,\n        leave=False\n    )",
+         f"tqdm(\n        loader,\n        leave=False,\n        {QUIET}\n    )"),
+        ("tqdm(loader, **options)", f"tqdm(loader, {QUIET}, **options)"),
+        ("tqdm(iterable=loader)", f"tqdm(iterable=loader, {QUIET})"),
+    ],
+)  # fmt: skip
+def test_disabled_on_the_others(before: str, after: str) -> None:
+    setup = "quiet = len(IMAGES) > 3\noptions = {'leave': False}\n"
+    given = script(imports=BARS, setup=f"IMAGES = [1]\n{setup}", loop=over(LOOP, before))
+    assert converted(given) == distributed(imports=BARS, setup=f"IMAGES = [1]\n{setup}", loop=over(SHUFFLED, after))
+
+
+@pytest.mark.parametrize(
+    ("imports", "name"),
+    [
+        ("import tqdm\n", "tqdm.tqdm"),
+        ("from tqdm.auto import tqdm\n", "tqdm"),
+        ("from tqdm import tqdm as bar\n", "bar"),
+        ("import tqdm as t\n", "t.tqdm"),
+    ],
+)
+def test_under_any_name(imports: str, name: str) -> None:
+    imports = imports + IMPORTS
+    before = script(imports=imports, loop=over(LOOP, f"{name}(loader)"))
+    assert converted(before) == distributed(imports=imports, loop=over(SHUFFLED, f"{name}(loader, {QUIET})"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("for x, y in tqdm(enumerate(loader), total=9)", f"for x, y in tqdm(enumerate(loader), total=9, {QUIET})"),
+        ("for x, y in enumerate(tqdm(loader))", f"for x, y in enumerate(tqdm(loader, {QUIET}))"),
+    ],
+)
+def test_numbered(before: str, after: str) -> None:
+    numbered = LOOP.replace("for x, y in loader", before.replace("x, y", "i, (x, y)"))
+    new = SHUFFLED.replace("for x, y in loader", after.replace("x, y", "i, (x, y)"))
+    assert converted(script(imports=BARS, loop=numbered)) == distributed(imports=BARS, loop=new)
+
+
+def test_bar_over_the_epochs() -> None:
+    imports = f"from tqdm import trange\n{IMPORTS}"
+    before = script(imports=imports, loop=LOOP.replace("range(3)", "trange(3)"))
+    after = distributed(imports=imports, loop=SHUFFLED.replace("range(3)", f"trange(3, {QUIET})"))
+    assert converted(before) == after
+
+
+def test_bar_with_a_name() -> None:
+    line = "    bar = tqdm(loader)\n"
+    loop = over(LOOP, "bar").replace("    for x", f"{line}    for x") + "        bar.set_postfix(loss=loss.item())\n"
+    after = converted(script(imports=BARS, loop=loop))
+    assert f"    bar = tqdm(loader, {QUIET})\n" in after
+    assert "    loader.sampler.set_epoch(epoch)\n    for x, y in bar:\n" in after
+    assert "        bar.set_postfix(loss=loss.item())\n" in after
+
+
+def test_bar_as_a_context() -> None:
+    before = script(imports=BARS, after="with tqdm(total=3) as bar: bar.update(1)\n")
+    after = f"with tqdm(total=3, {QUIET}) as bar: bar.update(1)\n"
+    assert converted(before) == distributed(imports=BARS, after=after)
+
+
+def test_text_beside_the_bar() -> None:
+    before = script(imports=BARS, after='tqdm.write("done")\n')
+    after = 'if rt.is_main_process():\n    tqdm.write("done")\n'
+    assert converted(before) == distributed(imports=BARS, after=after)
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "try:\n    from tqdm import tqdm\nexcept ImportError:\n    tqdm = lambda values: values\n",
+        "try: from tqdm import tqdm\nexcept ImportError:\n    def tqdm(values): return values\n",
+    ],
+)
+def test_stand_in_that_knows_no_disable(imports: str) -> None:
+    before = script(imports=IMPORTS + imports, loop=over(LOOP, "tqdm(loader)"))
+    assert "in tqdm(loader):" in converted(before)
+    assert findings("OUT02", before, Level.ADVICE)
+
+
+def test_kwargs_that_set_it_already() -> None:
+    """A second `disable` would be a TypeError."""
+    setup = "options = {'disable': False}\n"
+    before = script(imports=BARS, setup=setup, loop=over(LOOP, "tqdm(loader, **options)"))
+    assert "in tqdm(loader, **options):" in converted(before)
+    assert findings("OUT02", before, Level.ADVICE)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "def tqdm(values, disable=False):\n    return values\n\n\n",
+        "class tqdm:\n    def __init__(self, values): pass\n    def __iter__(self): return iter([1])\n\n\n",
+    ],
+)
+def test_own_function_of_that_name(own: str) -> None:
+    before = script(setup=own, after="for value in tqdm([1, 2]): pass\n")
+    assert changes("OUT02", before) == []
+    assert own in converted(before)
+
+
+def test_no_bar() -> None:
+    assert changes("OUT02", script()) == []

@@ -1,0 +1,157 @@
+"""MODEL03: state, attributes and evaluation go to the model inside the wrap; training goes through it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.scripts import GROUP, LOOP, SHUFFLED, changes, converted, distributed, script
+
+NET = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 1)
+        self.steps = 0
+
+    def forward(self, x):
+        return self.out(x)
+
+    def describe(self):
+        return "net"
+
+
+model = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("weights = model.state_dict()\n", "weights = model.module.state_dict()\n"),
+        ("names = [name for name, _ in model.named_parameters()]\n",
+         "names = [name for name, _ in model.module.named_parameters()]\n"),
+        ("name = model.describe()\n", "name = model.module.describe()\n"),
+        ("model.steps += 1\n", "model.module.steps += 1\n"),
+        ("model.steps = 2; rate = 0.1\n", "model.module.steps = 2; rate = 0.1\n"),
+        ("size = model.out.weight.shape\n", "size = model.module.out.weight.shape\n"),
+        ("del model.steps\n", "del model.module.steps\n"),
+        ("weights = {'net': model.state_dict()}\n", "weights = {'net': model.module.state_dict()}\n"),
+        ("if isinstance(model, Net): rate = 0.1\n", "if isinstance(model.module, Net): rate = 0.1\n"),
+        ("steps = getattr(model, 'steps')\n", "steps = getattr(model.module, 'steps')\n"),
+        ("from copy import deepcopy as copy\nkept = copy(model)\n",
+         "from copy import deepcopy as copy\nkept = copy(model.module)\n"),
+        ("same = model\nweights = same.state_dict()\n", "same = model\nweights = same.module.state_dict()\n"),
+        ("weights = model \\\n    .state_dict()\n", "weights = model.module \\\n    .state_dict()\n"),
+        ("weights = (model  # mine\n    .state_dict())\n", "weights = (model.module  # mine\n    .state_dict())\n"),
+    ],
+)  # fmt: skip
+def test_what_is_the_models_own(before: str, after: str) -> None:
+    assert converted(script(model=NET, after=before)) == distributed(model=NET, after=after)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "model.train()\n",
+        "model.eval()\n",
+        "total = sum(p.numel() for p in model.parameters())\n",
+        "model.zero_grad()\n",
+        "training = model.training\n",
+        "other = model\n",
+    ],
+)
+def test_what_the_wrap_passes_on(after: str) -> None:
+    assert converted(script(model=NET, after=after)) == distributed(model=NET, after=after)
+
+
+def test_evaluation_goes_past_the_wrap() -> None:
+    """The wrap would broadcast its buffers and wait for ranks that do not evaluate."""
+    evaluation = "model.eval()\nwith torch.no_grad():\n    best = model(torch.ones(1, 4))\n"
+    assert converted(script(after=evaluation)) == distributed(after=evaluation.replace("model(", "model.module("))
+
+
+@pytest.mark.parametrize("guard", ["@torch.no_grad()\n", "@torch.inference_mode()\n"])
+def test_evaluation_in_a_decorated_function(guard: str) -> None:
+    own = f"{guard}def look(net):\n    net.eval()\n    return net(torch.ones(1, 4))\n\n\n"
+    after = converted(script(setup=own, after="value = look(model)\n"))
+    assert "    return net.module(torch.ones(1, 4))\n" in after
+
+
+def test_training_forward_stays() -> None:
+    assert SHUFFLED in converted(script())
+
+
+def test_forward_in_training_that_leads_to_no_backward() -> None:
+    """All ranks make it alike, so that it may go either way; the other one must go through the wrap."""
+    line = "with torch.no_grad(): guess = model(x)"
+    loop = LOOP.replace("        loss =", f"        {line}\n        loss =")
+    new = SHUFFLED.replace("        loss =", f"        {line}\n        loss =")
+    after = converted(script(loop=loop)).replace("guess = model.module(x)", "guess = model(x)")
+    assert after == distributed(loop=new)
+
+
+def test_function_that_sees_wrapped_and_plain_models() -> None:
+    own = "def weights(net):\n    return net.state_dict()\n\n\n"
+    before = script(setup=own, after="one = weights(model)\ntwo = weights(nn.Linear(1, 1))\n")
+    after = converted(before)
+    assert "    return rt.unwrap(net).state_dict()\n" in after
+
+
+def test_used_before_and_after_the_wrap() -> None:
+    """The same function, called once before the wrap and once after it."""
+    own = "def weights():\n    return model.state_dict()\n\n\n"
+    model = "model = nn.Linear(4, 1)\nfirst = weights()\nmodel.cpu()\n"
+    after = converted(script(setup=own, model=model, after="last = weights()\n"))
+    assert "rt.unwrap(model).state_dict()" in after or "model.module.state_dict()" in after
+    if "model.module.state_dict()" in after:
+        assert after.index("DistributedDataParallel(model") < after.index("first = weights()")
+
+
+def test_inside_the_model_itself() -> None:
+    """`self` in its methods is never the wrap."""
+    assert NET in converted(script(model=NET))
+
+
+def test_shown_models() -> None:
+    after = converted(script(after="print(model)\n"))
+    assert after == distributed(after="print(model.module)\n", prints=True)
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        pytest.param("class Box:\n    steps = 1\n\n\nbox = Box()\nbox.steps += 1\n", id="own class"),
+        pytest.param("other = nn.Linear(4, 1)\nweights = other.state_dict()\n", id="model that is not trained"),
+        pytest.param("def state(model):\n    return model.state_dict()\n\n\nstate(nn.Linear(1, 1))\n", id="same name"),
+        pytest.param("values = [model for model in (1, 2)]\n", id="same name in a comprehension"),
+    ],
+)
+def test_left_alone(setup: str) -> None:
+    after = converted(script(setup=setup))
+    assert after.replace(GROUP, "") == distributed(setup=setup, group="")
+
+
+def test_before_the_wrap() -> None:
+    model = "model = nn.Linear(4, 1)\nweights = model.state_dict()\nmodel.to('cpu')\n"
+    assert converted(script(model=model)) == distributed(model=model)
+
+
+def test_attribute_of_a_wrapped_model_named_module() -> None:
+    model = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.module = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.module(x)
+
+
+model = Net()
+"""
+    after = converted(script(model=model, after="size = model.module.weight.shape\n"))
+    assert after == distributed(model=model, after="size = model.module.module.weight.shape\n")
+
+
+def test_nothing_to_reach_for() -> None:
+    assert changes("MODEL03", script()) == []

@@ -1,0 +1,84 @@
+"""OTHER01: what no rule handles is said, and stops the conversion."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Options, Outcome, SourceFile, convert
+
+from tests.rules.scripts import LOOP, blocked, changes, conversion_of, findings, line_of, script
+
+BY_HAND = LOOP.replace("optimizer.zero_grad()", "model.zero_grad()").replace(
+    "optimizer.step()", "for p in model.parameters(): p.data -= 0.1 * p.grad"
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "optimizer", "forward"),
+    [
+        ("w = torch.zeros(4, 1, requires_grad=True)\n", "optimizer = torch.optim.SGD([w], lr=0.1)\n", "x @ w"),
+        ("w = nn.Parameter(torch.zeros(4, 1))\n", "optimizer = torch.optim.SGD([w], lr=0.1)\n", "x @ w"),
+    ],
+)
+def test_parameters_of_no_module(model: str, optimizer: str, forward: str) -> None:
+    before = script(model=model, optimizer=optimizer, loop=LOOP.replace("model(x)", forward))
+    assert ("OTHER01", line_of(before, "optimizer = ")) in blocked(before)
+
+
+def test_parameters_updated_by_hand() -> None:
+    before = script(optimizer="", loop=BY_HAND)
+    assert ("OTHER01", line_of(before, "loss.backward()")) in blocked(before)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "torch.multiprocessing.spawn(print, nprocs=2)",
+        "torch.multiprocessing.Process(target=print).start()",
+        "torch.cuda.set_rng_state(torch.cuda.get_rng_state())",
+    ],
+)
+def test_what_goes_on_beside_training(call: str) -> None:
+    before = script(after=f"{call}\n")
+    assert ("OTHER01", line_of(before, call)) in blocked(before)
+
+
+def test_under_another_name() -> None:
+    before = script(after="import torch.multiprocessing as mp\nmp.spawn(print, nprocs=2)\n")
+    assert ("OTHER01", line_of(before, "mp.spawn")) in blocked(before)
+
+
+def test_file_beside_it_that_cannot_be_read() -> None:
+    def resolver(importer: str, module: str, level: int) -> SourceFile | None:
+        return SourceFile("helper.py", b"def broken(:\n") if module == "helper" else None
+
+    before = script(setup="import helper\n")
+    conversion = convert(SourceFile("train.py", before.encode()), resolver, Options())
+    assert conversion.outcome is Outcome.REFUSED
+    assert any(one.code == "OTHER01" and "helper.py" in one.message for one in conversion.of(Level.BLOCKING))
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param("def spawn(function): pass\n\n\nspawn(print)\n", id="own function"),
+        pytest.param("class Process:\n    def start(self): pass\n\n\nProcess().start()\n", id="own class"),
+        pytest.param("w = torch.zeros(3, requires_grad=True)\n", id="parameter that is not trained"),
+        pytest.param("", id="nothing"),
+    ],
+)
+def test_nothing_else(after: str) -> None:
+    before = script(after=after)
+    assert blocked(before) == set()
+    assert changes("OTHER01", before) == []
+    assert len(findings("OTHER01", before, Level.NOT_NEEDED)) == 1
+
+
+def test_written_all_the_same_with_a_comment_at_the_place() -> None:
+    call = "torch.cuda.set_rng_state(torch.cuda.get_rng_state())"
+    before = script(after=f"{call}\n")
+    conversion = conversion_of(before, partial=True)
+    assert conversion.outcome is Outcome.CONVERTED
+    (new,) = conversion.files
+    lines = new.after.decode().splitlines()
+    comment = lines[lines.index(call) - 1]
+    assert comment.startswith("# distify: needs you OTHER01")

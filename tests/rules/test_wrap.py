@@ -1,0 +1,318 @@
+"""MODEL01: each trained model in DistributedDataParallel, once, after all that is done to it before training."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level
+
+from tests.rules.scripts import (
+    GROUP,
+    IMPORTS,
+    LOOP,
+    MODEL,
+    OPTIMIZER,
+    SHUFFLED,
+    WRAP,
+    blocked,
+    changes,
+    converted,
+    distributed,
+    findings,
+    indented,
+    line_of,
+    script,
+)
+
+TWO_LAYERS = "model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 1))\n"
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MODEL,
+        'model = nn.Linear(4, 1).to("cpu")\n',
+        "model: nn.Module = nn.Linear(4, 1)\n",
+        "model, rate = nn.Linear(4, 1), 0.1\n",
+        "net = model = nn.Linear(4, 1)\n",
+        "model = nn.Sequential(\n    nn.Linear(4, 8),  # in\n    nn.Linear(8, 1),\n).to(\n    'cpu'\n)  # done\n",
+        "def build():\n    return nn.Linear(4, 1)\n\n\nmodel = build()\n",
+        "if len(IMPORTS) > 1: model = nn.Linear(4, 1)\nelse: model = nn.Linear(4, 1, bias=False)\n",
+    ],
+)
+def test_right_after_it_is_built(model: str) -> None:
+    setup = "IMPORTS = [1, 2]\n" if "IMPORTS" in model else ""
+    assert converted(script(setup=setup, model=model)) == distributed(setup=setup, model=model)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        'model.to("cpu")\n',
+        'model = model.to("cpu")\n',
+        "model.apply(lambda layer: None)\n",
+        "nn.init.zeros_(model.weight)\n",
+        "model.weight.data.fill_(0.5)\n",
+        "model.weight.requires_grad = False\n",
+        "model.bias.requires_grad_(False)\n",
+        "for parameter in model.parameters():\n    parameter.requires_grad = True\n",
+        'model.load_state_dict(torch.load("a.pt", map_location="cpu"))\n',
+        "model.register_forward_hook(lambda *given: None)\n",
+        "model.extra = nn.Linear(1, 1)\n",
+        "model.share_memory()\n",
+        "if len(data) > 3:\n    model.weight.requires_grad = False\n",
+    ],
+)
+def test_after_the_last_thing_that_is_done_to_it(last: str) -> None:
+    assert converted(script(model=MODEL + last)) == distributed(model=MODEL + last)
+
+
+@pytest.mark.parametrize(
+    "last", ["model.apply(lambda layer: None)\n", 'model.to("cpu")\n', "nn.init.zeros_(model.weight)\n"]
+)
+def test_after_what_comes_behind_the_optimizer(last: str) -> None:
+    after = converted(script(optimizer=OPTIMIZER + last))
+    assert after.index(last.strip()) < after.index(WRAP) < after.index("for epoch")
+
+
+def test_what_leaves_it_as_it_is_comes_after() -> None:
+    optimizer = f"{OPTIMIZER}count = sum(p.numel() for p in model.parameters())\nmodel.train()\n"
+    assert converted(script(optimizer=optimizer)) == distributed(optimizer=optimizer)
+
+
+def test_a_compiled_model_keeps_its_keys() -> None:
+    """Checkpoints of a compiled model have `_orig_mod.` before each key: the wrap goes around it, and comes off alone."""
+    before = script(model=f"{MODEL}model = torch.compile(model)\n", after="torch.save(model.state_dict(), 'a.pt')\n")
+    after = converted(before)
+    assert after.index("torch.compile(") < after.index("DistributedDataParallel(model")
+    assert "torch.save(model.module.state_dict(), 'a.pt')" in after
+
+
+def test_semicolons() -> None:
+    before = script(model="", optimizer="").replace(LOOP, f"{MODEL.strip()}; {OPTIMIZER}{LOOP}")
+    after = converted(before)
+    assert after.index("model = nn.Linear(4, 1)") < after.index(WRAP.strip()) < after.index("for epoch")
+    assert after.count("DistributedDataParallel(") == 1
+
+
+def test_two_models() -> None:
+    """A generative pair: each with an optimizer of its own."""
+    model = "encoder = nn.Linear(4, 2)\ndecoder = nn.Linear(2, 1)\n"
+    optimizer = """\
+one = torch.optim.SGD(encoder.parameters(), lr=0.1)
+two = torch.optim.SGD(decoder.parameters(), lr=0.1)
+"""
+    loop = LOOP.replace("model(x)", "decoder(encoder(x))").replace("optimizer.step()", "one.step(); two.step()")
+    loop = loop.replace("optimizer.zero_grad()", "one.zero_grad(); two.zero_grad()")
+    after = converted(script(model=model, optimizer=optimizer, loop=loop))
+    for name in ("encoder", "decoder"):
+        assert f"{name} = DistributedDataParallel({name}, device_ids=rt.device_ids({name}))\n" in after
+    assert after.count("DistributedDataParallel(") == 2
+
+
+def test_frozen_second_model_stays_as_it_is() -> None:
+    model = f"{MODEL}teacher = nn.Linear(4, 1)\n"
+    loop = LOOP.replace("loss = ", "target = teacher(x).detach()\n        loss = ")
+    after = converted(script(model=model, loop=loop))
+    assert after.count("DistributedDataParallel(") == 1
+    assert "DistributedDataParallel(teacher" not in after
+
+
+def test_attribute_of_a_trainer() -> None:
+    trainer = f"""\
+class Trainer:
+    def __init__(self):
+        self.net = nn.Linear(4, 1)
+        self.rule = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def run(self):
+{indented(LOOP, "        ").replace("model", "self.net").replace("optimizer", "self.rule")}
+
+"""
+    after = converted(script(model="", optimizer="", loop=f"{trainer}Trainer().run()\n"))
+    line = "self.net = DistributedDataParallel(self.net, device_ids=rt.device_ids(self.net))\n"
+    assert after.count("DistributedDataParallel(") == 1
+    assert after.index("self.net = nn.Linear(4, 1)\n") < after.index(line) < after.index("for epoch")
+
+
+def test_global_of_a_function_defined_before() -> None:
+    train = f"def train(epoch):\n{LOOP.split(chr(10), 1)[1]}\n\n"
+    before = script(setup=train, loop="for epoch in range(3): train(epoch)\n")
+    after = converted(before)
+    assert f"\n{MODEL}{WRAP}{OPTIMIZER}" in after
+
+
+def test_part_of_a_model() -> None:
+    """Only the head is trained; what is called is the whole, and its checkpoint keeps its keys."""
+    model = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 3)
+        self.head = nn.Linear(3, 1)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+
+model = Net()
+for parameter in model.body.parameters():
+    parameter.requires_grad = False
+"""
+    before = script(
+        model=model,
+        optimizer="optimizer = torch.optim.SGD(model.head.parameters(), lr=0.1)\n",
+        after='torch.save(model.state_dict(), "a.pt")\n',
+    )
+    after = converted(before)
+    assert after.count("DistributedDataParallel(") == 1
+    assert WRAP in after
+    assert 'torch.save(model.module.state_dict(), "a.pt")' in after
+
+
+def test_class_of_that_name_in_the_script() -> None:
+    own = "class DistributedDataParallel:\n    pass\n\n\n"
+    after = converted(script(setup=own))
+    assert own in after
+    assert "model = DistributedDataParallel(" not in after
+    assert "import DistributedDataParallel as " in after
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "filter(lambda p: p.requires_grad, model.parameters())",
+        "list(model.parameters())",
+        "[{'params': model.parameters(), 'lr': 0.2}]",
+        "params=model.parameters()",
+    ],
+)
+def test_however_the_optimizer_gets_the_parameters(given: str) -> None:
+    optimizer = f"optimizer = torch.optim.SGD({given}, lr=0.1)\n"
+    assert converted(script(optimizer=optimizer)) == distributed(optimizer=optimizer)
+
+
+@pytest.mark.parametrize(
+    "imports", ["from torch.optim import SGD as Rule\n", "from torch import optim\nRule = optim.SGD\n"]
+)
+def test_optimizer_under_another_name(imports: str) -> None:
+    imports = IMPORTS + imports
+    optimizer = "optimizer = Rule(model.parameters(), lr=0.1)\n"
+    after = converted(script(imports=imports, optimizer=optimizer))
+    assert f"\n{MODEL}{WRAP}{optimizer}" in after
+
+
+# ---- left to a person
+
+
+def test_trained_through_another_method() -> None:
+    model = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.out(x)
+
+    def loss(self, x, y):
+        return nn.functional.mse_loss(self.out(x), y)
+
+
+model = Net()
+"""
+    before = script(model=model, loop=LOOP.replace("nn.functional.mse_loss(model(x), y)", "model.loss(x, y)"))
+    assert {code for code, _ in blocked(before)} == {"MODEL01"}
+
+
+def test_method_that_calls_the_model_itself() -> None:
+    """`self` is never wrapped inside its own method, which would wrap it again at each step."""
+    model = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.out(x)
+
+    def loss(self, x, y):
+        return nn.functional.mse_loss(self(x), y)
+
+
+model = Net()
+"""
+    before = script(model=model, loop=LOOP.replace("nn.functional.mse_loss(model(x), y)", "model.loss(x, y)"))
+    assert {code for code, _ in blocked(before)} == {"MODEL01"}
+
+
+def test_list_of_models() -> None:
+    before = script(
+        model="models = [nn.Linear(4, 1) for _ in range(2)]\n",
+        optimizer="optimizer = torch.optim.SGD([p for one in models for p in one.parameters()], lr=0.1)\n",
+        loop=LOOP.replace("model(x)", "sum(one(x) for one in models)"),
+    )
+    assert {code for code, _ in blocked(before)} == {"MODEL01"}
+
+
+def test_gradients_taken_by_hand() -> None:
+    taken = "        torch.autograd.grad(loss, model.weight, retain_graph=True)\n"
+    before = script(loop=LOOP.replace("        loss.backward()\n", f"{taken}        loss.backward()\n"))
+    assert ("MODEL01", line_of(before, "autograd.grad")) in blocked(before)
+
+
+FROZEN = f"{TWO_LAYERS}for parameter in model[0].parameters():\n    parameter.requires_grad = False\n"
+
+
+@pytest.mark.parametrize(
+    ("model", "line"),
+    [
+        pytest.param(FROZEN, "for p in model.parameters(): p.requires_grad = True", id="unfrozen"),
+        pytest.param(TWO_LAYERS, "model[1] = nn.Linear(3, 1)", id="new head"),
+        pytest.param(MODEL, "nn.init.normal_(model.weight)", id="initialised again"),
+        pytest.param(MODEL, "with torch.no_grad(): model.weight.add_(0.01 * torch.randn(1, 4))", id="noise"),
+    ],
+)
+def test_changed_while_it_trains(model: str, line: str) -> None:
+    """DistributedDataParallel knows the parameters that it was given; random values differ from rank to rank."""
+    before = script(model=model, loop=LOOP.replace("    for x", f"    if epoch == 1:\n        {line}\n    for x"))
+    assert blocked(before)
+
+
+def test_accumulation_could_be_faster() -> None:
+    loop = """\
+for epoch in range(3):
+    for i, (x, y) in enumerate(loader):
+        loss = nn.functional.mse_loss(model(x), y) / 2
+        loss.backward()
+        if i % 2:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+    before = script(loop=loop)
+    assert "DistributedDataParallel(model" in converted(before)
+    assert findings("MODEL01", before, Level.ADVICE)
+
+
+# ---- not ours
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        pytest.param("spare = nn.Linear(4, 1)\n", id="never trained"),
+        pytest.param("class Net(nn.Module):\n    pass\n\n\n", id="never built"),
+        pytest.param("class Own:\n    def parameters(self):\n        return []\n\n\nother = Own()\n", id="no module"),
+    ],
+)
+def test_other_models_stay(setup: str) -> None:
+    after = converted(script(setup=setup)).replace(GROUP, "")
+    assert after == distributed(setup=setup, group="")
+
+
+def test_places() -> None:
+    before = script()
+    assert [change.place.line for change in changes("MODEL01", before)] == [line_of(before, "model = nn")]
+
+
+def test_loop_is_left_alone() -> None:
+    assert SHUFFLED in converted(script())
