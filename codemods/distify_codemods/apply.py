@@ -26,6 +26,7 @@ class _Applying:
         self.split_lines()
         edited = [
             *plan.expressions, *plan.keywords, *plan.before, *plan.after, *plan.guards, *plan.removed, *plan.hoists,
+            *plan.comments,
         ]  # fmt: skip
         self.orphaned: list[cst.EmptyLine] = []  # empty lines above what was taken out
         self.hoisted: dict[cst.CSTNode, list[Statement]] = {}
@@ -231,8 +232,6 @@ class _Applying:
         block = cst.parse_statement(f"{header}\n    pass\n", self.config)
         assert isinstance(block, cst.BaseCompoundStatement)
         inner = part.with_changes(leading_lines=())
-        if isinstance(inner, cst.SimpleStatementLine) and len(inner.body) == 1:
-            inner = inner.with_changes(body=[inner.body[0].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
         return block.with_changes(body=cst.IndentedBlock([inner]), leading_lines=part.leading_lines)
 
     def statements(self, insertions: Sequence[Insertion]) -> list[Statement]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -22,7 +22,7 @@ _LOADER = [
     "timeout",
     "worker_init_fn",
 ]
-#: The order of positional parameters of the functions whose calls are edited, by the last part of the name.
+#: The order of positional parameters of the functions whose calls are edited.
 PARAMETERS: dict[str, Sequence[str]] = {
     "DataLoader": _LOADER,
     "load": ("f", "map_location"),
@@ -57,9 +57,10 @@ def bound(call: cst.Call, parameters: Sequence[str]) -> dict[str, cst.Arg]:
     return found
 
 
-def parameters_of(call: cst.Call) -> Sequence[str]:
-    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else getattr(call.func, "value", "")
-    return PARAMETERS.get(name, _LOADER if name not in PARAMETERS else ())
+def _parameters(edited: Iterable[str]) -> Sequence[str]:
+    """The parameters of the function whose arguments are edited: the one that has them all."""
+    wanted = set(edited)
+    return next((names for names in PARAMETERS.values() if wanted <= set(names)), ())
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def edit(updated: cst.Call, original: cst.Call, edits: Mapping[str, Rewrite | st
     What is set anew takes the place of what is taken out. Behind a positional argument that is taken out, the
     others are given by name.
     """
-    places = {id(argument): name for name, argument in bound(original, parameters_of(original)).items()}
+    places = {id(argument): name for name, argument in bound(original, _parameters(edits)).items()}
     names = [places.get(id(argument)) for argument in original.args]
     fresh = [name for name, value in edits.items() if value is not None and name not in names]
     arguments: list[cst.Arg] = []

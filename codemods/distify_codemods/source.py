@@ -32,11 +32,21 @@ def parse(file: SourceFile) -> cst.Module:
             file.path, f"is not {encoding} and names no other encoding (a line like '# coding: latin-1')", line, 1
         ) from None
     try:
-        return cst.parse_module(data)
+        module = cst.parse_module(data)
+        return module if b"\r" not in data else _with_last_newline(file, module)
     except cst.ParserSyntaxError as problem:
         raise _syntax_error(file.path, text, problem) from None
     except RecursionError:
         raise SourceError(file.path, "is nested too deeply to be parsed") from None
+
+
+def _with_last_newline(file: SourceFile, module: cst.Module) -> cst.Module:
+    """libcst overlooks a last newline that is a carriage return alone."""
+    if module.bytes != file.data:
+        module = module.with_changes(has_trailing_newline=True)
+    if module.bytes != file.data:
+        raise SourceError(file.path, "mixes line endings in a way that cannot be kept; convert them to one kind first")
+    return module
 
 
 def _encoding(file: SourceFile) -> str:
@@ -62,7 +72,3 @@ def _syntax_error(path: str, text: str, problem: cst.ParserSyntaxError) -> Sourc
     if _PYTHON_2.search(text):
         message = "is Python 2 (or uses names that are keywords in Python 3); convert it with 2to3 first" + message[26:]
     return SourceError(path, message, line, column)
-
-
-def unparse(module: cst.Module) -> bytes:
-    return module.bytes

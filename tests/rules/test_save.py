@@ -55,7 +55,7 @@ def test_statements(before: str, after: str) -> None:
         ("{save}; done = 1\n", "{guard}    {save}\ndone = 1\n"),
         ("{save}; done = 1  # both\n", "{guard}    {save}\ndone = 1  # both\n"),
         ("if True: done = 1; {save}\n", "if True:\n    done = 1\n    {guard}        {save}\n"),
-        ("{save};\n", "{guard}    {save};\n"),
+        ("{save};\n", "{guard}    {save}\n"),
     ],
 )
 def test_suites_and_semicolons(before: str, after: str) -> None:

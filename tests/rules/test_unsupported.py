@@ -73,12 +73,35 @@ def test_nothing_else(after: str) -> None:
     assert len(findings("OTHER01", before, Level.NOT_NEEDED)) == 1
 
 
-def test_written_all_the_same_with_a_comment_at_the_place() -> None:
-    call = "torch.cuda.set_rng_state(torch.cuda.get_rng_state())"
-    before = script(after=f"{call}\n")
+CALL = "torch.cuda.set_rng_state(torch.cuda.get_rng_state())"
+
+
+@pytest.mark.parametrize(
+    ("before", "statement"),
+    [
+        (script(after=f"{CALL}\n"), CALL),
+        (script(after=f"{CALL}\nrate = 0.1\n"), CALL),
+        (script(after=f"if len(data) > 3:\n    {CALL}\n"), f"    {CALL}"),
+        (script(after=f"# kept\n{CALL}  # too\n"), f"{CALL}  # too"),
+        (script(loop=LOOP.replace("mse_loss(model(x), y)", "mse_loss(model(x), y).sqrt()")), "        loss.backward()"),
+    ],
+)
+def test_written_all_the_same_with_a_comment_at_the_place(before: str, statement: str) -> None:
     conversion = conversion_of(before, partial=True)
     assert conversion.outcome is Outcome.CONVERTED
+    (finding,) = conversion.of(Level.BLOCKING)
+    (new,) = conversion.files
+    compile(new.after, "train_dist.py", "exec", dont_inherit=True)
+    lines = new.after.decode().splitlines()
+    comment = lines[lines.index(statement) - 1]
+    indent = statement[: len(statement) - len(statement.lstrip())]
+    assert comment.startswith(f"{indent}# distify: needs you {finding.code}")
+
+
+def test_comment_beside_a_one_line_suite() -> None:
+    """It goes above the whole statement, whose suite stays as it is."""
+    conversion = conversion_of(script(after=f"if len(data) > 3: {CALL}\n"), partial=True)
     (new,) = conversion.files
     lines = new.after.decode().splitlines()
-    comment = lines[lines.index(call) - 1]
-    assert comment.startswith("# distify: needs you OTHER01")
+    assert lines[-1] == f"if len(data) > 3: {CALL}"
+    assert lines[-2].startswith("# distify: needs you OTHER01")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -287,22 +288,18 @@ def _all_wrapped(facts: Facts, model: Obj) -> bool:
 
 
 def _merged(wraps: list[Wrap]) -> tuple[Wrap, ...]:
-    """Models that share a variable and a place are wrapped by one statement."""
+    """Models that share a variable are wrapped by one statement, behind the last thing that is done to any of them."""
     found: dict[tuple[str, cst.CSTNode], Wrap] = {}
     for wrap in wraps:
-        key = (wrap.target, wrap.statement)
+        scope = next(node for node in wrap.module.enclosing(wrap.statement) if isinstance(node, _SCOPES))
+        key = (wrap.target, scope)
         known = found.get(key)
-        if known is None:
-            found[key] = wrap
-        else:
-            found[key] = Wrap(
-                wrap.target,
-                wrap.module,
-                wrap.statement,
-                wrap.after,
-                (*known.models, *wrap.models),
-                wrap.sync_batchnorm or known.sync_batchnorm,
-                wrap.why,
-                wrap.attribute,
-            )
+        if known is not None:
+            last = max(known, wrap, key=lambda one: one.module.place(one.statement).line)
+            models, sync = (*known.models, *wrap.models), known.sync_batchnorm or wrap.sync_batchnorm
+            wrap = replace(last, models=models, sync_batchnorm=sync)
+        found[key] = wrap
     return tuple(found.values())
+
+
+_SCOPES = (cst.FunctionDef, cst.Module)

@@ -125,7 +125,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     elif name in expressions.LOADERS or name in _CONTEXTS or _is_class(name):
         value = _external(machine, name, arguments, node)
     elif name.startswith(("torch.", "numpy.", "math.")) and not name.startswith(
-        ("torch.utils.data.", "torch.load", "torch.hub")
+        ("torch.utils.data.", "torch.load", "torch.hub", "torch.jit.")
     ):
         value = tensors.function(machine, name, arguments, node)
     else:

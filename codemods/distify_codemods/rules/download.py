@@ -6,7 +6,7 @@ import libcst as cst
 
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
-from distify_codemods.rules.base import MAIN_FIRST, Context, Rule
+from distify_codemods.rules.base import MAIN_FIRST, Context, Example, Rule
 from distify_codemods.tree import walk
 from distify_codemods.values import Const
 
@@ -85,4 +85,70 @@ RULE = Rule(
     "then on the rest.",
     run=run,
     pitfalls=(14,),
+    examples=(
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+data = datasets.MNIST(".", download=True, transform=transforms.ToTensor())
+loader = DataLoader(data, batch_size=100, shuffle=True)
+model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+import distify_runtime as rt
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+with rt.main_process_first():
+    data = datasets.MNIST(".", download=True, transform=transforms.ToTensor())
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(100),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+        ),
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+data = datasets.MNIST(".", transform=transforms.ToTensor())
+loader = DataLoader(data, batch_size=100, shuffle=True)
+model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+        ),
+    ),
 )

@@ -7,7 +7,7 @@ import libcst as cst
 from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Gathering, LoaderDecision, Reduction, Sharding
 from distify_codemods.program import Module
-from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.base import Context, Example, Rule, call_of
 from distify_codemods.rules.datasets import dataset_expression, only_other_options
 
 CODE = "EVAL01"
@@ -126,4 +126,149 @@ RULE = Rule(
     "what the model returns is gathered; else every rank evaluates everything. Only in eval mode.",
     run=run,
     pitfalls=(5, 6, 7, 17),
+    examples=(
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randint(3, (64,)))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+test = DataLoader(data, batch_size=16)
+model = nn.Linear(4, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+model.eval()
+right = 0
+with torch.no_grad():
+    for x, y in test:
+        right += (model(x).argmax(1) == y).sum().item()
+print(right / len(data))
+""",
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import distify_runtime as rt
+from distify_runtime import rank_zero_print as print
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+data = TensorDataset(torch.randn(64, 4), torch.randint(3, (64,)))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+test = DataLoader(data, batch_size=16, sampler=rt.UnpaddedSampler(data))
+model = nn.Linear(4, 3)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+model.eval()
+right = 0
+with torch.no_grad():
+    for x, y in test:
+        right += (model.module(x).argmax(1) == y).sum().item()
+right = rt.all_reduce_sum(right)
+print(right / len(data))
+""",
+        ),
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randint(3, (64,)))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+test = DataLoader(data, batch_size=16)
+model = nn.Linear(4, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+model.eval()
+scores = []
+with torch.no_grad():
+    for x, y in test:
+        score = model(x).softmax(1)
+        scores.append(score)
+print(torch.cat(scores).std())
+""",
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import distify_runtime as rt
+from distify_runtime import rank_zero_print as print
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+data = TensorDataset(torch.randn(64, 4), torch.randint(3, (64,)))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+test = DataLoader(data, batch_sampler=rt.ShardedBatchSampler(data, 16))
+model = nn.Linear(4, 3)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+model.eval()
+scores = []
+with torch.no_grad():
+    for x, y in test:
+        score = model.module(x).softmax(1)
+        score = rt.gather_batch(test, score)
+        scores.append(score)
+print(torch.cat(scores).std())
+""",
+        ),
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randint(3, (64,)))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+test = DataLoader(data, batch_size=16)
+model = nn.Linear(4, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+model.eval()
+total = 0.0
+with torch.no_grad():
+    for x, y in test:
+        total += nn.functional.cross_entropy(model(x), y).item()
+print(total / len(test))
+""",
+        ),
+    ),
 )

@@ -6,7 +6,7 @@ import libcst as cst
 
 from distify_codemods.events import Event, Kind
 from distify_codemods.program import Module
-from distify_codemods.rules.base import ON_MAIN, Context, Rule
+from distify_codemods.rules.base import ON_MAIN, Context, Example, Rule
 from distify_codemods.tree import target_names, walk
 from distify_codemods.values import Instance
 
@@ -21,7 +21,9 @@ _WRITES = frozenset(
         "json.dump",
         "yaml.dump",
         "torchvision.utils.save_image",
-        "torch.onnx.export torch.jit.save shutil.copyfile",
+        "torch.onnx.export",
+        "torch.jit.save",
+        "shutil.copyfile",
         "shutil.copy",
         "shutil.copy2",
         "shutil.move",
@@ -53,6 +55,8 @@ def run(context: Context) -> None:
             event.kind is Kind.METHOD and event.name in _WRITING_METHODS and _of_a_library(event)
         ):
             found = _write(context, event) or found
+        elif event.kind is Kind.METHOD and event.name == "open" and _of_a_library(event) and _for_writing(event, 0):
+            found = _open(context, event) or found
         elif event.name == "os.makedirs" or (event.kind is Kind.METHOD and event.name == "mkdir"):
             found = _makedirs(context, event) or found
         elif (
@@ -117,8 +121,8 @@ def _makedirs(context: Context, event: Event) -> bool:
     return True
 
 
-def _for_writing(event: Event) -> bool:
-    mode = event.arguments.get("mode", 1)
+def _for_writing(event: Event, position: int = 1) -> bool:
+    mode = event.arguments.get("mode", position)
     if mode is None:
         return False
     known = mode.constant()
@@ -186,4 +190,84 @@ RULE = Rule(
     "keep writing (TensorBoard, open files, experiment trackers) are left to a person.",
     run=run,
     pitfalls=(15, 16, 48),
+    examples=(
+        Example(
+            """\
+import json
+import os
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+os.makedirs("runs")
+with open("runs/last.json", "w") as file:
+    json.dump({"epochs": 3}, file)
+""",
+            """\
+import json
+import os
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import distify_runtime as rt
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+model = nn.Linear(4, 1)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+os.makedirs("runs", exist_ok=True)
+if rt.is_main_process():
+    with open("runs/last.json", "w") as file:
+        json.dump({"epochs": 3}, file)
+""",
+        ),
+        Example(
+            """\
+import os
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+os.makedirs("runs", exist_ok=True)
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+with open("notes.txt") as file:
+    print(file.read())
+""",
+        ),
+    ),
 )
