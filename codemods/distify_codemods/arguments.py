@@ -131,22 +131,31 @@ _WIDEST = 100
 
 
 def _broken(call: cst.Call, edited: set[str], layout: Layout) -> cst.Call:
-    """A long new argument (a sampler) begins a line of its own where its line would become too wide."""
-    lines = cst.Module(()).code_for_node(call).splitlines()
-    arguments = list(call.args)
-    for number, argument in enumerate(arguments[1:], 1):
+    """A long new argument (a sampler), and what follows it, begin new lines where theirs would become too wide."""
+    before = ""
+    for number, argument in enumerate(call.args):
         keyword = argument.keyword.value if argument.keyword else ""
-        comma = arguments[number - 1].comma
-        if keyword not in edited or "sampler" not in keyword or not isinstance(comma, cst.Comma):
-            continue
-        own = next((line for line in lines if f"{keyword}=" in line.replace(" ", "")), "")
-        width = len(own) + (layout.indent if own is lines[0] else 0)
-        if width <= _WIDEST or isinstance(comma.whitespace_after, cst.ParenthesizedWhitespace):
-            continue
-        newline = _newline_of(call) or cst.ParenthesizedWhitespace(
-            last_line=cst.SimpleWhitespace(" " * layout.indent), indent=False
-        )
-        arguments[number - 1] = arguments[number - 1].with_changes(comma=comma.with_changes(whitespace_after=newline))
+        concerned = keyword in edited and ("sampler" in keyword or "sampler" in before)
+        if number and concerned and _is_too_wide(call, keyword, layout):
+            call = _broken_before(call, number, layout)
+        before = keyword
+    return call
+
+
+def _is_too_wide(call: cst.Call, keyword: str, layout: Layout) -> bool:
+    lines = cst.Module(()).code_for_node(call).splitlines()
+    own = next((line for line in lines if f"{keyword}=" in line.replace(" ", "")), "")
+    return len(own) + (layout.indent if own is lines[0] else 0) > _WIDEST
+
+
+def _broken_before(call: cst.Call, number: int, layout: Layout) -> cst.Call:
+    arguments = list(call.args)
+    comma = arguments[number - 1].comma
+    if not isinstance(comma, cst.Comma) or isinstance(comma.whitespace_after, cst.ParenthesizedWhitespace):
+        return call
+    column = cst.SimpleWhitespace(" " * layout.indent)
+    newline = _newline_of(call) or cst.ParenthesizedWhitespace(last_line=column, indent=False)
+    arguments[number - 1] = arguments[number - 1].with_changes(comma=comma.with_changes(whitespace_after=newline))
     return call.with_changes(args=arguments)
 
 

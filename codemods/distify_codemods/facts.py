@@ -144,6 +144,8 @@ def _optimizers(run: Run) -> list[Optimizer]:
 
 def _whole(run: Run, part: Obj) -> Obj:
     """The model that a trained module is a part of: the one that is called with it, or that it was put into."""
+    if isinstance(part, External) and part.whole is not None:
+        return _whole(run, part.whole)
     forwards = {event.node: event for event in run.events if event.kind is Kind.FORWARD}
     owners: list[Obj] = []
     for event in forwards.values():

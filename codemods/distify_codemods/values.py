@@ -114,6 +114,7 @@ class External(Obj):
     """What a call of a library returned."""
 
     name: str = ""  # of the function or class that was called
+    whole: Obj | None = None  # what it is a part of: `model` of `model[0]`
     arguments: Arguments | None = None
 
 

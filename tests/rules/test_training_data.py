@@ -5,18 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.scripts import (
-    DATA,
-    IMPORTS,
-    LOOP,
-    MODEL,
     RUNTIME,
-    SHUFFLED,
     WRAPPER,
-    blocked,
-    changes,
     converted,
     distributed,
-    line_of,
     script,
 )  # fmt: skip
 
@@ -100,7 +92,8 @@ loader = DataLoader(
         pytest.param(
             "loader = DataLoader(data, shuffle=True, batch_size=8, num_workers=0)\n",
             "loader = DataLoader(data,\n"
-            f"                    {SAMPLER}, batch_size=rt.per_rank_batch_size(8), num_workers=0)\n",
+            f"                    {SAMPLER},\n"
+            "                    batch_size=rt.per_rank_batch_size(8), num_workers=0)\n",
             id="no workers",
         ),
         pytest.param(
@@ -273,150 +266,3 @@ def batches():
 """
     after = converted(script(setup=functions, loader="", loop="run()\n"))
     assert f"    return DataLoader(data, rt.per_rank_batch_size(8),\n                      {SAMPLER})\n" in after
-
-
-@pytest.mark.parametrize(
-    "loader",
-    [
-        pytest.param("loader = DataLoader(*(data, 8), shuffle=True)\n", id="*args"),
-        pytest.param("loader = DataLoader(data, batch_size=8, **{'shuffle': True})\n", id="keywords and **kwargs"),
-        pytest.param("loader = DataLoader(**dict(dataset=data, batch_size=8))\n", id="dataset in **kwargs"),
-        pytest.param("loader = DataLoader(data, 8, sampler=WeightedRandomSampler([1.0] * 64, 64))\n", id="sampler"),
-        pytest.param("loader = DataLoader(data, batch_sampler=Batches())\n", id="batch_sampler"),
-        pytest.param("loader = DataLoader(data, batch_size=None)\n", id="batch_size=None"),
-        pytest.param("loader = DataLoader(Stream(), batch_size=8)\n", id="IterableDataset"),
-    ],
-)
-def test_left_to_a_person(loader: str) -> None:
-    setup = """\
-from torch.utils.data import BatchSampler, IterableDataset, WeightedRandomSampler
-class Batches(BatchSampler): pass
-class Stream(IterableDataset):
-    def __iter__(self):
-        return iter([(torch.randn(4), torch.randn(1))])
-"""
-    before = script(setup=setup, loader=loader)
-    assert blocked(before) == {("DATA01", line_of(before, "loader = "))}
-
-
-def test_training_and_other_loader_made_on_one_line() -> None:
-    before = script(
-        setup="def batches(part):\n    return DataLoader(part, batch_size=8, shuffle=True)\n\n\n",
-        loader="loader, other = batches(data), batches(data)\n",
-        after="model.eval()\nfor x, y in other:\n    print(model(x))\n",
-    )
-    assert {code for code, _ in blocked(before)} & {"DATA01", "EVAL01"}
-
-
-def test_no_loop_over_a_loader() -> None:
-    step = "nn.functional.mse_loss(model(x), y).backward()\noptimizer.step()\n"
-    before = script(loop=f"x, y = next(iter(loader))\n{step}")
-    assert ("DATA01", line_of(before, ".backward()")) in blocked(before)
-
-
-def test_class_of_the_scripts_own_named_data_loader() -> None:
-    own = """\
-class DataLoader:
-    def __init__(self, samples, batch_size):
-        self.samples, self.batch_size = samples, batch_size
-
-    def __iter__(self):
-        for start in range(0, 64, self.batch_size):
-            yield self.samples[start : start + self.batch_size]
-
-
-"""
-    imports = IMPORTS.replace("DataLoader, ", "")
-    before = script(imports=imports, setup=own, loader="loader = DataLoader(data, batch_size=8)\n")
-    assert ("DATA01", line_of(before, ".backward()")) in blocked(before)
-
-
-def test_parameter_named_data_loader() -> None:
-    before = script(
-        setup="def make(DataLoader):\n    return DataLoader(data, batch_size=8, shuffle=True)\n\n\n",
-        loader="loader = make(lambda samples, batch_size, shuffle: [samples[:batch_size]])\n",
-    )
-    assert ("DATA01", line_of(before, ".backward()")) in blocked(before)
-
-
-def test_own_function_named_data_loader_around_torchs() -> None:
-    imports = IMPORTS.replace("DataLoader,", "DataLoader as Torchs,")
-    own = "def DataLoader(samples, size):\n    return Torchs(samples, batch_size=size, shuffle=True)\n\n\n"
-    sharded = """\
-def DataLoader(samples, size):
-    return Torchs(samples, batch_size=rt.per_rank_batch_size(size),
-                  sampler=DistributedSampler(samples, seed=rt.common_seed()))
-
-
-"""
-    before = script(imports=imports, setup=own, loader="loader = DataLoader(data, 8)\n")
-    assert converted(before) == distributed(
-        imports=imports, setup=sharded, loader="loader = DataLoader(data, 8)\n"
-    )
-
-
-@pytest.mark.parametrize(
-    "after",
-    [
-        pytest.param("spare = DataLoader(data, batch_size=8, shuffle=True)\n", id="never iterated"),
-        pytest.param("spare = DataLoader(data, 8, True)\nfor x, y in spare:\n    print(x)\n", id="only shown"),
-        pytest.param("if len(data) > 99: spare = DataLoader(data, 8); print(spare)\n", id="one-line suite"),
-    ],
-)  # fmt: skip
-def test_other_loaders_stay(after: str) -> None:
-    assert converted(script(after=after)) == distributed(after=after, prints="print" in after)
-
-
-def test_only_the_loader_call_changes() -> None:
-    before = script()
-    assert {change.place.line for change in changes("DATA01", before)} == {line_of(before, "loader = ")}
-
-
-def test_names_already_taken() -> None:
-    taken = "rt = DistributedSampler = DistributedDataParallel = None\n"
-    after = converted(script(setup=taken))
-    assert taken in after
-    assert "import distify_runtime as rt\n" not in after
-    body = after.split(taken)[1]
-    for name in ("rt", "DistributedSampler", "DistributedDataParallel"):
-        assert f" {name}(" not in body
-        assert f"{name}." not in body.replace("loader.sampler.", "")
-
-
-def test_type_checking_imports_are_not_followed() -> None:
-    """The name is only there for type checkers; the loader is another one."""
-    checking = "if TYPE_CHECKING:\n    from torch.utils.data import Dataset\n"
-    after = converted(script(imports=f"from typing import TYPE_CHECKING\n\n{IMPORTS}\n{checking}"))
-    assert checking in after
-    assert "sampler=DistributedSampler(data, seed=rt.common_seed())" in after
-
-
-def test_train_loop_in_a_nested_function() -> None:
-    before = f"""\
-{IMPORTS}
-
-def main():
-    {DATA}    loader = DataLoader(data, 8, True)
-    {MODEL}    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-    def train():
-        for epoch in range(3):
-            for x, y in loader:
-                loss = nn.functional.mse_loss(model(x), y)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-
-    train()
-
-
-main()
-"""
-    loader = f"    loader = DataLoader(data, rt.per_rank_batch_size(8),\n                        {SAMPLER})\n"
-    assert loader in converted(before)
-
-
-def test_loop_and_shuffled_loop_differ_by_one_line() -> None:
-    """The frame of these tests itself: what is expected differs from what is given in known lines only."""
-    new = [line for line in SHUFFLED.splitlines() if line not in LOOP.splitlines()]
-    assert new == ["    loader.sampler.set_epoch(epoch)"]

@@ -157,7 +157,9 @@ def _touching(facts: Facts, model: Obj, forward: Event) -> list[Event]:
         direct = _holds(event.receiver, model) and (
             event.kind is Kind.STORE or (event.kind is Kind.METHOD and event.name not in _HARMLESS)
         )
-        parameters = any(isinstance(obj, Parameters) and core(obj.of or obj) in parts for obj in event.receiver.objs)
+        parameters = any(
+            isinstance(obj, Parameters) and _outermost(core(obj.of or obj)) in parts for obj in event.receiver.objs
+        )
         given = event.kind is Kind.CALL and any(_holds(value, model) for value in event.arguments.all())
         stored = event.kind is Kind.STORE and _holds(event.value, model)
         made = event.kind is Kind.CALL and event.node is model.site and not event.name.startswith("builtins.")
@@ -165,6 +167,12 @@ def _touching(facts: Facts, model: Obj, forward: Event) -> list[Event]:
         if direct or given or stored or made or inside or (parameters and event.kind is Kind.STORE):
             found.append(event)
     return found
+
+
+def _outermost(part: Obj) -> Obj:
+    while isinstance(part, External) and part.whole is not None:
+        part = part.whole
+    return part
 
 
 def _operands(event: Event) -> list[cst.BaseExpression]:

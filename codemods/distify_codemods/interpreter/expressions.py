@@ -31,6 +31,7 @@ from distify_codemods.values import (
     Shape,
     Value,
     Wrapped,
+    core,
     join,
 )
 
@@ -312,6 +313,8 @@ def _subscript(machine: Machine, node: cst.Subscript) -> Value:
         else evaluate_slice(machine, element.slice)
         for element in node.slice
     ]
+    if any(isinstance(obj, (Instance, External, Wrapped)) for obj in receiver.objs):
+        machine.event(Kind.ATTRIBUTE, node, name="[]", receiver=receiver, receiver_node=node.value)
     only_index = len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index)
     known = keys[0].constant() if only_index else None
     found = [_item_of(machine, obj, known, only_index, receiver, node) for obj in receiver.objs]
@@ -334,8 +337,9 @@ def _item_of(
         if not only_index:
             return Value(sources=receiver.sources)
         return Value(scale=Scale.COUNT if known == 0 else Scale.CONST, sources=receiver.sources)
-    if isinstance(obj, External) and not receiver.sources:
-        part = machine.made(External, node, obj, name=f"{obj.name}[]")
+    inner = core(obj)
+    if isinstance(inner, External) and not receiver.sources:
+        part = machine.made(External, node, inner, name=f"{inner.name}[]", whole=inner)
         return Value(frozenset({part}))
     return NOTHING
 

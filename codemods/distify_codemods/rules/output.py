@@ -46,7 +46,9 @@ def _is_passed_on(context: Context) -> bool:
 
 
 def _guard(context: Context, event: Event) -> None:
-    if not context.on_main(event, "one rank writes to the screen"):
+    if context.on_main(event, "one rank writes to the screen"):
+        context.applied("rank 0 writes to the screen", event.module, event.node)
+    else:
         context.advice("every rank writes to the screen here", event.module, event.node)
 
 

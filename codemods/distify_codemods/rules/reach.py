@@ -51,7 +51,9 @@ def _places(context: Context, event: Event) -> list[tuple[cst.BaseExpression, st
     if event.kind is Kind.ATTRIBUTE and event.name not in TRANSPARENT and event.receiver_node is not None:
         return [(event.receiver_node, _REASON)] if wrapped(event.receiver) else []
     if event.kind is Kind.STORE and event.receiver_node is not None and wrapped(event.receiver):
-        return [(event.receiver_node, _REASON)] if event.name != "[]" else []
+        return [(event.receiver_node, _REASON)]
+    if event.kind is Kind.LOOP and isinstance(event.node, cst.For) and wrapped(event.value):
+        return [(event.node.iter, _REASON)]
     if event.kind is Kind.FORWARD and event.receiver_node is not None and wrapped(event.receiver):
         return [] if _trains(context, event) else [(event.receiver_node, _EVALUATION)]
     if (

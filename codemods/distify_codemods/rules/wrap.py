@@ -127,8 +127,15 @@ def _other_ways(context: Context) -> None:
         if not event.grad or not any(event.inside(loop) for loop in loops):
             continue
         node = event.node
-        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        if isinstance(node, cst.Call) and isinstance(node.func, (cst.Attribute, cst.Subscript)):
             _past_the_wrap(context, event, node, node.func)
+    for event in context.facts.of_kind(Kind.LOOP):
+        if event.grad and wrapped(event.value) and any(event.inside(loop) for loop in loops):
+            context.needs_you(
+                "the parts of the model are called one by one; DistributedDataParallel only averages gradients of the "
+                "model's own forward",
+                event.module, event.node, "call the model itself",
+            )  # fmt: skip
     for event in context.facts.calls("torch.autograd.grad"):
         context.needs_you(
             "gradients are taken by `torch.autograd.grad`, past DistributedDataParallel", event.module, event.node,
@@ -136,16 +143,16 @@ def _other_ways(context: Context) -> None:
         )  # fmt: skip
 
 
-def _past_the_wrap(context: Context, event: Event, node: cst.Call, function: cst.Attribute) -> None:
-    name = function.attr.value
-    if not wrapped(context.facts.value(function.value)) or name in TRANSPARENT:
+def _past_the_wrap(context: Context, event: Event, node: cst.Call, function: cst.Attribute | cst.Subscript) -> None:
+    name = f".{function.attr.value}" if isinstance(function, cst.Attribute) else "[...]"
+    if not wrapped(context.facts.value(function.value)) or name[1:] in TRANSPARENT:
         return
     result: Value = context.facts.value(node)
     if event.kind is Kind.FORWARD or loaders_of(result.sources):
         context.needs_you(
-            f"the model is trained through `.{name}(...)`; DistributedDataParallel only averages gradients of "
+            f"the model is trained through `{name}(...)`; DistributedDataParallel only averages gradients of "
             f"its forward",
-            event.module, node, f"call it through the model's forward, e.g. model(x, mode={name!r})",
+            event.module, node, "call it through the model's forward, e.g. model(x, mode=...)",
         )  # fmt: skip
 
 

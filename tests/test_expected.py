@@ -1,0 +1,41 @@
+"""Each fixture converts to the text that stands beside it: read as a review, kept by this test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from distify_codemods import Level, Outcome, SourceFile, convert
+
+FIXTURES = sorted((Path(__file__).parent.parent / "fixtures").glob("*/train.py"))
+
+
+def _no_modules(importing: str, name: str, level: int) -> None:
+    return None
+
+
+@pytest.mark.parametrize("script", FIXTURES, ids=lambda path: path.parent.name)
+def test_converts_to_what_stands_beside_it(script: Path) -> None:
+    conversion = convert(SourceFile("train.py", script.read_bytes()), _no_modules)
+    assert conversion.outcome is Outcome.CONVERTED
+    assert not conversion.of(Level.BLOCKING)
+    after = conversion.files[0].after
+    assert after.decode() == (script.parent / "expected_ddp.py").read_text(encoding="utf-8")
+    compile(after, "train_dist.py", "exec")
+
+
+@pytest.mark.parametrize("script", FIXTURES, ids=lambda path: path.parent.name)
+def test_a_second_conversion_changes_nothing(script: Path) -> None:
+    expected = (script.parent / "expected_ddp.py").read_bytes()
+    conversion = convert(SourceFile("train_dist.py", expected), _no_modules)
+    assert (conversion.outcome, conversion.files) == (Outcome.ALREADY_CONVERTED, ())
+
+
+@pytest.mark.parametrize("script", FIXTURES, ids=lambda path: path.parent.name)
+def test_each_change_says_where_and_why(script: Path) -> None:
+    """A line of the diff without a reason beside it is a line that nobody can review."""
+    before = script.read_bytes()
+    [file] = convert(SourceFile("train.py", before), _no_modules).files
+    lines = before.count(b"\n") + 1
+    assert all(change.reason and change.code and 1 <= change.place.line <= lines for change in file.changes)
+    assert len(file.changes) >= 5
