@@ -214,6 +214,49 @@ def test_evaluated_everywhere_where_a_share_would_be_wrong(name: str) -> None:
     assert changes("EVAL01", before) == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["guesses = torch.cat([guesses, model(x)])", "guesses = np.concatenate([guesses, model(x).numpy()])"],
+)
+def test_outputs_that_pile_up(line: str) -> None:
+    """Gathered in each turn, what was gathered before would come again."""
+    frame = """\
+import numpy as np
+model.eval()
+guesses = torch.zeros(0, 1)
+with torch.no_grad():
+    for x, y in other:
+        {}
+print(guesses.mean())
+"""
+    assert converted(evaluating(frame.format(line))) == evaluated(past_the_wrap(frame.format(line)), OTHER)
+
+
+def test_one_function_for_training_and_evaluation() -> None:
+    """Past the wrap, training would not average gradients; the function must tell the two apart, or a person."""
+    own = """\
+def run(batches, train):
+    model.train(train)
+    total = 0.0
+    for x, y in batches:
+        loss = nn.functional.mse_loss(model(x), y)
+        if train:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        total += loss.item() * len(x)
+    return total
+
+
+"""
+    loop = "for epoch in range(3):\n    print(run(loader, True))\n    print(run(other, False))\n"
+    before = script(setup=own, loader=LOADER + OTHER, loop=loop)
+    if not blocked(before):
+        (line,) = [line for line in converted(before).splitlines() if "mse_loss" in line]
+        assert "mse_loss(model.module(x)" not in line
+        assert "train" in line
+
+
 def test_over_the_training_loader() -> None:
     after = SUMS.replace("in other", "in loader")
     before = script(after=after)

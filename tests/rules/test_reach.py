@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.scripts import GROUP, LOOP, SHUFFLED, changes, converted, distributed, script
+from tests.rules.scripts import GROUP, LOADER, LOOP, SHUFFLED, blocked, changes, converted, distributed, script
 
 NET = """\
 class Net(nn.Module):
@@ -88,6 +88,53 @@ def test_forward_in_training_that_leads_to_no_backward() -> None:
     new = SHUFFLED.replace("        loss =", f"        {line}\n        loss =")
     after = converted(script(loop=loop)).replace("guess = model.module(x)", "guess = model(x)")
     assert after == distributed(loop=new)
+
+
+HELPERS = {
+    "function": """\
+def compute(x, y):
+    return nn.functional.mse_loss(model(x), y)
+
+
+""",
+    "function that is given the model": """\
+def compute(x, y, net=None):
+    net = net or model
+    return nn.functional.mse_loss(net(x), y)
+
+
+""",
+    "method": """\
+class Steps:
+    def compute(self, x, y):
+        return nn.functional.mse_loss(model(x), y)
+
+
+compute = Steps().compute
+""",
+}
+
+
+@pytest.mark.parametrize("name", HELPERS)
+def test_helper_of_training_and_evaluation(name: str) -> None:
+    """The line that trains must go through the wrap, whoever else comes by: else no gradient is averaged."""
+    evaluation = """\
+model.eval()
+total = 0.0
+with torch.no_grad():
+    for x, y in other:
+        total += compute(x, y).item() * len(x)
+"""
+    before = script(
+        setup=HELPERS[name],
+        loader=f"{LOADER}other = DataLoader(data, batch_size=16)\n",
+        loop=LOOP.replace("nn.functional.mse_loss(model(x), y)", "compute(x, y)"),
+        after=evaluation,
+    )
+    if not blocked(before):
+        (line,) = [line for line in converted(before).splitlines() if "mse_loss" in line]
+        assert "model.module(x)" not in line
+        assert "net.module(x)" not in line
 
 
 def test_function_that_sees_wrapped_and_plain_models() -> None:

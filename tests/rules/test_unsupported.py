@@ -24,6 +24,17 @@ def test_parameters_of_no_module(model: str, optimizer: str, forward: str) -> No
     assert ("OTHER01", line_of(before, "optimizer = ")) in blocked(before)
 
 
+@pytest.mark.parametrize("given", ["[*model.parameters(), w]", "list(model.parameters()) + [w]"])
+def test_free_parameter_beside_a_model(given: str) -> None:
+    """Nothing averages its gradient, and the ranks part."""
+    before = script(
+        model="model = nn.Linear(4, 1)\nw = nn.Parameter(torch.zeros(1))\n",
+        optimizer=f"optimizer = torch.optim.SGD({given}, lr=0.1)\n",
+        loop=LOOP.replace("model(x)", "model(x) + w"),
+    )
+    assert ("OTHER01", line_of(before, "optimizer = ")) in blocked(before)
+
+
 def test_parameters_updated_by_hand() -> None:
     before = script(optimizer="", loop=BY_HAND)
     assert ("OTHER01", line_of(before, "loss.backward()")) in blocked(before)

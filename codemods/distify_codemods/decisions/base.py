@@ -91,6 +91,7 @@ class Decisions:
     loaders: tuple[LoaderDecision, ...] = ()
     reductions: tuple[Reduction, ...] = ()
     gatherings: tuple[Gathering, ...] = ()
+    training_sums: tuple[Reduction, ...] = ()  # figures of training that are used after its loop
     replicated: tuple[tuple[BatchLoop, str], ...] = ()  # and why they are not sharded
     divisions: tuple[Division, ...] = ()
     prefixed: dict[cst.CSTNode, bool] = field(default_factory=dict)  # calls on nn.DataParallel: always, or sometimes

@@ -27,6 +27,7 @@ def decide(facts: Facts) -> Decisions:
     for loader in wrapped_facts.loaders:
         by_call.setdefault(loader.made.node, []).append(loader)
     training = wrapped_facts.training_loaders
+    decisions.blocked += _two_purposes(wrapped_facts)
     for group in _together(wrapped_facts):
         _decide_evaluation(decisions, group, by_call, training)
     decided = {decision.node for decision in decisions.loaders}
@@ -34,6 +35,11 @@ def decide(facts: Facts) -> Decisions:
         if node not in decided and any(loader.obj in training for loader in loaders):
             _decide_training(decisions, node, loaders, training)
     batch_size.decide_divisions(decisions)
+    decisions.training_sums = tuple(
+        reduction
+        for loop in wrapped_facts.training_loops
+        if (reduction := evaluation.training_sums(wrapped_facts, loop)) is not None
+    )
     decisions.prefixed = _prefixed(facts)
     decisions.reached_through = frozenset(
         event.node
@@ -41,6 +47,22 @@ def decide(facts: Facts) -> Decisions:
         if event.name == "module" and any(isinstance(obj, Wrapped) for obj in event.receiver.objs)
     )
     return decisions
+
+
+def _two_purposes(facts: Facts) -> list[Blocked]:
+    """Loops that train when they are reached in one way, and evaluate in another."""
+    training = {loop.node for loop in facts.training_loops}
+    both = {loop.node: loop for loop in facts.evaluation_loops if loop.node in training}
+    return [
+        Blocked(
+            "EVAL01",
+            loop.module,
+            loop.node,
+            "this loop trains in one call and evaluates in another: what is right for one is wrong for the other",
+            "train and evaluate in two functions",
+        )
+        for loop in both.values()
+    ]
 
 
 def _prefixed(facts: Facts) -> dict[cst.CSTNode, bool]:

@@ -55,6 +55,35 @@ def sums(facts: Facts, loop: BatchLoop) -> Reduction | Refusal:
     return Reduction(loop, tuple(accumulators))
 
 
+def training_sums(facts: Facts, loop: BatchLoop) -> Reduction | None:
+    """Sums over samples that a training loop counts from zero, and that are used after it."""
+    updates: dict[str, list[Scale]] = {}
+    for statement in _flat(loop.node.body):
+        for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
+            update = _update(small)
+            if update is not None:
+                updates.setdefault(update[0], []).append(facts.value(update[1]).scale)
+    scope = _scope(loop)
+    names = [
+        name
+        for name, scales in updates.items()
+        if set(scales) <= {Scale.SUM, Scale.COUNT}
+        and _assignments(loop, name) == len(scales)
+        and _starts_at_zero(facts, loop, name)
+        and _read_after(loop, scope, {name})
+    ]
+    return Reduction(loop, tuple(names)) if names else None
+
+
+def _assignments(loop: BatchLoop, name: str) -> int:
+    """How many statements of the loop bind a name, in whatever depth."""
+    return sum(
+        isinstance(node, (cst.AssignTarget, cst.AugAssign, cst.For, cst.AnnAssign))
+        and name in tree.target_names(node.target)
+        for node in tree.walk(loop.node.body)
+    )
+
+
 def gathers(facts: Facts, loop: BatchLoop) -> Gathering | Refusal:
     """Each batch split over the ranks, what the model returns gathered; the rest of the loop stays as it is."""
     common = _never(facts, loop)
@@ -399,6 +428,9 @@ def _needed(facts: Facts, loop: BatchLoop, before: Sequence[cst.CSTNode]) -> lis
         for inner in tree.walk(target):
             if isinstance(inner, cst.Name):
                 made[inner.value] = facts.value(inner)
+    carried = _carried_over(loop, before, set(made))
+    if carried:
+        return Refusal(f"`{carried}` carries over from one batch to the next")
     later = _text_after(loop, before[-1])
     scope = _scope(loop)
     names = []
@@ -413,6 +445,20 @@ def _needed(facts: Facts, loop: BatchLoop, before: Sequence[cst.CSTNode]) -> lis
     if any(isinstance(small, cst.AugAssign) for one in before for small in tree.walk(one)):
         return Refusal("something is counted before the forward pass")
     return names if names else Refusal("nothing of the forward pass is used")
+
+
+def _carried_over(loop: BatchLoop, before: Sequence[cst.CSTNode], names: set[str]) -> str:
+    """A name that is read before it is assigned in the same turn."""
+    assigned = set(tree.target_names(loop.node.target))
+    for statement in before:
+        targets = {id(name) for target in _targets([statement]) for name in tree.walk(target)}
+        for node in tree.walk(statement):
+            if isinstance(node, cst.Name) and id(node) not in targets and node.value in names - assigned:
+                parent = loop.module.parents.get(node)
+                if not (isinstance(parent, cst.Attribute) and parent.attr is node):
+                    return node.value
+        assigned |= _bound_by(statement)
+    return ""
 
 
 def _targets(statements: Sequence[cst.CSTNode]) -> Iterator[cst.CSTNode]:

@@ -21,6 +21,7 @@ from distify_codemods.rules import (
     seeds,
     set_epoch,
     training_data,
+    training_figures,
     unsupported,
     wrap,
 )
@@ -30,7 +31,7 @@ RULES: tuple[Rule, ...] = tuple(
     module.RULE
     for module in (
         process_group, device, download, training_data, set_epoch, batch_size, seeds, batchnorm, wrap, data_parallel,
-        reach, loss, evaluation, decisions, save, load, output, progress, files, unsupported,
+        reach, loss, evaluation, training_figures, decisions, save, load, output, progress, files, unsupported,
     )
 )  # fmt: skip
 

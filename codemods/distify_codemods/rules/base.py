@@ -226,3 +226,14 @@ def attribute_of(name: str) -> Rewrite:
         return cst.Attribute(updated, cst.Name(name))
 
     return rewrite
+
+
+def outside_with(module: Module, statement: cst.CSTNode) -> cst.CSTNode:
+    """A loop that is the last statement under `with torch.no_grad():` is followed by what comes after that."""
+    block = module.block(statement)
+    holder = module.parents.get(block)
+    while isinstance(holder, cst.With) and block.body[-1] is statement:
+        statement = holder
+        block = module.block(statement)
+        holder = module.parents.get(block)
+    return statement

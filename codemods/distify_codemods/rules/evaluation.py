@@ -6,8 +6,7 @@ import libcst as cst
 
 from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Gathering, LoaderDecision, Reduction, Sharding
-from distify_codemods.program import Module
-from distify_codemods.rules.base import Context, Example, Rule, call_of
+from distify_codemods.rules.base import Context, Example, Rule, call_of, outside_with
 from distify_codemods.rules.datasets import dataset_expression, only_other_options
 
 CODE = "EVAL01"
@@ -93,19 +92,8 @@ def _reduce(context: Context, reduction: Reduction) -> None:
     loop, module = reduction.loop, reduction.loop.module
     rt, names = context.rt(module), ", ".join(reduction.names)
     text = f"{names} = {rt}.all_reduce_sum({names})"
-    context.plan(module).insert_after(_outside_with(module, loop.node), text, CODE, "sums over all ranks' samples")
+    context.plan(module).insert_after(outside_with(module, loop.node), text, CODE, "sums over all ranks' samples")
     context.applied(f"evaluated in shares, and {names} summed over the ranks", module, loop.node)
-
-
-def _outside_with(module: Module, statement: cst.CSTNode) -> cst.CSTNode:
-    """A loop that is the last statement under `with torch.no_grad():` is followed by what comes after that."""
-    block = module.block(statement)
-    holder = module.parents.get(block)
-    while isinstance(holder, cst.With) and block.body[-1] is statement:
-        statement = holder
-        block = module.block(statement)
-        holder = module.parents.get(block)
-    return statement
 
 
 def _gather(context: Context, gathering: Gathering) -> None:

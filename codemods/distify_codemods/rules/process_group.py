@@ -15,7 +15,8 @@ _HARMLESS = (
     "shutil.", "re.", "copy.", "math.", "string.", "warnings.", "pathlib.", "collections.", "functools.", "itertools.",
     "torch.device", "torch.cuda.is_available", "torch.cuda.device_count", "torch.cuda.set_device", "torch.backends.",
     "torch.accelerator.", "torch.manual_seed", "torch.cuda.manual_seed", "numpy.random.seed", "random.seed",
-    "torchvision.transforms.", "torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.set_default_dtype", "torch.set_num_threads",
+    "torchvision.transforms.", "torch.no_grad", "torch.inference_mode", "torch.enable_grad",
+    "torch.set_default_dtype", "torch.set_num_threads",
 )  # fmt: skip
 
 

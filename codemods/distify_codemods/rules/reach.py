@@ -18,6 +18,11 @@ _EVALUATION = "evaluation calls the model itself: the wrap would wait for the ot
 
 def run(context: Context) -> None:
     places: dict[cst.BaseExpression, tuple[Module, str]] = {}
+    training = {
+        event.receiver_node
+        for event in context.facts.of_kind(Kind.FORWARD)
+        if wrapped(event.receiver) and _trains(context, event)
+    }
     for event in context.facts.run.events:
         for node, reason in _places(context, event):
             places.setdefault(node, (event.module, reason))
@@ -33,7 +38,9 @@ def run(context: Context) -> None:
             if isinstance(core(obj), Instance) or isinstance(obj, Wrapped)
         )
         plan = context.plan(module)
-        if always and not any(not isinstance(obj, Wrapped) for obj in value.objs):
+        if node in training:
+            plan.replace(node, _by_mode, CODE, "this line trains and evaluates: the wrap is for training")
+        elif always and not any(not isinstance(obj, Wrapped) for obj in value.objs):
             plan.replace(node, attribute_of("module"), CODE, reason)
         else:
             plan.replace(node, call_of(f"{context.rt(module)}.unwrap({{}})"), CODE, reason)
@@ -41,6 +48,12 @@ def run(context: Context) -> None:
         context.applied("state, attributes and evaluation go to the model inside the wrap")
     else:
         context.not_needed("the script never reaches into a trained model")
+
+
+def _by_mode(updated: cst.BaseExpression) -> cst.BaseExpression:
+    """`(model if model.training else model.module)`"""
+    choice = cst.IfExp(test=attribute_of("training")(updated), body=updated, orelse=attribute_of("module")(updated))
+    return choice.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
 def _places(context: Context, event: Event) -> list[tuple[cst.BaseExpression, str]]:

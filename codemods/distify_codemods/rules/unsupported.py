@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import libcst as cst
+
 from distify_codemods.events import Kind
 from distify_codemods.facts import loaders_of
 from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.tree import string
+from distify_codemods.values import Mapping, Method, Parameters, contained
 
 CODE = "OTHER01"
 _CALLS = {
@@ -27,6 +31,16 @@ def run(context: Context) -> None:
                 "this optimizer's parameters belong to no module that is seen, so their gradients would not be "
                 "averaged",
                 optimizer.made.module, optimizer.made.node, "give it `model.parameters()`",
+            )  # fmt: skip
+    for optimizer in facts.optimizers:
+        call = optimizer.made.node
+        given = call.args[0].value if isinstance(call, cst.Call) and call.args else None
+        free = _free(context, given) if given is not None and optimizer.models else None
+        if free is not None:
+            found = True
+            context.needs_you(
+                "this parameter belongs to no module, so its gradient would not be averaged",
+                optimizer.made.module, free, "make it a parameter of the model",
             )  # fmt: skip
     for event in facts.of_kind(Kind.CALL):
         if event.name in _CALLS:
@@ -55,6 +69,27 @@ def run(context: Context) -> None:
             break
     if not found:
         context.not_needed("nothing else that distribution touches was found")
+
+
+def _free(context: Context, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """A parameter in a list given to an optimizer that is of no module."""
+    if isinstance(node, cst.BinaryOperation):
+        return _free(context, node.left) or _free(context, node.right)
+    if isinstance(node, cst.Dict):
+        groups = [one for one in node.elements if isinstance(one, cst.DictElement) and string(one.key) == "params"]
+        return next((free for one in groups if (free := _free(context, one.value)) is not None), None)
+    if not isinstance(node, (cst.List, cst.Tuple)):
+        return None
+    for element in node.elements:
+        value = context.facts.value(element.value)
+        if isinstance(element, cst.StarredElement) or isinstance(element.value, (cst.Dict, cst.Call)):
+            free = _free(context, element.value)
+        else:
+            known = any(isinstance(obj, (Parameters, Method, Mapping)) for obj in contained(value))
+            free = None if known else element.value
+        if free is not None:
+            return free
+    return None
 
 
 RULE = Rule(
