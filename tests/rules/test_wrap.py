@@ -79,9 +79,12 @@ def test_what_leaves_it_as_it_is_comes_after() -> None:
     assert converted(script(optimizer=optimizer)) == distributed(optimizer=optimizer)
 
 
-def test_before_it_is_compiled() -> None:
-    after = converted(script(model=f"{MODEL}model = torch.compile(model)\n"))
-    assert after.index("DistributedDataParallel(") < after.index("torch.compile(")
+def test_a_compiled_model_keeps_its_keys() -> None:
+    """Checkpoints of a compiled model have `_orig_mod.` before each key: the wrap goes around it."""
+    before = script(model=f"{MODEL}model = torch.compile(model)\n", after="torch.save(model.state_dict(), 'a.pt')\n")
+    after = converted(before)
+    assert after.index("torch.compile(") < after.index("DistributedDataParallel(model")
+    assert "torch.save(model.module.state_dict(), 'a.pt')" in after
 
 
 def test_semicolons() -> None:
