@@ -54,17 +54,14 @@ def evaluate(machine: Machine, node: cst.BaseExpression) -> Value:
 
 
 def builtin(machine: Machine, name: str) -> Value:
+    if name == "__name__":
+        return literal(machine, None, machine.frame.module.name)
     if name in _BUILTINS:
         return imports.reference(machine, f"builtins.{name}")
     star = machine.module_frame(machine.frame.module).env.get("*")
     if star is not None:
         only = star.single()
         return imports.reference(machine, f"{only.name}.{name}") if isinstance(only, Ref) else NOTHING
-    if name == "__name__":
-        module = machine.frame.module
-        return literal(machine, None, module.name)
-    if name == "__file__":
-        return NOTHING
     return NOTHING
 
 
