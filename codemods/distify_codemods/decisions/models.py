@@ -40,10 +40,11 @@ def decide_wraps(facts: Facts) -> tuple[tuple[Wrap, ...], Facts, list[Blocked]]:
     """The wraps and the facts of the program with them in place; or what stands in the way."""
     blocked: list[Blocked] = []
     open_ones: dict[Obj, Iterator[Wrap]] = {}
+    normalised = _with_batchnorm(facts)
     for model in facts.models:
         forwards = _training_forwards(facts, model)
         if forwards:
-            open_ones[model] = _candidates(facts, model, forwards[0])
+            open_ones[model] = _candidates(facts, model, forwards[0], model in normalised)
         else:
             blocked.append(_no_forward(facts, model))
     chosen: dict[Obj, Wrap] = {}
@@ -95,13 +96,13 @@ def _no_place(facts: Facts, forward: Event) -> Blocked:
 # ---- candidates
 
 
-def _candidates(facts: Facts, model: Obj, forward: Event) -> Iterator[Wrap]:
+def _candidates(facts: Facts, model: Obj, forward: Event, sync: bool) -> Iterator[Wrap]:
     """Variables first, from the outermost frame inwards; then attributes that the model is stored in."""
     frames = _frames_around_training(facts, forward)
     touching = _touching(facts, model, forward)
     for frame in frames:
         for name in _names(frame, model):
-            wrap = _after_last(facts, model, frame, name, forward, touching)
+            wrap = _after_last(model, frame, name, forward, touching, sync)
             if wrap is not None:
                 yield wrap
     for event in touching:
@@ -113,7 +114,7 @@ def _candidates(facts: Facts, model: Obj, forward: Event) -> Iterator[Wrap]:
                 statement,
                 True,
                 (model,),
-                _may_have_batchnorm(facts, model),
+                sync,
                 "its forward pass is called in the training loop",
                 event.node,
             )
@@ -197,9 +198,7 @@ def _reaches(facts: Facts, target: cst.BaseExpression, model: Obj) -> bool:
     return False
 
 
-def _after_last(
-    facts: Facts, model: Obj, frame: Frame, name: str, forward: Event, touching: list[Event]
-) -> Wrap | None:
+def _after_last(model: Obj, frame: Frame, name: str, forward: Event, touching: list[Event], sync: bool) -> Wrap | None:
     training = path(forward, frame)
     if not training:
         return None
@@ -216,22 +215,24 @@ def _after_last(
     ]  # fmt: skip
     statement = before[-1] if before else training[depth]
     why = "all that is done to it before the first training step is done by here"
-    return Wrap(name, frame.module, statement, bool(before), (model,), _may_have_batchnorm(facts, model), why)
+    return Wrap(name, frame.module, statement, bool(before), (model,), sync, why)
 
 
-def _may_have_batchnorm(facts: Facts, model: Obj) -> bool:
-    """Layers of the script are seen; what a library builds is not, and may hold them."""
-    parts = _parts(model)
-    if any(isinstance(part, External) and not part.name.startswith(("torch.", "builtins.")) for part in parts):
-        return True
-    if any(isinstance(part, Instance) and part.of and part.of.derives_from(*BATCHNORMS) for part in parts):
-        return True
+def _with_batchnorm(facts: Facts) -> set[Obj]:
+    """Models that may have BatchNorm: layers of the script are seen, what a library builds may hold them."""
+    parts = {model: _parts(model) for model in facts.models}
+    found = {
+        model
+        for model, own in parts.items()
+        if any(isinstance(part, External) and not part.name.startswith(("torch.", "builtins.")) for part in own)
+        or any(isinstance(part, Instance) and part.of and part.of.derives_from(*BATCHNORMS) for part in own)
+    }
+    members = {model: set(own) for model, own in parts.items()}
     for event in facts.calls(*BATCHNORMS):
-        made = event.value.single()
-        owners = [one for one in facts.models if one.site in event.here.frame.context or made in _parts(one)]
-        if model in owners or not owners:
-            return True
-    return False
+        made, context = event.value.single(), set(event.here.frame.context)
+        owners = {model for model in facts.models if model.site in context or made in members[model]}
+        found |= owners or set(facts.models)
+    return found
 
 
 def _parts(model: Obj) -> list[Obj]:

@@ -48,10 +48,6 @@ def run(context: Context) -> None:
             context.needs_you(
                 f"{_CALLS[event.name]}", event.module, event.node, "start one process per GPU with `distify run`"
             )
-    training = facts.training_loaders
-    for loop in facts.loops:
-        if not loop.trains and not loop.forwards and set(loop.loaders) & training:
-            found = True
     for problem in facts.program.unreadable:
         found = True
         context.needs_you(
