@@ -2,9 +2,9 @@
 
 python benchmarks/corpus.py FOLDER... [--slowest 10]
 
-Each file is taken for an entry script, with the local modules that it reaches; lines are those of all files read
-for it. Files that are no Python 3 source, and scripts that are refused, count as done: what counts here is that nothing breaks,
-and how long it takes.
+Each file is taken for an entry script, with the local modules that it reaches; lines are those of all files read for
+it. Files that are no Python 3 source, and scripts that are refused, count as done: what counts here is that nothing
+breaks, and how long it takes.
 """
 
 from __future__ import annotations
