@@ -8,7 +8,7 @@ import libcst as cst
 
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter import Run
-from distify_codemods.interpreter.expressions import LOADERS
+from distify_codemods.interpreter.attributes import LOADERS
 from distify_codemods.program import Module, Program
 from distify_codemods.values import (
     Arguments,

@@ -137,6 +137,27 @@ with torch.no_grad():
         assert "net.module(x)" not in line
 
 
+@pytest.mark.parametrize("first", ["", "model.eval()\n"])
+def test_helper_where_training_goes_on_in_eval_mode(first: str) -> None:
+    """`model.eval()` and no `train()` after it: the mode does not tell training from evaluation."""
+    validation = """\
+    model.eval()
+    total = 0.0
+    with torch.no_grad():
+        for x, y in other:
+            total += compute(x, y).item() * len(x)
+"""
+    before = script(
+        setup=HELPERS["function"],
+        loader=f"{LOADER}other = DataLoader(data, batch_size=16)\n",
+        loop=first + LOOP.replace("nn.functional.mse_loss(model(x), y)", "compute(x, y)") + validation,
+    )
+    if not blocked(before):
+        (line,) = [line for line in converted(before).splitlines() if "mse_loss" in line]
+        assert "model.training" not in line
+        assert "model.module(x)" not in line
+
+
 def test_function_that_sees_wrapped_and_plain_models() -> None:
     own = "def weights(net):\n    return net.state_dict()\n\n\n"
     before = script(setup=own, after="one = weights(model)\ntwo = weights(nn.Linear(1, 1))\n")

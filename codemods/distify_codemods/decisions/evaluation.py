@@ -9,6 +9,20 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.base import Gathering, Reduction
+from distify_codemods.decisions.names import (
+    assignments,
+    bound_by,
+    bound_in,
+    flat,
+    index_name,
+    loader_expression,
+    read_after,
+    reads,
+    scope_of,
+    starts_at_zero,
+    update_of,
+    updates,
+)
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_in, loaders_of
 from distify_codemods.interpreter.library import IMPURE, PURE
@@ -34,22 +48,22 @@ def sums(facts: Facts, loop: BatchLoop) -> Reduction | Refusal:
     if _length_is_used(facts, loop):
         return Refusal("the number of batches is used")
     accumulators: list[str] = []
-    for statement in _flat(loop.node.body):
+    for statement in flat(loop.node.body):
         problem = _of_statement(facts, loop, statement, accumulators)
         if problem:
             return Refusal(problem)
     if not accumulators:
         return Refusal("no sum leaves the loop")
-    scope = _scope(loop)
+    scope = scope_of(loop)
     for name in accumulators:
-        if not _starts_at_zero(facts, loop, name):
+        if not starts_at_zero(facts, loop, name):
             return Refusal(f"`{name}` is not seen to start at zero")
-        if _reads(loop.node.body, name) > _updates(loop.node.body, name):
+        if reads(loop.node.body, name) > updates(loop.node.body, name):
             return Refusal(f"`{name}` is read inside the loop")
-    index = _index_name(loop)
-    if index and _reads(loop.node.body, index):
+    index = index_name(loop)
+    if index and reads(loop.node.body, index):
         return Refusal("the number of the batch is used")
-    left = _read_after(loop, scope, _bound_in(loop) - set(accumulators))
+    left = read_after(loop, scope, bound_in(loop) - set(accumulators))
     if left:
         return Refusal(f"`{left}`, of the last batch, is used after the loop")
     return Reduction(loop, tuple(accumulators))
@@ -58,30 +72,21 @@ def sums(facts: Facts, loop: BatchLoop) -> Reduction | Refusal:
 def training_sums(facts: Facts, loop: BatchLoop) -> Reduction | None:
     """Sums over samples that a training loop counts from zero, and that are used after it."""
     updates: dict[str, list[Scale]] = {}
-    for statement in _flat(loop.node.body):
+    for statement in flat(loop.node.body):
         for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
-            update = _update(small)
+            update = update_of(small)
             if update is not None:
                 updates.setdefault(update[0], []).append(facts.value(update[1]).scale)
-    scope = _scope(loop)
+    scope = scope_of(loop)
     names = [
         name
         for name, scales in updates.items()
         if set(scales) <= {Scale.SUM, Scale.COUNT}
-        and _assignments(loop, name) == len(scales)
-        and _starts_at_zero(facts, loop, name)
-        and _read_after(loop, scope, {name})
+        and assignments(loop, name) == len(scales)
+        and starts_at_zero(facts, loop, name)
+        and read_after(loop, scope, {name})
     ]
     return Reduction(loop, tuple(names)) if names else None
-
-
-def _assignments(loop: BatchLoop, name: str) -> int:
-    """How many statements of the loop bind a name, in whatever depth."""
-    return sum(
-        isinstance(node, (cst.AssignTarget, cst.AugAssign, cst.For, cst.AnnAssign))
-        and name in tree.target_names(node.target)
-        for node in tree.walk(loop.node.body)
-    )
 
 
 def gathers(facts: Facts, loop: BatchLoop) -> Gathering | Refusal:
@@ -94,7 +99,7 @@ def gathers(facts: Facts, loop: BatchLoop) -> Gathering | Refusal:
     loader = loader_expression(facts, loop)
     if loader is None:
         return Refusal("the loader has no name here")
-    statements = list(_flat(loop.node.body))
+    statements = list(flat(loop.node.body))
     forwards = [number for number, one in enumerate(statements) if _has_forward(loop, one)]
     inside = {event.node for event in loop.forwards}
     direct = [number for number in forwards if isinstance(statements[number], cst.SimpleStatementLine)]
@@ -216,17 +221,6 @@ def _length_is_used(facts: Facts, loop: BatchLoop) -> bool:
     )
 
 
-def _flat(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
-    """The statements of a loop's body, those under `with` among them."""
-    for statement in body.body:
-        if isinstance(statement, cst.With):
-            yield from _flat(statement.body)
-        elif isinstance(statement, cst.BaseSmallStatement):
-            yield cst.SimpleStatementLine([statement])
-        else:
-            yield statement
-
-
 def _contains(statement: cst.CSTNode, event: Event, loop: BatchLoop) -> bool:
     return any(here.node is statement and here.frame is loop.event.here.frame for here in event.here.up())
 
@@ -243,7 +237,7 @@ def _of_statement(facts: Facts, loop: BatchLoop, statement: cst.CSTNode, accumul
                 return f"line {loop.module.place(statement).line} counts under a condition or in a loop of its own"
         return ""
     for small in statement.body:
-        update = _update(small)
+        update = update_of(small)
         if update is None:
             if isinstance(small, cst.AugAssign):
                 return f"line {loop.module.place(small).line} is no plain sum"
@@ -258,167 +252,10 @@ def _of_statement(facts: Facts, loop: BatchLoop, statement: cst.CSTNode, accumul
     return ""
 
 
-def _update(small: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None:
-    """`name += added` or `name = name + added`."""
-    if (
-        isinstance(small, cst.AugAssign)
-        and isinstance(small.operator, cst.AddAssign)
-        and isinstance(small.target, cst.Name)
-    ):
-        return small.target.value, small.value
-    if isinstance(small, cst.Assign) and len(small.targets) == 1 and isinstance(small.targets[0].target, cst.Name):
-        name, value = small.targets[0].target.value, small.value
-        if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Add):
-            for own, added in ((value.left, value.right), (value.right, value.left)):
-                if isinstance(own, cst.Name) and own.value == name:
-                    return name, added
-    return None
-
-
 # ---- names
 
 
-def _reads(body: cst.CSTNode, name: str) -> int:
-    """How often a name is read: also as the operand of its own update."""
-    written = sum(
-        isinstance(node, cst.AssignTarget) and name in tree.target_names(node.target) for node in tree.walk(body)
-    )
-    attributes = sum(isinstance(node, cst.Attribute) and node.attr.value == name for node in tree.walk(body))
-    keywords = sum(
-        isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == name
-        for node in tree.walk(body)
-    )
-    return (
-        sum(isinstance(node, cst.Name) and node.value == name for node in tree.walk(body))
-        - written
-        - attributes
-        - keywords
-    )
-
-
-def _updates(body: cst.CSTNode, name: str) -> int:
-    return sum((_update(node) or ("",))[0] == name for node in tree.walk(body))
-
-
-def _index_name(loop: BatchLoop) -> str:
-    """`i` of `for i, batch in enumerate(loader)`."""
-    call = loop.node.iter
-    numbered = isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == "enumerate"
-    target = loop.node.target
-    if numbered and isinstance(target, (cst.Tuple, cst.List)) and isinstance(target.elements[0].value, cst.Name):
-        return target.elements[0].value.value
-    return ""
-
-
-def _bound_in(loop: BatchLoop) -> set[str]:
-    return set(tree.target_names(loop.node.target)) | _bound_by(loop.node.body)
-
-
-def _bound_by(node: cst.CSTNode) -> set[str]:
-    names: set[str] = set()
-    for inner in tree.walk(node):
-        if isinstance(inner, (cst.AssignTarget, cst.AugAssign, cst.For, cst.AnnAssign, cst.NamedExpr)):
-            names.update(tree.target_names(inner.target))
-        elif isinstance(inner, cst.AsName):
-            names.update(tree.target_names(inner.name))
-    return names
-
-
-def _scope(loop: BatchLoop) -> cst.CSTNode:
-    for node in loop.module.enclosing(loop.node):
-        if isinstance(node, (cst.FunctionDef, cst.Module)):
-            return node
-    return loop.module.tree
-
-
-def _read_after(loop: BatchLoop, scope: cst.CSTNode, names: set[str]) -> str:
-    """A name whose first occurrence after the loop is a read; in an outer loop, the next turn comes after too."""
-    body = set(tree.walk(loop.node))
-    order = [node for node in tree.walk(scope) if isinstance(node, cst.Name) and node.value in names]
-    positions = loop.module.positions
-    end = positions[loop.node].end
-    stores = {
-        name for node in tree.walk(scope)
-        if isinstance(node, (cst.AssignTarget, cst.For, cst.AsName, cst.CompFor))
-        for name in _target_nodes(node)
-    }  # fmt: skip
-    first: dict[str, cst.Name] = {}
-    for node in order:
-        place = positions[node].start
-        if node not in body and (place.line, place.column) > (end.line, end.column):
-            first.setdefault(node.value, node)
-    parents = loop.module.parents
-    for name, node in first.items():
-        parent = parents[node]
-        if isinstance(parent, cst.Attribute) and parent.attr is node:
-            continue
-        if isinstance(parent, cst.Arg) and parent.keyword is node:
-            continue
-        if node not in stores:
-            return name
-    return ""
-
-
-def _target_nodes(node: cst.CSTNode) -> Iterator[cst.Name]:
-    target = node.name if isinstance(node, cst.AsName) else node.target  # type: ignore[attr-defined]
-    for inner in tree.walk(target):
-        if isinstance(inner, cst.Name):
-            yield inner
-
-
-def _starts_at_zero(facts: Facts, loop: BatchLoop, name: str) -> bool:
-    """The last assignment above the loop, on the way to it, is a zero."""
-    statement: cst.CSTNode = loop.node
-    while True:
-        block = loop.module.block(statement)
-        siblings = list(block.body)
-        for earlier in reversed(siblings[: siblings.index(statement)]):
-            if name in _bound_by(earlier):
-                return isinstance(earlier, cst.SimpleStatementLine) and _is_zero(facts, earlier, name)
-        holder = loop.module.parents.get(block)
-        if not isinstance(holder, cst.With):
-            return False
-        statement = holder
-
-
-def _is_zero(facts: Facts, line: cst.SimpleStatementLine, name: str) -> bool:
-    for small in reversed(line.body):
-        if isinstance(small, cst.Assign):
-            for target in small.targets:
-                value = _assigned(target.target, small.value, name)
-                if value is not None:
-                    return facts.value(value).is_zero or _zeros(facts, value)
-    return False
-
-
-def _assigned(target: cst.BaseExpression, value: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
-    if isinstance(target, cst.Name):
-        return value if target.value == name else None
-    if isinstance(target, (cst.Tuple, cst.List)) and isinstance(value, (cst.Tuple, cst.List)):
-        for one, other in zip(target.elements, value.elements, strict=False):
-            found = _assigned(one.value, other.value, name)
-            if found is not None:
-                return found
-    return None
-
-
-def _zeros(facts: Facts, value: cst.BaseExpression) -> bool:
-    return any(event.node is value for event in facts.calls("torch.zeros", "numpy.zeros"))
-
-
 # ---- gathering
-
-
-def loader_expression(facts: Facts, loop: BatchLoop) -> str | None:
-    """The expression of the loader inside `enumerate(tqdm(loader))`, or a name that holds it."""
-    loaders = set(loop.loaders)
-    node: cst.BaseExpression = loop.node.iter
-    while isinstance(node, cst.Call) and node.args:
-        node = node.args[0].value
-    if tree.is_plain(node) and set(facts.value(node).objs) & loaders:
-        return tree.code_of(node)
-    env = loop.event.here.frame.env
-    return next((name for name, value in env.items() if value.objs and set(value.objs) <= loaders), None)
 
 
 def _needed(facts: Facts, loop: BatchLoop, before: Sequence[cst.CSTNode]) -> list[str] | Refusal:
@@ -432,10 +269,10 @@ def _needed(facts: Facts, loop: BatchLoop, before: Sequence[cst.CSTNode]) -> lis
     if carried:
         return Refusal(f"`{carried}` carries over from one batch to the next")
     later = _text_after(loop, before[-1])
-    scope = _scope(loop)
+    scope = scope_of(loop)
     names = []
     for name, value in made.items():
-        if name == _index_name(loop) or not (_read_in(later, name) or _read_after(loop, scope, {name})):
+        if name == index_name(loop) or not (_read_in(later, name) or read_after(loop, scope, {name})):
             continue
         if not loaders_of(value.sources) and value.scale is Scale.CONST:
             continue
@@ -457,7 +294,7 @@ def _carried_over(loop: BatchLoop, before: Sequence[cst.CSTNode], names: set[str
                 parent = loop.module.parents.get(node)
                 if not (isinstance(parent, cst.Attribute) and parent.attr is node):
                     return node.value
-        assigned |= _bound_by(statement)
+        assigned |= bound_by(statement)
     return ""
 
 

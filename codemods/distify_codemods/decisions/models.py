@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions.base import Blocked, Wrap, path
+from distify_codemods.decisions.base import Blocked, Reduction, Wrap, path
+from distify_codemods.decisions.evaluation import training_sums
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, infer
 from distify_codemods.interpreter import Hooks, Machine, run
@@ -57,7 +58,21 @@ def decide_wraps(facts: Facts) -> tuple[tuple[Wrap, ...], Facts, list[Blocked]]:
         chosen = {model: wrap for model, wrap in trial.items() if _all_wrapped(seen, model)}
         open_ones = {model: more for model, more in open_ones.items() if model in trial and model not in chosen}
         if not open_ones:
-            return wraps, seen, blocked
+            return wraps, _with_sums(seen, wraps), blocked
+
+
+def _with_sums(facts: Facts, wraps: tuple[Wrap, ...]) -> Facts:
+    """The facts once figures of training are summed over the ranks: what depends on them no longer differs."""
+    sums = [one for loop in facts.training_loops if (one := training_sums(facts, loop)) is not None]
+    return _try_out(facts, wraps, sums) if sums else facts
+
+
+def _summed(machine: Machine, reduction: Reduction) -> None:
+    made = {loader.site for loader in reduction.loop.loaders}
+    for name in reduction.names:
+        value = machine.lookup(name)
+        kept = frozenset(one for one in value.sources if not isinstance(one, External) or one.site not in made)
+        machine.bind(name, Value(value.objs, value.scale, kept, value.mask))
 
 
 def _training_forwards(facts: Facts, model: Obj) -> list[Event]:
@@ -254,8 +269,11 @@ def _parts(model: Obj) -> list[Obj]:
 # ---- trying out
 
 
-def _try_out(facts: Facts, wraps: tuple[Wrap, ...]) -> Facts:
+def _try_out(facts: Facts, wraps: tuple[Wrap, ...], sums: Sequence[Reduction] = ()) -> Facts:
     hooks: Hooks = {}
+    for reduction in sums:
+        table = hooks.setdefault((reduction.loop.node, True), [])
+        table.append(lambda machine, reduction=reduction: _summed(machine, reduction))  # type: ignore[misc]
     for wrap in wraps:
         table = hooks.setdefault((wrap.statement, wrap.after), [])
         table.append(lambda machine, wrap=wrap: _wrap(machine, wrap))  # type: ignore[misc]

@@ -8,7 +8,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.events import Event, Kind
-from distify_codemods.interpreter import expressions, library, targets
+from distify_codemods.interpreter import attributes, expressions, library, targets
 from distify_codemods.interpreter import machine as machines
 from distify_codemods.values import (
     NOTHING,
@@ -122,7 +122,7 @@ def _instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.C
     library.record_call(
         machine, f"local.{cls.node.name.value if cls.node else ''}", arguments, node, Value(frozenset({obj}))
     )
-    method = expressions.instance_attribute(machine, obj, "__init__", NOTHING, None)
+    method = attributes.instance_attribute(machine, obj, "__init__", NOTHING, None)
     for one in method.objs:
         call_object(machine, one, arguments, node)
     return Value(frozenset({obj}))
@@ -140,7 +140,7 @@ def _forward(machine: Machine, obj: Instance | External | Wrapped, arguments: Ar
     if not isinstance(inner, Instance):
         return NOTHING
     for name in ("__call__", "forward"):
-        method = expressions.instance_attribute(machine, inner, name, NOTHING, None)
+        method = attributes.instance_attribute(machine, inner, name, NOTHING, None)
         if method.objs:
             machine.inside_models += name == "forward"
             result = call(machine, method, arguments, node)
@@ -198,7 +198,7 @@ def _leaves_no_trace(machine: Machine, event: Event) -> bool:
     if event.kind is Kind.METHOD:
         return not any(isinstance(obj, (Instance, External, Wrapped, Mapping)) for obj in event.receiver.objs)
     if event.kind is Kind.LOOP:
-        return not any(isinstance(obj, External) and obj.name in expressions.LOADERS for obj in contained(event.value))
+        return not any(isinstance(obj, External) and obj.name in attributes.LOADERS for obj in contained(event.value))
     return event.kind is Kind.LEAVE and event.name == "return"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import calls, containers, expressions, imports, losses, tensors
+from distify_codemods.interpreter import attributes, calls, containers, imports, losses, tensors
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -122,7 +122,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         value = special(machine, arguments, node)
     elif name.startswith("builtins."):
         value = containers.builtin_call(machine, name[9:], arguments, node)
-    elif name in expressions.LOADERS or name in _CONTEXTS or _is_class(name):
+    elif name in attributes.LOADERS or name in _CONTEXTS or _is_class(name):
         value = _external(machine, name, arguments, node)
     elif name.startswith(("torch.", "numpy.", "math.")) and not name.startswith(
         ("torch.utils.data.", "torch.load", "torch.hub", "torch.jit.")
@@ -304,7 +304,7 @@ def _getattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
             found.append(imports.reference(machine, f"{obj.name}.{name or '?'}"))
         elif isinstance(name, str):
             found.append(
-                expressions.attribute_of(machine, obj, name, holder, cst.Attribute(cst.Name("_"), cst.Name(name)))
+                attributes.attribute_of(machine, obj, name, holder, cst.Attribute(cst.Name("_"), cst.Name(name)))
             )
         elif isinstance(obj, (Instance, Class)):
             found += obj.attributes.values()

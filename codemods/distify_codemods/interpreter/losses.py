@@ -57,6 +57,8 @@ def _scale(name: str, options: Arguments, given: list[Value], weight_position: i
     scales = {value.scale for value in given}
     if Scale.COUPLED in scales:
         return Scale.COUPLED
+    if scales & {Scale.MEAN, Scale.SUM}:
+        return Scale.UNKNOWN  # a loss of means is no mean of losses
     reduction = options.get("reduction")
     kind = reduction.constant() if reduction is not None else "mean"
     for old in ("size_average", "reduce"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import expressions, scales
+from distify_codemods.interpreter import attributes, expressions, scales
 from distify_codemods.values import (
     NOTHING,
     Const,
@@ -131,7 +131,7 @@ def element_of(machine: Machine, over: Value, loop: cst.CSTNode) -> Value:
     for obj in over.objs:
         if isinstance(obj, Passing):
             found.append(_passed(machine, obj, loop))
-        elif isinstance(obj, External) and obj.name in expressions.LOADERS:
+        elif isinstance(obj, External) and obj.name in attributes.LOADERS:
             found.append(batch_of(machine, obj))
         elif isinstance(obj, External) and obj.name in ("builtins.range", "itertools.count"):
             counter = machine.made(Counter, loop, loop=loop if isinstance(loop, cst.For) else None)
@@ -139,7 +139,7 @@ def element_of(machine: Machine, over: Value, loop: cst.CSTNode) -> Value:
         elif isinstance(obj, Mapping):
             found.append(Value(frozenset(machine.made(Const, loop, key, value=key) for key in obj.items)))
         elif isinstance(obj, Instance):
-            found.append(expressions.iterate_instance(machine, obj, loop))
+            found.append(attributes.iterate_instance(machine, obj, loop))
         else:
             found.append(any_item(Value(frozenset({obj}), over.scale, over.sources)))
     return join(*found) if found else any_item(over)

@@ -18,11 +18,10 @@ _EVALUATION = "evaluation calls the model itself: the wrap would wait for the ot
 
 def run(context: Context) -> None:
     places: dict[cst.BaseExpression, tuple[Module, str]] = {}
-    training = {
-        event.receiver_node
-        for event in context.facts.of_kind(Kind.FORWARD)
-        if wrapped(event.receiver) and _trains(context, event)
-    }
+    training: dict[cst.BaseExpression | None, list[Event]] = {}
+    for event in context.facts.of_kind(Kind.FORWARD):
+        if wrapped(event.receiver) and _trains(context, event):
+            training.setdefault(event.receiver_node, []).append(event)
     for event in context.facts.run.events:
         for node, reason in _places(context, event):
             places.setdefault(node, (event.module, reason))
@@ -38,7 +37,12 @@ def run(context: Context) -> None:
             if isinstance(core(obj), Instance) or isinstance(obj, Wrapped)
         )
         plan = context.plan(module)
-        if node in training:
+        if node in training and not all(_in_train_mode(context, event) for event in training[node]):
+            context.needs_you(
+                "this line trains and evaluates, and the model's mode does not tell which",
+                module, node, "call `model.train()` before each pass of training, or use two lines",
+            )  # fmt: skip
+        elif node in training:
             plan.replace(node, _by_mode, CODE, "this line trains and evaluates: the wrap is for training")
         elif always and not any(not isinstance(obj, Wrapped) for obj in value.objs):
             plan.replace(node, attribute_of("module"), CODE, reason)
@@ -48,6 +52,28 @@ def run(context: Context) -> None:
         context.applied("state, attributes and evaluation go to the model inside the wrap")
     else:
         context.not_needed("the script never reaches into a trained model")
+
+
+def _in_train_mode(context: Context, event: Event) -> bool:
+    """Whether each turn of training is seen to begin with `model.train()`, if the model is ever put into eval mode."""
+    models = {core(obj) for obj in event.receiver.objs}
+    modes = [
+        one
+        for one in context.facts.of_kind(Kind.METHOD)
+        if one.name in ("train", "eval") and any(core(obj) in models for obj in one.receiver.objs)
+    ]
+    if all(one.name == "train" for one in modes):
+        return True
+    last = next((one for one in reversed(modes) if one.before(event)), None)
+    turns = [here.node for here in event.loops()]
+    loops = [loop.node for loop in context.facts.training_loops]
+    around = [node for node in turns if node not in loops]
+    return (
+        last is not None
+        and last.name == "train"
+        and not last.arguments.positional
+        and (not around or any(here.node is around[0] for here in last.here.up()))
+    )
 
 
 def _by_mode(updated: cst.BaseExpression) -> cst.BaseExpression:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods.decisions.base import Sharding
-from distify_codemods.decisions.evaluation import loader_expression
+from distify_codemods.decisions.names import loader_expression
 from distify_codemods.events import Here
 from distify_codemods.facts import BatchLoop
 from distify_codemods.rules.base import Context, Example, Rule

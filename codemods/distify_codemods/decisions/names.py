@@ -1,0 +1,187 @@
+"""Names in a loop over batches: what binds, reads and adds up to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.facts import BatchLoop, Facts
+
+
+def assignments(loop: BatchLoop, name: str) -> int:
+    """How many statements of the loop bind a name, in whatever depth."""
+    return sum(
+        isinstance(node, (cst.AssignTarget, cst.AugAssign, cst.For, cst.AnnAssign))
+        and name in tree.target_names(node.target)
+        for node in tree.walk(loop.node.body)
+    )
+
+
+def flat(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
+    """The statements of a loop's body, those under `with` among them."""
+    for statement in body.body:
+        if isinstance(statement, cst.With):
+            yield from flat(statement.body)
+        elif isinstance(statement, cst.BaseSmallStatement):
+            yield cst.SimpleStatementLine([statement])
+        else:
+            yield statement
+
+
+def update_of(small: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None:
+    """`name += added` or `name = name + added`."""
+    if (
+        isinstance(small, cst.AugAssign)
+        and isinstance(small.operator, cst.AddAssign)
+        and isinstance(small.target, cst.Name)
+    ):
+        return small.target.value, small.value
+    if isinstance(small, cst.Assign) and len(small.targets) == 1 and isinstance(small.targets[0].target, cst.Name):
+        name, value = small.targets[0].target.value, small.value
+        if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Add):
+            for own, added in ((value.left, value.right), (value.right, value.left)):
+                if isinstance(own, cst.Name) and own.value == name:
+                    return name, added
+    return None
+
+
+def reads(body: cst.CSTNode, name: str) -> int:
+    """How often a name is read: also as the operand of its own update."""
+    written = sum(
+        isinstance(node, cst.AssignTarget) and name in tree.target_names(node.target) for node in tree.walk(body)
+    )
+    attributes = sum(isinstance(node, cst.Attribute) and node.attr.value == name for node in tree.walk(body))
+    keywords = sum(
+        isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == name
+        for node in tree.walk(body)
+    )
+    return (
+        sum(isinstance(node, cst.Name) and node.value == name for node in tree.walk(body))
+        - written
+        - attributes
+        - keywords
+    )
+
+
+def updates(body: cst.CSTNode, name: str) -> int:
+    return sum((update_of(node) or ("",))[0] == name for node in tree.walk(body))
+
+
+def index_name(loop: BatchLoop) -> str:
+    """`i` of `for i, batch in enumerate(loader)`."""
+    call = loop.node.iter
+    numbered = isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == "enumerate"
+    target = loop.node.target
+    if numbered and isinstance(target, (cst.Tuple, cst.List)) and isinstance(target.elements[0].value, cst.Name):
+        return target.elements[0].value.value
+    return ""
+
+
+def bound_in(loop: BatchLoop) -> set[str]:
+    return set(tree.target_names(loop.node.target)) | bound_by(loop.node.body)
+
+
+def bound_by(node: cst.CSTNode) -> set[str]:
+    names: set[str] = set()
+    for inner in tree.walk(node):
+        if isinstance(inner, (cst.AssignTarget, cst.AugAssign, cst.For, cst.AnnAssign, cst.NamedExpr)):
+            names.update(tree.target_names(inner.target))
+        elif isinstance(inner, cst.AsName):
+            names.update(tree.target_names(inner.name))
+    return names
+
+
+def scope_of(loop: BatchLoop) -> cst.CSTNode:
+    for node in loop.module.enclosing(loop.node):
+        if isinstance(node, (cst.FunctionDef, cst.Module)):
+            return node
+    return loop.module.tree
+
+
+def read_after(loop: BatchLoop, scope: cst.CSTNode, names: set[str]) -> str:
+    """A name whose first occurrence after the loop is a read; in an outer loop, the next turn comes after too."""
+    body = set(tree.walk(loop.node))
+    order = [node for node in tree.walk(scope) if isinstance(node, cst.Name) and node.value in names]
+    positions = loop.module.positions
+    end = positions[loop.node].end
+    stores = {
+        name for node in tree.walk(scope)
+        if isinstance(node, (cst.AssignTarget, cst.For, cst.AsName, cst.CompFor))
+        for name in target_nodes(node)
+    }  # fmt: skip
+    first: dict[str, cst.Name] = {}
+    for node in order:
+        place = positions[node].start
+        if node not in body and (place.line, place.column) > (end.line, end.column):
+            first.setdefault(node.value, node)
+    parents = loop.module.parents
+    for name, node in first.items():
+        parent = parents[node]
+        if isinstance(parent, cst.Attribute) and parent.attr is node:
+            continue
+        if isinstance(parent, cst.Arg) and parent.keyword is node:
+            continue
+        if node not in stores:
+            return name
+    return ""
+
+
+def target_nodes(node: cst.CSTNode) -> Iterator[cst.Name]:
+    target = node.name if isinstance(node, cst.AsName) else node.target  # type: ignore[attr-defined]
+    for inner in tree.walk(target):
+        if isinstance(inner, cst.Name):
+            yield inner
+
+
+def starts_at_zero(facts: Facts, loop: BatchLoop, name: str) -> bool:
+    """The last assignment above the loop, on the way to it, is a zero."""
+    statement: cst.CSTNode = loop.node
+    while True:
+        block = loop.module.block(statement)
+        siblings = list(block.body)
+        for earlier in reversed(siblings[: siblings.index(statement)]):
+            if name in bound_by(earlier):
+                return isinstance(earlier, cst.SimpleStatementLine) and is_zero(facts, earlier, name)
+        holder = loop.module.parents.get(block)
+        if not isinstance(holder, cst.With):
+            return False
+        statement = holder
+
+
+def is_zero(facts: Facts, line: cst.SimpleStatementLine, name: str) -> bool:
+    for small in reversed(line.body):
+        if isinstance(small, cst.Assign):
+            for target in small.targets:
+                value = assigned(target.target, small.value, name)
+                if value is not None:
+                    return facts.value(value).is_zero or zeros(facts, value)
+    return False
+
+
+def assigned(target: cst.BaseExpression, value: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
+    if isinstance(target, cst.Name):
+        return value if target.value == name else None
+    if isinstance(target, (cst.Tuple, cst.List)) and isinstance(value, (cst.Tuple, cst.List)):
+        for one, other in zip(target.elements, value.elements, strict=False):
+            found = assigned(one.value, other.value, name)
+            if found is not None:
+                return found
+    return None
+
+
+def zeros(facts: Facts, value: cst.BaseExpression) -> bool:
+    return any(event.node is value for event in facts.calls("torch.zeros", "numpy.zeros"))
+
+
+def loader_expression(facts: Facts, loop: BatchLoop) -> str | None:
+    """The expression of the loader inside `enumerate(tqdm(loader))`, or a name that holds it."""
+    loaders = set(loop.loaders)
+    node: cst.BaseExpression = loop.node.iter
+    while isinstance(node, cst.Call) and node.args:
+        node = node.args[0].value
+    if tree.is_plain(node) and set(facts.value(node).objs) & loaders:
+        return tree.code_of(node)
+    env = loop.event.here.frame.env
+    return next((name for name, value in env.items() if value.objs and set(value.objs) <= loaders), None)
