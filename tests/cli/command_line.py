@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -65,9 +66,9 @@ class CommandLine:
         return Ended(done.returncode, done.stdout, done.stderr.decode())
 
     def at_terminal(
-        self, *args: str, answer: bytes | Callable[[], bytes] = b"", signal: int = 0, **env: str
+        self, *args: str, answer: bytes | Callable[[], bytes] = b"", number: int = 0, **env: str
     ) -> Ended:
-        """Runs at a pseudo-terminal of 100 columns; at the prompt, answers or sends the signal."""
+        """Runs at a pseudo-terminal of 100 columns; at the prompt, answers or sends the signal of that number."""
         ours, theirs = os.openpty()
         with subprocess.Popen(
             [sys.executable, "-m", "distify", *args],
@@ -76,18 +77,24 @@ class CommandLine:
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
+            preexec_fn=_heed_interrupts,
         ) as process:
             os.close(theirs)
             seen = b""
             while data := _read(ours):
                 seen += data
                 if seen.endswith(b"[y/N] "):
-                    if signal:
-                        process.send_signal(signal)
+                    if number:
+                        process.send_signal(number)
                     else:
                         os.write(ours, answer() if callable(answer) else answer)
             os.close(ours)
             return Ended(process.wait(60), seen)
+
+
+def _heed_interrupts() -> None:
+    """A test run started with `&` in a script ignores Ctrl-C, and what it starts would inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _read(terminal: int) -> bytes:

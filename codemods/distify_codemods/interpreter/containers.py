@@ -136,7 +136,8 @@ def _dict(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 def _sum(arguments: Arguments) -> Value:
     first = arguments.positional[0] if arguments.positional else NOTHING
     item = targets.any_item(first)
-    scale = Scale.SUM if item.scale in PER_SAMPLE else item.scale
+    listed = any(isinstance(obj, Sequence) for obj in first.objs)  # of tensors: added entry by entry
+    scale = Scale.SUM if item.scale in PER_SAMPLE and not listed else item.scale
     return Value(scale=scale, sources=item.sources | first.sources)
 
 
