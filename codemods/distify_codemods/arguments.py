@@ -128,6 +128,7 @@ def _closed(arguments: list[cst.Arg], call: cst.Call) -> list[cst.Arg]:
 
 
 _WIDEST = 100
+_DEEPEST = 60  # an indent beyond this leaves no room
 
 
 def _broken(call: cst.Call, edited: set[str], layout: Layout) -> cst.Call:
@@ -153,7 +154,7 @@ def _broken_before(call: cst.Call, number: int, layout: Layout) -> cst.Call:
     comma = arguments[number - 1].comma
     if not isinstance(comma, cst.Comma) or isinstance(comma.whitespace_after, cst.ParenthesizedWhitespace):
         return call
-    column = cst.SimpleWhitespace(" " * layout.indent)
+    column = cst.SimpleWhitespace(" " * (layout.indent if layout.indent <= _DEEPEST else 8))
     newline = _newline_of(call) or cst.ParenthesizedWhitespace(last_line=column, indent=False)
     arguments[number - 1] = arguments[number - 1].with_changes(comma=comma.with_changes(whitespace_after=newline))
     return call.with_changes(args=arguments)

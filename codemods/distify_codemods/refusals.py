@@ -67,7 +67,8 @@ def runs_on_tpu(module: Module) -> Finding | None:
 def no_training(module: Module, seen: str) -> Finding:
     return Finding(
         Level.BLOCKING, "REFUSE02", "no training loop",
-        f"no training loop was found: looked for an optimizer with a model's parameters and for `.backward()`; {seen}",
+        "no training loop that can be followed was found: looked for an optimizer with a model's parameters and for "
+        f"`.backward()`; {seen}",
         module.place(module.tree), "name the script that starts the training",
     )  # fmt: skip
 

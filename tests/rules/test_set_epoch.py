@@ -215,6 +215,7 @@ def test_evaluation_needs_none() -> None:
     [
         (LOADER + LOADER.replace("loader =", "second ="), "for (x, y), (a, b) in zip(loader, second):"),
         ("", "for x, y in DataLoader(data, batch_size=8, shuffle=True):"),
+        ("", "for x, y in (loader := DataLoader(data, batch_size=8, shuffle=True)):"),
     ],
 )
 def test_no_single_name_for_the_loader(loader: str, head: str) -> None:

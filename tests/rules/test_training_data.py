@@ -228,6 +228,17 @@ loader = DataLoader(
     assert after.count("TensorDataset(") == 1
 
 
+def test_two_loaders_made_by_one_statement() -> None:
+    """A line that is broken goes on below its call, wherever that has moved to."""
+    pair = "TensorDataset(torch.randn({0}, 4), torch.randn({0}, 1))"
+    made = f"DataLoader({pair.format(64)}, 8, True), DataLoader({pair.format(9)}, 4)"
+    both = f"def both():\n    return {made}\n\n\n"
+    loop = "model.eval()\nseen = 0\nfor x, y in other:\n    model(x)\n    seen += len(x)\nprint(seen)\n"
+    after = converted(script(loader=f"{both}loader, other = both()\n", after=loop))
+    assert after.count("sampler=") == 2
+    assert max(len(line) - len(line.lstrip()) for line in after.splitlines()) < 60
+
+
 def test_kwargs() -> None:
     options = 'options = {"batch_size": 8, "shuffle": True}\n'
     before = script(setup=options, loader="loader = DataLoader(data, **options)\n")

@@ -184,4 +184,7 @@ def loader_expression(facts: Facts, loop: BatchLoop) -> str | None:
     if tree.is_plain(node) and set(facts.value(node).objs) & loaders:
         return tree.code_of(node)
     env = loop.event.here.frame.env
-    return next((name for name, value in env.items() if value.objs and set(value.objs) <= loaders), None)
+    named = [one.target for one in tree.walk(loop.node.iter) if isinstance(one, cst.NamedExpr)]
+    bound_here = {name for target in named for name in tree.target_names(target)}
+    names = (name for name, value in env.items() if value.objs and set(value.objs) <= loaders)
+    return next((name for name in names if name not in bound_here), None)

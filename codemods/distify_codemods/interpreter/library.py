@@ -146,7 +146,7 @@ def _sources(name: str) -> frozenset[Obj | str]:
 
 def _is_class(name: str) -> bool:
     last = name.rsplit(".", 1)[-1]
-    return last[:1].isupper() and not name.startswith("torch.Tensor")
+    return (last[:1].isupper() or last == "?") and not name.startswith("torch.Tensor")
 
 
 def _external(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
