@@ -167,22 +167,26 @@ def _holds(value: Value, model: Obj) -> bool:
 
 def _touching(facts: Facts, model: Obj, forward: Event) -> list[Event]:
     """What is done with the model, or to it, before it is first trained."""
-    found = []
-    parts = _parts(model)
-    for event in facts.run.events[: forward.number]:
-        direct = _holds(event.receiver, model) and (
-            event.kind is Kind.STORE or (event.kind is Kind.METHOD and event.name not in _HARMLESS)
-        )
-        parameters = any(
-            isinstance(obj, Parameters) and _outermost(core(obj.of or obj)) in parts for obj in event.receiver.objs
-        )
-        given = event.kind is Kind.CALL and any(_holds(value, model) for value in event.arguments.all())
-        stored = event.kind is Kind.STORE and _holds(event.value, model)
-        made = event.kind is Kind.CALL and event.node is model.site and not event.name.startswith("builtins.")
-        inside = any(_reaches(facts, node, model) for node in _operands(event))
-        if direct or given or stored or made or inside or (parameters and event.kind is Kind.STORE):
-            found.append(event)
-    return found
+    parts = set(_parts(model))
+    return [
+        event
+        for event in facts.run.events[: forward.number]
+        if event.kind in (Kind.STORE, Kind.METHOD, Kind.CALL) and _touches(facts, event, model, parts)
+    ]
+
+
+def _touches(facts: Facts, event: Event, model: Obj, parts: set[Obj]) -> bool:
+    if event.kind is Kind.STORE:
+        parameters = (obj.of or obj for obj in event.receiver.objs if isinstance(obj, Parameters))
+        if _holds(event.value, model) or any(_outermost(core(obj)) in parts for obj in parameters):
+            return True
+    if event.kind is Kind.CALL:
+        made = event.node is model.site and not event.name.startswith("builtins.")
+        if made or any(_holds(value, model) for value in event.arguments.all()):
+            return True
+    elif _holds(event.receiver, model) and (event.kind is Kind.STORE or event.name not in _HARMLESS):
+        return True
+    return any(_reaches(facts, node, model) for node in _operands(event))
 
 
 def _outermost(part: Obj) -> Obj:

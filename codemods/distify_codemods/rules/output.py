@@ -30,8 +30,9 @@ def run(context: Context) -> None:
     for event in context.facts.calls(*_STREAMS, "pprint.pprint", "pprint.pp"):
         if event.module is context.entry:
             _guard(context, event)
+    done: set[cst.CSTNode] = set()
     for event in _elsewhere(context):
-        _guard_call(context, event)
+        _guard_call(context, event, done)
     _training_figures(context)
 
 
@@ -62,12 +63,15 @@ def _elsewhere(context: Context) -> list[Event]:
     return found
 
 
-def _guard_call(context: Context, event: Event) -> None:
+def _guard_call(context: Context, event: Event, done: set[cst.CSTNode]) -> None:
     """The script's own call of a function that does nothing but talk."""
     for here in event.here.up():
         node = here.node
         if here.frame.module is not context.entry or here.arm or not isinstance(node, cst.SimpleStatementLine):
             continue
+        if node in done:
+            return
+        done.add(node)
         small = node.body[0]
         inner = [
             one
