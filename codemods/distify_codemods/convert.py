@@ -7,7 +7,7 @@ from distify_codemods.apply import apply
 from distify_codemods.backends import BACKENDS
 from distify_codemods.facts import Facts
 from distify_codemods.plan import Plan
-from distify_codemods.program import Module, Program
+from distify_codemods.program import Module
 from distify_codemods.results import Conversion, Finding, Level, NewFile, Options, Outcome, Resolver, SourceFile
 from distify_codemods.rules import RULES, Context
 
@@ -74,6 +74,3 @@ def _new_file(plan: Plan) -> NewFile:
     changes = tuple(sorted(plan.changes, key=lambda change: (change.place.line, change.place.column)))
     after = apply(plan).bytes
     return NewFile(plan.module.path, plan.module.file.data, after, changes)
-
-
-__all__ = ["Module", "Program", "convert"]

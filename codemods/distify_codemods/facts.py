@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import libcst as cst
 
@@ -209,17 +209,3 @@ def _loops(run: Run, backwards: tuple[Event, ...], forwards: list[Event]) -> lis
 def wrapped(value: Value) -> list[Wrapped]:
     """The models in our DistributedDataParallel that a value may be."""
     return [obj for obj in value.objs if isinstance(obj, Wrapped) and obj.ours]
-
-
-@dataclass
-class Names:
-    """The names that the inserted code uses in one file, free of the file's own."""
-
-    taken: set[str] = field(default_factory=set)
-
-    def free(self, wanted: str) -> str:
-        name, number = wanted, 2
-        while name in self.taken:
-            name, number = f"{wanted}_{number}", number + 1
-        self.taken.add(name)
-        return name

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import calls, expressions, scales, targets, tensors
+from distify_codemods.interpreter import calls, scales, targets, tensors
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -201,6 +201,3 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
         made.element = join(made.element or NOTHING, keys if name == "keys" else value)
         return Value(frozenset({made}))
     return NOTHING
-
-
-__all__ = ["builtin_call", "expressions", "method", "namespace"]

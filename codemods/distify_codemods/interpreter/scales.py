@@ -95,16 +95,6 @@ def _unless_coupled(kinds: set[Scale]) -> Scale:
     return S.COUPLED if S.COUPLED in kinds else S.UNKNOWN
 
 
-def linear(value: Scale) -> Scale:
-    """A sign, a cast, `.item()`: what keeps means means and sums sums."""
-    return value
-
-
-def nonlinear(*scales: Scale) -> Scale:
-    """exp, sqrt, … : fine for entries, not for a number that stands for a batch."""
-    return elementwise(*scales)
-
-
 def total(scale: Scale) -> Scale:
     """The sum over everything."""
     return S.SUM if scale in PER_SAMPLE else scale

@@ -47,9 +47,6 @@ _ALONG = {
     "sort": (0, True, True), "argsort": (0, False, True), "topk": (1, True, True), "kthvalue": (1, True, True),
     "cumsum": (0, False, True), "cumprod": (0, False, True), "cosine_similarity": (1, False, True),
 }  # fmt: skip
-_KEEPS_SHAPE = frozenset(
-    _WORDS("softmax log_softmax softmin gumbel_softmax normalize sort argsort topk cumsum cumprod glu")
-)
 _COUPLING = frozenset(_WORDS("cdist pdist cov corrcoef unique histc bincount"))
 _ARITHMETIC = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract", "true_divide": "Divide"}
 _MAKERS = frozenset(_WORDS("zeros ones full empty rand randn randint eye"))
@@ -74,7 +71,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
         value = NOTHING
     elif name.startswith("math."):
         given = arguments.all()
-        value = Value(scale=scales.nonlinear(*(one.scale for one in given)), sources=_sources(given))
+        value = Value(scale=scales.elementwise(*(one.scale for one in given)), sources=_sources(given))
     else:
         tensor = arguments.positional[0] if arguments.positional else (arguments.get("input") or NOTHING)
         rest = Arguments(arguments.positional[1:], arguments.keywords, arguments.star, arguments.double_star)

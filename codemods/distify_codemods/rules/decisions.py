@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import loaders_of, wrapped
 from distify_codemods.rules.base import Context, Example, Rule
@@ -41,14 +40,10 @@ def _differs(context: Context, event: Event) -> str:
 
 
 def _why(context: Context, sources: frozenset[Obj | str]) -> str:
-    if context.facts.program is None:
-        return ""
     training = context.facts.training_loaders
     for loader in loaders_of(sources):
         if loader in training:
             return "depends on the training loss or batch of one rank"
-        if context.decisions.sharding_of(loader) is Sharding.SUMS and False:
-            return ""
     if "time" in sources:
         return "depends on the time"
     if "random" in sources and context.facts.backwards:
@@ -58,8 +53,7 @@ def _why(context: Context, sources: frozenset[Obj | str]) -> str:
 
 def _matters(context: Context, test: Event) -> bool:
     """Whether what it decides touches the other ranks, or what is kept of the run."""
-    after_start = [loop.event.number for loop in context.facts.training_loops]
-    if not after_start or not _in_training_run(context, test):
+    if not context.facts.training_loops or not _in_training_run(context, test):
         return False
     for event in context.facts.run.events:
         if event.number > test.number and _guarded_by(event, test) and _consequence(context, event):

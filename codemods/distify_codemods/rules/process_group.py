@@ -218,4 +218,3 @@ if __name__ == "__main__":
         ),
     ),
 )
-__all__ = ["RULE", "Example"]

@@ -6,7 +6,7 @@ import libcst as cst
 
 from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import LoaderDecision, Sharding
-from distify_codemods.rules.base import MAIN_FIRST, Context, Example, Rule, call_of
+from distify_codemods.rules.base import Context, Example, Rule, call_of
 from distify_codemods.rules.datasets import dataset_expression, only_other_options
 from distify_codemods.values import Value
 
@@ -216,4 +216,3 @@ for epoch in range(3):
         ),
     ),
 )
-__all__ = ["MAIN_FIRST", "RULE"]
