@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from distify_codemods.events import Event, Here, Kind
-from distify_codemods.interpreter import expressions, imports, targets
+from distify_codemods.interpreter import definitions, expressions, imports, targets
 from distify_codemods.program import Module, Program
 from distify_codemods.values import NOTHING, Const, External, Function, Obj, Ref, Value, join
 
@@ -187,7 +187,7 @@ class Machine:
         if isinstance(node, (cst.Try, cst.TryStar)):
             return self.try_block(node)
         if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
-            expressions.define(self, node)
+            definitions.define(self, node)
         elif isinstance(node, cst.Match):
             return self.match(node)
         return True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import attributes, expressions, scales
+from distify_codemods.interpreter import attributes, expressions, scales, subscripts
 from distify_codemods.values import (
     NOTHING,
     Const,
@@ -66,7 +66,7 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
         if isinstance(element.slice, cst.Index):
             key = expressions.evaluate(machine, element.slice.value)
         else:
-            expressions.evaluate_slice(machine, element.slice)
+            subscripts.evaluate_slice(machine, element.slice)
     machine.event(Kind.STORE, target, name="[]", receiver=receiver, receiver_node=target.value, value=value)
     for obj in receiver.objs:
         if isinstance(obj, Mapping):

@@ -1,0 +1,121 @@
+"""Lists, tuples, sets and dictionaries as they are written out, and comprehensions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.interpreter import calls, expressions, targets
+from distify_codemods.values import NOTHING, Mapping, Obj, Scale, Sequence, Value, join
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+
+def sequence(machine: Machine, node: cst.Tuple | cst.List | cst.Set) -> Value:
+    starred = any(isinstance(element, cst.StarredElement) for element in node.elements)
+    items = tuple(expressions.evaluate(machine, element.value) for element in node.elements)
+    obj = machine.made(Sequence, node)
+    assert isinstance(obj, Sequence)
+    if starred:
+        obj.element = join(obj.element or NOTHING, *(join(item, targets.any_item(item)) for item in items))
+    else:
+        old = obj.items if obj.items is not None and len(obj.items) == len(items) else items
+        obj.items = tuple(join(one, other) for one, other in zip(old, items, strict=True))
+    return Value(frozenset({obj}), *_mixed(items))
+
+
+def _mixed(items: tuple[Value, ...]) -> tuple[Scale, frozenset[Obj | str]]:
+    whole = join(*items) if items else NOTHING
+    return whole.scale, whole.sources
+
+
+def dictionary(machine: Machine, node: cst.Dict) -> Value:
+    obj = machine.made(Mapping, node)
+    assert isinstance(obj, Mapping)
+    values = []
+    for element in node.elements:
+        value = expressions.evaluate(machine, element.value)
+        values.append(value)
+        if isinstance(element, cst.StarredDictElement):
+            calls.update_mapping(obj, value)
+            continue
+        assert isinstance(element, cst.DictElement)
+        key = expressions.evaluate(machine, element.key).constant()
+        if key is None:
+            obj.rest = join(obj.rest or NOTHING, value)
+        else:
+            obj.items[key] = join(obj.items.get(key, NOTHING), value)
+    return Value(frozenset({obj}), *_mixed(tuple(values)))
+
+
+# ---- comprehensions
+
+
+MOST_TURNS = 8
+
+
+def comprehension(machine: Machine, node: cst.BaseComp) -> Value:
+    """Over a few known items, each turn makes objects of its own; else one turn stands for all."""
+    outer = dict(machine.frame.env)
+    turns = _known_turns(machine, node.for_in)
+    values = []
+    if turns is None:
+        _comp_for(machine, node.for_in)
+        values.append(_comp_item(machine, node))
+    else:
+        context = machine.frame.context
+        for turn in turns:
+            only = turn.single()
+            machine.frame.context = (*context, only.site) if only is not None and only.site else context
+            targets.assign(machine, node.for_in.target, turn)
+            values.append(_comp_item(machine, node))
+        machine.frame.context = context
+    machine.frame.env.clear()
+    machine.frame.env.update(outer)
+    return _comp_result(machine, node, values, known=turns is not None)
+
+
+def _known_turns(machine: Machine, node: cst.CompFor) -> tuple[Value, ...] | None:
+    if node.ifs or node.inner_for_in is not None:
+        return None
+    only = expressions.evaluate(machine, node.iter).single()
+    items = only.items if isinstance(only, Sequence) else None
+    return items if items is not None and 0 < len(items) <= MOST_TURNS else None
+
+
+def _comp_item(machine: Machine, node: cst.BaseComp) -> tuple[Value, Value]:
+    """The key (of a dictionary) and the value of one turn."""
+    if isinstance(node, cst.DictComp):
+        return expressions.evaluate(machine, node.key), expressions.evaluate(machine, node.value)
+    assert isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp))
+    return NOTHING, expressions.evaluate(machine, node.elt)
+
+
+def _comp_result(machine: Machine, node: cst.BaseComp, turns: list[tuple[Value, Value]], known: bool) -> Value:
+    whole = join(*(value for _, value in turns))
+    if isinstance(node, cst.DictComp):
+        table = machine.made(Mapping, node)
+        assert isinstance(table, Mapping)
+        for key, value in turns:
+            name = key.constant() if known else None
+            if name is None:
+                table.rest = join(table.rest or NOTHING, value)
+            else:
+                table.items[name] = join(table.items.get(name, NOTHING), value)
+        return Value(frozenset({table}), whole.scale, whole.sources)
+    made = machine.made(Sequence, node)
+    assert isinstance(made, Sequence)
+    made.element = join(made.element or NOTHING, whole)
+    made.items = tuple(value for _, value in turns) if known else None
+    return Value(frozenset({made}), whole.scale, whole.sources)
+
+
+def _comp_for(machine: Machine, node: cst.CompFor) -> None:
+    over = expressions.evaluate(machine, node.iter)
+    targets.assign(machine, node.target, targets.element_of(machine, over, node))
+    for condition in node.ifs:
+        expressions.evaluate(machine, condition.test)
+    if node.inner_for_in is not None:
+        _comp_for(machine, node.inner_for_in)

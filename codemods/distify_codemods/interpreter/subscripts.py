@@ -1,0 +1,104 @@
+"""`thing[key]`: items of containers, parts of tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.events import Kind
+from distify_codemods.interpreter import expressions, scales, targets
+from distify_codemods.values import (
+    NOTHING,
+    PER_SAMPLE,
+    External,
+    Instance,
+    Mapping,
+    Obj,
+    Scale,
+    Sequence,
+    Shape,
+    Value,
+    Wrapped,
+    core,
+    join,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+
+def subscript(machine: Machine, node: cst.Subscript) -> Value:
+    receiver = expressions.evaluate(machine, node.value)
+    keys = [
+        expressions.evaluate(machine, element.slice.value)
+        if isinstance(element.slice, cst.Index)
+        else evaluate_slice(machine, element.slice)
+        for element in node.slice
+    ]
+    if any(isinstance(obj, (Instance, External, Wrapped)) for obj in receiver.objs):
+        machine.event(Kind.ATTRIBUTE, node, name="[]", receiver=receiver, receiver_node=node.value)
+    only_index = len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index)
+    known = keys[0].constant() if only_index else None
+    found = [_item_of(machine, obj, known, only_index, receiver, node) for obj in receiver.objs]
+    if found and not all(value is NOTHING for value in found):
+        return join(*found)
+    return _tensor_item(receiver, node, keys)
+
+
+def _item_of(
+    machine: Machine, obj: Obj, known: object, only_index: bool, receiver: Value, node: cst.Subscript
+) -> Value:
+    own = Value(frozenset({obj}), receiver.scale, receiver.sources)
+    if isinstance(obj, Sequence):
+        if isinstance(known, int) and obj.items is not None and -len(obj.items) <= known < len(obj.items):
+            return obj.items[known]
+        return targets.any_item(own) if only_index else own
+    if isinstance(obj, Mapping):
+        return obj.items[known] if known in obj.items else obj.any() if known is None else obj.rest or NOTHING
+    if isinstance(obj, Shape):
+        if not only_index:
+            return Value(sources=receiver.sources)
+        return Value(scale=Scale.COUNT if known == 0 else Scale.CONST, sources=receiver.sources)
+    inner = core(obj)
+    if isinstance(inner, External) and not receiver.sources:
+        part = machine.made(External, node, inner, name=f"{inner.name}[]", whole=inner)
+        return Value(frozenset({part}))
+    return NOTHING
+
+
+def _tensor_item(receiver: Value, node: cst.Subscript, keys: list[Value]) -> Value:
+    sources = receiver.sources.union(*(key.sources for key in keys))
+    scale = receiver.scale
+    if scale is Scale.SAMPLES:
+        first = node.slice[0].slice
+        if not isinstance(first, cst.Index):
+            assert isinstance(first, cst.Slice)
+            whole = first.lower is None and first.upper is None and first.step is None
+            scale = Scale.SAMPLES if whole else Scale.RAGGED
+        elif keys[0].mask:
+            scale = Scale.RAGGED
+        elif keys[0].scale is Scale.SAMPLES or isinstance(first.value, cst.Ellipsis) or _names_a_part(first.value):
+            scale = Scale.SAMPLES
+        else:
+            # `batch[0]` is the inputs, `tensor[0]` one sample: only a batch as it comes from its loader is unpacked so.
+            scale = (
+                Scale.SAMPLES
+                if len(keys) == 1 and isinstance(keys[0].constant(), int) and not receiver.mask
+                else Scale.UNKNOWN
+            )
+    elif scale in PER_SAMPLE:
+        scale = Scale.RAGGED if scale is Scale.RAGGED or len(keys) == 1 else Scale.UNKNOWN
+    elif scale is Scale.CONST and any(key.scale is not Scale.CONST for key in keys):
+        scale = scales.elementwise(*(key.scale for key in keys))
+    return Value(scale=scale, sources=sources)
+
+
+def _names_a_part(node: cst.BaseExpression) -> bool:
+    return isinstance(node, (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString))
+
+
+def evaluate_slice(machine: Machine, node: cst.BaseSlice) -> Value:
+    parts = (node.lower, node.upper, node.step) if isinstance(node, cst.Slice) else ()
+    values = [expressions.evaluate(machine, part) for part in parts if part is not None]
+    return Value(sources=frozenset().union(*(value.sources for value in values))) if values else NOTHING
