@@ -78,6 +78,12 @@ class Event:
             here.node is loop.node and here.arm == "body" and here.frame is loop.here.frame for here in self.here.up()
         )
 
+    def inside_of(self, place: Here) -> bool:
+        """Whether it happens in the same arm of a statement, also in functions called from there."""
+        return any(
+            here.node is place.node and here.arm == place.arm and here.frame is place.frame for here in self.here.up()
+        )
+
     def before(self, other: Event) -> bool:
         return self.number < other.number
 

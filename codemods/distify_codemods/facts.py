@@ -9,6 +9,7 @@ import libcst as cst
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter import Run
 from distify_codemods.interpreter.attributes import LOADERS
+from distify_codemods.interpreter.machine import Frame
 from distify_codemods.program import Module, Program
 from distify_codemods.values import (
     Arguments,
@@ -16,6 +17,7 @@ from distify_codemods.values import (
     Instance,
     Obj,
     Parameters,
+    Share,
     Value,
     Wrapped,
     contained,
@@ -56,7 +58,13 @@ class BatchLoop:
     forwards: tuple[Event, ...]  # of trained models
 
     @property
-    def node(self) -> cst.For:
+    def node(self) -> cst.For | cst.While:
+        assert isinstance(self.event.node, (cst.For, cst.While))
+        return self.event.node
+
+    @property
+    def header(self) -> cst.For:
+        """A loop `for batch in loader`, which is how loops over loaders are written."""
         assert isinstance(self.event.node, cst.For)
         return self.event.node
 
@@ -117,7 +125,7 @@ def infer(program: Program, run: Run) -> Facts:
         event for event in run.events
         if event.kind is Kind.FORWARD and any(core(obj) in models for obj in event.receiver.objs)
     ]  # fmt: skip
-    loops = tuple(_loops(run, backwards, forwards))
+    loops = (*_loops(run, backwards, forwards), *_loops_over_shares(run, backwards, forwards))
     return Facts(program, run, optimizers, models, tuple(_loaders(run)), loops, backwards, steps)
 
 
@@ -188,9 +196,13 @@ def loaders_in(value: Value) -> list[External]:
     return list(dict.fromkeys(found))
 
 
-def loaders_of(sources: frozenset[Obj | str]) -> set[External]:
-    """The loaders whose batches a value depends on."""
-    return {source for source in sources if isinstance(source, External) and source.name in LOADERS}
+def loaders_of(sources: frozenset[Obj | str]) -> set[Obj]:
+    """What deals out the batches that a value depends on: loaders, and shares of batches that are cut by hand."""
+    return {
+        source
+        for source in sources
+        if isinstance(source, Share) or (isinstance(source, External) and source.name in LOADERS)
+    }
 
 
 def _loops(run: Run, backwards: tuple[Event, ...], forwards: list[Event]) -> list[BatchLoop]:
@@ -204,6 +216,20 @@ def _loops(run: Run, backwards: tuple[Event, ...], forwards: list[Event]) -> lis
             inner = tuple(one for one in forwards if one.inside(event))
             found.append(BatchLoop(event, loaders, trains, inner))
     return found
+
+
+def _loops_over_shares(run: Run, backwards: tuple[Event, ...], forwards: list[Event]) -> list[BatchLoop]:
+    """The innermost loops around the backward passes of batches that are cut by hand."""
+    found: dict[tuple[cst.CSTNode, Frame], BatchLoop] = {}
+    for backward in backwards:
+        if not any(isinstance(source, Share) for source in backward.receiver.sources):
+            continue
+        inside = [event for event in run.events if event.kind is Kind.LOOP and backward.inside(event)]
+        if inside:
+            loop = inside[-1]
+            inner = tuple(one for one in forwards if one.inside(loop))
+            found.setdefault((loop.node, loop.here.frame), BatchLoop(loop, (), True, inner))
+    return list(found.values())
 
 
 def wrapped(value: Value) -> list[Wrapped]:

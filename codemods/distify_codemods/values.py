@@ -156,6 +156,7 @@ class Sequence(Obj):
 
     items: tuple[Value, ...] | None = None
     element: Value | None = None
+    per_sample: bool = False  # one item for each sample of a batch
 
 
 @dataclass(eq=False, repr=False)
@@ -191,6 +192,20 @@ class Passing(Obj):
 
 
 @dataclass(eq=False, repr=False)
+class Cut(Obj):
+    """A batch that the program cuts, draws or folds out of its data by itself: every rank would get all of it."""
+
+    sizes: frozenset[Obj] = frozenset()  # literals and settings that the number of its samples may be
+
+
+@dataclass(eq=False, repr=False)
+class Share(Obj):
+    """A rank's part of a cut batch."""
+
+    of: Cut | None = None
+
+
+@dataclass(eq=False, repr=False)
 class Shape(Obj):
     """The size of a tensor with one entry per sample."""
 
@@ -206,6 +221,7 @@ class Value:
     scale: Scale = Scale.CONST
     sources: frozenset[Obj | str] = frozenset()
     mask: bool = False  # the outcome of a comparison: indexing with it takes some of the samples
+    deep: bool = False  # known to have more than one dimension: the last one is not that of the samples
 
     def single(self) -> Obj | None:
         return next(iter(self.objs)) if len(self.objs) == 1 else None
@@ -238,12 +254,22 @@ def join(*values: Value) -> Value:
 
 def _join(one: Value, other: Value) -> Value:
     scale = one.scale if one.scale is other.scale else _either(one.scale, other.scale)
-    mask = one.mask or other.mask
-    if scale is one.scale and mask == one.mask and other.objs <= one.objs and other.sources <= one.sources:
+    mask, deep = one.mask or other.mask, one.deep and other.deep
+    if (
+        scale is one.scale
+        and (mask, deep) == (one.mask, one.deep)
+        and other.objs <= one.objs
+        and other.sources <= one.sources
+    ):
         return one
-    if scale is other.scale and mask == other.mask and one.objs <= other.objs and one.sources <= other.sources:
+    if (
+        scale is other.scale
+        and (mask, deep) == (other.mask, other.deep)
+        and one.objs <= other.objs
+        and one.sources <= other.sources
+    ):
         return other
-    return Value(one.objs | other.objs, scale, one.sources | other.sources, mask)
+    return Value(one.objs | other.objs, scale, one.sources | other.sources, mask, deep)
 
 
 def _either(one: Scale, other: Scale) -> Scale:

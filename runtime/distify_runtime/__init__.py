@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from distify_runtime.batch import per_rank_batch_size, per_rank_workers
+    from distify_runtime.batch import per_rank_batch_size, per_rank_workers, shard_batch
     from distify_runtime.batchnorm import convert_sync_batchnorm
     from distify_runtime.checkpoint import map_location, strip_module_prefix
     from distify_runtime.environment import device, is_main_process, local_rank, rank, world_size
@@ -48,6 +48,7 @@ __all__ = [
     "rank",
     "rank_zero_print",
     "seed_ranks_apart",
+    "shard_batch",
     "shard_evaluation",
     "shard_training",
     "strip_module_prefix",
@@ -58,6 +59,7 @@ __all__ = [
 #: Where each name lives.
 _HOME = {
     "per_rank_batch_size": "batch",
+    "shard_batch": "batch",
     "per_rank_workers": "batch",
     "convert_sync_batchnorm": "batchnorm",
     "map_location": "checkpoint",

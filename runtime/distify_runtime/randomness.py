@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.distributed.distributed_c10d import _get_default_store
 
 from distify_runtime.environment import rank, world_size
@@ -33,11 +34,16 @@ def common_seed() -> int:
     return seed
 
 
-def seed_ranks_apart() -> None:
+def seed_ranks_apart(*models: nn.Module) -> None:
     """Give each rank random numbers of its own from here on, for augmentation, dropout and noise.
 
     Rank 0 goes on with the stream it has, so that a world of one is left alone.
+    models: if any are given, only torch's draws inside their forward passes become the rank's own, and everything else
+    goes on being drawn alike on all ranks: batches that a script chooses by itself.
     """
+    if models:
+        _seed_apart_inside(models)
+        return
     seed = common_seed() + rank()
     if rank() == 0:
         return
@@ -45,6 +51,61 @@ def seed_ranks_apart() -> None:
     random.seed(seed)
     if numpy := _imported_numpy():
         numpy.random.seed(seed)
+
+
+class _OwnStream:
+    """torch's random numbers of one rank, exchanged for the common ones while a model runs."""
+
+    def __init__(self, seed: int) -> None:
+        self.state = self._swapped_for_seed(seed)
+        self.depth = 0
+
+    @staticmethod
+    def _swapped_for_seed(seed: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+        common = _torch_state()
+        torch.manual_seed(seed)
+        own = _torch_state()
+        _set_torch_state(common)
+        return own
+
+    def enter(self, *_: object) -> None:
+        if self.depth == 0:
+            self._swap()
+        self.depth += 1
+
+    def leave(self, *_: object) -> None:
+        self.depth -= 1
+        if self.depth == 0:
+            self._swap()
+
+    def _swap(self) -> None:
+        present = _torch_state()
+        _set_torch_state(self.state)
+        self.state = present
+
+
+_own_stream: _OwnStream | None = None
+
+
+def _seed_apart_inside(models: tuple[nn.Module, ...]) -> None:
+    global _own_stream
+    seed = common_seed() + 1 + rank()
+    if world_size() == 1:
+        return
+    _own_stream = _own_stream or _OwnStream(seed)
+    for model in models:
+        model.register_forward_pre_hook(_own_stream.enter)
+        model.register_forward_hook(_own_stream.leave, always_call=True)
+
+
+def _torch_state() -> tuple[torch.Tensor, torch.Tensor | None]:
+    return torch.get_rng_state(), torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+
+
+def _set_torch_state(state: tuple[torch.Tensor, torch.Tensor | None]) -> None:
+    torch.set_rng_state(state[0])
+    if state[1] is not None:
+        torch.cuda.set_rng_state(state[1])
 
 
 def share_random_state() -> None:

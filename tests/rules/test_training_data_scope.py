@@ -74,7 +74,7 @@ class DataLoader:
 """
     imports = IMPORTS.replace("DataLoader, ", "")
     before = script(imports=imports, setup=own, loader="loader = DataLoader(data, batch_size=8)\n")
-    assert ("DATA01", line_of(before, ".backward()")) in blocked(before)
+    assert "yield rt.shard_batch(self.samples[start : start + self.batch_size])" in converted(before)
 
 
 def test_parameter_named_data_loader() -> None:

@@ -84,6 +84,16 @@ class Division:
     used: int  # a line where it shapes a tensor
 
 
+@dataclass(frozen=True)
+class Slicing:
+    """Each rank keeps its part of the batches that an expression gives, along one dimension."""
+
+    module: Module
+    node: cst.BaseExpression
+    dimension: int
+    why: str
+
+
 @dataclass
 class Decisions:
     facts: Facts  # of the program as it will be
@@ -94,6 +104,7 @@ class Decisions:
     training_sums: tuple[Reduction, ...] = ()  # figures of training that are used after its loop
     replicated: tuple[tuple[BatchLoop, str], ...] = ()  # and why they are not sharded
     divisions: tuple[Division, ...] = ()
+    slicings: tuple[Slicing, ...] = ()  # of batches that are cut by hand
     prefixed: dict[cst.CSTNode, bool] = field(default_factory=dict)  # calls on nn.DataParallel: always, or sometimes
     reached_through: frozenset[cst.CSTNode] = frozenset()  # `.module` on nn.DataParallel in the original
     blocked: list[Blocked] = field(default_factory=list)

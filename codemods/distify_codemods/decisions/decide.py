@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import arguments
-from distify_codemods.decisions import batch_size, evaluation, models
+from distify_codemods.decisions import batch_size, cuts, evaluation, models
 from distify_codemods.decisions.base import (
     Blocked,
     Decisions,
@@ -21,8 +21,9 @@ from distify_codemods.values import Arguments, Class, External, Instance, Mappin
 
 def decide(facts: Facts) -> Decisions:
     """What happens to each model, loader and evaluation loop of a program that trains."""
+    facts, slicings, uncut = cuts.decide_cuts(facts)
     wraps, wrapped_facts, blocked = models.decide_wraps(facts)
-    decisions = Decisions(wrapped_facts, wraps, blocked=blocked)
+    decisions = Decisions(wrapped_facts, wraps, slicings=slicings, blocked=[*uncut, *blocked])
     by_call: dict[cst.CSTNode, list[Loader]] = {}
     for loader in wrapped_facts.loaders:
         by_call.setdefault(loader.made.node, []).append(loader)

@@ -261,7 +261,7 @@ def _of_statement(facts: Facts, loop: BatchLoop, statement: cst.CSTNode, accumul
 def _needed(facts: Facts, loop: BatchLoop, before: Sequence[cst.CSTNode]) -> list[str] | Refusal:
     """The per-sample names made up to the forward pass that are used after it."""
     made: dict[str, Value] = {}
-    for target in [loop.node.target, *(_targets(before))]:
+    for target in [loop.header.target, *(_targets(before))]:
         for inner in tree.walk(target):
             if isinstance(inner, cst.Name):
                 made[inner.value] = facts.value(inner)
@@ -286,7 +286,7 @@ def _needed(facts: Facts, loop: BatchLoop, before: Sequence[cst.CSTNode]) -> lis
 
 def _carried_over(loop: BatchLoop, before: Sequence[cst.CSTNode], names: set[str]) -> str:
     """A name that is read before it is assigned in the same turn."""
-    assigned = set(tree.target_names(loop.node.target))
+    assigned = set(tree.target_names(loop.header.target))
     for statement in before:
         targets = {id(name) for target in _targets([statement]) for name in tree.walk(target)}
         for node in tree.walk(statement):

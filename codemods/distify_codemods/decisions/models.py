@@ -14,7 +14,19 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, infer
 from distify_codemods.interpreter import Hooks, Machine, run
 from distify_codemods.interpreter.machine import Frame
-from distify_codemods.values import External, Instance, Obj, Parameters, Value, Wrapped, contained, core
+from distify_codemods.values import (
+    NOTHING,
+    External,
+    Instance,
+    Obj,
+    Parameters,
+    Share,
+    Value,
+    Wrapped,
+    contained,
+    core,
+    join,
+)
 
 BATCHNORMS = tuple(
     f"torch.nn.{name}" for name in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d")
@@ -71,8 +83,12 @@ def _summed(machine: Machine, reduction: Reduction) -> None:
     made = {loader.site for loader in reduction.loop.loaders}
     for name in reduction.names:
         value = machine.lookup(name)
-        kept = frozenset(one for one in value.sources if not isinstance(one, External) or one.site not in made)
-        machine.bind(name, Value(value.objs, value.scale, kept, value.mask))
+        kept = frozenset(
+            one
+            for one in value.sources
+            if not isinstance(one, Share) and (not isinstance(one, External) or one.site not in made)
+        )
+        machine.bind(name, Value(value.objs, value.scale, kept, value.mask, value.deep))
 
 
 def _training_forwards(facts: Facts, model: Obj) -> list[Event]:
@@ -149,7 +165,14 @@ def _frames_around_training(facts: Facts, forward: Event) -> list[Frame]:
 
 def _names(frame: Frame, model: Obj) -> list[str]:
     own = _self_of(frame)
-    return [name for name, value in frame.env.items() if name.isidentifier() and name != own and _holds(value, model)]
+    return [
+        name for name, value in _ever(frame).items() if name.isidentifier() and name != own and _holds(value, model)
+    ]
+
+
+def _ever(frame: Frame) -> dict[str, Value]:
+    """What the names of a frame were bound to: a model may be gone from its variable by the end."""
+    return {name: join(value, frame.bound.get(name, NOTHING)) for name, value in frame.env.items()}
 
 
 def _self_of(frame: Frame) -> str:
@@ -281,7 +304,7 @@ def _try_out(facts: Facts, wraps: tuple[Wrap, ...], sums: Sequence[Reduction] = 
     for wrap in wraps:
         table = hooks.setdefault((wrap.statement, wrap.after), [])
         table.append(lambda machine, wrap=wrap: _wrap(machine, wrap))  # type: ignore[misc]
-    return infer(facts.program, run(facts.program, hooks, drop_data_parallel=True))
+    return infer(facts.program, run(facts.program, hooks, True, facts.run.cutting))
 
 
 def _wrap(machine: Machine, wrap: Wrap) -> None:

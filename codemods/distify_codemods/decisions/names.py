@@ -71,16 +71,16 @@ def updates(body: cst.CSTNode, name: str) -> int:
 
 def index_name(loop: BatchLoop) -> str:
     """`i` of `for i, batch in enumerate(loader)`."""
-    call = loop.node.iter
+    call = loop.header.iter
     numbered = isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == "enumerate"
-    target = loop.node.target
+    target = loop.header.target
     if numbered and isinstance(target, (cst.Tuple, cst.List)) and isinstance(target.elements[0].value, cst.Name):
         return target.elements[0].value.value
     return ""
 
 
 def bound_in(loop: BatchLoop) -> set[str]:
-    return set(tree.target_names(loop.node.target)) | bound_by(loop.node.body)
+    return set(tree.target_names(loop.header.target)) | bound_by(loop.node.body)
 
 
 def bound_by(node: cst.CSTNode) -> set[str]:
@@ -178,13 +178,13 @@ def zeros(facts: Facts, value: cst.BaseExpression) -> bool:
 def loader_expression(facts: Facts, loop: BatchLoop) -> str | None:
     """The expression of the loader inside `enumerate(tqdm(loader))`, or a name that holds it."""
     loaders = set(loop.loaders)
-    node: cst.BaseExpression = loop.node.iter
+    node: cst.BaseExpression = loop.header.iter
     while isinstance(node, cst.Call) and node.args:
         node = node.args[0].value
     if tree.is_plain(node) and set(facts.value(node).objs) & loaders:
         return tree.code_of(node)
     env = loop.event.here.frame.env
-    named = [one.target for one in tree.walk(loop.node.iter) if isinstance(one, cst.NamedExpr)]
+    named = [one.target for one in tree.walk(loop.header.iter) if isinstance(one, cst.NamedExpr)]
     bound_here = {name for target in named for name in tree.target_names(target)}
     names = (name for name, value in env.items() if value.objs and set(value.objs) <= loaders)
     return next((name for name in names if name not in bound_here), None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.interpreter import calls, imports, targets
+from distify_codemods.interpreter import calls, cuts, imports, targets
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -124,10 +124,10 @@ _TENSOR_ATTRIBUTES = {"data", "grad", "real", "values", "indices"}
 def tensor_attribute(machine: Machine, receiver: Value, name: str, node: cst.Attribute) -> Value:
     if name == "shape":
         if receiver.scale in PER_SAMPLE:
-            return Value(frozenset({machine.made(Shape, node)}), Scale.COUNT, receiver.sources)
-        return Value(sources=receiver.sources)
+            return Value(frozenset({machine.made(Shape, node)}), Scale.COUNT, cuts.shape_sources(receiver.sources))
+        return Value(sources=cuts.shape_sources(receiver.sources))
     if name in _TENSOR_ATTRIBUTES:
-        return Value(scale=receiver.scale, sources=receiver.sources, mask=receiver.mask)
+        return Value(scale=receiver.scale, sources=receiver.sources, mask=receiver.mask, deep=receiver.deep)
     if name in ("T", "mT"):
         turned = Scale.TURNED if receiver.scale is Scale.SAMPLES and name == "T" else receiver.scale
         turned = Scale.SAMPLES if receiver.scale is Scale.TURNED else turned

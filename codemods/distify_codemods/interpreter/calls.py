@@ -8,7 +8,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.events import Event, Kind
-from distify_codemods.interpreter import attributes, expressions, library, targets
+from distify_codemods.interpreter import attributes, cuts, expressions, library, targets
 from distify_codemods.interpreter import machine as machines
 from distify_codemods.values import (
     NOTHING,
@@ -135,6 +135,13 @@ def _forward(machine: Machine, obj: Instance | External | Wrapped, arguments: Ar
     inner: Obj = obj
     while isinstance(inner, Wrapped) and inner.inner is not None:
         inner = inner.inner
+    result = _run_forward(machine, inner, arguments, node)
+    if machine.cutting is not None and inner in machine.optimized:
+        result = cuts.marked(machine, result, node, frozenset({cuts.OUTPUT}))
+    return result
+
+
+def _run_forward(machine: Machine, inner: Obj, arguments: Arguments, node: cst.CSTNode) -> Value:
     if isinstance(inner, External):
         return library.call_external_object(machine, inner, arguments, node)
     if not isinstance(inner, Instance):
@@ -171,9 +178,9 @@ def invoke(
     key = _key(machine, function, arguments, receiver)
     if key in machine.summaries:
         return machine.summaries[key]
-    began = len(machine.events)
+    began = machine.traces
     value = _run(machine, function, definition, arguments, node, receiver)
-    if all(_leaves_no_trace(machine, event) for event in machine.events[began:]):
+    if machine.traces == began:
         machine.summaries[key] = value
     return value
 
@@ -186,7 +193,7 @@ def _key(machine: Machine, function: Function, arguments: Arguments, receiver: O
 _TRACELESS = frozenset({Kind.ATTRIBUTE, Kind.TEST, Kind.ASSERT})
 
 
-def _leaves_no_trace(machine: Machine, event: Event) -> bool:
+def leaves_no_trace(machine: Machine, event: Event) -> bool:
     """Whether a call that did nothing else may be summed up by its value the next time it is made alike."""
     if event.kind in _TRACELESS:
         return True

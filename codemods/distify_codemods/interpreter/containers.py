@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import calls, scales, targets, tensors
+from distify_codemods.interpreter import calls, cuts, scales, targets, tensors
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -49,7 +49,7 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
     if name == "len":
         scale = Scale.COUNT if first.scale in (Scale.SAMPLES, Scale.TURNED, Scale.COUNT) else Scale.CONST
         scale = Scale.SUM if first.scale is Scale.RAGGED else scale
-        return Value(scale=scale, sources=first.sources)
+        return Value(scale=scale, sources=cuts.shape_sources(first.sources))
     if name in ("list", "tuple", "set", "sorted", "frozenset"):
         return _copied(machine, first, node)
     if name in ("map", "filter"):

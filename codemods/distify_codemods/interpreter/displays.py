@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import calls, expressions, targets
+from distify_codemods.interpreter import calls, cuts, expressions, targets
 from distify_codemods.values import NOTHING, Mapping, Obj, Scale, Sequence, Value, join
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ def _comp_result(machine: Machine, node: cst.BaseComp, turns: list[tuple[Value, 
     assert isinstance(made, Sequence)
     made.element = join(made.element or NOTHING, whole)
     made.items = tuple(value for _, value in turns) if known else None
+    made.per_sample = not known and cuts.goes_through_samples(machine, node)
     return Value(frozenset({made}), whole.scale, whole.sources)
 
 

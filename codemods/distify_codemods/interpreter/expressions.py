@@ -13,6 +13,7 @@ from distify_codemods.events import Kind
 from distify_codemods.interpreter import (
     attributes,
     calls,
+    cuts,
     definitions,
     displays,
     imports,
@@ -33,6 +34,8 @@ def evaluate(machine: Machine, node: cst.BaseExpression) -> Value:
     if handler is None:
         return NOTHING
     value = handler(machine, node)
+    if machine.cutting is not None and node in machine.cutting.shares:
+        value = cuts.shared(machine, value, node)
     known = machine.values.get(node)
     machine.values[node] = value if known is None else join(known, value)
     return value

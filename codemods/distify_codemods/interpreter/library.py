@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import attributes, calls, containers, imports, losses, tensors
+from distify_codemods.interpreter import attributes, calls, containers, cuts, imports, losses, tensors
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -94,6 +94,8 @@ _RECORDED = frozenset(
     ]
 )
 _CONTEXTS = frozenset("torch.no_grad torch.inference_mode torch.enable_grad torch.autograd.no_grad".split())
+#: Modules whose output has a dimension of features beside that of the samples.
+_DEEP = frozenset(f"torch.nn.{name}" for name in ("Linear", "Embedding", "Conv1d", "Conv2d", "Conv3d", "LayerNorm"))
 PROGRESS_BARS = (
     "tqdm.tqdm",
     "tqdm.auto.tqdm",
@@ -120,6 +122,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     special = _FUNCTIONS.get(name)
     if special is not None:
         value = special(machine, arguments, node)
+    elif name.startswith("random.") and (cut := cuts.made(machine, name, arguments, node)) is not None:
+        value = cut
     elif name.startswith("builtins."):
         value = containers.builtin_call(machine, name[9:], arguments, node)
     elif name in attributes.LOADERS or name in _CONTEXTS or _is_class(name):
@@ -131,7 +135,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     else:
         calls.call_back(machine, arguments, node)
         value = _external(machine, name, arguments, node)
-    value = Value(value.objs, value.scale, value.sources | _sources(name), value.mask)
+    value = Value(value.objs, value.scale, value.sources | _sources(name), value.mask, value.deep)
     if name != "builtins.print":
         record_call(machine, name, arguments, node, value)
     return value
@@ -146,7 +150,8 @@ def _sources(name: str) -> frozenset[Obj | str]:
 
 def _is_class(name: str) -> bool:
     last = name.rsplit(".", 1)[-1]
-    return (last[:1].isupper() or last == "?") and not name.startswith("torch.Tensor")
+    made = name.startswith("torch.") and last.endswith("Tensor")  # torch.LongTensor(3) is a tensor
+    return (last[:1].isupper() or last == "?") and not made
 
 
 def _external(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -176,19 +181,20 @@ def unknown_call(machine: Machine, callee: Value, arguments: Arguments, node: cs
 
 def call_external_object(machine: Machine, obj: External, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`criterion(output, target)`, `net(x)`: an object of a library is called."""
-    loss = losses.of_module(obj, arguments)
-    if loss is not None:
-        return loss
+    known_module = losses.of_module(obj, arguments) or cuts.of_module(machine, obj, arguments, node)
+    if known_module is not None:
+        return known_module
     given = arguments.all()
     sources = frozenset().union(*(value.sources for value in given)) if given else frozenset()
     scales = {value.scale for value in given} - {Scale.CONST}
-    if Scale.COUPLED in scales:
+    if Scale.COUPLED in scales or cuts.couples(machine, obj, scales):
         return Value(scale=Scale.COUPLED, sources=sources)
     known = obj in machine.modules or obj.name.startswith(("torch.nn.", "torchvision."))
     if not scales:
         return Value(sources=sources)
     if known and scales & PER_SAMPLE:
-        return Value(scale=Scale.TURNED if scales == {Scale.TURNED} else Scale.SAMPLES, sources=sources)
+        scale = Scale.TURNED if scales == {Scale.TURNED} else Scale.SAMPLES
+        return Value(scale=scale, sources=sources, deep=obj.name in _DEEP)
     return Value(scale=Scale.UNKNOWN, sources=sources)
 
 
@@ -238,6 +244,9 @@ def _method_value(
             return _parsed(machine, name, node)
         if isinstance(inner, External) and inner.name.endswith(".GradScaler") and name == "scale":
             return arguments.positional[0] if arguments.positional else NOTHING
+        folded = cuts.folded(machine, name, receiver, arguments, node)
+        if folded is not None:
+            return folded
         if isinstance(inner, External) and receiver.scale is not Scale.CONST:
             return tensors.method(machine, receiver, name, arguments, node)
         calls.call_back(machine, arguments, node)

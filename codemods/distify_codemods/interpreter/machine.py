@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from distify_codemods.events import Event, Here, Kind
-from distify_codemods.interpreter import definitions, expressions, imports, targets
+from distify_codemods.interpreter import calls, definitions, expressions, imports, targets
 from distify_codemods.program import Module, Program
 from distify_codemods.values import NOTHING, Const, External, Function, Obj, Ref, Value, join
 
@@ -35,11 +35,24 @@ class Frame:
     context: tuple[cst.CSTNode, ...]
     parent: Frame | None = None  # the closure
     env: dict[str, Value] = field(default_factory=dict)
+    bound: dict[str, Value] = field(default_factory=dict)  # all that a name has ever been bound to
     globals_declared: set[str] = field(default_factory=set)
     returned: list[Value] = field(default_factory=list)
     yielded: list[Value] = field(default_factory=list)
     exits: list[dict[str, Value]] = field(default_factory=list)  # environments at break and continue
     function: Function | None = None
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """Asks a run to follow batches that are cut by hand.
+
+    `sizes`: the literals and settings that are known to be the size of a batch, by the place where they are made.
+    `shares`: expressions after which each rank keeps its part of the batch.
+    """
+
+    sizes: frozenset[tuple[cst.CSTNode | None, str]] = frozenset()
+    shares: frozenset[cst.CSTNode] = frozenset()
 
 
 @dataclass(eq=False)
@@ -50,14 +63,22 @@ class Run:
     values: dict[cst.CSTNode, Value]  # of every expression, over all contexts
     frames: dict[Module, Frame]
     complete: bool  # false when the program was too large to be followed to its end
+    cutting: Cutting | None = None
 
 
 _EXITS = ("builtins.SystemExit", "builtins.KeyboardInterrupt")
 
 
 class Machine:
-    def __init__(self, program: Program, hooks: Hooks | None = None, drop_data_parallel: bool = False) -> None:
+    def __init__(
+        self,
+        program: Program,
+        hooks: Hooks | None = None,
+        drop_data_parallel: bool = False,
+        cutting: Cutting | None = None,
+    ) -> None:
         self.program = program
+        self.cutting = cutting
         self.hooks: Hooks = hooks or {}
         self.drop_data_parallel = drop_data_parallel
         self.events: list[Event] = []
@@ -67,6 +88,7 @@ class Machine:
         self.inside_models = 0  # how many forwards of modules are running
         self.summaries: dict[tuple[object, ...], Value] = {}  # of calls that left no trace
         self.seen: dict[tuple[object, ...], Event] = {}
+        self.traces = 0  # how often something has happened that a call may not be summed up without
         self.globals: dict[Module, Frame] = {}
         self.modules: set[Obj] = set()  # objects that were asked for what only modules have
         self.frame: Frame
@@ -105,10 +127,12 @@ class Machine:
                     setattr(known, name, join(getattr(known, name), details[name]))  # type: ignore[arg-type]
             if "arguments" in details:
                 known.arguments = details["arguments"]  # type: ignore[assignment]
+            self.traces += not calls.leaves_no_trace(self, known)
             return known
         event = Event(kind, node, self.frame.module, self.here, len(self.events), grad=self.grad, **details)  # type: ignore[arg-type]
         self.seen[key] = event
         self.events.append(event)
+        self.traces += not calls.leaves_no_trace(self, event)
         return event
 
     def made(self, kind: type[Obj], site: cst.CSTNode | None, /, *more: object, **fields: object) -> Obj:
@@ -133,7 +157,7 @@ class Machine:
         """What is assigned in a branch depends on what the branch depends on."""
         if not self.control:
             return value
-        return Value(value.objs, value.scale, value.sources | self.control, value.mask)
+        return Value(value.objs, value.scale, value.sources | self.control, value.mask, value.deep)
 
     def bind(self, name: str, value: Value) -> None:
         value = self.tainted(value)
@@ -143,6 +167,10 @@ class Machine:
             env[name] = join(env.get(name, NOTHING), value)
         else:
             self.frame.env[name] = value
+        if value.objs:
+            frame = self.frame if name not in self.frame.globals_declared else self.module_frame(self.frame.module)
+            known = frame.bound.get(name)
+            frame.bound[name] = value if known is None else join(known, value)
 
     # ---- statements
 
@@ -344,8 +372,13 @@ def constant(machine: Machine, node: cst.CSTNode, value: object) -> Value:
     return Value(frozenset({machine.made(Const, node, value=value)}))
 
 
-def run(program: Program, hooks: Hooks | None = None, drop_data_parallel: bool = False) -> Run:
+def run(
+    program: Program,
+    hooks: Hooks | None = None,
+    drop_data_parallel: bool = False,
+    cutting: Cutting | None = None,
+) -> Run:
     """Runs the program from its entry."""
-    machine = Machine(program, hooks, drop_data_parallel)
+    machine = Machine(program, hooks, drop_data_parallel, cutting)
     machine.module_frame(program.entry)
-    return Run(machine.events, machine.values, machine.globals, machine.complete)
+    return Run(machine.events, machine.values, machine.globals, machine.complete, cutting)

@@ -37,7 +37,9 @@ def unary(machine: Machine, node: cst.UnaryOperation) -> Value:
         return (
             expressions.literal(machine, node, not known) if isinstance(known, bool) else Value(sources=value.sources)
         )
-    return Value(scale=value.scale, sources=value.sources, mask=value.mask)
+    if isinstance(node.operator, cst.Minus) and isinstance(known, (int, float)) and not isinstance(known, bool):
+        return expressions.literal(machine, node, -known)
+    return Value(scale=value.scale, sources=value.sources, mask=value.mask, deep=value.deep)
 
 
 def boolean(machine: Machine, node: cst.BooleanOperation) -> Value:
@@ -68,4 +70,4 @@ def comparison(machine: Machine, node: cst.Comparison) -> Value:
 def conditional(machine: Machine, node: cst.IfExp) -> Value:
     test = expressions.evaluate(machine, node.test)
     value = join(expressions.evaluate(machine, node.body), expressions.evaluate(machine, node.orelse))
-    return Value(value.objs, value.scale, value.sources | test.sources, value.mask)
+    return Value(value.objs, value.scale, value.sources | test.sources, value.mask, value.deep)

@@ -26,12 +26,14 @@ def binary(operator: str, left: Value, right: Value) -> Value:
         scale = S.CONST if right.scale is S.CONST else S.UNKNOWN  # also "%d" % count
     else:
         scale = elementwise(left.scale, right.scale)
-    return Value(scale=scale, sources=sources, mask=left.mask and right.mask)
+    return Value(scale=scale, sources=sources, mask=left.mask and right.mask, deep=left.deep or right.deep)
 
 
 def compared(left: Value, right: Value) -> Value:
     scale = elementwise(left.scale, right.scale, nonlinear_is_fine=True)
-    return Value(scale=scale, sources=left.sources | right.sources, mask=scale in PER_SAMPLE)
+    return Value(
+        scale=scale, sources=left.sources | right.sources, mask=scale in PER_SAMPLE, deep=left.deep or right.deep
+    )
 
 
 def _add(left: Value, right: Value) -> Scale:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import expressions, scales, targets
+from distify_codemods.interpreter import cuts, expressions, scales, targets
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -38,6 +38,8 @@ def subscript(machine: Machine, node: cst.Subscript) -> Value:
     ]
     if any(isinstance(obj, (Instance, External, Wrapped)) for obj in receiver.objs):
         machine.event(Kind.ATTRIBUTE, node, name="[]", receiver=receiver, receiver_node=node.value)
+    if machine.cutting is not None and (cut := cuts.rows(machine, receiver, node, keys)) is not None:
+        return cut
     only_index = len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index)
     known = keys[0].constant() if only_index else None
     found = [_item_of(machine, obj, known, only_index, receiver, node) for obj in receiver.objs]
@@ -84,14 +86,35 @@ def _tensor_item(receiver: Value, node: cst.Subscript, keys: list[Value]) -> Val
             # `batch[0]` is the inputs, `tensor[0]` one sample: only a batch as it comes from its loader is unpacked so.
             scale = (
                 Scale.SAMPLES
-                if len(keys) == 1 and isinstance(keys[0].constant(), int) and not receiver.mask
+                if len(keys) == 1 and _counts_up(keys[0].constant()) and not receiver.mask
                 else Scale.UNKNOWN
             )
-    elif scale in PER_SAMPLE:
-        scale = Scale.RAGGED if scale is Scale.RAGGED or len(keys) == 1 else Scale.UNKNOWN
+    elif scale is Scale.TURNED:
+        scale = _turned_item(node, keys)
+    elif scale is Scale.RAGGED:
+        scale = Scale.RAGGED
     elif scale is Scale.CONST and any(key.scale is not Scale.CONST for key in keys):
         scale = scales.elementwise(*(key.scale for key in keys))
-    return Value(scale=scale, sources=sources)
+    sliced = len(node.slice) > 1 and all(isinstance(element.slice, cst.Slice) for element in node.slice[:2])
+    return Value(scale=scale, sources=sources, deep=sliced)
+
+
+def _counts_up(known: object) -> bool:
+    return isinstance(known, int) and known >= 0
+
+
+def _turned_item(node: cst.Subscript, keys: list[Value]) -> Scale:
+    """Of a tensor with the samples along its second dimension: `steps[-1]` has one entry per sample."""
+    first, *rest = (element.slice for element in node.slice)
+    if keys[0].mask or keys[0].scale in PER_SAMPLE or (isinstance(first, cst.Index) and _unclear(first.value)):
+        return Scale.UNKNOWN
+    if rest and not (isinstance(rest[0], cst.Slice) and rest[0].lower is None and rest[0].upper is None):
+        return Scale.RAGGED if isinstance(rest[0], cst.Slice) else Scale.UNKNOWN
+    return Scale.SAMPLES if isinstance(first, cst.Index) else Scale.TURNED
+
+
+def _unclear(key: cst.BaseExpression) -> bool:
+    return isinstance(key, (cst.Ellipsis, cst.Tuple, cst.List)) or _names_a_part(key)
 
 
 def _names_a_part(node: cst.BaseExpression) -> bool:
@@ -101,4 +124,5 @@ def _names_a_part(node: cst.BaseExpression) -> bool:
 def evaluate_slice(machine: Machine, node: cst.BaseSlice) -> Value:
     parts = (node.lower, node.upper, node.step) if isinstance(node, cst.Slice) else ()
     values = [expressions.evaluate(machine, part) for part in parts if part is not None]
-    return Value(sources=frozenset().union(*(value.sources for value in values))) if values else NOTHING
+    scale = Scale.SAMPLES if any(value.scale is Scale.SAMPLES for value in values) else Scale.CONST
+    return Value(scale=scale, sources=frozenset().union(*(value.sources for value in values))) if values else NOTHING

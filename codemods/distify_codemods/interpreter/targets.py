@@ -89,6 +89,9 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
             obj.element = join(any_item(Value(frozenset({obj}))), any_item(operand))
             obj.items = None
     value = scales.binary(operator, current, operand)
+    if machine.cutting is not None:
+        moved = machine.made(Counter, node, loop=None)
+        value = Value(value.objs, value.scale, value.sources | {moved}, value.mask, value.deep)
     held = frozenset(obj for obj in current.objs if isinstance(obj, (Sequence, Parameters)))
     assign(machine, node.target, Value(held, value.scale, value.sources))
 
@@ -135,7 +138,8 @@ def element_of(machine: Machine, over: Value, loop: cst.CSTNode) -> Value:
             found.append(batch_of(machine, obj))
         elif isinstance(obj, External) and obj.name in ("builtins.range", "itertools.count"):
             counter = machine.made(Counter, loop, loop=loop if isinstance(loop, cst.For) else None)
-            found.append(Value(frozenset({counter}), over.scale, over.sources))
+            moving = frozenset({counter}) if machine.cutting is not None else frozenset()
+            found.append(Value(frozenset({counter}), over.scale, over.sources | moving))
         elif isinstance(obj, Mapping):
             found.append(Value(frozenset(machine.made(Const, loop, key, value=key) for key in obj.items)))
         elif isinstance(obj, Instance):
@@ -152,7 +156,8 @@ def _passed(machine: Machine, obj: Passing, loop: cst.CSTNode) -> Value:
     inner = element_of(machine, obj.over or NOTHING, loop)
     if not obj.numbered:
         return inner
-    number = Value(frozenset({machine.made(Counter, loop, loop=loop if isinstance(loop, cst.For) else None)}))
+    counter = machine.made(Counter, loop, loop=loop if isinstance(loop, cst.For) else None)
+    number = Value(frozenset({counter}), sources=frozenset({counter}) if machine.cutting is not None else frozenset())
     pair = machine.made(Sequence, loop, "enumerate", obj, items=(number, inner))
     assert isinstance(pair, Sequence)
     pair.items = (number, join(pair.items[1], inner) if pair.items else inner)

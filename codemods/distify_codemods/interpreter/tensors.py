@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import losses, scales, targets
+from distify_codemods.interpreter import cuts, losses, scales, targets
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -33,6 +33,14 @@ _IDENTITY = frozenset(
         flatten ravel expand_as view_as reshape_as chunk split unbind pin_memory nan_to_num real"""
     )
 )
+_SHAPE_KEEPING = frozenset(
+    _WORDS(
+        """exp log sqrt abs sin cos tanh relu sigmoid gelu dropout clamp masked_fill softplus pow neg flip roll
+        zero_ fill_ expand repeat where"""
+    )
+)
+_TURNING = ("t", "transpose", "swapaxes", "permute", "movedim")
+_FLATTENING = frozenset(_WORDS("flatten ravel squeeze item tolist"))
 _COMPARE = frozenset(_WORDS("eq ne gt lt ge le equal isclose logical_and logical_or logical_not isnan isfinite isinf"))
 _SUMS = frozenset(_WORDS("sum nansum count_nonzero"))
 _MEANS = frozenset(_WORDS("mean average"))
@@ -47,6 +55,7 @@ _ALONG = {
     "sort": (0, True, True), "argsort": (0, False, True), "topk": (1, True, True), "kthvalue": (1, True, True),
     "cumsum": (0, False, True), "cumprod": (0, False, True), "cosine_similarity": (1, False, True),
 }  # fmt: skip
+_SAME_SHAPE = frozenset(_WORDS("softmax log_softmax softmin gumbel_softmax normalize sort argsort topk cumsum cumprod"))
 _COUPLING = frozenset(_WORDS("cdist pdist cov corrcoef unique histc bincount"))
 _ARITHMETIC = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract", "true_divide": "Divide"}
 _MAKERS = frozenset(_WORDS("zeros ones full empty rand randn randint eye"))
@@ -61,9 +70,12 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
     loss = losses.of_function(last, arguments)
     if loss is not None:
         return loss
-    if last in _MAKERS or last in ("arange", "randperm"):
+    cut = cuts.made(machine, name, arguments, node)
+    if cut is not None:
+        value = cut
+    elif last in _MAKERS or last in ("arange", "randperm"):
         value = _made_from_sizes(arguments)
-    elif last in ("cat", "stack", "concat", "concatenate", "hstack", "vstack"):
+    elif last in ("cat", "stack", "concat", "concatenate", "hstack", "vstack", "pad_sequence"):
         value = _joined(last, arguments)
     elif last == "einsum":
         value = _einsum(arguments)
@@ -77,7 +89,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
         rest = Arguments(arguments.positional[1:], arguments.keywords, arguments.star, arguments.double_star)
         value = method(machine, tensor, last, rest, node)
     if last in _RANDOM and name.startswith("torch."):
-        value = Value(value.objs, value.scale, value.sources | {"random"})
+        value = Value(value.objs, value.scale, value.sources | {"random"}, value.mask, value.deep)
     return value
 
 
@@ -86,9 +98,9 @@ def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, nod
     sources = _sources(given)
     plain = name.rstrip("_") or name
     if all(value.scale is S.CONST for value in given):
-        return Value(sources=sources)
+        return cuts.folded(machine, plain, tensor, arguments, node) or Value(sources=sources)
     if plain in _IDENTITY:
-        return Value(_held(tensor), tensor.scale, sources, tensor.mask)
+        return Value(_held(tensor), tensor.scale, sources, tensor.mask, tensor.deep and plain not in _FLATTENING)
     if plain in _COMPARE:
         return scales.compared(tensor, arguments.positional[0] if arguments.positional else NOTHING)
     if plain in ("size", "shape"):
@@ -105,7 +117,17 @@ def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, nod
         return Value(scale=scales.matrix_product(tensor.scale, arguments.positional[-1].scale), sources=sources)
     if plain in _COUPLING:
         return Value(scale=S.COUPLED if tensor.scale in PER_SAMPLE else tensor.scale, sources=sources)
-    return Value(scale=_reshaped(plain, tensor, arguments), sources=sources, mask=tensor.mask)
+    scale = _reshaped(plain, tensor, arguments)
+    return Value(scale=scale, sources=sources, mask=tensor.mask, deep=_keeps_depth(plain, tensor, arguments))
+
+
+def _keeps_depth(name: str, tensor: Value, arguments: Arguments) -> bool:
+    """Whether the result has more than one dimension, as far as that is seen."""
+    if name in ("view", "reshape"):
+        return len(arguments.positional) > 1
+    if name == "unsqueeze":
+        return True
+    return tensor.deep and name in (*_SHAPE_KEEPING, *_TURNING)
 
 
 def _held(tensor: Value) -> frozenset[Obj]:
@@ -117,18 +139,19 @@ def _sources(given: list[Value]) -> frozenset[Obj | str]:
 
 
 def _size(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    sources = cuts.shape_sources(tensor.sources)
     if tensor.scale not in PER_SAMPLE:
-        return Value(sources=tensor.sources)
+        return Value(sources=sources)
     dimension = arguments.get("dim", 0)
     if dimension is None:
-        return Value(frozenset({machine.made(Shape, node)}), S.COUNT, tensor.sources)
+        return Value(frozenset({machine.made(Shape, node)}), S.COUNT, sources)
     along = 0 if tensor.scale is not S.TURNED else 1
     counted = S.SUM if tensor.scale is S.RAGGED else S.COUNT
-    return Value(scale=counted if dimension.constant() == along else S.CONST, sources=tensor.sources)
+    return Value(scale=counted if dimension.constant() == along else S.CONST, sources=sources)
 
 
-def _dimension(arguments: Arguments, position: int) -> tuple[bool, int | None]:
-    """Whether a dimension is given, and which one, where it is a literal."""
+def _dimension(arguments: Arguments, position: int, tensor: Value = NOTHING) -> tuple[bool, int | None]:
+    """Whether a dimension is given, and which one, where it is a literal; the last one of several for -1."""
     value = arguments.keywords.get("dim") or arguments.keywords.get("axis")
     if value is None and position < len(arguments.positional):
         value = arguments.positional[position]
@@ -142,7 +165,11 @@ def _dimension(arguments: Arguments, position: int) -> tuple[bool, int | None]:
         known = 0 if 0 in places else places[0] if places and all(isinstance(p, int) for p in places) else None
         if known == 0 and len(places) > 1:
             known = None
-    return True, known if isinstance(known, int) and not isinstance(known, bool) else None
+    if not isinstance(known, int) or isinstance(known, bool):
+        return True, None
+    if known == -1 and tensor.deep and tensor.scale is S.SAMPLES:
+        return True, 1
+    return True, known if known >= 0 else None
 
 
 def _is_none(value: Value) -> bool:
@@ -150,7 +177,7 @@ def _is_none(value: Value) -> bool:
 
 
 def _reduced(name: str, tensor: Value, arguments: Arguments) -> Scale:
-    given, dimension = _dimension(arguments, 0)
+    given, dimension = _dimension(arguments, 0, tensor)
     whole = scales.total(tensor.scale) if name in _SUMS else scales.average(tensor.scale)
     return scales.along(tensor.scale, dimension, whole) if given else whole
 
@@ -159,7 +186,7 @@ def _along(
     machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode, sources: frozenset[Obj | str]
 ) -> Value:
     position, pair, defaults_to_last = _ALONG[name]
-    given, dimension = _dimension(arguments, position)
+    given, dimension = _dimension(arguments, position, tensor)
     if given or defaults_to_last:
         whole = scales.of_extremes(tensor.scale)
         scale = scales.along(tensor.scale, dimension if given else -1, whole)
@@ -167,7 +194,9 @@ def _along(
             scale = S.TURNED
     else:
         scale = scales.of_extremes(tensor.scale)
-    value = Value(scale=scale, sources=sources)
+    along_features = given and dimension is not None and dimension >= 1
+    deep = name in _SAME_SHAPE and (tensor.deep or along_features)
+    value = Value(scale=scale, sources=sources, deep=deep)
     if pair and (given or defaults_to_last):
         both = machine.made(Sequence, node, name)
         assert isinstance(both, Sequence)
@@ -178,7 +207,7 @@ def _along(
 
 def _reshaped(name: str, tensor: Value, arguments: Arguments) -> Scale:
     first = arguments.positional[0] if arguments.positional else NOTHING
-    if name in ("t", "transpose", "swapaxes", "permute", "movedim"):
+    if name in _TURNING:
         return _turned(name, tensor.scale, [value.constant() for value in arguments.positional])
     if name == "unsqueeze" and first.constant() == 0:
         return S.TURNED if tensor.scale is S.SAMPLES else tensor.scale
@@ -240,9 +269,13 @@ def _joined(name: str, arguments: Arguments) -> Value:
     item = targets.any_item(parts)
     scale, sources = item.scale, item.sources | parts.sources
     given, dimension = _dimension(arguments, 1)
-    if name in ("stack", "vstack") and scale is S.SAMPLES and (not given or dimension == 0):
+    per_sample = any(isinstance(obj, Sequence) and obj.per_sample for obj in parts.objs)
+    if name == "pad_sequence":
+        first = arguments.get("batch_first", 1)
+        scale = S.TURNED if first is None or first.constant() is not True else scale
+    elif name in ("stack", "vstack") and scale is S.SAMPLES and not per_sample and (not given or dimension == 0):
         scale = S.TURNED
-    return Value(scale=scale, sources=sources)
+    return Value(scale=scale, sources=sources, deep=item.deep or per_sample)
 
 
 def _einsum(arguments: Arguments) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from distify_codemods.rules import (
+    batch_share,
     batch_size,
     batchnorm,
     data_parallel,
@@ -30,8 +31,9 @@ from distify_codemods.rules.base import Context, Example, Rule
 RULES: tuple[Rule, ...] = tuple(
     module.RULE
     for module in (
-        process_group, device, download, training_data, set_epoch, batch_size, seeds, batchnorm, wrap, data_parallel,
-        reach, loss, evaluation, training_figures, decisions, save, load, output, progress, files, unsupported,
+        process_group, device, download, training_data, batch_share, set_epoch, batch_size, seeds, batchnorm, wrap,
+        data_parallel, reach, loss, evaluation, training_figures, decisions, save, load, output, progress, files,
+        unsupported,
     )
 )  # fmt: skip
 

@@ -7,7 +7,7 @@ import libcst as cst
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import loaders_of, wrapped
 from distify_codemods.rules.base import Context, Example, Rule
-from distify_codemods.values import External, Obj
+from distify_codemods.values import External, Obj, Share
 
 CODE = "DECIDE01"
 
@@ -42,11 +42,11 @@ def _differs(context: Context, event: Event) -> str:
 def _why(context: Context, sources: frozenset[Obj | str]) -> str:
     training = context.facts.training_loaders
     for loader in loaders_of(sources):
-        if loader in training:
+        if loader in training or isinstance(loader, Share):
             return "depends on the training loss or batch of one rank"
     if "time" in sources:
         return "depends on the time"
-    if "random" in sources and context.facts.backwards:
+    if "random" in sources and context.facts.backwards and not context.decisions.slicings:
         return "depends on chance"
     return ""
 

@@ -29,6 +29,9 @@ _CHOOSING = frozenset(
 
 
 def run(context: Context) -> None:
+    if context.decisions.slicings:
+        _apart_in_models(context)
+        return
     place = _place(context)
     if place is None:
         return
@@ -53,6 +56,20 @@ def run(context: Context) -> None:
                 event.module, event.node,
                 "draw with a generator of its own: torch.Generator().manual_seed(epoch)",
             )  # fmt: skip
+
+
+def _apart_in_models(context: Context) -> None:
+    """Batches that are drawn by hand must be drawn alike until the end: only the models' own draws may differ."""
+    reason = "dropout differs from rank to rank; all else is drawn alike, batches too"
+    for wrap in context.decisions.wraps:
+        if not context.editable(wrap.module, wrap.statement, "the model is wrapped here"):
+            continue
+        plan, text = context.plan(wrap.module), f"{context.rt(wrap.module)}.seed_ranks_apart({wrap.target})"
+        if wrap.after:
+            plan.insert_after(wrap.statement, text, CODE, reason, 50)
+        else:
+            plan.insert_before(wrap.statement, text, CODE, reason, 50)
+        context.applied("random numbers: common but for those drawn inside the model", wrap.module, wrap.statement)
 
 
 def _place(context: Context) -> tuple[cst.CSTNode, Event] | None:

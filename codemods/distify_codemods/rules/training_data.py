@@ -21,11 +21,14 @@ def run(context: Context) -> None:
     for decision in found:
         if context.editable(decision.module, decision.node, "the training loader is made here"):
             _shard(context, decision)
-    if not context.facts.training_loops and context.facts.backwards:
+    nothing = not context.facts.training_loops and not any(
+        one.code in (CODE, "DATA04") for one in context.decisions.blocked
+    )
+    if nothing and context.facts.backwards:
         event = context.facts.backwards[0]
         context.needs_you(
-            "the batches of this training step come from no loop over a DataLoader, so there is nothing yet "
-            "that could be dealt out",
+            "this training step sees neither batches of a DataLoader nor a part of the data that is cut out, drawn or "
+            "folded by hand: there is nothing that could be dealt out over the ranks",
             event.module, event.node, "put the data into a Dataset and loop over a DataLoader",
         )  # fmt: skip
     for event in context.facts.backwards:

@@ -14,7 +14,9 @@ def run(context: Context) -> None:
     done: set[cst.CSTNode] = set()
     for reduction in context.decisions.training_sums:
         loop, module = reduction.loop, reduction.loop.module
-        sharded = any(context.decisions.sharding_of(loader) is Sharding.TRAINING for loader in loop.loaders)
+        sharded = not loop.loaders or any(
+            context.decisions.sharding_of(loader) is Sharding.TRAINING for loader in loop.loaders
+        )
         if loop.node in done or not sharded or not context.editable(module, loop.node, "training figures are counted"):
             continue
         done.add(loop.node)

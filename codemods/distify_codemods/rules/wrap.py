@@ -73,16 +73,34 @@ def _problem(context: Context, event: Event) -> tuple[str, str] | None:
             "a part of the model is replaced after it is wrapped, which does not notice",
             "do it before training, or wrap the model anew after it",
         )
-    drawn = event.kind is Kind.METHOD and event.name.endswith("_") and "random" in event.value.sources
+    random = event.name in _DRAWING or (event.name.endswith("_") and "random" in event.value.sources)
+    drawn = event.kind is Kind.METHOD and random and _is_weight(context, event.receiver_node)
     building = any(
         isinstance(here.node, cst.FunctionDef) and here.node.name.value == "__init__" for here in event.here.up()
     )
-    if (event.name.startswith("torch.nn.init.") or drawn) and not building:
+    if (event.name.startswith("torch.nn.init.") or drawn) and not building and not context.decisions.slicings:
         return (
             "weights are drawn at random after training has begun, where the ranks draw apart",
             "draw them before training, or send rank 0's to all",
         )
     return None
+
+
+#: Methods that fill a tensor with random numbers.
+_DRAWING = frozenset(["normal_", "uniform_", "random_", "exponential_", "cauchy_", "log_normal_", "geometric_"])
+
+
+def _is_weight(context: Context, node: cst.BaseExpression | None) -> bool:
+    """`module.weight.data`: a tensor that is reached through a module or its parameters."""
+    while node is not None:
+        value = context.facts.value(node)
+        if any(isinstance(obj, Parameters) or _is_module(core(obj)) for obj in value.objs):
+            return True
+        if isinstance(node, (cst.Attribute, cst.Subscript)):
+            node = node.value
+        else:
+            node = node.func if isinstance(node, cst.Call) else None
+    return False
 
 
 def _is_module(obj: Obj) -> bool:

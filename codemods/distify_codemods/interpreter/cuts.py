@@ -1,0 +1,318 @@
+"""Batches that a program makes without a loader: rows that it cuts out, text that it folds, samples that it draws.
+
+Followed only where it is asked for (`Cutting`), in programs whose training loops run over no loader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.values import (
+    NOTHING,
+    Arguments,
+    Const,
+    Counter,
+    Cut,
+    External,
+    Mapping,
+    Obj,
+    Scale,
+    Sequence,
+    Setting,
+    Share,
+    Value,
+    join,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+#: Among the sources of a value: it comes out of a module that is trained.
+OUTPUT = "output"
+_FOLDS = frozenset(["view", "reshape"])
+_SPLITS = frozenset(["split", "chunk", "array_split"])
+#: Functions that draw as many as they are told, and the position of that number or shape.
+_DRAWS = {
+    "random.sample": (1, "k"), "random.choices": (3, "k"), "numpy.random.choice": (1, "size"),
+    "numpy.random.randint": (2, "size"), "numpy.random.normal": (2, "size"), "numpy.random.uniform": (2, "size"),
+    "numpy.random.random": (0, "size"), "torch.multinomial": (1, "num_samples"),
+}  # fmt: skip
+_DRAWN_TENSORS = frozenset(f"torch.{name}" for name in ("rand", "randn", "randint", "normal", "bernoulli"))
+_DRAWN_ARRAYS = frozenset(f"numpy.random.{name}" for name in ("rand", "randn", "random_sample"))
+_MADE = frozenset(
+    f"{library}.{name}" for library in ("torch", "numpy") for name in ("zeros", "ones", "full", "empty", "arange")
+)
+_NEW = frozenset(["new_zeros", "new_ones", "new_full", "new_empty"])
+#: Modules that mix the entries of the first dimension unless they are told that it is the batch.
+RECURRENT = frozenset(f"torch.nn.{name}" for name in ("RNN", "LSTM", "GRU"))
+_ATTENTION = frozenset(
+    f"torch.nn.{name}"
+    for name in ("MultiheadAttention", "Transformer", "TransformerEncoderLayer", "TransformerDecoderLayer")
+)
+_STACKS = frozenset(["torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder"])
+
+
+def key_of(obj: Obj) -> tuple[cst.CSTNode | None, str]:
+    """What a literal or setting is known by, in every run."""
+    return obj.site, getattr(obj, "name", "")
+
+
+def _size_objs(value: Value) -> frozenset[Obj]:
+    """The literals and settings that a size is, or is reckoned from."""
+    return frozenset(
+        obj for obj in value.objs
+        if isinstance(obj, Setting)
+        or (isinstance(obj, Const) and isinstance(obj.value, int) and not isinstance(obj.value, bool) and obj.value > 1)
+    )  # fmt: skip
+
+
+def _in_loop(machine: Machine) -> bool:
+    return any(isinstance(here.node, (cst.For, cst.While)) and here.arm == "body" for here in machine.here.up())
+
+
+def _moves(value: Value) -> bool:
+    """Whether it is another one in each turn: reckoned from a counter, or drawn."""
+    return any(isinstance(source, Counter) or source == "random" for source in value.sources)
+
+
+def _cut(
+    machine: Machine, node: cst.CSTNode, sizes: frozenset[Obj], sources: frozenset[Obj | str], deep: bool = False
+) -> Value:
+    cut = machine.made(Cut, node)
+    assert isinstance(cut, Cut)
+    cut.sizes |= sizes
+    kept = frozenset(source for source in sources if not isinstance(source, (Cut, Share)))
+    return Value(scale=Scale.SAMPLES, sources=kept | {cut}, deep=deep)
+
+
+# ---- rows
+
+
+def rows(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Value]) -> Value | None:
+    """`data[i : i + size]`, `order[:size]`, `data[drawn]`: some of the samples, others in each turn."""
+    if machine.inside_models or not _in_loop(machine) or any(isinstance(obj, Mapping) for obj in receiver.objs):
+        return None
+    first = node.slice[0].slice
+    fresh = receiver.scale is Scale.CONST or (receiver.scale is Scale.SAMPLES and _cuts_only(receiver))
+    if not fresh or not isinstance(first, cst.Slice) or (first.lower is None and first.upper is None):
+        return None
+    if keys[0].scale is not Scale.CONST:
+        return None  # a piece for each sample: of as many steps, not of as many samples
+    if not _moves(keys[0]) and "random" not in receiver.sources:
+        return None
+    lower = machine.values.get(first.lower, NOTHING) if first.lower is not None else NOTHING
+    upper = machine.values.get(first.upper, NOTHING) if first.upper is not None else NOTHING
+    sizes = _size_objs(upper) - _size_objs(lower)
+    value = _cut(machine, node, sizes, receiver.sources.union(*(key.sources for key in keys)))
+    cut = machine.made(Cut, node)
+    objs = frozenset(_listed(machine, obj, node, cut) for obj in receiver.objs if isinstance(obj, Sequence))
+    return Value(objs, value.scale, value.sources, deep=receiver.deep)
+
+
+def _listed(machine: Machine, samples: Sequence, node: cst.CSTNode, cut: Obj) -> Obj:
+    """Some of a list of samples."""
+    part = machine.made(Sequence, node, samples, "rows", per_sample=True)
+    assert isinstance(part, Sequence)
+    sample = join(*(samples.items or ()), samples.element or NOTHING)
+    part.element = marked(machine, sample, node, frozenset({cut}), Scale.SAMPLES)
+    return part
+
+
+def marked(
+    machine: Machine, value: Value, node: cst.CSTNode, sources: frozenset[Obj | str], scale: Scale | None = None
+) -> Value:
+    """A value, and each part of it, with more sources, and perhaps as one entry of a batch."""
+    objs: set[Obj] = set()
+    for obj in value.objs:
+        if isinstance(obj, Sequence):
+            part = machine.made(Sequence, node, obj, "marked")
+            assert isinstance(part, Sequence)
+            items, element = obj.items, obj.element
+            part.items = tuple(marked(machine, one, node, sources, scale) for one in items) if items else None
+            part.element = marked(machine, element, node, sources, scale) if element is not None else None
+            objs.add(part)
+        else:
+            objs.add(obj)
+    return Value(frozenset(objs), scale or value.scale, value.sources | sources, value.mask, value.deep)
+
+
+def _cuts_only(value: Value) -> bool:
+    return all(isinstance(source, (str, Cut, Counter, Setting, Const)) for source in value.sources)
+
+
+# ---- folded and split data
+
+
+def folded(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    """`text.view(batch_size, -1)`; `order.split(batch_size)`; `weight.new_zeros(layers, batch_size, width)`."""
+    if machine.cutting is None or tensor.scale is not Scale.CONST:
+        return None
+    sizes = _flat(arguments)
+    if name in _NEW:
+        return _sized(machine, sizes[:1] if name == "new_full" and len(sizes) > 1 else sizes, node)
+    if machine.inside_models:
+        return None
+    if name in _FOLDS and len(sizes) > 1 and _size_objs(sizes[0]) and any(_is(size, -1) for size in sizes[1:]):
+        return _cut(machine, node, _size_objs(sizes[0]), tensor.sources, deep=True)
+    if name in _FOLDS and len(sizes) > 1 and _is(sizes[0], -1) and _known(machine, sizes[1]):
+        value = _cut(machine, node, _size_objs(sizes[1]), tensor.sources)
+        return Value(value.objs, Scale.TURNED, value.sources)
+    if name in _SPLITS and sizes and "dim" not in arguments.keywords and len(sizes) == 1:
+        pieces = machine.made(Sequence, node, "pieces")
+        assert isinstance(pieces, Sequence)
+        pieces.element = _cut(machine, node, _size_objs(sizes[0]), tensor.sources)
+        return Value(frozenset({pieces}))
+    return None
+
+
+def _flat(arguments: Arguments) -> list[Value]:
+    """Sizes given one by one, or as a tuple."""
+    sizes = [*arguments.positional]
+    sizes += [arguments.keywords[name] for name in ("size", "shape") if name in arguments.keywords]
+    if sizes:
+        only = sizes[0].single() if len(sizes) == 1 else None
+        if isinstance(only, Sequence) and only.items is not None:
+            return list(only.items)
+    return sizes
+
+
+def _is(value: Value, number: int) -> bool:
+    return value.constant() == number
+
+
+# ---- made and drawn
+
+
+def made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    """`torch.randint(high, (batch_size, length))`, `numpy.random.choice(n, batch_size)`; zeros of the batch's size."""
+    if machine.cutting is None or (machine.inside_models and not machine.cutting.sizes):
+        return None
+    sizes = _sizes_of(name, arguments)
+    if not sizes or any(value.scale is not Scale.CONST for value in sizes):
+        return None
+    if any(_known(machine, value) for value in sizes):
+        return _sized(machine, sizes, node)
+    drawn = name in _DRAWS or name in _DRAWN_TENSORS or name in _DRAWN_ARRAYS
+    if drawn and not machine.cutting.sizes and not machine.inside_models and _in_loop(machine) and _size_objs(sizes[0]):
+        return _cut(machine, node, _size_objs(sizes[0]), frozenset({"random"}), deep=len(sizes) > 1)
+    return None
+
+
+def _sizes_of(name: str, arguments: Arguments) -> list[Value]:
+    if name in _DRAWS:
+        position, keyword = _DRAWS[name]
+        size = arguments.get(keyword, position)
+        return _flat(Arguments([size])) if size is not None else []
+    if name in _DRAWN_TENSORS or name in _MADE or name in _DRAWN_ARRAYS:
+        listed = [
+            value
+            for value in (*arguments.positional, *filter(None, map(arguments.keywords.get, ("size", "shape"))))
+            if isinstance(value.single(), Sequence)
+        ]
+        if listed:
+            return _flat(Arguments([listed[-1]]))
+        return list(arguments.positional) if not name.endswith((".randint", ".normal", ".full", ".bernoulli")) else []
+    return []
+
+
+def _known(machine: Machine, value: Value) -> bool:
+    """Whether it is the size of a batch that is cut elsewhere."""
+    sizes = machine.cutting.sizes if machine.cutting else frozenset()
+    return bool(sizes) and len(value.objs) == 1 and any(key_of(obj) in sizes for obj in _size_objs(value))
+
+
+def _sized(machine: Machine, sizes: list[Value], node: cst.CSTNode) -> Value | None:
+    """A tensor with a dimension of the batch's size."""
+    places = [place for place, value in enumerate(sizes) if _known(machine, value)]
+    if not places:
+        return None
+    value = _cut(machine, node, frozenset().union(*(_size_objs(sizes[place]) for place in places)), frozenset())
+    scale = {0: Scale.SAMPLES, 1: Scale.TURNED}.get(places[0], Scale.UNKNOWN)
+    return Value(value.objs, scale if len(places) == 1 else Scale.UNKNOWN, value.sources, deep=len(sizes) > 1)
+
+
+def goes_through_samples(machine: Machine, node: cst.BaseComp) -> bool:
+    """`[f(one) for one in batch]`: an item for each sample of a cut batch."""
+    if machine.cutting is None or node.for_in.ifs or node.for_in.inner_for_in is not None:
+        return False
+    over = machine.values.get(node.for_in.iter, NOTHING)
+    listed = [obj for obj in over.objs if isinstance(obj, Sequence)]
+    cut = any(isinstance(source, (Cut, Share)) for source in over.sources)
+    return over.scale is Scale.SAMPLES and cut and all(obj.per_sample for obj in listed)
+
+
+# ---- shares
+
+
+def shared(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
+    """A rank's part of a batch, or of each of the batches in a tuple, list or dictionary."""
+    objs: set[Obj] = set()
+    for obj in value.objs:
+        if isinstance(obj, Sequence):
+            part = machine.made(Sequence, node, obj, "share", per_sample=obj.per_sample)
+            assert isinstance(part, Sequence)
+            part.items = tuple(shared(machine, item, node) for item in obj.items) if obj.items is not None else None
+            part.element = shared(machine, obj.element, node) if obj.element is not None else None
+            objs.add(part)
+        elif isinstance(obj, Mapping):
+            table = machine.made(Mapping, node, obj, "share")
+            assert isinstance(table, Mapping)
+            table.items = {key: shared(machine, item, node) for key, item in obj.items.items()}
+            table.rest = shared(machine, obj.rest, node) if obj.rest is not None else None
+            objs.add(table)
+        else:
+            objs.add(obj)
+    sources = frozenset(
+        machine.made(Share, None, source, of=source) if isinstance(source, Cut) else source for source in value.sources
+    )
+    return Value(frozenset(objs), value.scale, sources, value.mask, value.deep)
+
+
+# ---- modules
+
+
+def of_module(machine: Machine, obj: External, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    """Recurrent and attention modules: along the batch they treat samples apart, along the time they do not."""
+    if machine.cutting is None or not arguments.positional:
+        return None
+    first = arguments.positional[0]
+    if first.scale not in (Scale.SAMPLES, Scale.TURNED):
+        return None
+    if obj.name in RECURRENT or obj.name in _ATTENTION:
+        options = obj.arguments
+    elif obj.name in _STACKS and obj.arguments is not None and obj.arguments.positional:
+        layer = obj.arguments.positional[0].single()
+        options = layer.arguments if isinstance(layer, External) else None
+    else:
+        return None
+    given = options.get("batch_first") if options is not None else None
+    batch_first = given is not None and given.constant() is True
+    fits = first.scale is (Scale.SAMPLES if batch_first else Scale.TURNED)
+    sources = frozenset().union(*(value.sources for value in arguments.all()))
+    output = Value(scale=first.scale if fits else Scale.COUPLED, sources=sources)
+    if obj.name not in RECURRENT:
+        return output
+    state = Value(scale=Scale.TURNED if fits else Scale.COUPLED, sources=sources)
+    if obj.name == "torch.nn.LSTM":
+        pair = machine.made(Sequence, node, "states", items=(state, state))
+        assert isinstance(pair, Sequence)
+        pair.items = (state, state)
+        state = Value(frozenset({pair}), state.scale, sources)
+    both = machine.made(Sequence, node, "recurrent")
+    assert isinstance(both, Sequence)
+    both.items = (output, state)
+    return Value(
+        frozenset({both}), join(output, state).scale if output.scale is state.scale else Scale.UNKNOWN, sources
+    )
+
+
+def couples(machine: Machine, obj: External, scales: set[Scale]) -> bool:
+    """A convolution over a dimension that the samples lie along."""
+    return machine.cutting is not None and obj.name.startswith("torch.nn.Conv") and scales == {Scale.TURNED}
+
+
+def shape_sources(sources: frozenset[Obj | str]) -> frozenset[Obj | str]:
+    """What the shape of a tensor depends on: shares are equal in size, so that it is the same on all ranks."""
+    return frozenset(source for source in sources if not isinstance(source, (Share, Cut)) and source != OUTPUT)

@@ -1,0 +1,101 @@
+"""DATA04: of a batch that the script cuts by hand, each rank takes its share."""
+
+from __future__ import annotations
+
+from distify_codemods.decisions.base import Slicing
+from distify_codemods.rules.base import Context, Example, Rule, call_of
+
+CODE = "DATA04"
+
+
+def run(context: Context) -> None:
+    for blocked in context.decisions.blocked:
+        if blocked.code == CODE:
+            context.blocked(blocked)
+    for slicing in context.decisions.slicings:
+        if context.editable(slicing.module, slicing.node, "a batch of training is made here"):
+            _share(context, slicing)
+    if not context.decisions.slicings:
+        context.not_needed("no batch is cut by hand")
+
+
+def _share(context: Context, slicing: Slicing) -> None:
+    rt = context.rt(slicing.module)
+    along = f", dim={slicing.dimension}" if slicing.dimension else ""
+    context.plan(slicing.module).replace(
+        slicing.node, call_of(f"{rt}.shard_batch({{}}{along})"), CODE, "each rank takes its own samples of the batch"
+    )
+    context.applied("each rank takes its share of the batch; all draw it alike", slicing.module, slicing.node)
+
+
+_BEFORE = """\
+import torch
+from torch import nn
+
+inputs, targets = torch.randn(64, 4), torch.randn(64, 1)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    order = torch.randperm(64)
+    for start in range(0, 64, 8):
+        rows = order[start:start + 8]
+        loss = nn.functional.mse_loss(model(inputs[rows]), targets[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+_AFTER = """\
+import torch
+from torch import nn
+import distify_runtime as rt
+from torch.nn.parallel import DistributedDataParallel
+
+rt.init_process_group()
+inputs, targets = torch.randn(64, 4), torch.randn(64, 1)
+model = nn.Linear(4, 1)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+rt.seed_ranks_apart(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    order = torch.randperm(64)
+    for start in range(0, 64, 8):
+        rows = rt.shard_batch(order[start:start + 8])
+        loss = nn.functional.mse_loss(model(inputs[rows]), targets[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+RULE = Rule(
+    code=CODE,
+    name="batches cut by hand",
+    why="Without a share of its own every rank trains on the whole batch: N times the work for the same steps. With "
+    "another batch per rank the global batch grows N-fold.",
+    safety="For batches that are cut out of the data by a counter or at random, drawn, or folded out of a text, and "
+    "for states of their size, where one assignment holds nothing else. What the script draws at random stays the "
+    "same on all ranks; only what the model draws differs.",
+    run=run,
+    limits="A last batch that does not divide by the world size is filled up with up to N-1 of its own samples.",
+    pitfalls=(2, 3, 35),
+    examples=(
+        Example(_BEFORE, _AFTER),
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+        ),
+    ),
+)
