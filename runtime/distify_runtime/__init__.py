@@ -22,13 +22,14 @@ if TYPE_CHECKING:
         main_process_first,
     )
     from distify_runtime.randomness import common_seed, seed_ranks_apart
-    from distify_runtime.reduce import all_reduce_sum, any_rank
+    from distify_runtime.reduce import all_reduce_mean, all_reduce_sum, any_rank
     from distify_runtime.replica import device_ids, unwrap
     from distify_runtime.samplers import ShardedBatchSampler, UnpaddedSampler
 
 __all__ = [
     "ShardedBatchSampler",
     "UnpaddedSampler",
+    "all_reduce_mean",
     "all_reduce_sum",
     "any_rank",
     "barrier",
@@ -79,6 +80,7 @@ _HOME = {
     "main_process_first": "process_group",
     "common_seed": "randomness",
     "seed_ranks_apart": "randomness",
+    "all_reduce_mean": "reduce",
     "all_reduce_sum": "reduce",
     "any_rank": "reduce",
     "device_ids": "replica",

@@ -44,6 +44,17 @@ def all_reduce_sum(*values: Any) -> Any:
     return values[0] if len(values) == 1 else values
 
 
+def all_reduce_mean(*values: Any) -> Any:
+    """The mean of each value over all ranks, on every rank: of what each rank says of its equal share. A collective.
+
+    Takes and returns what `all_reduce_sum` does; the mean of whole numbers is a float.
+    """
+    totals = all_reduce_sum(*values)
+    if world_size() == 1:
+        return totals
+    return totals / world_size() if len(values) == 1 else tuple(total / world_size() for total in totals)
+
+
 def any_rank(flag: object) -> bool:
     """Whether `flag` is true on at least one rank: a decision that all ranks take alike. A collective."""
     decision = torch.tensor(int(bool(flag)))

@@ -94,6 +94,15 @@ class Slicing:
     why: str
 
 
+@dataclass(frozen=True)
+class Averaging:
+    """A figure of one rank's share that is averaged over the ranks where it is used."""
+
+    module: Module
+    node: cst.BaseExpression
+    why: str
+
+
 @dataclass
 class Decisions:
     facts: Facts  # of the program as it will be
@@ -104,6 +113,7 @@ class Decisions:
     training_sums: tuple[Reduction, ...] = ()  # figures of training that are used after its loop
     replicated: tuple[tuple[BatchLoop, str], ...] = ()  # and why they are not sharded
     divisions: tuple[Division, ...] = ()
+    averages: tuple[Averaging, ...] = ()
     slicings: tuple[Slicing, ...] = ()  # of batches that are cut by hand
     prefixed: dict[cst.CSTNode, bool] = field(default_factory=dict)  # calls on nn.DataParallel: always, or sometimes
     reached_through: frozenset[cst.CSTNode] = frozenset()  # `.module` on nn.DataParallel in the original

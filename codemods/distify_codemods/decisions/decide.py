@@ -23,7 +23,8 @@ def decide(facts: Facts) -> Decisions:
     """What happens to each model, loader and evaluation loop of a program that trains."""
     facts, slicings, uncut = cuts.decide_cuts(facts)
     wraps, wrapped_facts, blocked = models.decide_wraps(facts)
-    decisions = Decisions(wrapped_facts, wraps, slicings=slicings, blocked=[*uncut, *blocked])
+    wrapped_facts, averages = models.agreed(wrapped_facts, wraps)
+    decisions = Decisions(wrapped_facts, wraps, averages=averages, slicings=slicings, blocked=[*uncut, *blocked])
     by_call: dict[cst.CSTNode, list[Loader]] = {}
     for loader in wrapped_facts.loaders:
         by_call.setdefault(loader.made.node, []).append(loader)

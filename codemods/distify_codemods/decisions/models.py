@@ -8,7 +8,8 @@ from dataclasses import replace
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions.base import Blocked, Reduction, Wrap, path
+from distify_codemods.decisions.agreement import averages
+from distify_codemods.decisions.base import Averaging, Blocked, Reduction, Wrap, path
 from distify_codemods.decisions.evaluation import training_sums
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, infer
@@ -77,6 +78,18 @@ def _with_sums(facts: Facts, wraps: tuple[Wrap, ...]) -> Facts:
     """The facts once figures of training are summed over the ranks: what depends on them no longer differs."""
     sums = [one for loop in facts.training_loops if (one := training_sums(facts, loop)) is not None]
     return _try_out(facts, wraps, sums) if sums else facts
+
+
+def agreed(facts: Facts, wraps: tuple[Wrap, ...]) -> tuple[Facts, tuple[Averaging, ...]]:
+    """The facts once figures that decisions hang on are averaged; what depends on those decisions is alike, too."""
+    found: dict[cst.CSTNode, Averaging] = {}
+    while True:
+        more: dict[cst.CSTNode, Averaging] = {one.node: one for one in averages(facts) if one.node not in found}
+        if not more:
+            return facts, tuple(found.values())
+        found.update(more)
+        sums = [one for loop in facts.training_loops if (one := training_sums(facts, loop)) is not None]
+        facts = _try_out(facts, wraps, sums, frozenset(found))
 
 
 def _summed(machine: Machine, reduction: Reduction) -> None:
@@ -296,7 +309,12 @@ def _parts(model: Obj) -> list[Obj]:
 # ---- trying out
 
 
-def _try_out(facts: Facts, wraps: tuple[Wrap, ...], sums: Sequence[Reduction] = ()) -> Facts:
+def _try_out(
+    facts: Facts,
+    wraps: tuple[Wrap, ...],
+    sums: Sequence[Reduction] = (),
+    averaged: frozenset[cst.CSTNode] = frozenset(),
+) -> Facts:
     hooks: Hooks = {}
     for reduction in sums:
         table = hooks.setdefault((reduction.loop.node, True), [])
@@ -304,7 +322,7 @@ def _try_out(facts: Facts, wraps: tuple[Wrap, ...], sums: Sequence[Reduction] = 
     for wrap in wraps:
         table = hooks.setdefault((wrap.statement, wrap.after), [])
         table.append(lambda machine, wrap=wrap: _wrap(machine, wrap))  # type: ignore[misc]
-    return infer(facts.program, run(facts.program, hooks, True, facts.run.cutting))
+    return infer(facts.program, run(facts.program, hooks, True, facts.run.cutting, averaged))
 
 
 def _wrap(machine: Machine, wrap: Wrap) -> None:

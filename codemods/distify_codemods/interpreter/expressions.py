@@ -36,6 +36,8 @@ def evaluate(machine: Machine, node: cst.BaseExpression) -> Value:
     value = handler(machine, node)
     if machine.cutting is not None and node in machine.cutting.shares:
         value = cuts.shared(machine, value, node)
+    if machine.averaged and node in machine.averaged:
+        value = Value(value.objs)
     known = machine.values.get(node)
     machine.values[node] = value if known is None else join(known, value)
     return value

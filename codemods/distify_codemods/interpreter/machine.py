@@ -76,8 +76,10 @@ class Machine:
         hooks: Hooks | None = None,
         drop_data_parallel: bool = False,
         cutting: Cutting | None = None,
+        averaged: frozenset[cst.CSTNode] = frozenset(),
     ) -> None:
         self.program = program
+        self.averaged = averaged
         self.cutting = cutting
         self.hooks: Hooks = hooks or {}
         self.drop_data_parallel = drop_data_parallel
@@ -377,8 +379,9 @@ def run(
     hooks: Hooks | None = None,
     drop_data_parallel: bool = False,
     cutting: Cutting | None = None,
+    averaged: frozenset[cst.CSTNode] = frozenset(),
 ) -> Run:
-    """Runs the program from its entry."""
-    machine = Machine(program, hooks, drop_data_parallel, cutting)
+    """Runs the program from its entry. `averaged`: expressions whose figures are made the same on all ranks."""
+    machine = Machine(program, hooks, drop_data_parallel, cutting, averaged)
     machine.module_frame(program.entry)
     return Run(machine.events, machine.values, machine.globals, machine.complete, cutting)
