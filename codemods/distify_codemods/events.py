@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.values import NOTHING, Arguments, Obj, Value
+from distify_codemods.values import NOTHING, Arguments, CallChain, Obj, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Frame
@@ -24,6 +24,9 @@ class Kind(Enum):
     ATTRIBUTE = "an attribute is read"
     STORE = "an attribute is set"
     LOOP = "a loop is entered"
+    PASS = "a pass over a loader begins"
+    DRAW = "a batch is taken from a loader"
+    YIELD = "a generator hands out a value"
     TEST = "a branch is decided"
     LEAVE = "a loop, function or program is left early"
     PRINT = "text goes to the screen"
@@ -31,7 +34,7 @@ class Kind(Enum):
 
 
 #: What is taken to run when it is reached: loops too.
-_RUN_ONCE = (cst.For, cst.While, cst.With, cst.FunctionDef, cst.Lambda, cst.Module)
+_RUN_ONCE = (cst.For, cst.While, cst.With, cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.Module)
 
 
 @dataclass(eq=False)
@@ -42,6 +45,12 @@ class Here:
     node: cst.CSTNode
     frame: Frame
     arm: str = ""  # "body", "orelse", …; empty for the statement itself
+    outcomes: frozenset[bool | None] | set[bool | None] = frozenset()  # of the branch, in all passes; None: not known
+
+    @property
+    def parent_context(self) -> CallChain:
+        """By which chain of calls the statement was reached that this is an arm of."""
+        return self.parent.frame.context if self.parent is not None else ()
 
     def up(self) -> Iterator[Here]:
         here: Here | None = self
@@ -49,12 +58,19 @@ class Here:
             yield here
             here = here.parent
 
-    def conditions(self) -> frozenset[tuple[cst.CSTNode, str, tuple[cst.CSTNode, ...]]]:
+    @property
+    def is_decided(self) -> bool:
+        """An arm that is taken whenever its branch is reached."""
+        return len(self.outcomes) == 1 and None not in self.outcomes
+
+    def conditions(self) -> frozenset[tuple[cst.CSTNode, str, CallChain]]:
         """The arms of branches and handlers that execution is in; loops are taken to run."""
         return frozenset(
             (here.node, here.arm, here.frame.context)
             for here in self.up()
-            if here.arm and not (isinstance(here.node, _RUN_ONCE) and here.arm in ("body", "call"))
+            if here.arm
+            and not here.is_decided
+            and not (isinstance(here.node, _RUN_ONCE) and here.arm in ("body", "call"))
         )
 
 
@@ -71,11 +87,13 @@ class Event:
     value: Value = NOTHING  # the result, what is stored or what is decided upon
     arguments: Arguments = field(default_factory=Arguments)
     grad: bool = True  # gradients are recorded here
+    names: dict[str, Value] = field(default_factory=dict)  # what a function's names hold here, at loops and loaders
 
     def inside(self, loop: Event) -> bool:
         """Whether it happens in the body of a loop, also in functions called from there."""
         return any(
-            here.node is loop.node and here.arm == "body" and here.frame is loop.here.frame for here in self.here.up()
+            here.node is loop.node and here.arm == "body" and here.parent_context == loop.here.frame.context
+            for here in self.here.up()
         )
 
     def inside_of(self, place: Here) -> bool:

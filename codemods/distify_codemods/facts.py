@@ -6,10 +6,15 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from distify_codemods.batches import BatchLoop as BatchLoop
+from distify_codemods.batches import Beginning, batch_loops, beginnings, loops_over_shares
+from distify_codemods.batches import dealt_by as dealt_by
+from distify_codemods.batches import loaders_in as loaders_in
+from distify_codemods.batches import loaders_of as loaders_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter import Run
 from distify_codemods.interpreter.attributes import LOADERS
-from distify_codemods.interpreter.machine import Frame
+from distify_codemods.interpreter.library import OPTIMIZERS, optimizer_bases
 from distify_codemods.program import Module, Program
 from distify_codemods.values import (
     Arguments,
@@ -17,7 +22,7 @@ from distify_codemods.values import (
     Instance,
     Obj,
     Parameters,
-    Share,
+    Passing,
     Value,
     Wrapped,
     contained,
@@ -27,7 +32,7 @@ from distify_codemods.values import (
 
 @dataclass(frozen=True)
 class Optimizer:
-    obj: External
+    obj: External | Instance  # of a library's class, or of a local one that derives from it
     made: Event
     models: tuple[Obj, ...]  # whose parameters it was given
     why: str
@@ -49,31 +54,6 @@ class Loader:
 
 
 @dataclass(frozen=True)
-class BatchLoop:
-    """A loop over the batches of one or more loaders."""
-
-    event: Event
-    loaders: tuple[External, ...]
-    trains: bool  # a backward pass of these batches happens inside
-    forwards: tuple[Event, ...]  # of trained models
-
-    @property
-    def node(self) -> cst.For | cst.While:
-        assert isinstance(self.event.node, (cst.For, cst.While))
-        return self.event.node
-
-    @property
-    def header(self) -> cst.For:
-        """A loop `for batch in loader`, which is how loops over loaders are written."""
-        assert isinstance(self.event.node, cst.For)
-        return self.event.node
-
-    @property
-    def module(self) -> Module:
-        return self.event.module
-
-
-@dataclass(frozen=True)
 class Facts:
     program: Program
     run: Run
@@ -81,6 +61,7 @@ class Facts:
     models: tuple[Obj, ...]  # trained ones, in the order of their optimizers
     loaders: tuple[Loader, ...]
     loops: tuple[BatchLoop, ...]
+    beginnings: tuple[Beginning, ...]  # of passes over loaders
     backwards: tuple[Event, ...]
     steps: tuple[Event, ...]  # of optimizers
 
@@ -94,7 +75,7 @@ class Facts:
 
     @property
     def training_loaders(self) -> set[External]:
-        return {loader for loop in self.training_loops for loader in loop.loaders}
+        return {loader for loop in self.training_loops for loader in loop.trained}
 
     def calls(self, *names: str) -> list[Event]:
         return [event for event in self.run.events if event.kind is Kind.CALL and event.name in names]
@@ -104,6 +85,14 @@ class Facts:
 
     def value(self, node: cst.CSTNode) -> Value:
         return self.run.values.get(node, Value())
+
+    def module_of(self, node: cst.CSTNode) -> Module:
+        return next(module for module in self.run.frames if node in module.parents)
+
+    def outcome(self, branch: cst.If, event: Event) -> bool | None:
+        """How a branch around, or in the same activation as, an event is always decided in its context."""
+        outcomes = self.run.outcomes.get((branch, event.here.frame.context), set())
+        return next(iter(outcomes)) if len(outcomes) == 1 else None
 
     @property
     def first_step(self) -> int:
@@ -125,8 +114,9 @@ def infer(program: Program, run: Run) -> Facts:
         event for event in run.events
         if event.kind is Kind.FORWARD and any(core(obj) in models for obj in event.receiver.objs)
     ]  # fmt: skip
-    loops = (*_loops(run, backwards, forwards), *_loops_over_shares(run, backwards, forwards))
-    return Facts(program, run, optimizers, models, tuple(_loaders(run)), loops, backwards, steps)
+    loops = (*batch_loops(run, backwards, forwards), *loops_over_shares(run, backwards, forwards))
+    loaders = tuple(_loaders(run))
+    return Facts(program, run, optimizers, models, loaders, loops, tuple(beginnings(run)), backwards, steps)
 
 
 def _optimizers(run: Run) -> list[Optimizer]:
@@ -137,28 +127,47 @@ def _optimizers(run: Run) -> list[Optimizer]:
     found: dict[Obj, Optimizer] = {}
     for event in run.events:
         made = event.value.single()
-        if event.kind is not Kind.CALL or not isinstance(made, External) or made in found:
+        if event.kind is not Kind.CALL or not isinstance(made, (External, Instance)) or made in found:
             continue
-        torchs = (
-            made.name.startswith("torch.optim.") and "lr_scheduler" not in made.name and "swa_utils" not in made.name
-        )
-        given = [obj for value in event.arguments.all() for obj in contained(value) if isinstance(obj, Parameters)]
-        if torchs or (given and made in stepped):
-            models = tuple(dict.fromkeys(_whole(run, core(obj.of)) for obj in given if obj.of is not None))
-            why = f"its parameters are given to {made.name} at {event.module.place(event.node)}"
+        given = _parts_given(run, event, made)
+        if _is_torchs(event, made) or (given and made in stepped and isinstance(made, External)):
+            models = tuple(dict.fromkeys(_whole(run, core(part)) for part in given))
+            name = event.name.removeprefix("local.")
+            why = f"its parameters are given to {name} at {event.module.place(event.node)}"
             found[made] = Optimizer(made, event, models, why)
     return list(found.values())
+
+
+def _is_torchs(event: Event, made: External | Instance) -> bool:
+    if isinstance(made, Instance):
+        return event.name.startswith("local.") and made.of is not None and bool(optimizer_bases(made.of))
+    return made.name.startswith(OPTIMIZERS) and "lr_scheduler" not in made.name and "swa_utils" not in made.name
+
+
+def _parts_given(run: Run, event: Event, made: External | Instance) -> list[Obj]:
+    """Whose parameters an optimizer was given: by its maker, by the class that derives from torch's, later on."""
+    calls = [event.arguments]
+    for other in run.events:
+        if other.kind is Kind.METHOD and other.name in ("__init__", "add_param_group") and made in other.receiver.objs:
+            calls.append(other.arguments)
+    parts = [
+        obj.of for given in calls for value in given.all() for obj in contained(value) if isinstance(obj, Parameters)
+    ]
+    if not parts and isinstance(made, External) and ".optim." in made.name and not made.name.startswith(OPTIMIZERS):
+        forwarded = {core(obj) for one in run.events if one.kind is Kind.FORWARD for obj in one.receiver.objs}
+        parts += [core(obj) for value in event.arguments.all() for obj in value.objs if core(obj) in forwarded]
+    return [part for part in parts if part is not None]
 
 
 def _whole(run: Run, part: Obj) -> Obj:
     """The model that a trained module is a part of: the one that is called with it, or that it was put into."""
     if isinstance(part, External) and part.whole is not None:
         return _whole(run, part.whole)
-    forwards = {event.node: event for event in run.events if event.kind is Kind.FORWARD}
+    forwards: dict[object, Event] = {event.node: event for event in run.events if event.kind is Kind.FORWARD}
     owners: list[Obj] = []
     for event in forwards.values():
         if any(core(obj) is part for obj in event.receiver.objs):
-            calls = [forwards[node] for node in event.here.frame.context if node in forwards]
+            calls = [forwards[step] for step in event.here.frame.context if step in forwards]
             if not calls:
                 return part
             owners += [core(obj) for obj in calls[0].receiver.objs]
@@ -191,45 +200,16 @@ def _loaders(run: Run) -> list[Loader]:
     ]
 
 
-def loaders_in(value: Value) -> list[External]:
-    found = [obj for obj in contained(value) if isinstance(obj, External) and obj.name in LOADERS]
+def loaders_iterated(value: Value) -> list[External]:
+    """The loaders whose batches iterating gives: not those in a list or dictionary."""
+    found: list[External] = []
+    for obj in value.objs:
+        if isinstance(obj, External) and obj.name in LOADERS:
+            found.append(obj)
+        elif isinstance(obj, Passing):
+            for part in (obj.over, *obj.zipped):
+                found += loaders_iterated(part) if part is not None else []
     return list(dict.fromkeys(found))
-
-
-def loaders_of(sources: frozenset[Obj | str]) -> set[Obj]:
-    """What deals out the batches that a value depends on: loaders, and shares of batches that are cut by hand."""
-    return {
-        source
-        for source in sources
-        if isinstance(source, Share) or (isinstance(source, External) and source.name in LOADERS)
-    }
-
-
-def _loops(run: Run, backwards: tuple[Event, ...], forwards: list[Event]) -> list[BatchLoop]:
-    found = []
-    for event in run.events:
-        if event.kind is not Kind.LOOP or not isinstance(event.node, cst.For):
-            continue
-        loaders = tuple(loaders_in(event.value))
-        if loaders:
-            trains = any(loaders_of(one.receiver.sources) & set(loaders) and one.inside(event) for one in backwards)
-            inner = tuple(one for one in forwards if one.inside(event))
-            found.append(BatchLoop(event, loaders, trains, inner))
-    return found
-
-
-def _loops_over_shares(run: Run, backwards: tuple[Event, ...], forwards: list[Event]) -> list[BatchLoop]:
-    """The innermost loops around the backward passes of batches that are cut by hand."""
-    found: dict[tuple[cst.CSTNode, Frame], BatchLoop] = {}
-    for backward in backwards:
-        if not any(isinstance(source, Share) for source in backward.receiver.sources):
-            continue
-        inside = [event for event in run.events if event.kind is Kind.LOOP and backward.inside(event)]
-        if inside:
-            loop = inside[-1]
-            inner = tuple(one for one in forwards if one.inside(loop))
-            found.setdefault((loop.node, loop.here.frame), BatchLoop(loop, (), True, inner))
-    return list(found.values())
 
 
 def wrapped(value: Value) -> list[Wrapped]:

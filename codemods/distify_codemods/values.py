@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import count
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -32,14 +33,27 @@ class Scale(Enum):
 PER_SAMPLE = frozenset({Scale.SAMPLES, Scale.TURNED, Scale.RAGGED})
 
 
+@dataclass(frozen=True)
+class Turn:
+    """One turn of a loop or comprehension over a few known items."""
+
+    loop: cst.CSTNode
+    number: int
+
+
+#: How execution got to a function's body or a turn of a loop: calls and turns, outermost first.
+CallChain = tuple["cst.CSTNode | Turn", ...]
+
+
 @dataclass(eq=False, repr=False)
 class Obj:
     """An abstract object: where it was made (`site`) and by which chain of calls (`context`)."""
 
     site: cst.CSTNode | None
-    context: tuple[cst.CSTNode, ...] = ()
+    context: CallChain = ()
     module: Module | None = None
     attributes: dict[str, Value] = field(default_factory=dict)
+    number: int = field(default_factory=count().__next__)  # in the order of making
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} {getattr(self, 'name', '')}".strip()
@@ -75,6 +89,20 @@ class Function(Obj):
 class Class(Obj):
     node: cst.ClassDef | None = None
     bases: tuple[Value, ...] = ()
+    fields: tuple[str, ...] = ()  # of a named tuple that is no class statement
+    setters: dict[str, Function] = field(default_factory=dict)  # of properties
+
+    def order(self) -> list[Class]:
+        """The class and its local bases in Python's order of resolution."""
+        bases = [base for value in self.bases for base in value.objs if isinstance(base, Class) and base is not self]
+        queues = [one for one in (*(base.order() for base in bases), bases) if one]
+        found = [self]
+        while queues:
+            heads = [queue[0] for queue in queues]
+            first = next((head for head in heads if all(head not in queue[1:] for queue in queues)), heads[0])
+            found.append(first)
+            queues = [rest for queue in queues if (rest := [one for one in queue if one is not first])]
+        return found
 
     def ancestors(self) -> Iterable[Class]:
         """The class and its local bases, nearest first."""
@@ -110,6 +138,14 @@ class Instance(Obj):
 
 
 @dataclass(eq=False, repr=False)
+class Parent(Obj):
+    """`super()`: an object as the bases of one of its classes see it."""
+
+    receiver: Obj | None = None
+    owner: Class | None = None
+
+
+@dataclass(eq=False, repr=False)
 class External(Obj):
     """What a call of a library returned."""
 
@@ -124,6 +160,15 @@ class Partial(Obj):
 
     function: Value | None = None
     arguments: Arguments | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Suspended(Obj):
+    """A call of a generator function that is a context manager: it runs when it is entered."""
+
+    function: Function | None = None
+    arguments: Arguments | None = None
+    receiver: Obj | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -157,15 +202,21 @@ class Sequence(Obj):
     items: tuple[Value, ...] | None = None
     element: Value | None = None
     per_sample: bool = False  # one item for each sample of a batch
+    deals: frozenset[External] = frozenset()  # the loaders that each item is a batch of: a generator, list(loader)
 
 
 @dataclass(eq=False, repr=False)
 class Mapping(Obj):
     items: dict[object, Value] = field(default_factory=dict)
     rest: Value | None = None  # under keys that are not known
+    factory: Value | None = None  # of a defaultdict
+    named: bool = False  # the names of a module: of those, only functions and classes are reached by unknown keys
 
     def any(self) -> Value:
-        return join(*self.items.values(), self.rest or NOTHING)
+        values = self.items.values()
+        if self.named:
+            values = [one for one in values if any(isinstance(obj, (Function, Class)) for obj in one.objs)]  # type: ignore[assignment]
+        return join(*values, self.rest or NOTHING)
 
 
 @dataclass(eq=False, repr=False)
@@ -189,6 +240,9 @@ class Passing(Obj):
     over: Value | None = None
     numbered: bool = False  # yields (index, item)
     zipped: tuple[Value, ...] = ()
+    begun: bool = False  # an iterator; else iterating over it begins a pass
+    repeats: bool = False  # itertools.cycle: the first pass's items again and again
+    partial: bool = False  # not all items, or not each of them once
 
 
 @dataclass(eq=False, repr=False)
@@ -221,17 +275,28 @@ class Value:
     scale: Scale = Scale.CONST
     sources: frozenset[Obj | str] = frozenset()
     mask: bool = False  # the outcome of a comparison: indexing with it takes some of the samples
+    open: bool = False  # or something else, of which nothing is known
     deep: bool = False  # known to have more than one dimension: the last one is not that of the samples
 
     def single(self) -> Obj | None:
         return next(iter(self.objs)) if len(self.objs) == 1 else None
 
+    def ordered(self) -> list[Obj]:
+        """The objects in the order in which they were made, the same in each run."""
+        return sorted(self.objs, key=lambda obj: obj.number) if len(self.objs) > 1 else list(self.objs)
+
     def of(self, objs: Iterable[Obj]) -> Value:
         return Value(frozenset(objs), self.scale, self.sources)
 
     def constant(self) -> object:
-        only = self.single()
-        return only.value if isinstance(only, Const) else None
+        """The literal that this always is; None for anything else, and for the literal None."""
+        known = {(type(obj.value), obj.value) if isinstance(obj, Const) else None for obj in self.objs}
+        return (next(iter(known)) or (None, None))[1] if len(known) == 1 and not self.open else None
+
+    @property
+    def is_none(self) -> bool:
+        nothing = all(isinstance(obj, Const) and obj.value is None for obj in self.objs)
+        return bool(self.objs) and not self.open and nothing
 
     @property
     def is_zero(self) -> bool:
@@ -255,21 +320,9 @@ def join(*values: Value) -> Value:
 def _join(one: Value, other: Value) -> Value:
     scale = one.scale if one.scale is other.scale else _either(one.scale, other.scale)
     mask, deep = one.mask or other.mask, one.deep and other.deep
-    if (
-        scale is one.scale
-        and (mask, deep) == (one.mask, one.deep)
-        and other.objs <= one.objs
-        and other.sources <= one.sources
-    ):
-        return one
-    if (
-        scale is other.scale
-        and (mask, deep) == (other.mask, other.deep)
-        and one.objs <= other.objs
-        and one.sources <= other.sources
-    ):
-        return other
-    return Value(one.objs | other.objs, scale, one.sources | other.sources, mask, deep)
+    either = one.open or other.open or bool(one.objs) is not bool(other.objs)
+    both = Value(one.objs | other.objs, scale, one.sources | other.sources, mask, either, deep)
+    return one if both == one else other if both == other else both
 
 
 def _either(one: Scale, other: Scale) -> Scale:
@@ -303,6 +356,19 @@ class Arguments:
                     if isinstance(key, str):
                         found[key] = join(found.get(key, NOTHING), value)
         return found
+
+    def joined(self, other: Arguments) -> Arguments:
+        """What either of two calls at one place is given."""
+        if len(self.positional) != len(other.positional) or self.keywords.keys() != other.keywords.keys():
+            return other
+        return Arguments(
+            [join(one, two) for one, two in zip(self.positional, other.positional, strict=True)],
+            {name: join(value, other.keywords[name]) for name, value in self.keywords.items()},
+            other.star if self.star is None or other.star is None else join(self.star, other.star),
+            other.double_star
+            if self.double_star is None or other.double_star is None
+            else join(self.double_star, other.double_star),
+        )
 
     def all(self) -> list[Value]:
         extra = [value for value in (self.star, self.double_star) if value is not None]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from distify_runtime.reduce import all_reduce_mean, all_reduce_sum, any_rank
     from distify_runtime.replica import device_ids, unwrap
     from distify_runtime.samplers import ShardedBatchSampler, UnpaddedSampler
+    from distify_runtime.views import evaluation_loader, set_epoch, training_loader, whole_loader
 
 __all__ = [
     "ShardedBatchSampler",
@@ -38,6 +39,7 @@ __all__ = [
     "destroy_process_group",
     "device",
     "device_ids",
+    "evaluation_loader",
     "gather_batch",
     "init_process_group",
     "is_main_process",
@@ -49,11 +51,14 @@ __all__ = [
     "rank",
     "rank_zero_print",
     "seed_ranks_apart",
+    "set_epoch",
     "shard_batch",
     "shard_evaluation",
     "shard_training",
     "strip_module_prefix",
+    "training_loader",
     "unwrap",
+    "whole_loader",
     "world_size",
 ]
 
@@ -87,6 +92,10 @@ _HOME = {
     "unwrap": "replica",
     "ShardedBatchSampler": "samplers",
     "UnpaddedSampler": "samplers",
+    "evaluation_loader": "views",
+    "set_epoch": "views",
+    "training_loader": "views",
+    "whole_loader": "views",
 }
 
 

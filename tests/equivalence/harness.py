@@ -33,6 +33,7 @@ class Pass:
     seed: int
     epoch: int
     shuffle: int
+    samples: int
     first_step: int
 
 

@@ -58,6 +58,7 @@ class Record:
                 "seed": sampler.seed,
                 "epoch": sampler.epoch,
                 "shuffle": int(sampler.shuffle),
+                "samples": len(cast(Any, sampler.dataset)),
                 "first_step": len(self.steps),
             }
         )
@@ -156,16 +157,19 @@ def _watch_saves(record: Record) -> None:
 def _replace_order(order: list[dict[str, int]]) -> None:
     """The k-th training pass over a RandomSampler follows the recorded seed and epoch.
 
+    A pass that is not in eval mode by `no_grad` around its loop is told from training by its number of samples.
+
     The sampler's own draw from the global stream still takes place, so that the script's random numbers stay
     what they were. A pass beyond the recorded ones keeps its own order: the number of steps then tells.
     """
-    remaining = iter(order)
+    remaining = list(order)
 
     def sampler_iter(original: Any, self: RandomSampler) -> Iterator[int]:
         own = list(original(self))
-        one = next(remaining, None) if torch.is_grad_enabled() and not self.replacement else None
-        if one is None:
+        follows = bool(remaining) and remaining[0]["samples"] == len(cast(Any, self.data_source))
+        if not follows or not torch.is_grad_enabled() or self.replacement:
             return iter(own)
+        one = remaining.pop(0)
         sampler: DistributedSampler[Any] = DistributedSampler(
             cast(Any, self.data_source), num_replicas=1, rank=0, seed=one["seed"]
         )

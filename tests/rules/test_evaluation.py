@@ -257,33 +257,6 @@ def run(batches, train):
         assert "train" in line
 
 
-def test_over_the_training_loader() -> None:
-    after = SUMS.replace("in other", "in loader")
-    before = script(after=after)
-    assert blocked(before) == {("EVAL01", before.splitlines().index("    for x, y in loader:", 15) + 1)}
-
-
-def test_phases_that_share_a_line() -> None:
-    """One call makes the training loader and the other one; sharding both alike would falsify the figures."""
-    loop = """\
-for epoch in range(3):
-    for phase in ["train", "val"]:
-        model.train(phase == "train")
-        total = 0.0
-        for x, y in loaders[phase]:
-            with torch.set_grad_enabled(phase == "train"):
-                loss = nn.functional.mse_loss(model(x), y)
-                if phase == "train":
-                    optimizer.zero_grad()
-                    loss.backward()
-                    optimizer.step()
-            total += loss.item() * len(x)
-        print(phase, total / 64)
-"""
-    made = 'loaders = {part: DataLoader(data, batch_size=8, shuffle=part == "train") for part in ["train", "val"]}\n'
-    assert blocked(script(loader=made, loop=loop))
-
-
 @pytest.mark.parametrize(
     "after",
     [

@@ -176,7 +176,92 @@ def test_loader_made_anew_in_each_epoch() -> None:
 
 def test_two_passes_in_one_epoch() -> None:
     loop = f"for epoch in range(3):\n    for x, y in loader:\n        {STEP}    for x, y in loader:\n        {STEP}"
-    assert converted(script(loop=loop)).count("loader.sampler.set_epoch(epoch)\n    for x, y in loader:\n") == 2
+    line = "    loader.sampler.set_epoch(loader.sampler.epoch + 1)\n    for x, y in loader:\n"
+    assert converted(script(loop=loop)).count(line) == 2
+
+
+def test_zipped_loaders() -> None:
+    second = LOADER.replace("loader =", "second =")
+    head = "    for (x, y), (a, b) in zip(loader, second):\n"
+    both = STEP.replace("model(x), y)", "model(x), y) + nn.functional.mse_loss(model(a), b)")
+    after = converted(script(loader=LOADER + second, loop=f"for epoch in range(3):\n{head}        {both}"))
+    told = "    loader.sampler.set_epoch(epoch)\n    second.sampler.set_epoch(epoch)\n"
+    assert f"for epoch in range(3):\n{told}{head}" in after
+
+
+# ---- iterators
+
+
+RESTARTED = f"""\
+batches = iter(loader)
+for step in range(20):
+    try:
+        x, y = next(batches)
+    except StopIteration:
+        batches = iter(loader)
+        x, y = next(batches)
+    {STEP}"""
+
+
+def test_restarted_iterator() -> None:
+    """The first pass has an order of its own; each further one counts on."""
+    told = "        loader.sampler.set_epoch(loader.sampler.epoch + 1)\n        batches = iter(loader)\n"
+    after = converted(script(loop=RESTARTED))
+    assert told in after
+    assert after.count("set_epoch") == 1
+
+
+def test_endless_generator() -> None:
+    endless = "def endless(loader):\n    while True:\n        for batch in loader:\n            yield batch\n\n\n"
+    loop = f"batches = endless(loader)\nfor step in range(20):\n    x, y = next(batches)\n    {STEP}"
+    told = "        loader.sampler.set_epoch(loader.sampler.epoch + 1)\n        for batch in loader:\n"
+    after = converted(script(setup=endless, loop=loop))
+    assert told in after
+    assert after.count("set_epoch") == 1
+
+
+def test_yield_from() -> None:
+    endless = "def endless(loader):\n    while True:\n        yield from loader\n\n\n"
+    loop = f"for x, y in endless(loader):\n    {STEP}"
+    told = "        loader.sampler.set_epoch(loader.sampler.epoch + 1)\n        yield from loader\n"
+    assert told in converted(script(setup=endless, loop=loop))
+
+
+def test_iterator_in_each_epoch() -> None:
+    loop = (
+        "for epoch in range(3):\n    batches = iter(loader)\n"
+        f"    for step in range(len(loader)):\n        x, y = next(batches)\n        {STEP}"
+    )
+    assert "    loader.sampler.set_epoch(epoch)\n    batches = iter(loader)\n" in converted(script(loop=loop))
+
+
+def test_cycle_repeats_the_first_pass() -> None:
+    """itertools.cycle keeps the batches of the first pass: there is nothing to reshuffle."""
+    loop = f"for x, y in islice(cycle(loader), 20):\n    {STEP}"
+    after = converted(script(imports=IMPORTS + "from itertools import cycle, islice\n", loop=loop))
+    assert "DistributedSampler" in after
+    assert "set_epoch" not in after
+
+
+def test_own_iterator_class() -> None:
+    own = """\
+class Endless:
+    def __init__(self, loader):
+        self.loader = loader
+        self.batches = iter(loader)
+
+    def next(self):
+        try:
+            return next(self.batches)
+        except StopIteration:
+            self.batches = iter(self.loader)
+            return next(self.batches)
+
+
+"""
+    loop = f"batches = Endless(loader)\nwhile True:\n    x, y = batches.next()\n    {STEP}"
+    told = "            self.loader.sampler.set_epoch(self.loader.sampler.epoch + 1)\n"
+    assert f"{told}            self.batches = iter(self.loader)\n" in converted(script(setup=own, loop=loop))
 
 
 def test_else_of_the_loop() -> None:
@@ -213,7 +298,6 @@ def test_evaluation_needs_none() -> None:
 @pytest.mark.parametrize(
     ("loader", "head"),
     [
-        (LOADER + LOADER.replace("loader =", "second ="), "for (x, y), (a, b) in zip(loader, second):"),
         ("", "for x, y in DataLoader(data, batch_size=8, shuffle=True):"),
         ("", "for x, y in (loader := DataLoader(data, batch_size=8, shuffle=True)):"),
     ],

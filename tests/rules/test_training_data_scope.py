@@ -45,15 +45,6 @@ class Stream(IterableDataset):
     assert blocked(before) == {("DATA01", line_of(before, "loader = "))}
 
 
-def test_training_and_other_loader_made_on_one_line() -> None:
-    before = script(
-        setup="def batches(part):\n    return DataLoader(part, batch_size=8, shuffle=True)\n\n\n",
-        loader="loader, other = batches(data), batches(data)\n",
-        after="model.eval()\nfor x, y in other:\n    print(model(x))\n",
-    )
-    assert {code for code, _ in blocked(before)} & {"DATA01", "EVAL01"}
-
-
 def test_no_loop_over_a_loader() -> None:
     step = "nn.functional.mse_loss(model(x), y).backward()\noptimizer.step()\n"
     before = script(loop=f"x, y = next(iter(loader))\n{step}")

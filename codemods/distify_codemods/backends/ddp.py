@@ -29,6 +29,10 @@ class Backend:
         options += f", drop_last={drop_last}" if drop_last != "False" else ""
         return f"{sampler}({dataset}{options}, seed={rt}.common_seed())"
 
+    def whole_sampler(self, dataset: str, sampler: str, rt: str) -> str:
+        """All samples, in an order that is the same on all ranks."""
+        return f"{sampler}({dataset}, num_replicas=1, rank=0, seed={rt}.common_seed())"
+
 
 DDP = Backend(
     "ddp",

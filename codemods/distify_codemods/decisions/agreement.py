@@ -13,7 +13,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.decisions.base import Averaging
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import Facts, loaders_of, wrapped
+from distify_codemods.facts import Facts, dealt_by, wrapped
 from distify_codemods.program import Module
 from distify_codemods.values import External, Obj, Scale, Share
 
@@ -120,7 +120,7 @@ def differs(facts: Facts, event: Event) -> str:
 
 def why_different(facts: Facts, sources: frozenset[Obj | str]) -> str:
     training = facts.training_loaders
-    for loader in loaders_of(sources):
+    for loader in dealt_by(sources):
         if loader in training or isinstance(loader, Share):
             return "depends on the training loss or batch of one rank"
     if "time" in sources:

@@ -39,6 +39,10 @@ class LoaderDecision:
     sharding: Sharding
     loaders: tuple[Loader, ...]  # those that this call makes, in its contexts
     why: str
+    when: str = ""  # a condition of the script's own under which it makes these; empty: always
+    others: tuple[Loader, ...] = ()  # that it makes when that does not hold
+    otherwise: Sharding = Sharding.REPLICATED
+    returned: bool = False  # `node` is not the call that makes them, but one that returns them
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,17 @@ class Reduction:
 
     loop: BatchLoop
     names: tuple[str, ...]
+    when: str = ""  # a condition of the script's own; empty: always
+
+
+@dataclass(frozen=True)
+class View:
+    """Here a sharded loader is read for something else: without padding, or all of it."""
+
+    module: Module
+    node: cst.BaseExpression
+    sharding: Sharding  # SUMS or REPLICATED
+    unless: str = ""  # a condition of the script's own; empty: never
 
 
 @dataclass(frozen=True)
@@ -111,6 +126,7 @@ class Decisions:
     reductions: tuple[Reduction, ...] = ()
     gatherings: tuple[Gathering, ...] = ()
     training_sums: tuple[Reduction, ...] = ()  # figures of training that are used after its loop
+    views: tuple[View, ...] = ()
     replicated: tuple[tuple[BatchLoop, str], ...] = ()  # and why they are not sharded
     divisions: tuple[Division, ...] = ()
     averages: tuple[Averaging, ...] = ()
@@ -126,6 +142,8 @@ class Decisions:
         for decision in self.loaders:
             if any(one.obj is loader for one in decision.loaders):
                 return decision.sharding
+            if any(one.obj is loader for one in decision.others):
+                return decision.otherwise
         return Sharding.REPLICATED
 
 

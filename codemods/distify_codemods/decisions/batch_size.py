@@ -7,7 +7,7 @@ import libcst as cst
 from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Blocked, Decisions, Division, Sharding
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import loaders_of
+from distify_codemods.facts import dealt_by
 from distify_codemods.program import Module
 from distify_codemods.values import PER_SAMPLE, Const, Obj, Scale, Sequence, Setting, Value
 
@@ -114,7 +114,7 @@ def _met(decisions: Decisions, objs: set[Obj]) -> Event | None:
                 if isinstance(obj, Sequence) and obj.items is not None:
                     given += obj.items
         given += [facts.value(node) for argument in _operands(event) for node in argument]
-        batch = any(value.scale in PER_SAMPLE and loaders_of(value.sources) for value in given)
+        batch = any(value.scale in PER_SAMPLE and dealt_by(value.sources) for value in given)
         sized = any(value.scale is Scale.CONST and objs & value.sources for value in given)
         if batch and sized and any(event.inside(loop) for loop in loops):
             return event

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.decisions import modes
 from distify_codemods.decisions.base import Gathering, Reduction
 from distify_codemods.decisions.names import (
     assignments,
@@ -20,6 +21,7 @@ from distify_codemods.decisions.names import (
     reads,
     scope_of,
     starts_at_zero,
+    targets_of,
     update_of,
     updates,
 )
@@ -48,7 +50,7 @@ def sums(facts: Facts, loop: BatchLoop) -> Reduction | Refusal:
     if _length_is_used(facts, loop):
         return Refusal("the number of batches is used")
     accumulators: list[str] = []
-    for statement in flat(loop.node.body):
+    for statement in flat(facts, loop):
         problem = _of_statement(facts, loop, statement, accumulators)
         if problem:
             return Refusal(problem)
@@ -72,7 +74,7 @@ def sums(facts: Facts, loop: BatchLoop) -> Reduction | Refusal:
 def training_sums(facts: Facts, loop: BatchLoop) -> Reduction | None:
     """Sums over samples that a training loop counts from zero, and that are used after it."""
     updates: dict[str, list[Scale]] = {}
-    for statement in flat(loop.node.body):
+    for statement in flat(facts, loop):
         for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
             update = update_of(small)
             if update is not None:
@@ -96,10 +98,11 @@ def gathers(facts: Facts, loop: BatchLoop) -> Gathering | Refusal:
         return Refusal(common)
     if len(loop.loaders) != 1:
         return Refusal("it loops over several loaders")
-    loader = loader_expression(facts, loop)
+    assert loop.passing is not None
+    loader = loader_expression(facts, loop.event, loop.passing.iter, loop.loaders)
     if loader is None:
         return Refusal("the loader has no name here")
-    statements = list(flat(loop.node.body))
+    statements = list(flat(facts, loop))
     forwards = [number for number, one in enumerate(statements) if _has_forward(loop, one)]
     inside = {event.node for event in loop.forwards}
     direct = [number for number in forwards if isinstance(statements[number], cst.SimpleStatementLine)]
@@ -122,21 +125,15 @@ def gathers(facts: Facts, loop: BatchLoop) -> Gathering | Refusal:
 def _never(facts: Facts, loop: BatchLoop) -> str:
     """Why the loop must see all samples on every rank, whatever it computes."""
     models = {core(obj) for event in loop.forwards for obj in event.receiver.objs}
-    modes = [
-        event for event in facts.of_kind(Kind.METHOD)
-        if event.name in ("train", "eval") and event.number < loop.event.number
-        and any(core(obj) in models for obj in event.receiver.objs)
-    ]  # fmt: skip
     for model in models:
-        last = next(
-            (event for event in reversed(modes) if any(core(obj) is model for obj in event.receiver.objs)), None
-        )
-        if last is None or last.name != "eval" or not last.dominates(loop.event):
-            return "its model is not seen to be in eval mode"
-        if last.arguments.positional or last.arguments.keywords:
+        last = next((one for one in reversed(modes.modes(facts, {model})) if one.before(loop.event)), None)
+        if last is not None and modes.trains(last) is None:
             return "its model's mode is computed"
+        if last is None or modes.trains(last) or not last.dominates(loop.event):
+            return "its model is not seen to be in eval mode"
     if any(
-        event.kind is Kind.METHOD and event.name == "train" and event.inside(loop.event) for event in facts.run.events
+        event.name == "train" and event.inside(loop.event) and modes.trains(event) is not False
+        for event in facts.of_kind(Kind.METHOD)
     ):
         return "its model changes to train mode inside"
     for event in facts.of_kind(Kind.TEST):
@@ -166,6 +163,8 @@ def _effects(facts: Facts, loop: BatchLoop) -> Iterator[Event]:
             if not known and not _makes_no_difference(event):
                 yield event
         elif event.kind is Kind.METHOD:
+            if event.name == "zero_grad":
+                continue
             own = [obj for obj in event.receiver.objs if not isinstance(obj, Const)]
             if own and not any(core(obj) in models for obj in own) and not _computes(event):
                 yield event
@@ -252,16 +251,13 @@ def _of_statement(facts: Facts, loop: BatchLoop, statement: cst.CSTNode, accumul
     return ""
 
 
-# ---- names
-
-
 # ---- gathering
 
 
 def _needed(facts: Facts, loop: BatchLoop, before: Sequence[cst.CSTNode]) -> list[str] | Refusal:
     """The per-sample names made up to the forward pass that are used after it."""
     made: dict[str, Value] = {}
-    for target in [loop.header.target, *(_targets(before))]:
+    for target in [*_own_targets(loop), *_targets(before)]:
         for inner in tree.walk(target):
             if isinstance(inner, cst.Name):
                 made[inner.value] = facts.value(inner)
@@ -286,7 +282,7 @@ def _needed(facts: Facts, loop: BatchLoop, before: Sequence[cst.CSTNode]) -> lis
 
 def _carried_over(loop: BatchLoop, before: Sequence[cst.CSTNode], names: set[str]) -> str:
     """A name that is read before it is assigned in the same turn."""
-    assigned = set(tree.target_names(loop.header.target))
+    assigned = targets_of(loop)
     for statement in before:
         targets = {id(name) for target in _targets([statement]) for name in tree.walk(target)}
         for node in tree.walk(statement):
@@ -296,6 +292,10 @@ def _carried_over(loop: BatchLoop, before: Sequence[cst.CSTNode], names: set[str
                     return node.value
         assigned |= bound_by(statement)
     return ""
+
+
+def _own_targets(loop: BatchLoop) -> list[cst.CSTNode]:
+    return [loop.node.target] if isinstance(loop.node, cst.For) else []
 
 
 def _targets(statements: Sequence[cst.CSTNode]) -> Iterator[cst.CSTNode]:

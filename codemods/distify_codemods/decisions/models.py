@@ -16,7 +16,6 @@ from distify_codemods.facts import Facts, infer
 from distify_codemods.interpreter import Hooks, Machine, run
 from distify_codemods.interpreter.machine import Frame
 from distify_codemods.values import (
-    NOTHING,
     External,
     Instance,
     Obj,
@@ -26,7 +25,6 @@ from distify_codemods.values import (
     Wrapped,
     contained,
     core,
-    join,
 )
 
 BATCHNORMS = tuple(
@@ -101,7 +99,7 @@ def _summed(machine: Machine, reduction: Reduction) -> None:
             for one in value.sources
             if not isinstance(one, Share) and (not isinstance(one, External) or one.site not in made)
         )
-        machine.bind(name, Value(value.objs, value.scale, kept, value.mask, value.deep))
+        machine.bind(name, Value(value.objs, value.scale, kept, value.mask, value.open, value.deep))
 
 
 def _training_forwards(facts: Facts, model: Obj) -> list[Event]:
@@ -145,7 +143,7 @@ def _candidates(facts: Facts, model: Obj, forward: Event, sync: bool) -> Iterato
     frames = _frames_around_training(facts, forward)
     touching = _touching(facts, model, forward)
     for frame in frames:
-        for name in _names(frame, model):
+        for name in _names(facts, frame, model):
             wrap = _after_last(model, frame, name, forward, touching, sync)
             if wrap is not None:
                 yield wrap
@@ -176,16 +174,12 @@ def _frames_around_training(facts: Facts, forward: Event) -> list[Frame]:
     return frames
 
 
-def _names(frame: Frame, model: Obj) -> list[str]:
+def _names(facts: Facts, frame: Frame, model: Obj) -> list[str]:
+    """The variables of an activation that hold the model: at its end, or, in one turn of a loop, at a loop inside."""
     own = _self_of(frame)
-    return [
-        name for name, value in _ever(frame).items() if name.isidentifier() and name != own and _holds(value, model)
-    ]
-
-
-def _ever(frame: Frame) -> dict[str, Value]:
-    """What the names of a frame were bound to: a model may be gone from its variable by the end."""
-    return {name: join(value, frame.bound.get(name, NOTHING)) for name, value in frame.env.items()}
+    tables = [frame.env, frame.bound, *(loop.names for loop in facts.of_kind(Kind.LOOP) if loop.here.frame is frame)]
+    found = [name for table in tables for name, value in table.items() if _holds(value, model)]
+    return [name for name in dict.fromkeys(found) if name.isidentifier() and name != own]
 
 
 def _self_of(frame: Frame) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.events import Event
 from distify_codemods.facts import BatchLoop, Facts
+from distify_codemods.interpreter.attributes import LOADERS
+from distify_codemods.values import External, Passing
 
 
 def assignments(loop: BatchLoop, name: str) -> int:
@@ -19,11 +22,22 @@ def assignments(loop: BatchLoop, name: str) -> int:
     )
 
 
-def flat(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
-    """The statements of a loop's body, those under `with` among them."""
+def flat(facts: Facts, loop: BatchLoop) -> Iterator[cst.CSTNode]:
+    """The statements of a loop's body, those under `with` among them, and under tests that hold in this context."""
+    yield from _flat(facts, loop, loop.node.body)
+
+
+def _flat(facts: Facts, loop: BatchLoop, body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
     for statement in body.body:
         if isinstance(statement, cst.With):
-            yield from flat(statement.body)
+            yield from _flat(facts, loop, statement.body)
+        elif isinstance(statement, cst.If) and (outcome := facts.outcome(statement, loop.event)) is not None:
+            if outcome:
+                yield from _flat(facts, loop, statement.body)
+            elif isinstance(statement.orelse, cst.Else):
+                yield from _flat(facts, loop, statement.orelse.body)
+            elif statement.orelse is not None:
+                yield statement.orelse
         elif isinstance(statement, cst.BaseSmallStatement):
             yield cst.SimpleStatementLine([statement])
         else:
@@ -71,16 +85,21 @@ def updates(body: cst.CSTNode, name: str) -> int:
 
 def index_name(loop: BatchLoop) -> str:
     """`i` of `for i, batch in enumerate(loader)`."""
-    call = loop.header.iter
+    if not isinstance(loop.node, cst.For):
+        return ""
+    call, target = loop.node.iter, loop.node.target
     numbered = isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == "enumerate"
-    target = loop.header.target
     if numbered and isinstance(target, (cst.Tuple, cst.List)) and isinstance(target.elements[0].value, cst.Name):
         return target.elements[0].value.value
     return ""
 
 
 def bound_in(loop: BatchLoop) -> set[str]:
-    return set(tree.target_names(loop.header.target)) | bound_by(loop.node.body)
+    return bound_by(loop.node.body) | targets_of(loop)
+
+
+def targets_of(loop: BatchLoop) -> set[str]:
+    return set(tree.target_names(loop.node.target)) if isinstance(loop.node, cst.For) else set()
 
 
 def bound_by(node: cst.CSTNode) -> set[str]:
@@ -175,16 +194,29 @@ def zeros(facts: Facts, value: cst.BaseExpression) -> bool:
     return any(event.node is value for event in facts.calls("torch.zeros", "numpy.zeros"))
 
 
-def loader_expression(facts: Facts, loop: BatchLoop) -> str | None:
-    """The expression of the loader inside `enumerate(tqdm(loader))`, or a name that holds it."""
-    loaders = set(loop.loaders)
-    node: cst.BaseExpression = loop.header.iter
+def loader_node(facts: Facts, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The expression of the loader inside `enumerate(tqdm(loader))`, also if that was given a name."""
+    value = facts.value(node)
+    if any(isinstance(obj, External) and obj.name in LOADERS for obj in value.objs):
+        return node
+    if isinstance(node, cst.Call):
+        return loader_node(facts, node.args[0].value) if node.args else None
+    made = {obj.site for obj in value.objs if isinstance(obj, Passing)}
+    site = made.pop() if len(made) == 1 else None
+    return loader_node(facts, site) if isinstance(site, cst.Call) and site is not node else None
+
+
+def loader_expression(
+    facts: Facts, event: Event, iterated: cst.BaseExpression, loaders: Collection[External]
+) -> str | None:
+    """The expression of the loader inside `enumerate(tqdm(loader))`, or a name that holds it where it is iterated."""
+    node = iterated
     while isinstance(node, cst.Call) and node.args:
         node = node.args[0].value
-    if tree.is_plain(node) and set(facts.value(node).objs) & loaders:
+    if tree.is_plain(node) and facts.value(node).objs & set(loaders):
         return tree.code_of(node)
-    env = loop.event.here.frame.env
-    named = [one.target for one in tree.walk(loop.header.iter) if isinstance(one, cst.NamedExpr)]
+    env = {**event.here.frame.env, **event.names}
+    named = [one.target for one in tree.walk(iterated) if isinstance(one, cst.NamedExpr)]
     bound_here = {name for target in named for name in tree.target_names(target)}
-    names = (name for name, value in env.items() if value.objs and set(value.objs) <= loaders)
+    names = (name for name, value in env.items() if value.objs and value.objs <= set(loaders))
     return next((name for name in names if name not in bound_here), None)

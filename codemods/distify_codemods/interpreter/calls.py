@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.events import Event, Kind
-from distify_codemods.interpreter import attributes, cuts, expressions, library, targets
+from distify_codemods.interpreter import attributes, classes, cuts, definitions, expressions, library, targets
 from distify_codemods.interpreter import machine as machines
 from distify_codemods.values import (
     NOTHING,
@@ -26,6 +27,7 @@ from distify_codemods.values import (
     Ref,
     Scale,
     Sequence,
+    Suspended,
     Value,
     Wrapped,
     contained,
@@ -41,10 +43,6 @@ def no_arguments() -> Arguments:
 
 
 def evaluate_call(machine: Machine, node: cst.Call) -> Value:
-    if isinstance(node.func, cst.Attribute) and isinstance(node.func.value, cst.Call):
-        inner = node.func.value
-        if isinstance(inner.func, cst.Name) and inner.func.value == "super":
-            return _super(machine, node, node.func.attr.value)
     callee = expressions.evaluate(machine, node.func)
     arguments = _arguments(machine, node)
     if not callee.objs:
@@ -57,9 +55,13 @@ def _arguments(machine: Machine, node: cst.Call) -> Arguments:
     for argument in node.args:
         value = expressions.evaluate(machine, argument.value)
         if argument.star == "*":
-            found.star = value
+            items = _known_items(value) if found.star is None else None
+            if items is not None:
+                found.positional += items
+            else:
+                found.star = value if found.star is None else join(found.star, value)
         elif argument.star == "**":
-            found.double_star = value
+            found.double_star = value if found.double_star is None else join(found.double_star, value)
         elif argument.keyword is not None:
             found.keywords[argument.keyword.value] = value
         else:
@@ -67,8 +69,13 @@ def _arguments(machine: Machine, node: cst.Call) -> Arguments:
     return found
 
 
+def _known_items(value: Value) -> tuple[Value, ...] | None:
+    only = value.single()
+    return only.items if isinstance(only, Sequence) and not value.open else None
+
+
 def call(machine: Machine, callee: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
-    objs = [obj for obj in callee.objs if len(callee.objs) == 1 or _accepts(obj, arguments)]
+    objs = [obj for obj in callee.ordered() if len(callee.objs) == 1 or _accepts(obj, arguments)]
     return join(*(call_object(machine, obj, arguments, node) for obj in objs)) if objs else NOTHING
 
 
@@ -78,7 +85,7 @@ def _accepts(obj: Obj, arguments: Arguments) -> bool:
         return True
     function = obj
     if isinstance(obj, Class):
-        own = next((cls.attributes["__init__"] for cls in obj.ancestors() if "__init__" in cls.attributes), NOTHING)
+        own = next((cls.attributes["__init__"] for cls in obj.order() if "__init__" in cls.attributes), NOTHING)
         function = own.single() or obj
     if not isinstance(function, Function) or function.node is None:
         return True
@@ -93,9 +100,10 @@ def call_object(machine: Machine, obj: Obj, arguments: Arguments, node: cst.CSTN
     if isinstance(obj, Function):
         return invoke(machine, obj, arguments, node)
     if isinstance(obj, Bound) and obj.function is not None and obj.receiver is not None:
+        library.record_step(machine, obj.function, obj.receiver, arguments, node)
         return invoke(machine, obj.function, arguments, node, obj.receiver)
     if isinstance(obj, Class):
-        return _instantiate(machine, obj, arguments, node)
+        return classes.instantiate(machine, obj, arguments, node)
     if isinstance(obj, Partial) and obj.function is not None and obj.arguments is not None:
         return call(machine, obj.function, _combined(obj.arguments, arguments), node)
     if isinstance(obj, Ref):
@@ -114,18 +122,6 @@ def _combined(first: Arguments, more: Arguments) -> Arguments:
         more.star or first.star,
         more.double_star or first.double_star,
     )
-
-
-def _instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CSTNode) -> Value:
-    obj = machine.made(Instance, node, cls, of=cls)
-    assert isinstance(obj, Instance)
-    library.record_call(
-        machine, f"local.{cls.node.name.value if cls.node else ''}", arguments, node, Value(frozenset({obj}))
-    )
-    method = attributes.instance_attribute(machine, obj, "__init__", NOTHING, None)
-    for one in method.objs:
-        call_object(machine, one, arguments, node)
-    return Value(frozenset({obj}))
 
 
 def _forward(machine: Machine, obj: Instance | External | Wrapped, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -147,7 +143,7 @@ def _run_forward(machine: Machine, inner: Obj, arguments: Arguments, node: cst.C
     if not isinstance(inner, Instance):
         return NOTHING
     for name in ("__call__", "forward"):
-        method = attributes.instance_attribute(machine, inner, name, NOTHING, None)
+        method = classes.attribute(machine, inner, name, NOTHING, None)
         if method.objs:
             machine.inside_models += name == "forward"
             result = call(machine, method, arguments, node)
@@ -161,7 +157,8 @@ def _per_sample(result: Value, arguments: Arguments) -> Value:
     scales = {value.scale for value in arguments.all()}
     if result.scale in (Scale.UNKNOWN, Scale.CONST) and scales & PER_SAMPLE:
         sources = result.sources.union(*(value.sources for value in arguments.all()))
-        return Value(result.objs, Scale.SAMPLES, sources)
+        along = Scale.TURNED if scales & PER_SAMPLE == {Scale.TURNED} else Scale.SAMPLES
+        return Value(result.objs, along, sources)
     return result
 
 
@@ -193,12 +190,17 @@ def _key(machine: Machine, function: Function, arguments: Arguments, receiver: O
 _TRACELESS = frozenset({Kind.ATTRIBUTE, Kind.TEST, Kind.ASSERT})
 
 
+def _makes_something(event: Event) -> bool:
+    """A loader, a layer, an optimizer: made twice, it is two."""
+    return any(isinstance(obj, External) and obj.site is event.node for obj in event.value.objs)
+
+
 def leaves_no_trace(machine: Machine, event: Event) -> bool:
     """Whether a call that did nothing else may be summed up by its value the next time it is made alike."""
     if event.kind in _TRACELESS:
         return True
     if event.kind is Kind.CALL:
-        pure = machine.inside_models > 0 or event.name.startswith(library.PURE)
+        pure = machine.inside_models > 0 or (event.name.startswith(library.PURE) and not _makes_something(event))
         return pure and event.name not in library.IMPURE and not event.name.startswith("local.")
     if event.kind is Kind.FORWARD:
         return not any(isinstance(obj, Wrapped) or obj in machine.optimized for obj in event.receiver.objs)
@@ -217,24 +219,75 @@ def _run(
     node: cst.CSTNode,
     receiver: Obj | None,
 ) -> Value:
+    if isinstance(definition, cst.FunctionDef) and _is_context_manager(machine, definition):
+        given = machine.made(Suspended, node, function, receiver, function=function, receiver=receiver)
+        assert isinstance(given, Suspended)
+        given.arguments = arguments
+        return Value(frozenset({given}))
+    inner = _activation(machine, function, definition, arguments, node, receiver)
+    if isinstance(definition, cst.Lambda):
+        return _in_frame(machine, inner, definition.body)
+    _run_body(machine, inner, definition)
+    machine.frame.drawn |= inner.drawn
+    if inner.yielded:
+        generator = machine.made(Sequence, node, "generator", definition)
+        assert isinstance(generator, Sequence)
+        generator.element = join(generator.element or NOTHING, *inner.yielded)
+        generator.deals |= {loader for loader in inner.drawn if _hands_out(inner.yielded, loader)}
+        return Value(frozenset({generator}))
+    return join(*inner.returned) if inner.returned else NOTHING
+
+
+def run_suspended(
+    machine: Machine,
+    function: Function,
+    arguments: Arguments,
+    node: cst.CSTNode,
+    receiver: Obj | None,
+    at_yield: Callable[[Value], None],
+) -> None:
+    """Runs the code of a generator; `at_yield` is called with what it yields."""
+    definition = function.node
+    assert isinstance(definition, cst.FunctionDef)
+    inner = _activation(machine, function, definition, arguments, node, receiver)
+    inner.at_yield = at_yield
+    _run_body(machine, inner, definition)
+
+
+def _activation(
+    machine: Machine,
+    function: Function,
+    definition: cst.FunctionDef | cst.Lambda,
+    arguments: Arguments,
+    node: cst.CSTNode,
+    receiver: Obj | None,
+) -> Frame:
     assert function.module is not None
     context = (*machine.frame.context, node)
     inner = machines.Frame(definition, function.module, context, function.closure, function=function)
     _bind_parameters(machine, inner, definition.params, arguments, receiver, node)
-    if isinstance(definition, cst.Lambda):
-        return _in_frame(machine, inner, definition.body)
+    return inner
+
+
+def _run_body(machine: Machine, inner: Frame, definition: cst.FunctionDef) -> None:
     if _without_gradients(machine, definition):
         grad, machine.grad = machine.grad, False
         machine.run_frame(inner, definition.body.body)
         machine.grad = grad
     else:
         machine.run_frame(inner, definition.body.body)
-    if inner.yielded:
-        generator = machine.made(Sequence, node, "generator", definition)
-        assert isinstance(generator, Sequence)
-        generator.element = join(generator.element or NOTHING, *inner.yielded)
-        return Value(frozenset({generator}))
-    return join(*inner.returned) if inner.returned else NOTHING
+
+
+def _is_context_manager(machine: Machine, definition: cst.FunctionDef) -> bool:
+    return bool(definition.decorators) and bool(
+        definitions.decorator_names(machine, definition)
+        & {"contextlib.contextmanager", "contextlib.asynccontextmanager"}
+    )
+
+
+def _hands_out(yielded: list[Value], loader: External) -> bool:
+    """Whether a generator yields the batches of a loader, and not figures that were made from them."""
+    return any(loader in value.sources and value.scale in PER_SAMPLE for value in yielded)
 
 
 def _in_frame(machine: Machine, frame: Frame, body: cst.BaseExpression) -> Value:
@@ -307,35 +360,34 @@ def _starred(star: Value, position: int) -> Value:
     return targets.any_item(star)
 
 
-def _super(machine: Machine, node: cst.Call, name: str) -> Value:
-    """`super().method(...)`: the method of the nearest local base; a library's base does nothing that is followed."""
-    arguments = _arguments(machine, node)
-    function = machine.frame.function
-    definition = function.node if function else None
-    if function is None or function.owner is None or not isinstance(definition, cst.FunctionDef):
-        return NOTHING
-    first = definition.params.params[0].name.value if definition.params.params else ""
-    for receiver in machine.frame.env.get(first, NOTHING).objs:
-        for ancestor in list(function.owner.ancestors())[1:]:
-            found = ancestor.attributes.get(name)
-            for one in found.objs if found else ():
-                if isinstance(one, Function):
-                    return invoke(machine, one, arguments, node, receiver)
-    return NOTHING
-
-
 def call_back(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> None:
     """A local function given to a library may be called by it, with arguments that are not known."""
     for value in arguments.all():
         for obj in value.objs:
             if isinstance(obj, (Function, Bound)):
                 call_object(machine, obj, no_arguments(), node)
+            elif isinstance(obj, Suspended) and obj.function is not None and obj.arguments is not None:
+                run_suspended(machine, obj.function, obj.arguments, node, obj.receiver, lambda entered: None)
 
 
 def update_mapping(obj: Mapping, other: Value) -> None:
     for one in other.objs:
+        if isinstance(one, Sequence):
+            _add_pairs(obj, one)
         if isinstance(one, Mapping):
             for key, value in one.items.items():
                 obj.items[key] = join(obj.items.get(key, NOTHING), value)
             if one.rest is not None:
                 obj.rest = join(obj.rest or NOTHING, one.rest)
+
+
+def _add_pairs(table: Mapping, pairs: Sequence) -> None:
+    """`dict([("key", value), …])`."""
+    for pair in (*(pairs.items or ()), pairs.element or NOTHING):
+        for one in pair.objs:
+            if isinstance(one, Sequence) and one.items is not None and len(one.items) == 2:
+                key, value = one.items[0].constant(), one.items[1]
+                if key is None:
+                    table.rest = join(table.rest or NOTHING, value)
+                else:
+                    table.items[key] = join(table.items.get(key, NOTHING), value)

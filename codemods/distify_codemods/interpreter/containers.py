@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import calls, cuts, scales, targets, tensors
+from distify_codemods.interpreter import calls, cuts, iteration, scales, targets, tensors, turns
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -17,12 +17,10 @@ from distify_codemods.values import (
     Local,
     Mapping,
     Obj,
-    Parameters,
     Passing,
     Scale,
     Sequence,
     Value,
-    contained,
     join,
 )
 
@@ -35,27 +33,12 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
     if name == "print":
         machine.event(Kind.PRINT, node, name="print", arguments=arguments)
         return NOTHING
-    if name in ("enumerate", "iter", "reversed"):
-        numbered = name == "enumerate"
-        passing = machine.made(Passing, node, over=first, numbered=numbered)
-        assert isinstance(passing, Passing)
-        passing.over = join(passing.over or NOTHING, first)
-        return Value(frozenset({passing}), first.scale, first.sources)
-    if name == "zip":
-        passing = machine.made(Passing, node, zipped=tuple(arguments.positional))
-        return Value(frozenset({passing}))
-    if name == "next":
-        return targets.element_of(machine, first, node)
     if name == "len":
         scale = Scale.COUNT if first.scale in (Scale.SAMPLES, Scale.TURNED, Scale.COUNT) else Scale.CONST
         scale = Scale.SUM if first.scale is Scale.RAGGED else scale
         return Value(scale=scale, sources=cuts.shape_sources(first.sources))
-    if name in ("list", "tuple", "set", "sorted", "frozenset"):
-        return _copied(machine, first, node)
-    if name in ("map", "filter"):
-        return _mapped(machine, name, arguments, node)
     if name == "dict":
-        return _dict(machine, arguments, node)
+        return dictionary(machine, arguments, node)
     if name in ("float", "int", "abs", "round", "bool", "str", "repr"):
         return Value(scale=first.scale if name != "abs" else scales.elementwise(first.scale), sources=first.sources)
     if name == "sum":
@@ -73,14 +56,10 @@ def _other(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode)
         "isinstance",
         "hasattr",
         "callable",
-        "type",
         "id",
         "hash",
         "format",
         "input",
-        "super",
-        "globals",
-        "vars",
     ):
         return Value(sources=_whole(arguments)[1])
     calls.call_back(machine, arguments, node)
@@ -96,34 +75,7 @@ def _whole(arguments: Arguments) -> tuple[Scale, frozenset[Obj | str]]:
     return whole.scale, whole.sources
 
 
-def _copied(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
-    parameters = [obj for obj in contained(value) if isinstance(obj, Parameters)]
-    made = machine.made(Sequence, node)
-    assert isinstance(made, Sequence)
-    only = value.single()
-    if isinstance(only, Sequence) and only.items is not None:
-        made.items = only.items
-    else:
-        made.items = None
-        made.element = join(
-            made.element or NOTHING, targets.element_of(machine, value, node), Value(frozenset(parameters))
-        )
-    return Value(frozenset({made}), value.scale, value.sources)
-
-
-def _mapped(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    if len(arguments.positional) < 2:
-        return NOTHING
-    function, over = arguments.positional[:2]
-    item = targets.element_of(machine, over, node)
-    result = calls.call(machine, function, Arguments(positional=[item]), node) if function.objs else NOTHING
-    made = machine.made(Sequence, node)
-    assert isinstance(made, Sequence)
-    made.element = join(made.element or NOTHING, item if name == "filter" else result)
-    return Value(frozenset({made}), *((over.scale, over.sources)))
-
-
-def _dict(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+def dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     made = machine.made(Mapping, node)
     assert isinstance(made, Mapping)
     for value in (*arguments.positional, *([arguments.double_star] if arguments.double_star else [])):
@@ -131,6 +83,14 @@ def _dict(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     for key, value in arguments.keywords.items():
         made.items[key] = join(made.items.get(key, NOTHING), value)
     return Value(frozenset({made}), *_whole(arguments))
+
+
+def default_dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    value = dictionary(machine, Arguments(arguments.positional[1:], arguments.keywords), node)
+    for obj in value.objs:
+        if isinstance(obj, Mapping) and arguments.positional:
+            obj.factory = arguments.positional[0]
+    return value
 
 
 def _sum(arguments: Arguments) -> Value:
@@ -150,20 +110,23 @@ def namespace(machine: Machine, obj: Obj) -> dict[str, Value] | None:
 # ---- methods
 
 
+_NEXT = ("__next__", "next", "send")
+
+
 def method(
     machine: Machine, obj: Sequence | Mapping | Passing, name: str, arguments: Arguments, node: cst.CSTNode
 ) -> Value:
     if isinstance(obj, Sequence):
-        return _of_sequence(machine, obj, name, arguments)
+        return _of_sequence(machine, obj, name, arguments, node)
     if isinstance(obj, Mapping):
         return _of_mapping(machine, obj, name, arguments, node)
-    if name in ("__next__", "next"):
-        return targets.element_of(machine, Value(frozenset({obj})), node)
-    return NOTHING
+    return iteration.element_of(machine, Value(frozenset({obj})), node) if name in _NEXT else NOTHING
 
 
-def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Arguments) -> Value:
+def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     own = Value(frozenset({obj}))
+    if name in _NEXT:
+        return iteration.element_of(machine, own, node)
     if name in ("append", "add", "insert", "extend", "appendleft"):
         value = arguments.positional[-1] if arguments.positional else NOTHING
         added = targets.any_item(value) if name == "extend" else value
@@ -185,6 +148,8 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
     if name in ("get", "pop", "setdefault"):
         known = arguments.positional[0].constant() if arguments.positional else None
         fallback = arguments.positional[1] if len(arguments.positional) > 1 else NOTHING
+        if name == "setdefault" and known is not None:
+            obj.items[known] = join(obj.items.get(known, NOTHING), fallback)
         return join(obj.items.get(known, obj.rest or NOTHING) if known is not None else obj.any(), fallback)
     if name == "copy":
         return Value(frozenset({obj}))
@@ -199,5 +164,8 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
             pair.items = (keys, value)
             value = Value(frozenset({pair}))
         made.element = join(made.element or NOTHING, keys if name == "keys" else value)
+        made.items = turns.pairs_of(machine, obj, node) if name == "items" else turns.keys_of(machine, obj, node)
+        if name == "values" and made.items is not None:
+            made.items = tuple(obj.items.values())
         return Value(frozenset({made}))
     return NOTHING

@@ -135,7 +135,7 @@ def marked(
             objs.add(part)
         else:
             objs.add(obj)
-    return Value(frozenset(objs), scale or value.scale, value.sources | sources, value.mask, value.deep)
+    return Value(frozenset(objs), scale or value.scale, value.sources | sources, value.mask, value.open, value.deep)
 
 
 def _cuts_only(value: Value) -> bool:
@@ -267,7 +267,7 @@ def shared(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     sources = frozenset(
         machine.made(Share, None, source, of=source) if isinstance(source, Cut) else source for source in value.sources
     )
-    return Value(frozenset(objs), value.scale, sources, value.mask, value.deep)
+    return Value(frozenset(objs), value.scale, sources, value.mask, value.open, value.deep)
 
 
 # ---- modules

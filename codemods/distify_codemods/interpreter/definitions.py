@@ -1,4 +1,4 @@
-"""Functions, classes and lambdas, where they are defined."""
+"""Functions, classes and lambdas, where they are defined, and what decorators make of them."""
 
 from __future__ import annotations
 
@@ -6,40 +6,86 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import expressions
-from distify_codemods.values import Class, Function, Obj, Value
+from distify_codemods.events import Here
+from distify_codemods.interpreter import calls, expressions
+from distify_codemods.interpreter import machine as machines
+from distify_codemods.values import Arguments, Class, Function, Instance, Obj, Ref, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 
 def of_lambda(machine: Machine, node: cst.Lambda) -> Value:
-    return Value(frozenset({machine.made(Function, node, machine.frame, node=node, closure=machine.frame)}))
+    closure = machine.frame.scope
+    return Value(frozenset({machine.made(Function, node, closure, node=node, closure=closure)}))
 
 
 def define(machine: Machine, node: cst.FunctionDef | cst.ClassDef) -> None:
-    for decorator in node.decorators:
-        expressions.evaluate(machine, decorator.decorator)
-    if isinstance(node, cst.FunctionDef):
-        for parameter in (*node.params.params, *node.params.kwonly_params):
-            if parameter.default is not None:
-                expressions.evaluate(machine, parameter.default)
-        machine.bind(node.name.value, Value(frozenset({_function(machine, node, None)})))
+    decorators = [expressions.evaluate(machine, decorator.decorator) for decorator in node.decorators]
+    defined = _function(machine, node) if isinstance(node, cst.FunctionDef) else _class(machine, node)
+    owner = machine.frame.defines
+    if owner is not None and isinstance(defined, Function) and _is_setter(node):
+        owner.setters[node.name.value] = defined
         return
+    value = Value(frozenset({defined}))
+    for decorator in reversed(decorators):
+        value = _decorated(machine, decorator, value, node)
+    machine.bind(node.name.value, value)
+
+
+def _is_setter(node: cst.FunctionDef | cst.ClassDef) -> bool:
+    """`@name.setter`: the name stays the property that it is."""
+    return any(
+        isinstance(one.decorator, cst.Attribute) and one.decorator.attr.value in ("setter", "deleter")
+        for one in node.decorators
+    )
+
+
+def _decorated(machine: Machine, decorator: Value, value: Value, node: cst.CSTNode) -> Value:
+    """What a local decorator returns; a library's is taken to give the same function or class."""
+    local = [obj for obj in decorator.objs if isinstance(obj, (Function, Class)) or _is_callable(obj)]
+    if not local:
+        return value
+    result = calls.call(machine, decorator.of(local), Arguments([value]), node)
+    return result if result.objs else value
+
+
+def _is_callable(obj: Obj) -> bool:
+    return isinstance(obj, Instance) or type(obj).__name__ in ("Bound", "Partial")
+
+
+def _function(machine: Machine, node: cst.FunctionDef) -> Obj:
+    for parameter in (*node.params.params, *node.params.kwonly_params):
+        if parameter.default is not None:
+            expressions.evaluate(machine, parameter.default)
+    closure = machine.frame.scope
+    return machine.made(Function, node, closure, node=node, closure=closure, owner=machine.frame.defines)
+
+
+def _class(machine: Machine, node: cst.ClassDef) -> Obj:
+    """Runs the body of a class; the names that it binds are the class's attributes."""
     bases = tuple(expressions.evaluate(machine, base.value) for base in node.bases)
+    for keyword in node.keywords:
+        expressions.evaluate(machine, keyword.value)
     cls = machine.made(Class, node, node=node, bases=bases)
     assert isinstance(cls, Class)
-    for statement in node.body.body:
-        if isinstance(statement, cst.FunctionDef):
-            for decorator in statement.decorators:
-                expressions.evaluate(machine, decorator.decorator)
-            cls.attributes[statement.name.value] = Value(frozenset({_function(machine, statement, cls)}))
-        elif isinstance(statement, cst.SimpleStatementLine):
-            for small in statement.body:
-                if isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Name):
-                    cls.attributes[small.targets[0].target.value] = expressions.evaluate(machine, small.value)
-    machine.bind(node.name.value, Value(frozenset({cls})))
+    if cls not in machine.classes:
+        machine.classes.append(cls)
+    outer = machine.frame
+    inside = machines.Frame(node, outer.module, outer.context, outer, env=cls.attributes, defines=cls)
+    machine.frame, here = inside, machine.here
+    machine.here = Here(here, node, inside, machines.CALLED)
+    machine.block(node.body.body)
+    machine.frame, machine.here = outer, here
+    return cls
 
 
-def _function(machine: Machine, node: cst.FunctionDef, owner: Class | None) -> Obj:
-    return machine.made(Function, node, machine.frame, node=node, closure=machine.frame, owner=owner)
+def decorator_names(machine: Machine, node: cst.FunctionDef | cst.ClassDef) -> set[str]:
+    """The libraries' decorators of a function or class, by their full names."""
+    found: set[str] = set()
+    for decorator in node.decorators:
+        for obj in machine.values.get(decorator.decorator, Value()).objs:
+            name = getattr(obj, "name", "")
+            if isinstance(obj, Ref) or name:
+                found.add(name)
+    return found

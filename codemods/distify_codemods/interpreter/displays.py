@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import calls, cuts, expressions, targets
-from distify_codemods.values import NOTHING, Mapping, Obj, Scale, Sequence, Value, join
+from distify_codemods.events import Kind
+from distify_codemods.interpreter import calls, cuts, expressions, iteration, targets, turns
+from distify_codemods.values import NOTHING, External, Mapping, Obj, Scale, Sequence, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -53,36 +54,35 @@ def dictionary(machine: Machine, node: cst.Dict) -> Value:
 # ---- comprehensions
 
 
-MOST_TURNS = 8
-
-
 def comprehension(machine: Machine, node: cst.BaseComp) -> Value:
+    turns, dealt = iteration.while_drawing(machine, lambda: _turns(machine, node))
+    return _comp_result(machine, node, *turns, dealt)
+
+
+def _turns(machine: Machine, node: cst.BaseComp) -> tuple[list[tuple[Value, Value]], bool]:
     """Over a few known items, each turn makes objects of its own; else one turn stands for all."""
     outer = dict(machine.frame.env)
-    turns = _known_turns(machine, node.for_in)
+    items = _known_turns(machine, node.for_in)
     values = []
-    if turns is None:
+    if items is None:
         _comp_for(machine, node.for_in)
         values.append(_comp_item(machine, node))
     else:
-        context = machine.frame.context
-        for turn in turns:
-            only = turn.single()
-            machine.frame.context = (*context, only.site) if only is not None and only.site else context
-            targets.assign(machine, node.for_in.target, turn)
+        frame = machine.frame
+        for number, item in enumerate(items):
+            machine.frame = frame.turn(node, number)
+            targets.assign(machine, node.for_in.target, item)
             values.append(_comp_item(machine, node))
-        machine.frame.context = context
+        machine.frame = frame
     machine.frame.env.clear()
     machine.frame.env.update(outer)
-    return _comp_result(machine, node, values, known=turns is not None)
+    return values, items is not None
 
 
 def _known_turns(machine: Machine, node: cst.CompFor) -> tuple[Value, ...] | None:
     if node.ifs or node.inner_for_in is not None:
         return None
-    only = expressions.evaluate(machine, node.iter).single()
-    items = only.items if isinstance(only, Sequence) else None
-    return items if items is not None and 0 < len(items) <= MOST_TURNS else None
+    return turns.known(machine, expressions.evaluate(machine, node.iter), node)
 
 
 def _comp_item(machine: Machine, node: cst.BaseComp) -> tuple[Value, Value]:
@@ -93,7 +93,9 @@ def _comp_item(machine: Machine, node: cst.BaseComp) -> tuple[Value, Value]:
     return NOTHING, expressions.evaluate(machine, node.elt)
 
 
-def _comp_result(machine: Machine, node: cst.BaseComp, turns: list[tuple[Value, Value]], known: bool) -> Value:
+def _comp_result(
+    machine: Machine, node: cst.BaseComp, turns: list[tuple[Value, Value]], known: bool, dealt: set[External]
+) -> Value:
     whole = join(*(value for _, value in turns))
     if isinstance(node, cst.DictComp):
         table = machine.made(Mapping, node)
@@ -110,12 +112,15 @@ def _comp_result(machine: Machine, node: cst.BaseComp, turns: list[tuple[Value, 
     made.element = join(made.element or NOTHING, whole)
     made.items = tuple(value for _, value in turns) if known else None
     made.per_sample = not known and cuts.goes_through_samples(machine, node)
+    made.deals |= {loader for loader in dealt if loader in whole.sources}
     return Value(frozenset({made}), whole.scale, whole.sources)
 
 
 def _comp_for(machine: Machine, node: cst.CompFor) -> None:
     over = expressions.evaluate(machine, node.iter)
-    targets.assign(machine, node.target, targets.element_of(machine, over, node))
+    machine.event(Kind.LOOP, node, value=over)
+    iterator = iteration.begin(machine, over, node, node.iter)
+    targets.assign(machine, node.target, iteration.element_of(machine, iterator, node, iteration.ALL))
     for condition in node.ifs:
         expressions.evaluate(machine, condition.test)
     if node.inner_for_in is not None:

@@ -17,6 +17,7 @@ from distify_codemods.interpreter import (
     definitions,
     displays,
     imports,
+    iteration,
     operators,
     subscripts,
     targets,
@@ -59,12 +60,6 @@ def literal(machine: Machine, node: cst.CSTNode | None, value: object) -> Value:
     return Value(frozenset({machine.made(Const, node, value, type(value), value=value)}))
 
 
-def truth(machine: Machine, node: cst.BaseExpression, value: Value) -> bool | None:
-    """Whether a test is known to hold: `__name__ == "__main__"`, literals, and what is made of them."""
-    known = value.constant()
-    return known if isinstance(known, bool) else None
-
-
 def gradient_mode(value: Value, current: bool) -> bool:
     """Whether gradients are recorded inside `with value`."""
     for obj in value.objs:
@@ -73,6 +68,9 @@ def gradient_mode(value: Value, current: bool) -> bool:
                 return False
             if obj.name == "torch.enable_grad":
                 return True
+            if obj.name in ("torch.set_grad_enabled", "torch.autograd.set_grad_mode") and obj.arguments is not None:
+                known = (obj.arguments.get("mode", 0) or NOTHING).constant()
+                return known if isinstance(known, bool) else True
     return current
 
 
@@ -86,7 +84,7 @@ def _name(machine: Machine, node: cst.Name) -> Value:
 def _attribute(machine: Machine, node: cst.Attribute) -> Value:
     receiver = evaluate(machine, node.value)
     name = node.attr.value
-    found = [attributes.attribute_of(machine, obj, name, receiver, node) for obj in receiver.objs]
+    found = [attributes.attribute_of(machine, obj, name, receiver, node) for obj in receiver.ordered()]
     value = join(*found) if found else attributes.tensor_attribute(machine, receiver, name, node)
     machine.event(Kind.ATTRIBUTE, node, name=name, receiver=receiver, receiver_node=node.value, value=value)
     return value
@@ -96,10 +94,18 @@ def _attribute(machine: Machine, node: cst.Attribute) -> Value:
 
 
 def _yield(machine: Machine, node: cst.Yield) -> Value:
+    value = NOTHING
     if isinstance(node.value, cst.From):
-        machine.frame.yielded.append(targets.element_of(machine, evaluate(machine, node.value.item), node))
+        over = evaluate(machine, node.value.item)
+        iterator = iteration.begin(machine, over, node, node.value.item)
+        value = iteration.element_of(machine, iterator, node)
     elif node.value is not None:
-        machine.frame.yielded.append(evaluate(machine, node.value))
+        value = evaluate(machine, node.value)
+    if machine.frame.at_yield is not None:
+        machine.frame.at_yield(value)
+        return NOTHING
+    machine.frame.yielded.append(value)
+    machine.event(Kind.YIELD, node, value=value)
     return NOTHING
 
 

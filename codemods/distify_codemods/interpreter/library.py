@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import attributes, calls, containers, cuts, imports, losses, tensors
+from distify_codemods.interpreter import (
+    attributes,
+    calls,
+    classes,
+    containers,
+    cuts,
+    iteration,
+    iterators,
+    losses,
+    records,
+    reflection,
+    tensors,
+)
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -29,6 +41,7 @@ from distify_codemods.values import (
     Sequence,
     Value,
     Wrapped,
+    contained,
     core,
     join,
 )
@@ -93,7 +106,11 @@ _RECORDED = frozenset(
         "write_bytes",
     ]
 )
-_CONTEXTS = frozenset("torch.no_grad torch.inference_mode torch.enable_grad torch.autograd.no_grad".split())
+#: Modules whose output has a dimension of features beside that of the samples.
+_DEEP = frozenset(f"torch.nn.{name}" for name in ("Linear", "Embedding", "Conv1d", "Conv2d", "Conv3d", "LayerNorm"))
+_CONTEXTS = frozenset(
+    "torch.no_grad torch.inference_mode torch.enable_grad torch.set_grad_enabled torch.autograd.no_grad".split()
+)
 #: Modules whose output has a dimension of features beside that of the samples.
 _DEEP = frozenset(f"torch.nn.{name}" for name in ("Linear", "Embedding", "Conv1d", "Conv2d", "Conv3d", "LayerNorm"))
 PROGRESS_BARS = (
@@ -119,13 +136,19 @@ def record_call(machine: Machine, name: str, arguments: Arguments, node: cst.CST
 
 
 def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    special = _FUNCTIONS.get(name)
-    if special is not None:
-        value = special(machine, arguments, node)
+    special = _FUNCTIONS.get(name) or iterators.FUNCTIONS.get(name) or reflection.FUNCTIONS.get(name)
+    known = special(machine, arguments, node) if special is not None else None
+    if known is not None:
+        value = known
+    elif name in records.NAMESPACES:
+        value = records.namespace(machine, name, arguments, node)
     elif name.startswith("random.") and (cut := cuts.made(machine, name, arguments, node)) is not None:
         value = cut
     elif name.startswith("builtins."):
         value = containers.builtin_call(machine, name[9:], arguments, node)
+    elif name in _RUNNERS:
+        _runs(machine, name, arguments, node)
+        value = _external(machine, name, arguments, node)
     elif name in attributes.LOADERS or name in _CONTEXTS or _is_class(name):
         value = _external(machine, name, arguments, node)
     elif name.startswith(("torch.", "numpy.", "math.")) and not name.startswith(
@@ -135,7 +158,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     else:
         calls.call_back(machine, arguments, node)
         value = _external(machine, name, arguments, node)
-    value = Value(value.objs, value.scale, value.sources | _sources(name), value.mask, value.deep)
+    value = Value(value.objs, value.scale, value.sources | _sources(name), value.mask, value.open, value.deep)
     if name != "builtins.print":
         record_call(machine, name, arguments, node, value)
     return value
@@ -158,7 +181,7 @@ def _external(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNo
     """A new object of a library; what it says of the batches that were given to it is not known."""
     obj = machine.made(External, node, name, name=name)
     assert isinstance(obj, External)
-    obj.arguments = arguments
+    obj.arguments = arguments if obj.arguments is None else obj.arguments.joined(arguments)
     given = arguments.all()
     sources = frozenset().union(*(value.sources for value in given)) if given else frozenset()
     scale = Scale.UNKNOWN if any(value.scale is not Scale.CONST for value in given) else Scale.CONST
@@ -204,6 +227,8 @@ def call_external_object(machine: Machine, obj: External, arguments: Arguments, 
 def call_method(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
     receiver, name = method.receiver or NOTHING, method.name
     obj = receiver.single()
+    if name == "__init__" and isinstance(obj, Instance):
+        machine.given[obj] = arguments
     value = _method_value(machine, method, receiver, obj, name, arguments, node)
     interesting = obj is not None or name in _RECORDED or (name.endswith("_") and not name.endswith("__"))
     if interesting:
@@ -231,13 +256,21 @@ def _method_value(
     if isinstance(obj, Method) and name in _PARAMETERS and obj.receiver is not None:
         whole = [core(one) for one in obj.receiver.objs if isinstance(one, (Instance, External, Wrapped))]
         return join(*(_parameters(machine, one, name, node) for one in whole)) if whole else NOTHING
-    if isinstance(obj, (Instance, External, Wrapped)):
+    if isinstance(obj, (Instance, External, Wrapped, Class)):
         inner = core(obj)
         if name in _OF_MODULES:
             machine.modules.add(inner)
         if name in _PARAMETERS:
             machine.optimized.add(inner)
             return _parameters(machine, inner, name, node)
+        if name in _MEMBERS:
+            return _members(machine, inner, name, node)
+        if name == "__iter__" and isinstance(obj, External):
+            return iteration.begin(machine, receiver, node, method.receiver_node or cst.Name("_"))
+        if name == "__new__" and isinstance(obj, Class):
+            return Value(frozenset({machine.made(Instance, node, obj, of=obj)}))
+        if name == "__subclasses__" and isinstance(obj, Class):
+            return classes.subclasses(machine, obj, node)
         if name in _SELF:
             return Value(frozenset({obj}), receiver.scale, receiver.sources)
         if name in ("parse_args", "parse_known_args"):
@@ -272,6 +305,57 @@ def _parameters(machine: Machine, model: Obj, name: str, node: cst.CSTNode) -> V
     return Value(frozenset({pairs}))
 
 
+#: Methods of modules that go through their parts.
+_MEMBERS = ("modules", "children", "named_modules", "named_children")
+
+
+def _members(machine: Machine, model: Obj, name: str, node: cst.CSTNode) -> Value:
+    part = machine.made(External, node, model, name=f"{_type_name(model)}.{name}[]", whole=model)
+    element = Value(frozenset({part}))
+    if name.startswith("named_"):
+        element = Value(frozenset({machine.made(Sequence, node, model, "pair", items=(NOTHING, element))}))
+    return Value(frozenset({machine.made(Sequence, node, model, "members", element=element)}))
+
+
+#: Classes of optimizers: own optimizers derive from them.
+OPTIMIZERS = "torch.optim."
+
+
+def optimizer_bases(cls: Class) -> list[str]:
+    """The names of the libraries' optimizer classes that a local class derives from."""
+    return [
+        base.name
+        for one in cls.order()
+        for value in one.bases
+        for base in value.objs
+        if isinstance(base, Ref) and base.name.startswith(OPTIMIZERS) and "lr_scheduler" not in base.name
+    ]
+
+
+def record_step(machine: Machine, function: Function, receiver: Obj, arguments: Arguments, node: cst.CSTNode) -> None:
+    """`step()` of an optimizer class of the script's own."""
+    definition = function.node
+    if not isinstance(definition, cst.FunctionDef) or definition.name.value != "step":
+        return
+    if isinstance(receiver, Instance) and receiver.of is not None and optimizer_bases(receiver.of):
+        place = node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else None
+        machine.event(
+            Kind.METHOD, node, name="step", receiver=Value(frozenset({receiver})), receiver_node=place,
+            arguments=arguments,
+        )  # fmt: skip
+
+
+def groups_of(machine: Machine, optimizer: Obj) -> Value:
+    """`optimizer.param_groups`."""
+    given = machine.given.get(optimizer, Arguments())
+    parameters = frozenset(obj for value in given.all() for obj in contained(value) if isinstance(obj, Parameters))
+    group = machine.made(Mapping, None, optimizer, "group")
+    assert isinstance(group, Mapping)
+    group.items["params"] = Value(parameters)
+    groups = machine.made(Sequence, None, optimizer, "groups", element=Value(frozenset({group})))
+    return Value(frozenset({groups}))
+
+
 def _parsed(machine: Machine, name: str, node: cst.CSTNode) -> Value:
     machine.event(Kind.ARGUMENTS_PARSED, node)
     parsed = machine.made(External, node, name, name=f"argparse.{name}")
@@ -304,22 +388,43 @@ def _counting(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Valu
     return containers.builtin_call(machine, "range", arguments, node)
 
 
-def _getattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    holder = arguments.positional[0] if arguments.positional else NOTHING
-    name = arguments.positional[1].constant() if len(arguments.positional) > 1 else None
-    found = []
-    for obj in holder.objs:
-        if isinstance(obj, Ref):
-            found.append(imports.reference(machine, f"{obj.name}.{name or '?'}"))
-        elif isinstance(name, str):
-            found.append(
-                attributes.attribute_of(machine, obj, name, holder, cst.Attribute(cst.Name("_"), cst.Name(name)))
-            )
-        elif isinstance(obj, (Instance, Class)):
-            found += obj.attributes.values()
-        elif (env := containers.namespace(machine, obj)) is not None:
-            found += [value for value in env.values() if any(isinstance(one, (Function, Class)) for one in value.objs)]
-    return join(*found) if found else NOTHING
+def _initialised(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`amp.initialize(models, optimizers)` gives both back."""
+    parts = [arguments.get("models", 0), arguments.get("optimizers", 1)]
+    given = tuple(part for part in parts if part is not None)
+    if len(given) == 1:
+        return given[0]
+    return Value(frozenset({machine.made(Sequence, node, "both", items=given)}))
+
+
+#: What runs a function that it is given: the parameter and its place, and those of its arguments.
+_RUNNERS = {
+    "threading.Thread": ("target", 1, "args"),
+    "multiprocessing.Process": ("target", 1, "args"),
+    "torch.multiprocessing.Process": ("target", 1, "args"),
+    "fire.Fire": ("component", 0, ""),
+    "typer.run": ("function", 0, ""),
+    "absl.app.run": ("main", 0, ""),
+}
+
+
+def _runs(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> None:
+    parameter, place, args = _RUNNERS[name]
+    target = arguments.get(parameter, place) or NOTHING
+    given = arguments.keywords.get(args)
+    only = given.single() if given is not None else None
+    items = list(only.items) if isinstance(only, Sequence) and only.items is not None else []
+    result = calls.call(machine, target, Arguments(items), node) if target.objs else NOTHING
+    for obj in result.objs:
+        if isinstance(obj, Instance) and obj.of in target.objs:
+            for function in _public(obj):
+                calls.invoke(machine, function, Arguments(), node, obj)
+
+
+def _public(obj: Instance) -> list[Function]:
+    found = [one for value in (obj.of.attributes.values() if obj.of else ()) for one in value.objs]
+    named = [one for one in found if isinstance(one, Function) and isinstance(one.node, cst.FunctionDef)]
+    return [one for one in named if isinstance(one.node, cst.FunctionDef) and not one.node.name.value.startswith("_")]
 
 
 def _leave(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -337,7 +442,7 @@ def _partial(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
     return Value(frozenset({partial}))
 
 
-_FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value]] = {
+_FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]] = {
     "torch.nn.DataParallel": lambda machine, arguments, node: _wrap(machine, arguments, node, ours=False),
     "torch.nn.parallel.DistributedDataParallel": lambda machine, arguments, node: _wrap(
         machine, arguments, node, ours=True
@@ -345,7 +450,9 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value]] = {
     "torch.autograd.Variable": _first,
     "torch.compile": _first,
     "torch.nn.Parameter": _first,
-    "builtins.getattr": _getattr,
+    "collections.OrderedDict": containers.dictionary,
+    "collections.defaultdict": containers.default_dictionary,
+    "apex.amp.initialize": _initialised,
     "functools.partial": _partial,
     "sys.exit": _leave,
     "os._exit": _leave,

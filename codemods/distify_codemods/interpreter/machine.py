@@ -8,17 +8,44 @@ of calls they came about.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.events import Event, Here, Kind
-from distify_codemods.interpreter import calls, definitions, expressions, imports, targets
+from distify_codemods.interpreter import (
+    attributes,
+    calls,
+    contexts,
+    definitions,
+    expressions,
+    imports,
+    iteration,
+    operators,
+    targets,
+    turns,
+)
 from distify_codemods.program import Module, Program
-from distify_codemods.values import NOTHING, Const, External, Function, Obj, Ref, Value, join
+from distify_codemods.values import (
+    NOTHING,
+    Arguments,
+    CallChain,
+    Class,
+    Const,
+    External,
+    Function,
+    Obj,
+    Ref,
+    Turn,
+    Value,
+    join,
+)
 
 CALLED = "call"
 MOST_STATEMENTS = 60_000
+Key = TypeVar("Key")
 DEEPEST = 30
 PASSES_OF_A_LOOP = 3
 
@@ -32,15 +59,32 @@ class Frame:
 
     node: cst.CSTNode
     module: Module
-    context: tuple[cst.CSTNode, ...]
+    context: CallChain
     parent: Frame | None = None  # the closure
     env: dict[str, Value] = field(default_factory=dict)
     bound: dict[str, Value] = field(default_factory=dict)  # all that a name has ever been bound to
     globals_declared: set[str] = field(default_factory=set)
+    outer_declared: set[str] = field(default_factory=set)  # nonlocal
     returned: list[Value] = field(default_factory=list)
     yielded: list[Value] = field(default_factory=list)
     exits: list[dict[str, Value]] = field(default_factory=list)  # environments at break and continue
     function: Function | None = None
+    defines: Class | None = None  # whose body is run
+    at_yield: Callable[[Value], None] | None = None  # of a context manager: what is done under `with`
+    drawn: set[External] = field(default_factory=set)  # loaders that batches were taken from
+    turns: dict[Turn, Frame] = field(default_factory=dict)
+
+    @property
+    def scope(self) -> Frame:
+        """Where functions that are defined here look for names: a class's own are not seen."""
+        return self.parent if self.defines is not None and self.parent is not None else self
+
+    def turn(self, loop: cst.CSTNode, number: int) -> Frame:
+        """The same activation and the same names, in one turn of a loop: a calling context of its own."""
+        turn = Turn(loop, number)
+        if turn not in self.turns:
+            self.turns[turn] = replace(self, context=(*self.context, turn), turns={})
+        return self.turns[turn]
 
 
 @dataclass(frozen=True)
@@ -63,6 +107,7 @@ class Run:
     values: dict[cst.CSTNode, Value]  # of every expression, over all contexts
     frames: dict[Module, Frame]
     complete: bool  # false when the program was too large to be followed to its end
+    outcomes: dict[tuple[cst.CSTNode, CallChain], set[bool | None]]  # of branches; None: not known
     cutting: Cutting | None = None
 
 
@@ -92,11 +137,15 @@ class Machine:
         self.seen: dict[tuple[object, ...], Event] = {}
         self.traces = 0  # how often something has happened that a call may not be summed up without
         self.globals: dict[Module, Frame] = {}
+        self.classes: list[Class] = []
+        self.given: dict[Obj, Arguments] = {}  # what a library's base was initialised with
         self.modules: set[Obj] = set()  # objects that were asked for what only modules have
         self.frame: Frame
         self.here: Here
         self.grad = True
         self.control: frozenset[Obj | str] = frozenset()  # what the branches taken depend on
+        self.outcomes: dict[tuple[cst.CSTNode, CallChain], set[bool | None]] = {}
+        self.stores = 0  # how often an attribute, item or global came to hold something new
         self.statements = 0
         self.complete = True
 
@@ -127,11 +176,15 @@ class Machine:
             for name in ("receiver", "value"):
                 if name in details:
                     setattr(known, name, join(getattr(known, name), details[name]))  # type: ignore[arg-type]
+            if known.names:
+                merge(known.names, self.frame.env)
             if "arguments" in details:
-                known.arguments = details["arguments"]  # type: ignore[assignment]
+                known.arguments = known.arguments.joined(details["arguments"])  # type: ignore[arg-type]
             self.traces += not calls.leaves_no_trace(self, known)
             return known
         event = Event(kind, node, self.frame.module, self.here, len(self.events), grad=self.grad, **details)  # type: ignore[arg-type]
+        if kind in (Kind.LOOP, Kind.PASS) or event.name in attributes.LOADERS:
+            event.names = dict(self.frame.env)
         self.seen[key] = event
         self.events.append(event)
         self.traces += not calls.leaves_no_trace(self, event)
@@ -150,7 +203,7 @@ class Machine:
     def lookup(self, name: str) -> Value:
         frame: Frame | None = self.frame
         while frame is not None:
-            if name in frame.env and name not in frame.globals_declared:
+            if name in frame.env and name not in frame.globals_declared and name not in frame.outer_declared:
                 return frame.env[name]
             frame = frame.parent
         return self.module_frame(self.frame.module).env.get(name) or expressions.builtin(self, name)
@@ -159,20 +212,35 @@ class Machine:
         """What is assigned in a branch depends on what the branch depends on."""
         if not self.control:
             return value
-        return Value(value.objs, value.scale, value.sources | self.control, value.mask, value.deep)
+        return replace(value, sources=value.sources | self.control)
 
     def bind(self, name: str, value: Value) -> None:
         value = self.tainted(value)
         if name in self.frame.globals_declared:
             self.summaries.clear()
-            env = self.module_frame(self.frame.module).env
-            env[name] = join(env.get(name, NOTHING), value)
+            self.keep(self.module_frame(self.frame.module).env, name, value)
+        elif name in self.frame.outer_declared:
+            self.summaries.clear()
+            self.keep(self.holder(name).env, name, value)
         else:
             self.frame.env[name] = value
         if value.objs:
             frame = self.frame if name not in self.frame.globals_declared else self.module_frame(self.frame.module)
             known = frame.bound.get(name)
             frame.bound[name] = value if known is None else join(known, value)
+
+    def holder(self, name: str) -> Frame:
+        """The function around this one that has a name."""
+        frame = self.frame.parent
+        while frame is not None and name not in frame.env:
+            frame = frame.parent
+        return frame or self.frame
+
+    def keep(self, table: dict[Key, Value], key: Key, value: Value) -> None:
+        """Adds to what an attribute, an item or a global may hold, in whatever order it is set and read."""
+        known = table.get(key)
+        table[key] = value if known is None else join(known, value)
+        self.stores += known is None or table[key] != known
 
     # ---- statements
 
@@ -195,9 +263,15 @@ class Machine:
                 return False
         return True
 
-    def arm(self, node: cst.CSTNode, arm: str, body: cst.BaseSuite | Sequence[cst.CSTNode]) -> bool:
+    def arm(
+        self,
+        node: cst.CSTNode,
+        arm: str,
+        body: cst.BaseSuite | Sequence[cst.CSTNode],
+        outcomes: frozenset[bool | None] | set[bool | None] = frozenset(),
+    ) -> bool:
         outer = self.here
-        self.here = Here(outer, node, self.frame, arm)
+        self.here = Here(outer, node, self.frame, arm, outcomes)
         statements = body.body if isinstance(body, cst.BaseSuite) else body
         result = self.block(statements)
         self.here = outer
@@ -239,6 +313,8 @@ class Machine:
             imports.execute(self, node)
         elif isinstance(node, cst.Global):
             self.frame.globals_declared.update(item.name.value for item in node.names)
+        elif isinstance(node, cst.Nonlocal):
+            self.frame.outer_declared.update(item.name.value for item in node.names)
         elif isinstance(node, cst.Return):
             self.frame.returned.append(evaluate(self, node.value) if node.value else NOTHING)
             self.event(Kind.LEAVE, node, name="return")
@@ -265,12 +341,14 @@ class Machine:
 
     def branch(self, node: cst.If) -> bool:
         test = expressions.evaluate(self, node.test)
-        known = expressions.truth(self, node.test, test)
+        known = operators.truth(test)
+        outcomes = self.outcomes.setdefault((node, self.frame.context), set())
+        outcomes.add(known)
         self.event(Kind.TEST, node, value=test)
         env = self.frame.env
         before, outer = dict(env), self.control
         self.control = outer | test.sources
-        falls = known is not False and self.arm(node, "body", node.body)
+        falls = known is not False and self.arm(node, "body", node.body, outcomes)
         after = dict(env) if falls else None
         env.clear()
         env.update(before)
@@ -279,9 +357,9 @@ class Machine:
         elif node.orelse is None:
             other = True
         elif isinstance(node.orelse, cst.Else):
-            other = self.arm(node, "orelse", node.orelse.body)
+            other = self.arm(node, "orelse", node.orelse.body, outcomes)
         else:
-            other = self.arm(node, "orelse", [node.orelse])
+            other = self.arm(node, "orelse", [node.orelse], outcomes)
         self.control = outer
         if after is not None:
             merge(env, after, only_other=not other)
@@ -290,23 +368,50 @@ class Machine:
     def loop(self, node: cst.For | cst.While) -> bool:
         over = expressions.evaluate(self, node.iter) if isinstance(node, cst.For) else NOTHING
         self.event(Kind.LOOP, node, value=over)
-        frame, outer_exits = self.frame, self.frame.exits
-        frame.exits = []
-        for _ in range(PASSES_OF_A_LOOP):
-            before = dict(frame.env)
-            if isinstance(node, cst.For):
-                targets.assign(self, node.target, targets.element_of(self, over, node))
-            else:
-                self.event(Kind.TEST, node, value=expressions.evaluate(self, node.test))
-            self.arm(node, "body", node.body)
-            for env in (before, *frame.exits):
-                merge(frame.env, env)
-            if all(frame.env[name] == value for name, value in before.items()):
-                break
-        frame.exits = outer_exits
+        items = turns.known(self, over, node) if isinstance(node, cst.For) else None
+        if isinstance(node, cst.For) and items is not None:
+            self.one_by_one(node, items)
+        else:
+            self.again_and_again(node, over)
         if node.orelse is not None:
             self.arm(node, "orelse", node.orelse.body)
         return not (isinstance(node, cst.While) and self.endless(node))
+
+    def again_and_again(self, node: cst.For | cst.While, over: Value) -> None:
+        """One turn stands for all; it is taken again until nothing new is known at its head."""
+        frame, outer_exits = self.frame, self.frame.exits
+        frame.exits = []
+        iterator = iteration.begin(self, over, node, node.iter) if isinstance(node, cst.For) else NOTHING
+        outer = self.here
+        for _ in range(PASSES_OF_A_LOOP):
+            before, stores = dict(frame.env), self.stores
+            self.here = Here(outer, node, frame, "body")
+            if isinstance(node, cst.For):
+                targets.assign(self, node.target, iteration.element_of(self, iterator, node))
+            else:
+                self.event(Kind.TEST, node, value=expressions.evaluate(self, node.test))
+            self.here = outer
+            self.arm(node, "body", node.body)
+            for env in (before, *frame.exits):
+                merge(frame.env, env)
+            if self.stores == stores and all(frame.env[name] == value for name, value in before.items()):
+                break
+        frame.exits = outer_exits
+
+    def one_by_one(self, node: cst.For, items: Sequence[Value]) -> None:
+        """Over a few known items each turn is a context of its own; names flow from one to the next."""
+        frame = self.frame
+        for number, item in enumerate(items):
+            self.frame = frame.turn(node, number)
+            self.frame.exits = []
+            targets.assign(self, node.target, item)
+            falls = self.arm(node, "body", node.body)
+            for env in self.frame.exits:
+                merge(frame.env, env, only_other=not falls)
+                falls = True
+            if not falls:
+                break
+        self.frame = frame
 
     def endless(self, node: cst.While) -> bool:
         """`while True` without a break never falls through; with one it does."""
@@ -318,12 +423,7 @@ class Machine:
 
     def with_block(self, node: cst.With) -> bool:
         grad = self.grad
-        for item in node.items:
-            value = expressions.evaluate(self, item.item)
-            if item.asname is not None:
-                targets.assign(self, item.asname.name, value)
-            self.grad = expressions.gradient_mode(value, self.grad)
-        result = self.arm(node, "body", node.body)
+        result = contexts.run(self, node)
         self.grad = grad
         return result
 
@@ -351,11 +451,19 @@ class Machine:
 
     def match(self, node: cst.Match) -> bool:
         self.event(Kind.TEST, node, value=expressions.evaluate(self, node.subject))
-        before, falls = dict(self.frame.env), True
+        env = self.frame.env
+        before, after = dict(env), dict(env)
         for number, case in enumerate(node.cases):
-            self.arm(node, f"case {number}", case.body)
-            merge(self.frame.env, before)
-        return falls
+            env.clear()
+            env.update(before)
+            for name in tree.walk(case.pattern):
+                if isinstance(name, cst.MatchAs) and name.name is not None:
+                    targets.assign(self, name.name, NOTHING)
+            if self.arm(node, f"case {number}", case.body):
+                merge(after, env)
+        env.clear()
+        env.update(after)
+        return True
 
 
 def merge(env: dict[str, Value], other: dict[str, Value], only_other: bool = False) -> None:
@@ -384,4 +492,4 @@ def run(
     """Runs the program from its entry. `averaged`: expressions whose figures are made the same on all ranks."""
     machine = Machine(program, hooks, drop_data_parallel, cutting, averaged)
     machine.module_frame(program.entry)
-    return Run(machine.events, machine.values, machine.globals, machine.complete, cutting)
+    return Run(machine.events, machine.values, machine.globals, machine.complete, machine.outcomes, cutting)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import expressions, scales, targets
-from distify_codemods.values import NOTHING, Const, Obj, Sequence, Setting, Value, join
+from distify_codemods.interpreter import calls, expressions, scales, targets
+from distify_codemods.values import NOTHING, Const, External, Function, Mapping, Obj, Sequence, Setting, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
     left, right = expressions.evaluate(machine, node.left), expressions.evaluate(machine, node.right)
     value = scales.binary(type(node.operator).__name__, left, right)
+    tables = [obj for obj in (*left.objs, *right.objs) if isinstance(obj, Mapping)]
+    if tables and isinstance(node.operator, cst.BitOr):
+        table = machine.made(Mapping, node)
+        assert isinstance(table, Mapping)
+        calls.update_mapping(table, left)
+        calls.update_mapping(table, right)
+        return Value(frozenset({table}), value.scale, value.sources)
     lists = [obj for obj in (*left.objs, *right.objs) if isinstance(obj, Sequence)]
     if lists:
         both = machine.made(Sequence, node)
@@ -32,21 +39,20 @@ def _may_be_a_size(obj: Obj) -> bool:
 
 def unary(machine: Machine, node: cst.UnaryOperation) -> Value:
     value = expressions.evaluate(machine, node.expression)
-    known = value.constant()
     if isinstance(node.operator, cst.Not):
-        return (
-            expressions.literal(machine, node, not known) if isinstance(known, bool) else Value(sources=value.sources)
-        )
-    if isinstance(node.operator, cst.Minus) and isinstance(known, (int, float)) and not isinstance(known, bool):
-        return expressions.literal(machine, node, -known)
+        holds = truth(value)
+        return Value(sources=value.sources) if holds is None else expressions.literal(machine, node, not holds)
+    known = value.constant()
+    if isinstance(node.operator, cst.Minus) and type(known) in (int, float):
+        return expressions.literal(machine, node, -known)  # type: ignore[operator]
     return Value(scale=value.scale, sources=value.sources, mask=value.mask, deep=value.deep)
 
 
 def boolean(machine: Machine, node: cst.BooleanOperation) -> Value:
     left, right = expressions.evaluate(machine, node.left), expressions.evaluate(machine, node.right)
     for one, other in ((left, right), (right, left)):
-        known = one.constant()
-        if isinstance(known, bool):
+        known = truth(one)
+        if known is not None:
             decides = known is isinstance(node.operator, cst.Or)
             return one if decides else other
     return join(left, right)
@@ -55,19 +61,62 @@ def boolean(machine: Machine, node: cst.BooleanOperation) -> Value:
 def comparison(machine: Machine, node: cst.Comparison) -> Value:
     values = [expressions.evaluate(machine, node.left)]
     values += [expressions.evaluate(machine, target.comparator) for target in node.comparisons]
-    if len(values) == 2 and isinstance(node.comparisons[0].operator, (cst.Equal, cst.NotEqual)):
-        left, right = (value.constant() for value in values)
-        if isinstance(left, str) and isinstance(right, str):
-            return expressions.literal(
-                machine, node, (left == right) is isinstance(node.comparisons[0].operator, cst.Equal)
-            )
+    known = _compared(node.comparisons[0].operator, *values) if len(values) == 2 else None
+    if known is not None:
+        return expressions.literal(machine, node, known)
     result = values[0]
     for value in values[1:]:
         result = scales.compared(result, value)
     return result
 
 
+def truth(value: Value) -> bool | None:
+    """Whether a test is known to hold: `__name__ == "__main__"`, literals, and what is made of them."""
+    known = value.constant()
+    if isinstance(known, (bool, str)) or value.is_none:
+        return bool(known)
+    return True if _is_something(value) else None
+
+
+def _is_something(value: Value) -> bool:
+    """An object that is no None and counts as true."""
+    return (
+        bool(value.objs)
+        and not value.open
+        and all(
+            isinstance(obj, Function) or (isinstance(obj, External) and obj.name.startswith("torch.optim."))
+            for obj in value.objs
+        )
+    )
+
+
+def _compared(operator: cst.BaseCompOp, left: Value, right: Value) -> bool | None:
+    """What a comparison of literals gives, or one with None."""
+    one, other = left.constant(), right.constant()
+    if isinstance(operator, (cst.In, cst.NotIn)) and isinstance(one, str):
+        options = _options(right)
+        return None if options is None else (one in options) is isinstance(operator, cst.In)
+    if not isinstance(operator, (cst.Equal, cst.NotEqual, cst.Is, cst.IsNot)):
+        return None
+    positive = isinstance(operator, (cst.Equal, cst.Is))
+    if right.is_none and (left.is_none or _is_something(left)):
+        return left.is_none is positive
+    alike = isinstance(one, (str, bool)) and type(one) is type(other)
+    return (one == other) is positive if alike else None
+
+
+def _options(value: Value) -> list[object] | None:
+    only = value.single()
+    if not isinstance(only, Sequence) or only.items is None or value.open:
+        return None
+    options = [item.constant() for item in only.items]
+    return None if None in options else options
+
+
 def conditional(machine: Machine, node: cst.IfExp) -> Value:
     test = expressions.evaluate(machine, node.test)
+    known = truth(test)
+    if known is not None:
+        return expressions.evaluate(machine, node.body if known else node.orelse)
     value = join(expressions.evaluate(machine, node.body), expressions.evaluate(machine, node.orelse))
-    return Value(value.objs, value.scale, value.sources | test.sources, value.mask, value.deep)
+    return Value(value.objs, value.scale, value.sources | test.sources, value.mask, value.open, value.deep)

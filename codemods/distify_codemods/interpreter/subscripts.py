@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import cuts, expressions, scales, targets
+from distify_codemods.interpreter import calls, classes, cuts, expressions, records, scales, targets
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
+    Arguments,
     External,
     Instance,
     Mapping,
@@ -42,7 +43,7 @@ def subscript(machine: Machine, node: cst.Subscript) -> Value:
         return cut
     only_index = len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index)
     known = keys[0].constant() if only_index else None
-    found = [_item_of(machine, obj, known, only_index, receiver, node) for obj in receiver.objs]
+    found = [_item_of(machine, obj, known, only_index, receiver, node) for obj in receiver.ordered()]
     if found and not all(value is NOTHING for value in found):
         return join(*found)
     return _tensor_item(receiver, node, keys)
@@ -56,6 +57,12 @@ def _item_of(
         if isinstance(known, int) and obj.items is not None and -len(obj.items) <= known < len(obj.items):
             return obj.items[known]
         return targets.any_item(own) if only_index else own
+    if isinstance(obj, Instance):
+        return _item_of_instance(machine, obj, known, only_index, receiver, node)
+    if isinstance(obj, Mapping) and obj.factory is not None and known is not None and known not in obj.items:
+        machine.keep(obj.items, known, calls.call(machine, obj.factory, calls.no_arguments(), node))
+    if isinstance(obj, External) and isinstance(known, str) and known in obj.attributes:
+        return obj.attributes[known]
     if isinstance(obj, Mapping):
         return obj.items[known] if known in obj.items else obj.any() if known is None else obj.rest or NOTHING
     if isinstance(obj, Shape):
@@ -67,6 +74,26 @@ def _item_of(
         part = machine.made(External, node, inner, name=f"{inner.name}[]", whole=inner)
         return Value(frozenset({part}))
     return NOTHING
+
+
+def _item_of_instance(
+    machine: Machine, obj: Instance, known: object, only_index: bool, receiver: Value, node: cst.Subscript
+) -> Value:
+    """`obj[key]` with a `__getitem__` of the class's own, or of the dict or tuple that it derives from."""
+    row = records.items_of(obj)
+    if row is not None and isinstance(known, int) and -len(row) <= known < len(row):
+        return row[known]
+    method = classes.attribute(machine, obj, "__getitem__", NOTHING, None)
+    if method.objs and only_index:
+        index = node.slice[0].slice
+        assert isinstance(index, cst.Index)
+        key = machine.values.get(index.value, NOTHING)
+        return calls.call(machine, method, Arguments([key]), node)
+    table = records.held(machine, obj)
+    return _item_of(machine, table, known, only_index, receiver, node) if table is not None else NOTHING
+
+
+_PARTS = range(8)  # of a batch; a negative index is more often that of a sample
 
 
 def _tensor_item(receiver: Value, node: cst.Subscript, keys: list[Value]) -> Value:
@@ -86,7 +113,7 @@ def _tensor_item(receiver: Value, node: cst.Subscript, keys: list[Value]) -> Val
             # `batch[0]` is the inputs, `tensor[0]` one sample: only a batch as it comes from its loader is unpacked so.
             scale = (
                 Scale.SAMPLES
-                if len(keys) == 1 and _counts_up(keys[0].constant()) and not receiver.mask
+                if len(keys) == 1 and keys[0].constant() in _PARTS and not receiver.mask
                 else Scale.UNKNOWN
             )
     elif scale is Scale.TURNED:
@@ -97,10 +124,6 @@ def _tensor_item(receiver: Value, node: cst.Subscript, keys: list[Value]) -> Val
         scale = scales.elementwise(*(key.scale for key in keys))
     sliced = len(node.slice) > 1 and all(isinstance(element.slice, cst.Slice) for element in node.slice[:2])
     return Value(scale=scale, sources=sources, deep=sliced)
-
-
-def _counts_up(known: object) -> bool:
-    return isinstance(known, int) and known >= 0
 
 
 def _turned_item(node: cst.Subscript, keys: list[Value]) -> Scale:

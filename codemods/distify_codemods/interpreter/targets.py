@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import attributes, expressions, scales, subscripts
+from distify_codemods.interpreter import calls, classes, expressions, records, scales, subscripts
 from distify_codemods.values import (
     NOTHING,
-    Const,
+    Arguments,
+    Class,
     Counter,
     External,
     Instance,
@@ -47,13 +48,12 @@ def assign(machine: Machine, target: cst.BaseExpression, value: Value) -> None:
         machine.event(
             Kind.STORE, target, name=target.attr.value, receiver=receiver, receiver_node=target.value, value=value
         )
-        for obj in receiver.objs:
+        for obj in receiver.ordered():
             holder = core(obj)
             if isinstance(holder, Local) and holder.target is not None:
-                env = machine.module_frame(holder.target).env
-                env[target.attr.value] = join(env.get(target.attr.value, NOTHING), value)
-            elif isinstance(holder, (Instance, External)):
-                holder.attributes[target.attr.value] = join(holder.attributes.get(target.attr.value, NOTHING), value)
+                machine.keep(machine.module_frame(holder.target).env, target.attr.value, value)
+            elif isinstance(holder, (Instance, External, Class)):
+                classes.store(machine, holder, target.attr.value, value, target)
     elif isinstance(target, cst.Subscript):
         _assign_item(machine, target, value)
 
@@ -68,11 +68,17 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
         else:
             subscripts.evaluate_slice(machine, element.slice)
     machine.event(Kind.STORE, target, name="[]", receiver=receiver, receiver_node=target.value, value=value)
-    for obj in receiver.objs:
-        if isinstance(obj, Mapping):
+    for obj in [records.held(machine, one) or one for one in receiver.ordered()]:
+        if isinstance(obj, Instance):
+            method = classes.attribute(machine, obj, "__setitem__", NOTHING, None)
+            if method.objs:
+                calls.call(machine, method, Arguments([key, value]), target)
+        elif isinstance(obj, External) and isinstance(key.constant(), str):
+            classes.store(machine, obj, str(key.constant()), value, target)
+        elif isinstance(obj, Mapping):
             name = key.constant()
             if name is not None:
-                obj.items[name] = join(obj.items.get(name, NOTHING), value)
+                machine.keep(obj.items, name, value)
             else:
                 obj.rest = join(obj.rest or NOTHING, value)
         elif isinstance(obj, Sequence):
@@ -88,11 +94,13 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
         if isinstance(obj, Sequence):
             obj.element = join(any_item(Value(frozenset({obj}))), any_item(operand))
             obj.items = None
+        elif isinstance(obj, Mapping) and operator == "BitOr":
+            calls.update_mapping(obj, operand)
     value = scales.binary(operator, current, operand)
     if machine.cutting is not None:
         moved = machine.made(Counter, node, loop=None)
-        value = Value(value.objs, value.scale, value.sources | {moved}, value.mask, value.deep)
-    held = frozenset(obj for obj in current.objs if isinstance(obj, (Sequence, Parameters)))
+        value = Value(value.objs, value.scale, value.sources | {moved}, value.mask, deep=value.deep)
+    held = frozenset(obj for obj in current.objs if isinstance(obj, (Sequence, Mapping, Parameters)))
     assign(machine, node.target, Value(held, value.scale, value.sources))
 
 
@@ -102,6 +110,8 @@ def item(value: Value, position: int, count: int) -> Value:
     for obj in value.objs:
         if isinstance(obj, Sequence) and obj.items is not None and len(obj.items) == count:
             found.append(obj.items[position])
+        elif (row := records.items_of(obj)) is not None and len(row) == count:
+            found.append(row[position])
         elif isinstance(obj, Shape):
             found.append(Value(scale=Scale.COUNT if position == 0 else Scale.CONST, sources=value.sources))
         elif isinstance(obj, Passing) and obj.zipped and len(obj.zipped) == count:
@@ -126,43 +136,3 @@ def any_item(value: Value) -> Value:
     if value.scale is not Scale.CONST or value.sources or not found:
         found.append(Value(scale=value.scale, sources=value.sources))
     return join(*found)
-
-
-def element_of(machine: Machine, over: Value, loop: cst.CSTNode) -> Value:
-    """What one turn of a loop over `over` gets."""
-    found = []
-    for obj in over.objs:
-        if isinstance(obj, Passing):
-            found.append(_passed(machine, obj, loop))
-        elif isinstance(obj, External) and obj.name in attributes.LOADERS:
-            found.append(batch_of(machine, obj))
-        elif isinstance(obj, External) and obj.name in ("builtins.range", "itertools.count"):
-            counter = machine.made(Counter, loop, loop=loop if isinstance(loop, cst.For) else None)
-            moving = frozenset({counter}) if machine.cutting is not None else frozenset()
-            found.append(Value(frozenset({counter}), over.scale, over.sources | moving))
-        elif isinstance(obj, Mapping):
-            found.append(Value(frozenset(machine.made(Const, loop, key, value=key) for key in obj.items)))
-        elif isinstance(obj, Instance):
-            found.append(attributes.iterate_instance(machine, obj, loop))
-        else:
-            found.append(any_item(Value(frozenset({obj}), over.scale, over.sources)))
-    return join(*found) if found else any_item(over)
-
-
-def _passed(machine: Machine, obj: Passing, loop: cst.CSTNode) -> Value:
-    if obj.zipped:
-        items = tuple(element_of(machine, value, loop) for value in obj.zipped)
-        return Value(frozenset({machine.made(Sequence, loop, "zip", items=items)}))
-    inner = element_of(machine, obj.over or NOTHING, loop)
-    if not obj.numbered:
-        return inner
-    counter = machine.made(Counter, loop, loop=loop if isinstance(loop, cst.For) else None)
-    number = Value(frozenset({counter}), sources=frozenset({counter}) if machine.cutting is not None else frozenset())
-    pair = machine.made(Sequence, loop, "enumerate", obj, items=(number, inner))
-    assert isinstance(pair, Sequence)
-    pair.items = (number, join(pair.items[1], inner) if pair.items else inner)
-    return Value(frozenset({pair}))
-
-
-def batch_of(machine: Machine, loader: External) -> Value:
-    return Value(scale=Scale.SAMPLES, sources=frozenset({loader}))

@@ -89,7 +89,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
         rest = Arguments(arguments.positional[1:], arguments.keywords, arguments.star, arguments.double_star)
         value = method(machine, tensor, last, rest, node)
     if last in _RANDOM and name.startswith("torch."):
-        value = Value(value.objs, value.scale, value.sources | {"random"}, value.mask, value.deep)
+        value = Value(value.objs, value.scale, value.sources | {"random"}, value.mask, value.open, value.deep)
     return value
 
 
@@ -100,7 +100,7 @@ def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, nod
     if all(value.scale is S.CONST for value in given):
         return cuts.folded(machine, plain, tensor, arguments, node) or Value(sources=sources)
     if plain in _IDENTITY:
-        return Value(_held(tensor), tensor.scale, sources, tensor.mask, tensor.deep and plain not in _FLATTENING)
+        return Value(_held(tensor), tensor.scale, sources, tensor.mask, deep=tensor.deep and plain not in _FLATTENING)
     if plain in _COMPARE:
         return scales.compared(tensor, arguments.positional[0] if arguments.positional else NOTHING)
     if plain in ("size", "shape"):
@@ -109,6 +109,8 @@ def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, nod
         return Value(scale=S.COUNT if tensor.scale in PER_SAMPLE else S.CONST, sources=sources)
     if plain in _SUMS or plain in _MEANS:
         return Value(scale=_reduced(plain, tensor, arguments), sources=sources)
+    if plain == "cosine_similarity" and arguments.positional:
+        tensor = Value(scale=scales.elementwise(tensor.scale, arguments.positional[0].scale), sources=sources)
     if plain in _ALONG:
         return _along(machine, plain, tensor, arguments, node, sources)
     if plain in _ARITHMETIC and arguments.positional:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import arguments, tree
-from distify_codemods.decisions.base import Gathering, LoaderDecision, Reduction, Sharding
+from distify_codemods.decisions.base import Gathering, LoaderDecision, Reduction, Sharding, View
+from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Example, Rule, call_of, outside_with
 from distify_codemods.rules.datasets import dataset_expression, only_other_options
 
@@ -17,10 +18,19 @@ def run(context: Context) -> None:
         if blocked.code == CODE:
             context.blocked(blocked)
     for decision in context.decisions.loaders:
-        if decision.sharding is Sharding.SUMS:
+        if decision.returned and decision.sharding is Sharding.SUMS:
+            _replace(context, decision.module, decision.node, "{rt}.evaluation_loader({{}})")
+        elif decision.sharding is Sharding.REPLICATED and _shuffles(decision):
+            _replace(context, decision.module, decision.node, "{rt}.whole_loader({{}})")
+        elif decision.returned:
+            continue
+        elif decision.sharding is Sharding.SUMS:
             _shard(context, decision)
         elif decision.sharding is Sharding.GATHERED:
             _split(context, decision)
+    for view in context.decisions.views:
+        if context.editable(view.module, view.node, "a loader is read for something else than training"):
+            _view(context, view)
     done: set[cst.CSTNode] = set()
     for reduction in context.decisions.reductions:
         if reduction.loop.node not in done:
@@ -36,8 +46,33 @@ def run(context: Context) -> None:
             context.advice(
                 f"every rank evaluates everything, which is right but no faster: {why}", loop.module, loop.node
             )
-    if not done:
+    if not done and not context.decisions.views:
         context.not_needed("no evaluation loop")
+
+
+def _shuffles(decision: LoaderDecision) -> bool:
+    """Whether the ranks would evaluate in orders of their own, and so round or batch in other ways."""
+    given = [loader.arguments.get("shuffle", 2) for loader in decision.loaders]
+    return any(value is not None and not value.is_none and value.constant() is not False for value in given)
+
+
+def _replace(context: Context, module: Module, node: cst.BaseExpression, pattern: str) -> None:
+    """Puts a loader into a call of the runtime: `{rt}` is its name, `{{}}` the loader."""
+    reason = (
+        "each sample on one rank, none twice" if "evaluation" in pattern else "all samples, in the batches of before"
+    )
+    context.plan(module).replace(node, call_of(pattern.format(rt=context.rt(module))), CODE, reason)
+
+
+def _view(context: Context, view: View) -> None:
+    name = "evaluation_loader" if view.sharding is Sharding.SUMS else "whole_loader"
+    if view.unless:
+        text = tree.code_of(view.node)
+        pattern = f"({text} if {view.unless} else {{rt}}.{name}({{{{}}}}))"
+    else:
+        pattern = f"{{rt}}.{name}({{{{}}}})"
+    _replace(context, view.module, view.node, pattern)
+    context.applied("what does not train sees each sample once", view.module, view.node)
 
 
 def _shard(context: Context, decision: LoaderDecision) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import loaders_of
+from distify_codemods.facts import dealt_by
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.values import Scale
 
@@ -32,7 +32,7 @@ def run(context: Context) -> None:
     optimizers = {optimizer.obj for optimizer in context.facts.optimizers}
     for event in context.facts.backwards:
         scale = event.receiver.scale
-        if not loaders_of(event.receiver.sources):
+        if not dealt_by(event.receiver.sources):
             continue  # said with the training data
         if scale is Scale.SUM:
             rescaled = _rescale(context, event) or rescaled

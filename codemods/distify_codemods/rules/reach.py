@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods.decisions import modes
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import wrapped
 from distify_codemods.program import Module
@@ -56,22 +57,17 @@ def run(context: Context) -> None:
 
 def _in_train_mode(context: Context, event: Event) -> bool:
     """Whether each turn of training is seen to begin with `model.train()`, if the model is ever put into eval mode."""
-    models = {core(obj) for obj in event.receiver.objs}
-    modes = [
-        one
-        for one in context.facts.of_kind(Kind.METHOD)
-        if one.name in ("train", "eval") and any(core(obj) in models for obj in one.receiver.objs)
-    ]
-    if all(one.name == "train" for one in modes):
+    found = modes.modes(context.facts, {core(obj) for obj in event.receiver.objs})
+    if all(modes.trains(one) for one in found):
         return True
-    last = next((one for one in reversed(modes) if one.before(event)), None)
+    last = next((one for one in reversed(found) if one.before(event)), None)
     turns = [here.node for here in event.loops()]
     loops = [loop.node for loop in context.facts.training_loops]
     around = [node for node in turns if node not in loops]
     return (
         last is not None
-        and last.name == "train"
-        and not last.arguments.positional
+        and modes.trains(last) is True
+        and last.dominates(event)
         and (not around or any(here.node is around[0] for here in last.here.up()))
     )
 
@@ -114,7 +110,7 @@ def _trains(context: Context, event: Event) -> bool:
     if not event.grad:
         return False
     if any(event.inside(loop.event) for loop in context.facts.training_loops):
-        return not any(event.inside(loop.event) for loop in context.facts.evaluation_loops)
+        return not any(event in loop.forwards for loop in context.facts.evaluation_loops)
     return False
 
 

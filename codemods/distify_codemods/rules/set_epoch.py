@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods.batches import Beginning
 from distify_codemods.decisions.base import Sharding
-from distify_codemods.decisions.names import loader_expression
+from distify_codemods.decisions.names import loader_expression, loader_node
 from distify_codemods.events import Here
-from distify_codemods.facts import BatchLoop
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.values import Counter
 
@@ -15,76 +15,119 @@ CODE = "DATA02"
 
 
 def run(context: Context) -> None:
-    done: dict[cst.CSTNode, str] = {}
-    for loop in context.facts.training_loops:
-        if not any(context.decisions.sharding_of(loader) is Sharding.TRAINING for loader in loop.loaders):
+    done: dict[tuple[cst.CSTNode, str], tuple[Beginning, str]] = {}
+    for one in context.facts.beginnings:
+        if not _is_sharded(context, one) or _is_viewed(context, one):
             continue
-        outer = [here for here in loop.event.loops() if here.node is not loop.node]
-        if not outer:
-            context.not_needed("the training loader is passed over once")
+        passes = _passes(context, one)
+        alike = [other for other in passes if other.event.node is one.event.node]
+        if one is passes[0] and len(alike) == 1 and not _repeating(one):
+            context.not_needed("the training loader's first pass has an order of its own")
             continue
-        if context.editable(loop.module, loop.node, "the training loader is iterated here"):
-            text = _text(context, loop, outer)
-            if text is not None and done.get(loop.node, text) != text:
-                text = _counted(context, loop)
+        if context.editable(one.module, one.event.node, "the training loader is iterated here"):
+            key = (one.event.node, one.event.name)
+            text = _text(context, one)
+            if text is not None and key in done and done[key][1] != text:
+                text = _counted(context, one)
             if text is not None:
-                done[loop.node] = text
-    for loop in context.facts.training_loops:
-        if loop.node in done:
-            reason = "without it each epoch would repeat the first one's order"
-            context.plan(loop.module).insert_before(loop.node, done[loop.node], CODE, reason)
-            context.applied("a new order in each epoch", loop.module, loop.node)
+                done[key] = (one, text)
+    for one, text in done.values():
+        reason = "without it each epoch would repeat the first one's order"
+        context.plan(one.module).insert_before(one.module.statement(one.event.node), text, CODE, reason)
+        context.applied("a new order in each epoch", one.module, one.event.node)
 
 
-def _text(context: Context, loop: BatchLoop, outer: list[Here]) -> str | None:
-    loader = _loader(context, loop)
+def _is_sharded(context: Context, one: Beginning) -> bool:
+    return any(context.decisions.sharding_of(loader) is Sharding.TRAINING for loader in one.loaders)
+
+
+def _is_viewed(context: Context, one: Beginning) -> bool:
+    """Whether all samples are seen here, in another order: an evaluation over the training data."""
+    loops = [loop for loop in context.facts.loops if loop.node is one.event.node]
+    if loops:
+        return not any(loop.trains for loop in loops)
+    node = loader_node(context.facts, one.expression)
+    return any(view.node is node for view in context.decisions.views)
+
+
+def _repeating(one: Beginning) -> list[Here]:
+    """The loops around it whose turns are not followed one by one, innermost first."""
+    return [here for here in one.event.loops() if here.frame.context == here.parent_context]
+
+
+def _passes(context: Context, one: Beginning) -> list[Beginning]:
+    """Where passes over the same loader begin, in whatever contexts, that are sharded."""
+    found = (other for other in context.facts.beginnings if set(other.loaders) & set(one.loaders))
+    return [other for other in found if not _is_viewed(context, other)]
+
+
+def _text(context: Context, one: Beginning) -> str | None:
+    loader = _loader(context, one)
     if loader is None:
         return None
-    epoch = _epoch_name(loop, outer[0])
+    epoch = _epoch_name(context, one)
     if epoch is None:
-        return _counted(context, loop)
+        return _counted(context, one)
+    if _evaluates(context, one):
+        return f"{context.rt(one.module)}.set_epoch({loader}, {epoch})"
     return f"{loader}.sampler.set_epoch({epoch})"
 
 
-def _loader(context: Context, loop: BatchLoop) -> str | None:
-    if len(loop.loaders) > 1 and len(set(loop.loaders)) > 1:
-        first = {loader.made.node for loader in context.facts.loaders if loader.obj in loop.loaders}
-        if len(first) > 1:
-            context.needs_you(
-                "this loop draws from several training loaders", loop.module, loop.node,
-                "call `set_epoch` on each loader's sampler before the loop",
-            )  # fmt: skip
-            return None
-    loader = loader_expression(context.facts, loop)
-    if loader is None:
+def _evaluates(context: Context, one: Beginning) -> bool:
+    """Whether the same line also begins passes over loaders that are not sharded for training."""
+    return any(
+        context.decisions.sharding_of(loader) is not Sharding.TRAINING
+        for other in context.facts.beginnings
+        if other.event.node is one.event.node and other.event.name == one.event.name
+        for loader in other.loaders
+    )
+
+
+def _loader(context: Context, one: Beginning) -> str | None:
+    loader = loader_expression(context.facts, one.event, one.expression, one.loaders)
+    if loader is None or isinstance(one.module.statement(one.event.node), cst.While):
         context.needs_you(
-            "the training loader has no name where it is iterated", loop.module, loop.node,
+            "the training loader has no name where it is iterated", one.module, one.event.node,
             "give the loader a name, and call `loader.sampler.set_epoch(epoch)` before each pass",
         )  # fmt: skip
+        return None
     return loader
 
 
-def _epoch_name(loop: BatchLoop, outer: Here) -> str | None:
-    """A variable of the batch loop's function that holds the epoch loop's counter."""
-    for name, value in loop.event.here.frame.env.items():
-        if any(isinstance(obj, Counter) and obj.loop is outer.node for obj in value.objs) and len(value.objs) == 1:
+def _epoch_name(context: Context, one: Beginning) -> str | None:
+    """A variable where the pass begins that holds another number in each pass."""
+    passes = _passes(context, one)
+    if any(other.event.node is not one.event.node for other in passes):
+        return None
+    outer = _repeating(one)
+    if outer:
+        for name, value in one.event.names.items():
+            if value.objs and all(isinstance(obj, Counter) and obj.loop is outer[0].node for obj in value.objs):
+                return name
+        return None
+    tables = [other.event.names for other in passes]
+    for name in tables[0]:
+        numbers = [names[name].constant() if name in names else None for names in tables]
+        if all(type(number) is int for number in numbers) and len(set(numbers)) == len(numbers):
             return name
     return None
 
 
-def _counted(context: Context, loop: BatchLoop) -> str | None:
+def _counted(context: Context, one: Beginning) -> str | None:
     """Without a variable that counts the epochs, the sampler counts for itself."""
-    loader = _loader(context, loop)
+    loader = _loader(context, one)
     if loader is None:
         return None
-    outer = next(here for here in loop.event.loops() if here.node is not loop.node)
-    for one in context.facts.loaders:
-        if one.obj in loop.loaders and any(here.node is outer.node and here.arm for here in one.made.here.up()):
+    outer = {here.node for here in _repeating(one)[:1]}
+    for made in context.facts.loaders:
+        if made.obj in one.loaders and any(here.node in outer and here.arm for here in made.made.here.up()):
             context.needs_you(
                 "the training loader is made anew in each epoch, and nothing there counts the epochs",
-                loop.module, loop.node, "loop over `for epoch in range(epochs)`",
+                one.module, one.event.node, "loop over `for epoch in range(epochs)`",
             )  # fmt: skip
             return None
+    if _evaluates(context, one):
+        return f"{context.rt(one.module)}.set_epoch({loader})"
     return f"{loader}.sampler.set_epoch({loader}.sampler.epoch + 1)"
 
 

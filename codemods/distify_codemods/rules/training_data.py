@@ -8,9 +8,9 @@ from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import LoaderDecision, Sharding
 from distify_codemods.rules.base import Context, Example, Rule, call_of
 from distify_codemods.rules.datasets import dataset_expression, only_other_options
-from distify_codemods.values import Value
 
 CODE = "DATA01"
+PARAMETERS = arguments.PARAMETERS["DataLoader"]
 
 
 def run(context: Context) -> None:
@@ -42,7 +42,12 @@ def run(context: Context) -> None:
 def _shard(context: Context, decision: LoaderDecision) -> None:
     node, module, plan = decision.node, decision.module, context.plan(decision.module)
     rt = context.rt(module)
-    bound = arguments.bound(node, arguments.PARAMETERS["DataLoader"])
+    if decision.returned:
+        reason = "each rank gets its own share, reshuffled alike on all"
+        plan.replace(node, call_of(f"{rt}.training_loader({{}})"), CODE, reason)
+        context.applied("the training loader deals each rank its share; the global batch stays as it is", module, node)
+        return
+    bound = arguments.bound(node, PARAMETERS)
     reason = "each rank gets its own share, reshuffled alike on all"
     starred = [arg for arg in node.args if arg.star == "**"]
     dataset = dataset_expression(context, decision, bound)
@@ -55,12 +60,20 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
                 f"give all of them in one dictionary: DataLoader(dataset, **{rt}.shard_training(dataset, kwargs))",
             )  # fmt: skip
             return
+        if decision.when:
+            context.needs_you(
+                "this line makes the training loader and another one, with `**kwargs`", module, node,
+                "make the two loaders in two lines",
+            )  # fmt: skip
+            return
         plan.replace(starred[0].value, call_of(f"{rt}.shard_training({dataset}, {{}})"), CODE, reason)
         context.applied("the training loader deals each rank its share", module, node)
         return
-    shuffle = _text_or_false(bound.get("shuffle"), context)
-    drop_last = _text_or_false(bound.get("drop_last"), context)
+    shuffle = _text_or_false(bound.get("shuffle"), "shuffle", decision)
+    drop_last = _text_or_false(bound.get("drop_last"), "drop_last", decision)
     sampler = context.backend.training_sampler(dataset, context.sampler(module), rt, shuffle, drop_last)
+    if decision.when:
+        sampler = f"{sampler} if {decision.when} else {_other_sampler(context, decision, dataset, rt)}"
     for name in ("shuffle", "batch_sampler"):
         if name in bound:
             plan.drop_keyword(node, name)
@@ -71,27 +84,38 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
 
 def _divide(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg], rt: str) -> None:
     plan, node = context.plan(decision.module), decision.node
+    size = tree.code_of(bound["batch_size"].value) if "batch_size" in bound else "1"
+    other = f" if {decision.when} else {size}" if decision.when else ""
     if "batch_size" not in bound:
-        plan.set_keyword(node, "batch_size", f"{rt}.per_rank_batch_size(1)", CODE, "batches of 1 cannot be divided")
+        text = f"{rt}.per_rank_batch_size(1){other}"
+        plan.set_keyword(node, "batch_size", text, CODE, "batches of 1 cannot be divided")
     elif not context.decisions.divided_at_definition(context.facts.value(bound["batch_size"].value)):
-        plan.set_keyword(
-            node, "batch_size", call_of(f"{rt}.per_rank_batch_size({{}})"), CODE, "the global batch stays what it was"
-        )
+        rewrite = call_of(f"{rt}.per_rank_batch_size({{}}){other}")
+        plan.set_keyword(node, "batch_size", rewrite, CODE, "the global batch stays what it was")
     if "num_workers" in bound and tree.integer(bound["num_workers"].value) != 0:
         plan.set_keyword(
             node, "num_workers", call_of(f"{rt}.per_rank_workers({{}})"), CODE, "the node's ranks share its workers"
         )
 
 
-def _text_or_false(argument: cst.Arg | None, context: Context) -> str:
+def _other_sampler(context: Context, decision: LoaderDecision, dataset: str, rt: str) -> str:
+    """The sampler of what the same line makes when it does not make the training loader."""
+    if decision.otherwise is Sharding.SUMS:
+        return f"{rt}.UnpaddedSampler({dataset})"
+    given = [loader.arguments.get("shuffle", 2) for loader in decision.others]
+    if all(value is None or value.constant() is False for value in given):
+        return "None"
+    whole = context.backend.whole_sampler(dataset, context.sampler(decision.module), rt)
+    return whole  # shuffled, and alike on all ranks
+
+
+def _text_or_false(argument: cst.Arg | None, name: str, decision: LoaderDecision) -> str:
+    """An option of the training loader, by its value in the contexts where the line makes that."""
     if argument is None:
         return "False"
-    value: Value = context.facts.value(argument.value)
-    if value.constant() in (True, False) and isinstance(argument.value, cst.Name):
-        return str(value.constant())
-    if isinstance(argument.value, cst.Name) and argument.value.value == "None":
-        return "False"
-    return tree.code_of(argument.value)
+    values = [loader.arguments.get(name, PARAMETERS.index(name)) for loader in decision.loaders]
+    known = {value.constant() if value is not None and not value.is_none else False for value in values}
+    return str(known.pop()) if known in ({True}, {False}) else tree.code_of(argument.value)
 
 
 RULE = Rule(

@@ -22,6 +22,8 @@ def run(context: Context) -> None:
         done.add(loop.node)
         names = ", ".join(reduction.names)
         text = f"{names} = {context.rt(module)}.all_reduce_sum({names})"
+        if reduction.when:
+            text = f"if {reduction.when}:\n    {text}"
         reason = "counted over all ranks' samples, as what it is divided by counts them all"
         context.plan(module).insert_after(outside_with(module, loop.node), text, CODE, reason)
         context.applied(f"{names} summed over the ranks after the training loop", module, loop.node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.facts import loaders_of
+from distify_codemods.facts import dealt_by
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.tree import string
 from distify_codemods.values import Mapping, Method, Parameters, contained
@@ -54,7 +54,7 @@ def run(context: Context) -> None:
             f"{problem.path} is imported and cannot be read: {problem.message}", context.entry, context.entry.tree
         )
     for event in facts.backwards:
-        if not facts.optimizers and loaders_of(event.receiver.sources):
+        if not facts.optimizers and dealt_by(event.receiver.sources):
             found = True
             context.needs_you(
                 "parameters are updated by hand, without an optimizer",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import loaders_of, wrapped
+from distify_codemods.facts import dealt_by, wrapped
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.tree import walk
 from distify_codemods.values import External, Instance, Obj, Parameters, Value, core
@@ -166,7 +166,7 @@ def _past_the_wrap(context: Context, event: Event, node: cst.Call, function: cst
     if not wrapped(context.facts.value(function.value)) or name[1:] in TRANSPARENT:
         return
     result: Value = context.facts.value(node)
-    if event.kind is Kind.FORWARD or loaders_of(result.sources):
+    if event.kind is Kind.FORWARD or dealt_by(result.sources):
         context.needs_you(
             f"the model is trained through `{name}(...)`; DistributedDataParallel only averages gradients of "
             f"its forward",

@@ -62,9 +62,7 @@ def python_command(python: str) -> list[str]:
     return [python, "-P"] if sys.version_info >= (3, 11) else [python]
 
 
-def launch_command(
-    config: LaunchConfig, environ: Mapping[str, str], scratch: Path
-) -> tuple[list[str], dict[str, str]]:
+def launch_command(config: LaunchConfig, environ: Mapping[str, str], scratch: Path) -> tuple[list[str], dict[str, str]]:
     """The torchrun command line and its whole environment, made from the environment given.
 
     `scratch` is an empty folder for the supervisors' socket (`channel`) and for torchrun's own files.
@@ -77,11 +75,7 @@ def launch_command(
         *(str(SUPERVISOR), *(WORD_MARK + word for word in words)),
     ]
     # torchrun takes PET_* for its options (a cluster's --nnodes, say) and PYTHON_EXEC for the interpreter.
-    env = {
-        name: value
-        for name, value in environ.items()
-        if not name.startswith("PET_") and name != "PYTHON_EXEC"
-    }
+    env = {name: value for name, value in environ.items() if not name.startswith("PET_") and name != "PYTHON_EXEC"}
     env[CHANNEL_VARIABLE] = str(scratch / "channel")
     env["PYTHONUNBUFFERED"] = "1"
     for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):

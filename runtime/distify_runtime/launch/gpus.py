@@ -25,9 +25,7 @@ def ask_torch(python: str) -> int:
 
     0 where torch cannot be imported; the ranks will say why.
     """
-    answer = subprocess.run(
-        [*python_command(python), "-c", ASK_TORCH], capture_output=True, text=True, check=False
-    )
+    answer = subprocess.run([*python_command(python), "-c", ASK_TORCH], capture_output=True, text=True, check=False)
     last = answer.stdout.split()[-1:]
     return int(last[0]) if last and last[0].isdigit() else 0
 

@@ -78,9 +78,7 @@ class Supervisor:
 class Job:
     """One launch, from torchrun's start until nothing of it is left."""
 
-    def __init__(
-        self, config: LaunchConfig, screen: Screen, listener: socket.socket, wakeup: socket.socket
-    ) -> None:
+    def __init__(self, config: LaunchConfig, screen: Screen, listener: socket.socket, wakeup: socket.socket) -> None:
         self.config = config
         self.screen = screen
         self._listener = listener

@@ -1,0 +1,182 @@
+"""Where batches are taken from loaders, in which loops they are used, and where passes over loaders begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from distify_codemods.events import Event, Kind
+from distify_codemods.interpreter import Run
+from distify_codemods.interpreter.attributes import LOADERS
+from distify_codemods.interpreter.iteration import ALL
+from distify_codemods.program import Module
+from distify_codemods.values import CallChain, External, Obj, Passing, Share, Value, contained
+
+#: The loops that execution gets into, by node and chain of calls.
+Entered = dict[tuple[cst.CSTNode, CallChain], Event]
+
+
+@dataclass(frozen=True)
+class BatchLoop:
+    """A loop whose turns use one batch each, or one of each loader."""
+
+    event: Event
+    loaders: tuple[External, ...]
+    trained: tuple[External, ...]  # those whose batches reach a backward pass
+    forwards: tuple[Event, ...]  # of trained models
+    draws: tuple[Event, ...]  # where batches are taken
+    shares: bool = False  # its batches are cut by hand, and shared out
+
+    @property
+    def trains(self) -> bool:
+        return bool(self.trained) or self.shares
+
+    @property
+    def node(self) -> cst.For | cst.While:
+        assert isinstance(self.event.node, (cst.For, cst.While))
+        return self.event.node
+
+    @property
+    def passing(self) -> cst.For | None:
+        """The loop, if each of its turns gets one batch and it ends when the loader does."""
+        node = self.node
+        if not isinstance(node, cst.For) or any(draw.node is not node for draw in self.draws):
+            return None
+        parts = list(contained(self.event.value))
+        plain = any(obj in parts for obj in self.loaders)
+        return node if plain and not any(isinstance(obj, Passing) and _is_odd(obj) for obj in parts) else None
+
+    @property
+    def alternates(self) -> bool:
+        """Several loaders, one or the other at a time (not one of each)."""
+        return any(len(draw.value.objs) > 1 for draw in self.draws)
+
+    @property
+    def module(self) -> Module:
+        return self.event.module
+
+
+def _is_odd(obj: Passing) -> bool:
+    return obj.repeats or obj.partial
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A place where a pass over loaders begins: a loop over them, `iter(...)`, `yield from …`."""
+
+    event: Event
+    loaders: tuple[External, ...]  # one of them
+
+    @property
+    def expression(self) -> cst.BaseExpression:
+        assert self.event.receiver_node is not None
+        return self.event.receiver_node
+
+    @property
+    def module(self) -> Module:
+        return self.event.module
+
+
+def loaders_in(value: Value) -> list[External]:
+    found = [obj for obj in contained(value) if isinstance(obj, External) and obj.name in LOADERS]
+    return list(dict.fromkeys(found))
+
+
+def loaders_of(sources: frozenset[Obj | str]) -> set[External]:
+    """The loaders whose batches a value depends on."""
+    return {source for source in sources if isinstance(source, External) and source.name in LOADERS}
+
+
+def dealt_by(sources: frozenset[Obj | str]) -> set[Obj]:
+    """What deals out the batches that a value depends on: loaders, and shares of batches that are cut by hand."""
+    return {*loaders_of(sources), *(source for source in sources if isinstance(source, Share))}
+
+
+def beginnings(run: Run) -> list[Beginning]:
+    return [Beginning(event, tuple(loaders_in(event.value))) for event in run.events if event.kind is Kind.PASS]
+
+
+def batch_loops(run: Run, backwards: Iterable[Event], forwards: Iterable[Event]) -> list[BatchLoop]:
+    """In the order in which they are entered."""
+    entered: Entered = {
+        (event.node, event.here.frame.context): event
+        for event in run.events
+        if event.kind is Kind.LOOP and isinstance(event.node, (cst.For, cst.While))
+    }
+    draws: dict[Event, list[Event]] = {}  # by each loop that they happen in
+    innermost: dict[Event, list[Event]] = {}
+    for draw in run.events:
+        if draw.kind is Kind.DRAW:
+            for number, loop in enumerate(_around(draw, entered)):
+                draws.setdefault(loop, []).append(draw)
+                if number == 0 and draw.name != ALL:
+                    innermost.setdefault(loop, []).append(draw)
+    trained: dict[Event, list[External]] = {}
+    for backward in backwards:
+        around = [loop for loop in _around(backward, entered) if loop in draws]
+        for loader in loaders_of(backward.receiver.sources):
+            using = next((loop for loop in around if any(loader in draw.value.objs for draw in draws[loop])), None)
+            if using is not None:
+                trained.setdefault(using, []).append(loader)
+    return [
+        _loop(run, loop, trained.get(loop, []), innermost.get(loop, []), draws[loop], forwards)
+        for loop in entered.values()
+        if loop in innermost or loop in trained
+        if loop in trained or not _hands_on(run, loop, innermost[loop], forwards)
+    ]
+
+
+def _around(event: Event, entered: Entered) -> list[Event]:
+    """The loops that an event happens in, innermost first."""
+    found = (entered.get((here.node, here.parent_context)) for here in event.loops())
+    return [loop for loop in found if loop is not None]
+
+
+def _loop(
+    run: Run,
+    loop: Event,
+    trained: list[External],
+    innermost: list[Event],
+    draws: list[Event],
+    forwards: Iterable[Event],
+) -> BatchLoop:
+    used = [draw for draw in draws if draw in innermost or any(obj in trained for obj in draw.value.objs)]
+    loaders = dict.fromkeys(obj for draw in used for obj in draw.value.objs if isinstance(obj, External))
+    ordered = tuple(sorted(loaders, key=lambda one: _made(run, one)))
+    found = BatchLoop(loop, ordered, tuple(one for one in ordered if one in trained), (), tuple(used))
+    inner = [one for one in forwards if one.inside(loop)]
+    if not found.trains and found.passing is None:
+        inner = [
+            one for one in inner if any(loaders_of(given.sources) & loaders.keys() for given in one.arguments.all())
+        ]
+    return replace(found, forwards=tuple(inner))
+
+
+def loops_over_shares(run: Run, backwards: Iterable[Event], forwards: Iterable[Event]) -> list[BatchLoop]:
+    """The innermost loops around the backward passes of batches that are cut by hand."""
+    found: dict[Event, BatchLoop] = {}
+    for backward in backwards:
+        if any(isinstance(source, Share) for source in backward.receiver.sources):
+            around = [event for event in run.events if event.kind is Kind.LOOP and backward.inside(event)]
+            for loop in around[-1:]:
+                inner = tuple(one for one in forwards if one.inside(loop))
+                found.setdefault(loop, BatchLoop(loop, (), (), inner, (), shares=True))
+    return list(found.values())
+
+
+def _given_to(forward: Event) -> set[External]:
+    return set().union(*(loaders_of(given.sources) for given in forward.arguments.all()))
+
+
+def _made(run: Run, loader: External) -> int:
+    return next((event.number for event in run.events if loader in event.value.objs), 0)
+
+
+def _hands_on(run: Run, loop: Event, draws: list[Event], forwards: Iterable[Event]) -> bool:
+    """A loop that does nothing with the batches itself: of a generator, or over one that is used elsewhere."""
+    if any(one.inside(loop) for one in forwards):
+        return False
+    taken = {obj for draw in draws for obj in draw.value.objs}
+    return any(event.kind is Kind.YIELD and taken & event.value.sources and event.inside(loop) for event in run.events)

@@ -1,0 +1,124 @@
+"""Evaluation loops that share loaders or code, decided together: sharded, gathered, or replicated."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods.decisions import evaluation, views
+from distify_codemods.decisions.base import Decisions, Gathering, LoaderDecision, Reduction, Sharding
+from distify_codemods.decisions.training import by_call, given, unshardable
+from distify_codemods.facts import BatchLoop, Facts, Loader
+from distify_codemods.values import Mapping, Value
+
+
+def decide_evaluations(decisions: Decisions) -> None:
+    for group in _together(decisions.facts):
+        _decide_group(decisions, group)
+
+
+def _together(facts: Facts) -> list[list[BatchLoop]]:
+    """Evaluation loops grouped by shared loops and shared loader calls."""
+    groups: list[tuple[set[cst.CSTNode], list[BatchLoop]]] = []
+    calls = {loader.obj: loader.made.node for loader in facts.loaders}
+    for loop in facts.loops:
+        if loop.trains or not loop.forwards:
+            continue
+        keys: set[cst.CSTNode] = {loop.node, *(calls[loader] for loader in loop.loaders if loader in calls)}
+        joined = [group for group in groups if group[0] & keys]
+        for group in joined:
+            groups.remove(group)
+            keys |= group[0]
+        groups.append((keys, [*(one for group in joined for one in group[1]), loop]))
+    return [loops for _, loops in groups]
+
+
+def _decide_group(decisions: Decisions, loops: list[BatchLoop]) -> None:
+    facts = decisions.facts
+    training = facts.training_loaders
+    calls = {
+        node: loaders for node, loaders in by_call(facts).items()
+        if any(loader.obj in loop.loaders for loop in loops for loader in loaders)
+    }  # fmt: skip
+    apart = not _in_two_roles(facts, loops, [loader for loaders in calls.values() for loader in loaders])
+    used = [one for loaders in calls.values() for one in loaders if any(one.obj in loop.loaders for loop in loops)]
+    way, why = _way(facts, loops, used, apart)
+    if isinstance(way, str):
+        decisions.replicated += tuple((loop, why) for loop in loops)
+        sharding = Sharding.REPLICATED
+    elif all(isinstance(one, Reduction) for one in way):
+        decisions.reductions += tuple(one for one in way if isinstance(one, Reduction))
+        sharding = Sharding.SUMS
+    else:
+        decisions.gatherings += tuple(one for one in way if isinstance(one, Gathering))
+        sharding = Sharding.GATHERED
+    for node, loaders in calls.items():
+        others = tuple(loader for loader in loaders if loader.obj not in training)
+        if others:
+            decisions.loaders += (LoaderDecision(node, others[0].made.module, sharding, others, why),)
+    for loop in loops:
+        if set(loop.loaders) & training:
+            views.decide_view(decisions, loop, sharding)
+
+
+def _in_two_roles(facts: Facts, loops: list[BatchLoop], loaders: list[Loader]) -> bool:
+    """Whether one line, or one loader, serves training as well."""
+    training = facts.training_loaders
+    nodes = {loop.node for loop in facts.training_loops}
+    return any(loop.node in nodes for loop in loops) or any(loader.obj in training for loader in loaders)
+
+
+def _way(
+    facts: Facts, loops: list[BatchLoop], loaders: list[Loader], apart: bool
+) -> tuple[list[Reduction | Gathering] | str, str]:
+    """The best way for all of the loops, and why; "replicated" where none is right for each of them."""
+    problem = next((problem for loader in loaders if (problem := unshardable(loader))), None)
+    if problem:
+        return "replicated", problem[0]
+    entry = facts.program.entry
+    if any(loader.made.module is not entry for loader in loaders) or any(loop.module is not entry for loop in loops):
+        return "replicated", "it reaches into another file"
+    if any(loop.passing is None for loop in loops):
+        return "replicated", "its batches are taken by hand"
+    first = [_sums(facts, loop, loaders) for loop in loops]
+    if not any(isinstance(one, evaluation.Refusal) for one in first):
+        return list(first), "every value that leaves the loop is a sum over samples"  # type: ignore[arg-type]
+    if not apart:
+        reasons = [one.why for one in first if isinstance(one, evaluation.Refusal)]
+        return "replicated", "; ".join(dict.fromkeys(reasons))
+    second = [_gathers(facts, loop, loaders) for loop in loops]
+    if not any(isinstance(one, evaluation.Refusal) for one in second):
+        return list(second), "what the model returns is gathered before it is used"  # type: ignore[arg-type]
+    reasons = [one.why for one in (*first, *second) if isinstance(one, evaluation.Refusal)]
+    return "replicated", "; ".join(dict.fromkeys(reasons))
+
+
+def _sums(facts: Facts, loop: BatchLoop, loaders: list[Loader]) -> Reduction | evaluation.Refusal:
+    for loader in loaders:
+        drop_last = given(loader.arguments, "drop_last")
+        if drop_last is not None and drop_last.constant() is not False:
+            return evaluation.Refusal("its loader drops the last batch")
+        if loader.arguments.double_star is not None and not _is_known(loader.arguments.double_star):
+            return evaluation.Refusal("what its loader's `**kwargs` hold is not known")
+    return evaluation.sums(facts, loop)
+
+
+#: Options of a loader that have nothing to do with which samples a batch holds.
+_FREE = frozenset(
+    ["num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "collate_fn", "timeout", "worker_init_fn"]
+)
+
+
+def _is_known(value: Value) -> bool:
+    return bool(value.objs) and all(isinstance(obj, Mapping) and obj.rest is None for obj in value.objs)
+
+
+def _gathers(facts: Facts, loop: BatchLoop, loaders: list[Loader]) -> Gathering | evaluation.Refusal:
+    for loader in loaders:
+        if loader.arguments.double_star is not None and not (
+            loader.arguments.expanded().keys() <= _FREE and _is_known(loader.arguments.double_star)
+        ):
+            return evaluation.Refusal("its loader's arguments are given as `**kwargs`")
+        shuffle = given(loader.arguments, "shuffle")
+        if shuffle is not None and shuffle.constant() is not False:
+            return evaluation.Refusal("its loader shuffles")
+    return evaluation.gathers(facts, loop)

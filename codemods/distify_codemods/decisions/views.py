@@ -1,0 +1,106 @@
+"""Sharded loaders that are read for something else: an evaluation over the training data, a first batch to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods.decisions import roles
+from distify_codemods.decisions.base import Blocked, Decisions, Sharding, View
+from distify_codemods.decisions.names import loader_node
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import BatchLoop, Facts, loaders_iterated
+from distify_codemods.values import Value
+
+#: Builtins that go through all that they are given.
+_READERS = frozenset(f"builtins.{name}" for name in "list tuple set sorted sum max min map filter next".split())
+#: What may be asked of a sharded loader: its number of batches and its data set are the same.
+_HARMLESS = ("builtins.", "tqdm.", "torch.", "itertools.", "local.", "copy.")
+
+
+def decide_view(decisions: Decisions, loop: BatchLoop, sharding: Sharding) -> None:
+    """A loop that does not train over a loader that is sharded for training, with padding."""
+    unless = roles.training_only(decisions.facts, loop) if _trains_too(decisions.facts, loop) else ""
+    if unless is None:
+        _block(decisions, roles.two_purposes(loop))
+        return
+    if loop.passing is not None:
+        _add(decisions, loop.event, loop.passing.iter, sharding, unless)
+    else:
+        _block(decisions, _share(loop.event))
+
+
+def decide_other_uses(decisions: Decisions) -> None:
+    """What is neither training nor an evaluation loop sees all samples, in the batches of before."""
+    for loop in decisions.facts.loops:
+        if not loop.trains and not loop.forwards and _is_sharded(decisions, loop.event.value):
+            decide_view(decisions, loop, Sharding.REPLICATED)
+    for event, node in _reads(decisions.facts):
+        if _is_sharded(decisions, decisions.facts.value(node)):
+            _add(decisions, event, node, Sharding.REPLICATED)
+    for event in decisions.facts.of_kind(Kind.CALL, Kind.METHOD):
+        if not event.name.startswith(_HARMLESS) and any(_is_sharded(decisions, one) for one in event.arguments.all()):
+            _block(
+                decisions,
+                Blocked(
+                    "DATA01",
+                    event.module,
+                    event.node,
+                    "a loader that is dealt out over the ranks is given to a library here, which sees one rank's share",
+                    "give it a loader of its own",
+                ),
+            )
+
+
+def _trains_too(facts: Facts, loop: BatchLoop) -> bool:
+    return any(one.node is loop.node for one in facts.training_loops)
+
+
+def _reads(facts: Facts) -> Iterator[tuple[Event, cst.BaseExpression]]:
+    """Comprehensions over a loader, `list(loader)`, and `next(iter(loader))`."""
+    trained = {draw.node for loop in facts.training_loops for draw in loop.draws}
+    for event in facts.of_kind(Kind.LOOP):
+        if isinstance(event.node, cst.CompFor):
+            yield event, event.node.iter
+    for event in facts.of_kind(Kind.CALL):
+        if event.node in trained:
+            continue
+        if event.name in _READERS and isinstance(event.node, cst.Call) and event.node.args:
+            given = event.node.args[-1 if event.name in ("builtins.map", "builtins.filter") else 0].value
+            if event.name != "builtins.next" or _is_call(given):
+                yield event, given
+
+
+def _is_call(node: cst.BaseExpression) -> bool:
+    """`iter(loader)` where it is used up at once: one that has a name may be what training draws from."""
+    return isinstance(node, cst.Call)
+
+
+def _is_sharded(decisions: Decisions, value: Value) -> bool:
+    return any(decisions.sharding_of(loader) is not Sharding.REPLICATED for loader in loaders_iterated(value))
+
+
+def _add(decisions: Decisions, event: Event, over: cst.BaseExpression, sharding: Sharding, unless: str = "") -> None:
+    node = loader_node(decisions.facts, over)
+    if node is None:
+        _block(decisions, _share(event))
+        return
+    view = View(event.module, node, sharding, unless)
+    if view not in decisions.views:
+        decisions.views += (view,)
+
+
+def _share(event: Event) -> Blocked:
+    return Blocked(
+        "EVAL01",
+        event.module,
+        event.node,
+        "this reads a loader that is dealt out over the ranks: each would see its own share of it",
+        "give it a loader of its own",
+    )
+
+
+def _block(decisions: Decisions, one: Blocked) -> None:
+    if one not in decisions.blocked:
+        decisions.blocked.append(one)

@@ -1,0 +1,204 @@
+"""Objects of local classes: where their attributes are looked up, how they are bound, made and set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.interpreter import attributes, calls, definitions, expressions, library, records
+from distify_codemods.values import (
+    NOTHING,
+    Arguments,
+    Bound,
+    Class,
+    Function,
+    Instance,
+    Mapping,
+    Method,
+    Obj,
+    Parent,
+    Ref,
+    Sequence,
+    Value,
+    join,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+ANY = "*"  # the attribute that holds what is set under names that are not known
+_PROPERTIES = ("property", "cached_property", "lazy_property", "abstractproperty")
+
+
+def attribute(machine: Machine, obj: Instance | Class, name: str, receiver: Value, node: cst.Attribute | None) -> Value:
+    """`obj.name`: of the object itself, of its class and bases, of `__getattr__`, or of a library's base."""
+    if isinstance(obj, Instance) and name in obj.attributes:
+        return obj.attributes[name]
+    cls = obj.of if isinstance(obj, Instance) else obj
+    if cls is None:
+        return NOTHING
+    found = _inherited(machine, cls, obj, name, node)
+    if found is not None:
+        return found
+    if ANY in obj.attributes:
+        return obj.attributes[ANY]
+    special = _special(machine, obj, cls, name)
+    if special is not None:
+        return special
+    if isinstance(obj, Instance) and not name.startswith("__"):
+        forwarded = _inherited(machine, cls, obj, "__getattr__", None)
+        if forwarded is not None and forwarded.objs:
+            key = expressions.literal(machine, None, name)
+            result = calls.call(machine, forwarded, Arguments([key]), node or cst.Name(name))
+            if result.objs:
+                return result
+    if node is None:
+        return NOTHING
+    table = records.held(machine, obj)
+    if table is not None:
+        if name in table.items:
+            return table.items[name]
+        return attributes.method_of(machine, table, Value(frozenset({table})), name, node)
+    return attributes.method_of(machine, obj, receiver, name, node)
+
+
+def _inherited(
+    machine: Machine, cls: Class, obj: Obj, name: str, node: cst.CSTNode | None, after: Class | None = None
+) -> Value | None:
+    """The attribute of the first class, in the order of resolution, that has it; `after`: behind this one."""
+    order = cls.order()
+    for ancestor in order[order.index(after) + 1 if after in order else 0 :]:
+        found = ancestor.attributes.get(name)
+        if found is not None:
+            return join(*(_bound(machine, one, obj, cls, node) for one in found.objs)) if found.objs else found
+    return None
+
+
+def _bound(machine: Machine, found: Obj, receiver: Obj, cls: Class, node: cst.CSTNode | None) -> Value:
+    itself = Value(frozenset({found}))
+    if isinstance(found, Ref) or not isinstance(found, (Function, Bound)):
+        getter = attributes.getter_of(found)
+        if getter is not None and isinstance(receiver, Instance):
+            return calls.call(machine, getter, Arguments([Value(frozenset({receiver}))]), node or cst.Name("_"))
+        return itself
+    if isinstance(found, Bound) or found.node is None:
+        return itself
+    kinds = definitions.decorator_names(machine, found.node) if isinstance(found.node, cst.FunctionDef) else set()
+    if "builtins.staticmethod" in kinds:
+        return itself
+    if "builtins.classmethod" in kinds or (isinstance(found.node, cst.FunctionDef) and _takes_class(found.node)):
+        receiver = cls
+    elif not isinstance(receiver, Instance):
+        return itself
+    bound = machine.made(Bound, found.node, found, receiver, receiver=receiver, function=found)
+    if any(kind.rsplit(".", 1)[-1] in _PROPERTIES for kind in kinds):
+        return calls.call_object(machine, bound, calls.no_arguments(), node or found.node)
+    return Value(frozenset({bound}))
+
+
+def _takes_class(node: cst.FunctionDef) -> bool:
+    return node.name.value in ("__init_subclass__", "__class_getitem__")
+
+
+def _special(machine: Machine, obj: Instance | Class, cls: Class, name: str) -> Value | None:
+    if name == "__dict__":
+        return fields_table(machine, obj)
+    if name == "__class__":
+        return Value(frozenset({cls}))
+    if name == "__name__" and cls.node is not None:
+        return expressions.literal(machine, cls.node.name, cls.node.name.value)
+    if name == "param_groups" and any(True for _ in library.optimizer_bases(cls)):
+        return library.groups_of(machine, obj)
+    return None
+
+
+def fields_table(machine: Machine, obj: Obj) -> Value:
+    """`obj.__dict__`, `vars(obj)`: the attributes as a dictionary that may be changed."""
+    table = machine.made(Mapping, None, obj, "__dict__")
+    assert isinstance(table, Mapping)
+    table.items = obj.attributes  # type: ignore[assignment]
+    return Value(frozenset({table}))
+
+
+def subclasses(machine: Machine, cls: Class, node: cst.CSTNode) -> Value:
+    found = tuple(Value(frozenset({one})) for one in machine.classes if one is not cls and cls in one.order())
+    made = machine.made(Sequence, node, cls)
+    assert isinstance(made, Sequence)
+    made.items = found
+    return Value(frozenset({made}))
+
+
+def store(machine: Machine, holder: Obj, name: str, value: Value, node: cst.CSTNode) -> None:
+    """`holder.name = value`, also through a property's setter or `__setattr__`."""
+    if isinstance(holder, Instance) and holder.of is not None:
+        for cls in holder.of.order():
+            setter = cls.setters.get(name)
+            if setter is not None:
+                calls.invoke(machine, setter, Arguments([value]), node, holder)
+                return
+    machine.keep(holder.attributes, name, value)
+
+
+# ---- making
+
+
+def instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CSTNode) -> Value:
+    obj = machine.made(Instance, node, cls, of=cls)
+    assert isinstance(obj, Instance)
+    maker = _inherited(machine, cls, cls, "__new__", None)
+    made = _newly_made(machine, maker, cls, arguments, node) if maker is not None else [obj]
+    value = Value(frozenset(made or [obj]))
+    library.record_call(machine, f"local.{cls.node.name.value if cls.node else ''}", arguments, node, value)
+    for one in made or [obj]:
+        initialiser = _inherited(machine, cls, one, "__init__", None)
+        if initialiser is None:
+            records.fill(machine, one, cls, arguments, node)
+        else:
+            calls.call(machine, initialiser, arguments, node)
+    return value
+
+
+def _newly_made(machine: Machine, maker: Value, cls: Class, arguments: Arguments, node: cst.CSTNode) -> list[Instance]:
+    own = Value(frozenset({cls}))
+    given = Arguments([own, *arguments.positional], arguments.keywords, arguments.star, arguments.double_star)
+    result = calls.call(machine, maker, given, node)
+    return [obj for obj in result.objs if isinstance(obj, Instance)]
+
+
+# ---- super
+
+
+def parent(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`super()` and `super(Class, self)`."""
+    function = machine.frame.function
+    given = arguments.positional
+    owners = [obj for obj in given[0].objs if isinstance(obj, Class)] if given else []
+    owner = owners[0] if owners else function.owner if function is not None else None
+    receivers = given[1] if len(given) > 1 else NOTHING
+    if not receivers.objs and function is not None and isinstance(function.node, cst.FunctionDef):
+        params = (*function.node.params.posonly_params, *function.node.params.params)
+        receivers = machine.frame.env.get(params[0].name.value, NOTHING) if params else NOTHING
+    if owner is None:
+        return NOTHING
+    return Value(
+        frozenset(
+            machine.made(Parent, node, obj, owner, receiver=obj, owner=owner)
+            for obj in receivers.objs
+            if isinstance(obj, (Instance, Class))
+        )
+    )
+
+
+def parent_attribute(machine: Machine, obj: Parent, name: str, node: cst.Attribute) -> Value:
+    """What a base has under a name; a library's base does what libraries do to the object."""
+    receiver = obj.receiver
+    cls = receiver.of if isinstance(receiver, Instance) else receiver
+    if receiver is None or not isinstance(cls, Class):
+        return NOTHING
+    found = _inherited(machine, cls, receiver, name, node, after=obj.owner)
+    if found is not None:
+        return found
+    itself = Value(frozenset({receiver}))
+    method = machine.made(Method, node.value, receiver, name, receiver=itself, name=name, receiver_node=None)
+    return Value(frozenset({method}))

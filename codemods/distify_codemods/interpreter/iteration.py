@@ -1,0 +1,144 @@
+"""Iteration: where a pass over a loader begins, and where a batch is taken from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import libcst as cst
+
+from distify_codemods.events import Kind
+from distify_codemods.interpreter import attributes, calls, classes, records, targets
+from distify_codemods.values import (
+    NOTHING,
+    Const,
+    Counter,
+    External,
+    Instance,
+    Mapping,
+    Obj,
+    Passing,
+    Scale,
+    Sequence,
+    Value,
+    join,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+ALL = "all"  # the `part` of what takes a whole pass at once: `list(loader)`, a comprehension
+Result = TypeVar("Result")
+
+
+def begin(machine: Machine, over: Value, node: cst.CSTNode, expression: cst.BaseExpression, part: str = "") -> Value:
+    """`iter(over)`, as loops call it too: passes over loaders begin here. Returns the iterator.
+
+    `part`: which of several things that are iterated together.
+    """
+    loaders = frozenset(obj for obj in over.objs if _is_loader(obj))
+    if loaders:
+        machine.event(Kind.PASS, node, name=part, value=Value(loaders), receiver_node=expression)
+    began = [_begun(machine, obj, node, expression, part) for obj in over.ordered()]
+    if all(one is obj for one, obj in zip(began, over.ordered(), strict=True)):
+        return over
+    return join(Value(frozenset(), over.scale, over.sources), *(_value(one, over) for one in began))
+
+
+def _value(one: Obj | Value, over: Value) -> Value:
+    return one if isinstance(one, Value) else Value(frozenset({one}), over.scale, over.sources)
+
+
+def _is_loader(obj: Obj) -> bool:
+    return isinstance(obj, External) and obj.name in attributes.LOADERS
+
+
+def _begun(machine: Machine, obj: Obj, node: cst.CSTNode, expression: cst.BaseExpression, part: str) -> Obj | Value:
+    if isinstance(obj, Passing) and not obj.begun and obj.over is not None:
+        inner = begin(machine, obj.over, node, expression, part)
+        if inner is obj.over:
+            return obj
+        copy = machine.made(Passing, node, obj, over=inner, numbered=obj.numbered, begun=True)
+        assert isinstance(copy, Passing)
+        copy.over = join(copy.over or NOTHING, inner)
+        return copy
+    if isinstance(obj, Instance):
+        method = classes.attribute(machine, obj, "__iter__", NOTHING, None)
+        if method.objs:
+            result = calls.call(machine, method, calls.no_arguments(), node)
+            return obj if obj in result.objs else result
+    return obj
+
+
+def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = "") -> Value:
+    """What the next item of an iterator is: a turn of the loop `place` gets it, or a call of `next`."""
+    found = []
+    taken: set[External] = set()
+    for obj in over.ordered():
+        if isinstance(obj, Passing):
+            found.append(_passed(machine, obj, place, part))
+        elif isinstance(obj, External) and obj.name in attributes.LOADERS:
+            taken.add(obj)
+            found.append(Value(scale=Scale.SAMPLES, sources=frozenset({obj})))
+        elif isinstance(obj, External) and obj.name in ("builtins.range", "itertools.count"):
+            found.append(_count(machine, place, over))
+        elif isinstance(obj, Mapping):
+            found.append(Value(frozenset(machine.made(Const, place, key, value=key) for key in obj.items)))
+        elif isinstance(obj, Instance) and (table := records.held(machine, obj)) is not None:
+            found.append(element_of(machine, Value(frozenset({table})), place, part))
+        elif isinstance(obj, Instance) and (row := records.items_of(obj)) is not None:
+            found.append(join(*row) if row else NOTHING)
+        elif isinstance(obj, Instance):
+            found.append(_next_of(machine, obj, place))
+        else:
+            if isinstance(obj, Sequence):
+                taken |= obj.deals
+            found.append(targets.any_item(Value(frozenset({obj}), over.scale, over.sources)))
+    if taken:
+        machine.frame.drawn |= taken
+        machine.event(Kind.DRAW, place, name=part, value=Value(frozenset(taken)))
+    return join(*found) if found else targets.any_item(over)
+
+
+def _count(machine: Machine, place: cst.CSTNode, over: Value = NOTHING) -> Value:
+    counter = machine.made(Counter, place, loop=place if isinstance(place, cst.For) else None)
+    moving = frozenset({counter}) if machine.cutting is not None else frozenset()
+    return Value(frozenset({counter}), over.scale, over.sources | moving)
+
+
+def _passed(machine: Machine, obj: Passing, place: cst.CSTNode, part: str) -> Value:
+    if obj.zipped:
+        items = tuple(element_of(machine, value, place, f"{part}{number}") for number, value in enumerate(obj.zipped))
+        row = machine.made(Sequence, place, "zip", obj, items=items)
+        assert isinstance(row, Sequence)
+        row.items = tuple(join(one, other) for one, other in zip(row.items or items, items, strict=True))
+        return Value(frozenset({row}))
+    inner = element_of(machine, obj.over or NOTHING, place, part)
+    if not obj.numbered:
+        return inner
+    pair = machine.made(Sequence, place, "enumerate", obj)
+    assert isinstance(pair, Sequence)
+    pair.items = (
+        _count(machine, place), join(pair.items[1], inner) if pair.items else inner
+    )  # fmt: skip
+    return Value(frozenset({pair}))
+
+
+def _next_of(machine: Machine, obj: Instance, place: cst.CSTNode) -> Value:
+    """What an iterator of a local class hands out; one that is only indexed hands out its items."""
+    for name in ("__next__", "__getitem__"):
+        method = classes.attribute(machine, obj, name, NOTHING, None)
+        if method.objs:
+            return calls.call(machine, method, calls.no_arguments(), place)
+    return NOTHING
+
+
+def while_drawing(machine: Machine, action: Callable[[], Result]) -> tuple[Result, set[External]]:
+    """Does something, and says from which loaders batches were taken meanwhile."""
+    drawn = machine.frame.drawn
+    before = set(drawn)
+    drawn.clear()
+    result = action()
+    taken = set(drawn)
+    drawn |= before
+    return result, taken

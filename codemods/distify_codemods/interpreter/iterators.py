@@ -1,0 +1,153 @@
+"""Python's functions over iterables: iter, next, zip, list …, and those of itertools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.interpreter import calls, iteration, targets
+from distify_codemods.values import (
+    NOTHING,
+    Arguments,
+    Parameters,
+    Passing,
+    Sequence,
+    Value,
+    contained,
+    join,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+
+def _begun(machine: Machine, arguments: Arguments, node: cst.CSTNode, number: int, part: str = "") -> Value:
+    """The iterator of an argument."""
+    given = arguments.positional[number] if number < len(arguments.positional) else NOTHING
+    plain = [argument.value for argument in node.args if argument.keyword is None] if isinstance(node, cst.Call) else []
+    return iteration.begin(machine, given, node, plain[number], part) if number < len(plain) else given
+
+
+def _passing(machine: Machine, node: cst.CSTNode, over: Value, **kind: bool) -> Value:
+    made = machine.made(Passing, node, *sorted(kind), begun=True, **kind)
+    assert isinstance(made, Passing)
+    made.over = join(made.over or NOTHING, over)
+    return Value(frozenset({made}), over.scale, over.sources)
+
+
+def _iter(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    return _passing(machine, node, _begun(machine, arguments, node, 0))
+
+
+def _enumerate(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    return _passing(machine, node, _begun(machine, arguments, node, 0), numbered=True)
+
+
+def _zip(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    if arguments.star is not None:
+        column = machine.made(Sequence, node, "column")
+        assert isinstance(column, Sequence)
+        column.element = join(column.element or NOTHING, targets.any_item(targets.any_item(arguments.star)))
+        row = Value(frozenset({column}), arguments.star.scale, arguments.star.sources)
+        return Value(frozenset({machine.made(Sequence, node, "rows", element=row)}), row.scale, row.sources)
+    parts = tuple(_begun(machine, arguments, node, number, str(number)) for number in range(len(arguments.positional)))
+    made = machine.made(Passing, node, begun=True)
+    assert isinstance(made, Passing)
+    old = made.zipped if len(made.zipped) == len(parts) else parts
+    made.zipped = tuple(join(one, other) for one, other in zip(old, parts, strict=True))
+    return Value(frozenset({made}))
+
+
+def _next(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    over = arguments.positional[0] if arguments.positional else NOTHING
+    return join(iteration.element_of(machine, over, node), *arguments.positional[1:2])
+
+
+def _listed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`list(over)` and the like."""
+    given = arguments.positional[0] if arguments.positional else NOTHING
+    made = machine.made(Sequence, node)
+    assert isinstance(made, Sequence)
+    only = given.single()
+    if isinstance(only, Sequence) and only.items is not None:
+        made.items = only.items
+    else:
+        over = _begun(machine, arguments, node, 0)
+        item, dealt = iteration.while_drawing(machine, lambda: iteration.element_of(machine, over, node, iteration.ALL))
+        parameters = frozenset(obj for obj in contained(given) if isinstance(obj, Parameters))
+        made.items = None
+        made.element = join(made.element or NOTHING, item, Value(parameters))
+        made.deals |= dealt
+    return Value(frozenset({made}), given.scale, given.sources)
+
+
+def _map(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """One call stands for all, except over a few known items."""
+    functions = arguments.positional[0] if arguments.positional else NOTHING
+    iterators = [_begun(machine, arguments, node, number) for number in range(1, len(arguments.positional))]
+    made = machine.made(Sequence, node)
+    assert isinstance(made, Sequence)
+    items, dealt = iteration.while_drawing(
+        machine, lambda: [iteration.element_of(machine, one, node, iteration.ALL) for one in iterators]
+    )
+    if functions.objs:
+        made.element = join(made.element or NOTHING, calls.call(machine, functions, Arguments(items), node))
+    made.deals |= dealt
+    whole = join(*iterators) if iterators else NOTHING
+    return Value(frozenset({made}), whole.scale, whole.sources)
+
+
+def _filter(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    over = _begun(machine, arguments, node, 1)
+    functions = arguments.positional[0] if arguments.positional else NOTHING
+    if functions.objs and not functions.is_none:
+        calls.call(machine, functions, Arguments([targets.any_item(over)]), node)
+    return _passing(machine, node, over, partial=True)
+
+
+def _cycle(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    return _passing(machine, node, _begun(machine, arguments, node, 0), repeats=True)
+
+
+def _part(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    return _passing(machine, node, _begun(machine, arguments, node, 0), partial=True)
+
+
+def _chain(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    parts = [_begun(machine, arguments, node, number, str(number)) for number in range(len(arguments.positional))]
+    if arguments.star is not None:
+        parts.append(targets.any_item(arguments.star))
+    return _passing(machine, node, join(*parts) if parts else NOTHING, partial=True)
+
+
+def _chain_of(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    return _passing(machine, node, targets.any_item(_begun(machine, arguments, node, 0)), partial=True)
+
+
+def _repeat(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    element = arguments.positional[0] if arguments.positional else NOTHING
+    made = machine.made(Sequence, node)
+    assert isinstance(made, Sequence)
+    made.element = join(made.element or NOTHING, element)
+    return Value(frozenset({made}))
+
+
+FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value]] = {
+    "builtins.iter": _iter,
+    "builtins.reversed": _iter,
+    "builtins.enumerate": _enumerate,
+    "builtins.zip": _zip,
+    "builtins.next": _next,
+    "builtins.map": _map,
+    "builtins.filter": _filter,
+    **dict.fromkeys([f"builtins.{name}" for name in ("list", "tuple", "set", "sorted", "frozenset")], _listed),
+    "itertools.cycle": _cycle,
+    "itertools.islice": _part,
+    "itertools.chain": _chain,
+    "itertools.chain.from_iterable": _chain_of,
+    "itertools.zip_longest": _zip,
+    "itertools.product": _zip,
+    "itertools.repeat": _repeat,
+}

@@ -1,0 +1,127 @@
+"""Classes without an `__init__` of their own: dataclasses, named tuples, dictionaries with attributes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.interpreter import calls
+from distify_codemods.values import (
+    NOTHING,
+    Arguments,
+    Class,
+    External,
+    Instance,
+    Mapping,
+    Obj,
+    Ref,
+    Sequence,
+    Value,
+    join,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+_TUPLES = ("typing.NamedTuple", "collections.namedtuple")
+_DICTIONARIES = ("builtins.dict", "collections.OrderedDict", "collections.defaultdict", "collections.UserDict")
+
+
+def fill(machine: Machine, obj: Instance, cls: Class, arguments: Arguments, node: cst.CSTNode) -> None:
+    """What the `__init__` does that the class has been given: fields by place and by name."""
+    positional = list(arguments.positional)
+    named = {**arguments.expanded(), **arguments.keywords}
+    names = fields(cls)
+    for place, name in enumerate(names):
+        value = positional[place] if place < len(positional) else named.get(name)
+        default = _default(machine, cls, name) if value is None else None
+        if value is not None or default is not None:
+            machine.keep(obj.attributes, name, value or default or NOTHING)
+    after = next((one.attributes["__post_init__"] for one in cls.order() if "__post_init__" in one.attributes), None)
+    for function in after.objs if after is not None else ():
+        calls.call_object(machine, function, Arguments([Value(frozenset({obj}))]), node)
+    table = held(machine, obj)
+    if table is not None:
+        calls.update_mapping(table, join(*positional) if positional else NOTHING)
+        for name, value in named.items():
+            machine.keep(table.items, name, value)
+
+
+def fields(cls: Class) -> tuple[str, ...]:
+    """The annotated names of a class and its bases, in order; those of a named tuple."""
+    found: dict[str, None] = {}
+    for one in reversed(cls.order()):
+        found.update(dict.fromkeys(one.fields))
+        for statement in one.node.body.body if one.node is not None else ():
+            for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
+                if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name):
+                    found[small.target.value] = None
+    return tuple(found)
+
+
+def _default(machine: Machine, cls: Class, name: str) -> Value | None:
+    """A field's default: a value, or what `field(default_factory=...)` makes for each object."""
+    value = next((one.attributes[name] for one in cls.order() if name in one.attributes), None)
+    only = value.single() if value is not None else None
+    if isinstance(only, External) and only.name.rsplit(".", 1)[-1] in ("field", "Field", "attrib", "ib"):
+        given = only.arguments or Arguments()
+        factory = given.get("default_factory") or given.get("factory")
+        if factory is not None:
+            return calls.call(machine, factory, Arguments(), only.site or cst.Name("_"))
+        return given.get("default")
+    return value
+
+
+def named_tuple(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`collections.namedtuple("Parts", "first second")`."""
+    given = arguments.get("field_names", 1) or NOTHING
+    known, only = given.constant(), given.single()
+    names: tuple[str, ...] = ()
+    if isinstance(known, str):
+        names = tuple(known.replace(",", " ").split())
+    elif isinstance(only, Sequence) and only.items is not None:
+        names = tuple(str(item.constant()) for item in only.items)
+    base = Ref(None, (), None, name="collections.namedtuple")
+    made = machine.made(Class, node, bases=(Value(frozenset({base})),), fields=names)
+    return Value(frozenset({made}))
+
+
+def items_of(obj: Obj) -> tuple[Value, ...] | None:
+    """The items of a named tuple."""
+    cls = obj.of if isinstance(obj, Instance) else None
+    if cls is None or not cls.derives_from(*_TUPLES):
+        return None
+    return tuple(obj.attributes.get(name, NOTHING) for name in fields(cls))
+
+
+def held(machine: Machine, obj: Obj) -> Mapping | None:
+    """The dictionary that an object of a subclass of dict is."""
+    cls = obj.of if isinstance(obj, Instance) else None
+    if cls is None or not cls.derives_from(*_DICTIONARIES):
+        return None
+    table = machine.made(Mapping, None, obj, "held")
+    assert isinstance(table, Mapping)
+    return table
+
+
+#: Objects whose attributes are what they are given by name, and dictionaries that have attributes.
+NAMESPACES = frozenset(
+    """types.SimpleNamespace argparse.Namespace easydict.EasyDict edict.EasyDict munch.Munch munch.DefaultMunch
+    addict.Dict attrdict.AttrDict dotmap.DotMap box.Box ml_collections.ConfigDict omegaconf.OmegaConf.create
+    bunch.Bunch mmcv.ConfigDict""".split()
+)
+
+
+def namespace(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    obj = machine.made(External, node, name, name=name)
+    assert isinstance(obj, External)
+    obj.arguments = arguments
+    for key, value in {**arguments.expanded(), **arguments.keywords}.items():
+        machine.keep(obj.attributes, key, value)
+    for value in arguments.positional:
+        for one in value.objs:
+            for inner, item in one.items.items() if isinstance(one, Mapping) else ():
+                if isinstance(inner, str):
+                    machine.keep(obj.attributes, inner, item)
+    return Value(frozenset({obj}))

@@ -1,0 +1,170 @@
+"""What is reached by names that are values: getattr, setattr, vars, globals, eval, import_module, copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.interpreter import attributes, classes, containers, expressions, imports, records
+from distify_codemods.values import (
+    NOTHING,
+    Arguments,
+    Class,
+    External,
+    Function,
+    Instance,
+    Mapping,
+    Obj,
+    Ref,
+    Value,
+    core,
+    join,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+
+def _getattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    holder = arguments.positional[0] if arguments.positional else NOTHING
+    name = arguments.positional[1].constant() if len(arguments.positional) > 1 else None
+    found = [_named(machine, obj, name, holder) for obj in holder.objs]
+    value = join(*found) if found else NOTHING
+    default = arguments.positional[2:3]
+    return value if value.objs or not default else default[0]
+
+
+def _named(machine: Machine, obj: Obj, name: object, holder: Value) -> Value:
+    if isinstance(obj, Ref):
+        return imports.reference(machine, f"{obj.name}.{name if isinstance(name, str) else '?'}")
+    if isinstance(name, str):
+        return attributes.attribute_of(machine, obj, name, holder, cst.Attribute(cst.Name("_"), cst.Name(name)))
+    if isinstance(obj, (Instance, Class)):
+        return join(*obj.attributes.values()) if obj.attributes else NOTHING
+    env = containers.namespace(machine, obj)
+    return _definitions(env) if env is not None else NOTHING
+
+
+def _definitions(env: dict[str, Value]) -> Value:
+    """The functions and classes among the names of a module: what a name that is chosen at run time may be."""
+    found = [value for value in env.values() if any(isinstance(one, (Function, Class)) for one in value.objs)]
+    return join(*found) if found else NOTHING
+
+
+def _setattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    if len(arguments.positional) == 3:
+        holder, name, value = arguments.positional
+        known = name.constant()
+        for obj in holder.objs:
+            inner = core(obj)
+            if isinstance(inner, (Instance, External, Class)):
+                key = known if isinstance(known, str) else classes.ANY
+                classes.store(machine, inner, key, machine.tainted(value), node)
+    return NOTHING
+
+
+def _vars(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    given = arguments.positional[0] if arguments.positional else NOTHING
+    found = [
+        classes.fields_table(machine, obj)
+        for obj in given.objs
+        if isinstance(obj, (Instance, Class)) or (isinstance(obj, External) and obj.attributes)
+    ]
+    return join(*found) if found else Value(sources=given.sources)
+
+
+def _names(machine: Machine, env: dict[str, Value], whose: str) -> Value:
+    table = machine.made(Mapping, None, whose)
+    assert isinstance(table, Mapping)
+    table.items = env  # type: ignore[assignment]
+    table.named = True
+    return Value(frozenset({table}))
+
+
+def _globals(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    module = machine.frame.module
+    return _names(machine, machine.module_frame(module).env, f"globals of {module.path}")
+
+
+def _locals(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    return _names(machine, machine.frame.env, "locals")
+
+
+def _eval(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`eval("optim.SGD")`, or of a name that is chosen at run time: a function or class of the module."""
+    text = arguments.positional[0].constant() if arguments.positional else None
+    if isinstance(text, str):
+        try:
+            return expressions.evaluate(machine, cst.parse_expression(text))
+        except cst.ParserSyntaxError:
+            return NOTHING
+    return _definitions(machine.module_frame(machine.frame.module).env)
+
+
+def _import_module(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    name = arguments.positional[0].constant() if arguments.positional else None
+    if not isinstance(name, str):
+        made = machine.made(External, node, "module", name="importlib.import_module")
+        return Value(frozenset({made}))
+    dots = len(name) - len(name.lstrip("."))
+    module = machine.program.local_module(machine.frame.module, name.lstrip("."), dots)
+    return imports.local(machine, module) if module is not None else imports.reference(machine, name)
+
+
+def _type(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    given = arguments.positional[0] if len(arguments.positional) == 1 else NOTHING
+    found = frozenset(obj.of for obj in given.objs if isinstance(obj, Instance) and obj.of is not None)
+    return Value(found, sources=given.sources)
+
+
+def _property(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    made = machine.made(External, node, "property", name="builtins.property")
+    assert isinstance(made, External)
+    made.arguments = arguments
+    return Value(frozenset({made}))
+
+
+def _copy(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    """A copy of an object of a local class is another object of that class, with copies of its parts."""
+    given = arguments.positional[0] if arguments.positional else NOTHING
+    if not any(isinstance(core(obj), Instance) for obj in given.objs):
+        return None
+    return _copied(machine, given, node, 0)
+
+
+def _copied(machine: Machine, value: Value, node: cst.CSTNode, depth: int) -> Value:
+    objs = frozenset(_copy_of(machine, core(obj), node, depth) for obj in value.objs)
+    return Value(objs, value.scale, value.sources, value.mask, value.open)
+
+
+def _copy_of(machine: Machine, obj: Obj, node: cst.CSTNode, depth: int) -> Obj:
+    if depth > 6 or not isinstance(obj, (Instance, External)):
+        return obj
+    extra = {"of": obj.of} if isinstance(obj, Instance) else {"name": obj.name, "arguments": obj.arguments}
+    key = (type(obj), node, machine.frame.context, obj, "copy")
+    known = machine.objects.get(key)
+    if known is None:
+        known = machine.objects[key] = type(obj)(node, machine.frame.context, machine.frame.module, **extra)
+        for name, value in list(obj.attributes.items()):
+            known.attributes[name] = _copied(machine, value, node, depth + 1)
+    return known
+
+
+FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]] = {
+    "builtins.getattr": _getattr,
+    "builtins.setattr": _setattr,
+    "builtins.vars": _vars,
+    "builtins.globals": _globals,
+    "builtins.locals": _locals,
+    "builtins.eval": _eval,
+    "builtins.type": _type,
+    "builtins.super": lambda machine, arguments, node: classes.parent(machine, arguments, node),
+    "builtins.property": _property,
+    "importlib.import_module": _import_module,
+    "builtins.__import__": _import_module,
+    "collections.namedtuple": lambda machine, arguments, node: records.named_tuple(machine, arguments, node),
+    "copy.deepcopy": _copy,
+    "copy.copy": _copy,
+}

@@ -1,0 +1,71 @@
+"""Loops and comprehensions over a few known items: each turn is followed by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.values import Const, Mapping, Obj, Passing, Sequence, Turn, Value
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+MOST_TURNS = 8
+DEEPEST = 2  # turns of loops within turns of loops
+
+
+def known(machine: Machine, over: Value, loop: cst.CSTNode) -> tuple[Value, ...] | None:
+    """What each turn over a value gets, where there are few and all are known."""
+    if sum(isinstance(step, Turn) for step in machine.frame.context) >= DEEPEST:
+        return None
+    items = items_of(machine, over, loop)
+    return items if items is not None and 0 < len(items) <= MOST_TURNS else None
+
+
+def items_of(machine: Machine, over: Value, place: cst.CSTNode) -> tuple[Value, ...] | None:
+    """The items of a list, tuple or dictionary, also if they are numbered or zipped."""
+    only = over.single()
+    if over.open:
+        return None
+    if isinstance(only, Sequence):
+        return only.items
+    if isinstance(only, Mapping):
+        return keys_of(machine, only, place)
+    if not isinstance(only, Passing) or only.repeats or only.partial:
+        return None
+    if only.zipped:
+        columns = [items_of(machine, value, place) for value in only.zipped]
+        rows = [column for column in columns if column is not None]
+        if len(rows) < len(columns) or len({len(column) for column in rows}) > 1:
+            return None
+        return tuple(_pair(machine, place, only, number, row) for number, row in enumerate(zip(*rows, strict=True)))
+    items = items_of(machine, only.over, place) if only.over is not None else None
+    if items is None or not only.numbered:
+        return items
+    numbers = [machine.made(Const, place, number, int, value=number) for number in range(len(items))]
+    return tuple(
+        _pair(machine, place, only, number, (Value(frozenset({numbers[number]})), item))
+        for number, item in enumerate(items)
+    )
+
+
+def keys_of(machine: Machine, table: Mapping, place: cst.CSTNode) -> tuple[Value, ...] | None:
+    if table.rest is not None:
+        return None
+    return tuple(Value(frozenset({machine.made(Const, place, key, type(key), value=key)})) for key in table.items)
+
+
+def pairs_of(machine: Machine, table: Mapping, place: cst.CSTNode) -> tuple[Value, ...] | None:
+    keys = keys_of(machine, table, place)
+    if keys is None:
+        return None
+    pairs = zip(keys, table.items.values(), strict=True)
+    return tuple(_pair(machine, place, table, number, pair) for number, pair in enumerate(pairs))
+
+
+def _pair(machine: Machine, place: cst.CSTNode, whole: Obj, number: int, items: tuple[Value, ...]) -> Value:
+    pair = machine.made(Sequence, place, "turn", whole, number)
+    assert isinstance(pair, Sequence)
+    pair.items = items
+    return Value(frozenset({pair}))
