@@ -99,7 +99,8 @@ class Event:
     def inside_of(self, place: Here) -> bool:
         """Whether it happens in the same arm of a statement, also in functions called from there."""
         return any(
-            here.node is place.node and here.arm == place.arm and here.frame is place.frame for here in self.here.up()
+            here.node is place.node and here.arm == place.arm and here.frame.context == place.frame.context
+            for here in self.here.up()
         )
 
     def before(self, other: Event) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Iterator, Sized
 from typing import Any, TypeVar, cast
 
+import torch
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -74,8 +75,17 @@ def whole_loader(loader: Loader) -> Loader:
     return loader
 
 
-def _whole(dataset: Any, shuffle: bool, seed: int, epoch: int) -> DistributedSampler[Any]:
-    sampler: DistributedSampler[Any] = DistributedSampler(dataset, num_replicas=1, rank=0, shuffle=shuffle, seed=seed)
+class _WholeSampler(DistributedSampler[Any]):
+    """All samples on each rank. Draws from the global stream as a RandomSampler does, for what is drawn after it."""
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.shuffle:
+            torch.empty((), dtype=torch.int64).random_()
+        return super().__iter__()
+
+
+def _whole(dataset: Any, shuffle: bool, seed: int, epoch: int) -> _WholeSampler:
+    sampler = _WholeSampler(dataset, num_replicas=1, rank=0, shuffle=shuffle, seed=seed)
     sampler.set_epoch(epoch)
     return sampler
 

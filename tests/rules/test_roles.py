@@ -150,6 +150,23 @@ def test_loaders_that_nothing_tells_apart() -> None:
     assert "    return DataLoader(part, batch_size=8, shuffle=True)\n" in after
 
 
+def test_loaders_whose_options_are_hidden() -> None:
+    made = """\
+params = {"batch_size": 8, "num_workers": 0}
+loaders = {x: DataLoader(data, shuffle=x == "train", **params) for x in ["train", "val"]}
+"""
+    new = made.replace("DataLoader(", '(rt.training_loader if x == "train" else rt.evaluation_loader)(DataLoader(')
+    new = new.replace("**params)", "**params))")
+    assert new in converted(script(loader=made, loop=PHASES))
+
+
+def test_datasets_made_in_a_comprehension() -> None:
+    made = 'loaders = {x: DataLoader(TensorDataset(*data.tensors), 8, x == "train") for x in ["train", "val"]}\n'
+    new = made.replace("DataLoader(T", '(rt.training_loader if x == "train" else rt.evaluation_loader)(DataLoader(T')
+    new = new.replace('"train") for', '"train")) for')
+    assert new in converted(script(loader=made, loop=PHASES))
+
+
 # ---- over the training loader
 
 TRAIN = """\
@@ -197,6 +214,8 @@ def test_figures_on_the_training_data_that_are_no_sums() -> None:
         ("seen = list(loader)\n", "seen = list(rt.whole_loader(loader))\n"),
         ("for x, y in loader:\n    pass\n", "for x, y in rt.whole_loader(loader):\n    pass\n"),
         ("steps = 3 * len(loader)\n", "steps = 3 * len(loader)\n"),
+        ("samples = len(loader.sampler)\n", "samples = len(rt.whole_loader(loader).sampler)\n"),
+        ("size = loader.batch_size\n", "size = rt.whole_loader(loader).batch_size\n"),
         ("names = sorted({'a': loader})\n", "names = sorted({'a': loader})\n"),
     ],
 )
@@ -222,3 +241,20 @@ def test_evaluation_that_shuffles_does_so_alike() -> None:
 def test_loader_passed_over_in_two_turns() -> None:
     loop = "def fit():\n" + "".join(f"    {line}\n" for line in TRAIN.splitlines()[1:7]) + "\n\nfit()\nfit()\n"
     assert "loader.sampler.set_epoch(loader.sampler.epoch + 1)" in converted(script(loop=loop))
+
+
+def test_function_that_also_evaluates_what_is_no_loader() -> None:
+    """Every rank has all of a list: its figures must not be added up over the ranks."""
+    loop = TRAIN.replace("(loader, other)", "(other, [data.tensors])")
+    test = TEST.replace("part.dataset", "data")
+    after = converted(script(loader=BOTH, optimizer=OPTIMIZER + test, loop=loop))
+    assert "all_reduce_sum" not in after
+    assert "other = DataLoader(data, batch_size=16)\n" in after
+
+
+def test_progress_bar_with_a_name() -> None:
+    loop = PHASES.replace(
+        "        for x, y in loaders[phase]:", "        bar = tqdm(loaders[phase])\n        for x, y in bar:"
+    )
+    after = converted(script(imports=f"from tqdm import tqdm\n{IMPORTS}", loader=MADE, loop=loop))
+    assert "        rt.set_epoch(loaders[phase], epoch)\n        for x, y in bar:\n" in after

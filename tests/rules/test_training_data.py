@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.scripts import (
+    LOOP,
     RUNTIME,
     WRAPPER,
+    blocked,
     converted,
     distributed,
     script,
@@ -277,3 +279,21 @@ def batches():
 """
     after = converted(script(setup=functions, loader="", loop="run()\n"))
     assert f"    return DataLoader(data, rt.per_rank_batch_size(8),\n                      {SAMPLER})\n" in after
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["DataLoader(data, batch_size=8, **{'shuffle': True})", "DataLoader(**dict(dataset=data, batch_size=8))"],
+)
+def test_options_that_are_hidden(call: str) -> None:
+    """The loader is made as it was, and then another of it that sees this rank's share."""
+    after = converted(script(loader=f"loader = {call}\n"))
+    assert f"loader = rt.training_loader({call})\n" in after
+    assert "    loader.sampler.set_epoch(epoch)\n" in after
+
+
+def test_hidden_batch_size_that_shapes_a_tensor() -> None:
+    """It would be divided for the loader alone."""
+    loop = LOOP.replace("        loss", "        x = x + torch.zeros(size, 4)\n        loss")
+    made = "size = 8\noptions = {'shuffle': True}\nloader = DataLoader(data, batch_size=size, **options)\n"
+    assert "BATCH01" in {code for code, _ in blocked(script(loader=made, loop=loop))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import arguments, tree
-from distify_codemods.decisions.base import Blocked, Decisions, Division, Sharding
+from distify_codemods.decisions.base import Blocked, Decisions, Division, LoaderDecision, Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import dealt_by
 from distify_codemods.program import Module
@@ -33,15 +33,14 @@ def decide_divisions(decisions: Decisions) -> None:
     for decision in decisions.loaders:
         if decision.sharding is not Sharding.TRAINING:
             continue
-        given = arguments.bound(decision.node, arguments.PARAMETERS["DataLoader"]).get("batch_size")
-        if given is None:
+        value = decision.loaders[0].arguments.get("batch_size", 1)
+        if value is None:
             continue
-        value = decisions.facts.value(given.value)
         objs: set[Obj] = {obj for obj in value.objs if isinstance(obj, (Const, Setting))}
         used = next((event for event in _shaping(decisions) if _depends(event, objs)), None) or _met(decisions, objs)
         if used is None:
             continue
-        division = _division(decisions, value, used)
+        division = _division(decisions, value, used) if _is_alone(decision) else None
         elsewhere = _other_use(decisions, division) if division is not None else None
         if division is not None and elsewhere is not None:
             module, node = elsewhere
@@ -69,6 +68,13 @@ def decide_divisions(decisions: Decisions) -> None:
             )
         elif division not in decisions.divisions:
             decisions.divisions += (division,)
+
+
+def _is_alone(decision: LoaderDecision) -> bool:
+    """Whether dividing where the size is defined would change no other loader's batches, and none twice."""
+    named = "batch_size" in arguments.bound(decision.node, arguments.PARAMETERS["DataLoader"])
+    starred = any(arg.star == "**" for arg in decision.node.args)
+    return named and not starred and not decision.returned and not decision.when
 
 
 def _other_use(decisions: Decisions, division: Division) -> tuple[Module, cst.CSTNode] | None:

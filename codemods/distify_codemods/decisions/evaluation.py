@@ -213,8 +213,9 @@ _COMPUTING = frozenset(
 
 
 def _length_is_used(facts: Facts, loop: BatchLoop) -> bool:
+    shortened = set(loop.loaders) - facts.training_loaders  # a training loader keeps its number of batches
     return any(
-        set(loaders_in(value)) & set(loop.loaders)
+        set(loaders_in(value)) & shortened
         for event in facts.calls("builtins.len")
         for value in event.arguments.all()[:1]
     )

@@ -10,6 +10,7 @@ from distify_codemods import tree
 from distify_codemods.events import Event
 from distify_codemods.facts import BatchLoop, Facts
 from distify_codemods.interpreter.attributes import LOADERS
+from distify_codemods.interpreter.library import PROGRESS_BARS
 from distify_codemods.values import External, Passing
 
 
@@ -206,11 +207,20 @@ def loader_node(facts: Facts, node: cst.BaseExpression) -> cst.BaseExpression | 
     return loader_node(facts, site) if isinstance(site, cst.Call) and site is not node else None
 
 
+def _bar_with_a_name(facts: Facts, event: Event, iterated: cst.BaseExpression) -> cst.Call | None:
+    """The progress bar that is iterated, made in this function: unlike `iter`, it reads only in the loop."""
+    made = {obj.site for obj in facts.value(iterated).objs if isinstance(obj, Passing)}
+    for one in facts.calls(*PROGRESS_BARS):
+        if made == {one.node} and one.here.frame.node is event.here.frame.node and isinstance(one.node, cst.Call):
+            return one.node
+    return None
+
+
 def loader_expression(
     facts: Facts, event: Event, iterated: cst.BaseExpression, loaders: Collection[External]
 ) -> str | None:
     """The expression of the loader inside `enumerate(tqdm(loader))`, or a name that holds it where it is iterated."""
-    node = iterated
+    node = _bar_with_a_name(facts, event, iterated) or iterated
     while isinstance(node, cst.Call) and node.args:
         node = node.args[0].value
     if tree.is_plain(node) and facts.value(node).objs & set(loaders):

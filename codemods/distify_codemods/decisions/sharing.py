@@ -7,8 +7,10 @@ import libcst as cst
 from distify_codemods.decisions import evaluation, views
 from distify_codemods.decisions.base import Decisions, Gathering, LoaderDecision, Reduction, Sharding
 from distify_codemods.decisions.training import by_call, given, unshardable
-from distify_codemods.facts import BatchLoop, Facts, Loader
-from distify_codemods.values import Mapping, Value
+from distify_codemods.events import Kind
+from distify_codemods.facts import BatchLoop, Facts, Loader, loaders_iterated
+from distify_codemods.interpreter.attributes import LOADERS
+from distify_codemods.values import External, Mapping, Passing, Value
 
 
 def decide_evaluations(decisions: Decisions) -> None:
@@ -71,6 +73,9 @@ def _way(
     facts: Facts, loops: list[BatchLoop], loaders: list[Loader], apart: bool
 ) -> tuple[list[Reduction | Gathering] | str, str]:
     """The best way for all of the loops, and why; "replicated" where none is right for each of them."""
+    nodes = {loop.node for loop in loops}
+    if not all(_only_loaders(event.value) for event in facts.of_kind(Kind.LOOP) if event.node in nodes):
+        return "replicated", "it also loops over something that is no DataLoader"
     problem = next((problem for loader in loaders if (problem := unshardable(loader))), None)
     if problem:
         return "replicated", problem[0]
@@ -90,6 +95,18 @@ def _way(
         return list(second), "what the model returns is gathered before it is used"  # type: ignore[arg-type]
     reasons = [one.why for one in (*first, *second) if isinstance(one, evaluation.Refusal)]
     return "replicated", "; ".join(dict.fromkeys(reasons))
+
+
+def _only_loaders(value: Value) -> bool:
+    """Whether iterating gives batches of loaders whatever happens."""
+    known = bool(value.objs) and not value.open
+    for obj in value.objs:
+        if isinstance(obj, Passing):
+            parts = [one for one in (obj.over, *obj.zipped) if one is not None and loaders_iterated(one)]
+            known = known and bool(parts) and all(map(_only_loaders, parts))
+        else:
+            known = known and isinstance(obj, External) and obj.name in LOADERS
+    return known
 
 
 def _sums(facts: Facts, loop: BatchLoop, loaders: list[Loader]) -> Reduction | evaluation.Refusal:

@@ -39,6 +39,9 @@ def decide_other_uses(decisions: Decisions) -> None:
     for event, node in _reads(decisions.facts):
         if _is_sharded(decisions, decisions.facts.value(node)):
             _add(decisions, event, node, Sharding.REPLICATED)
+    for event in decisions.facts.of_kind(Kind.ATTRIBUTE):
+        if _is_asked(decisions, event) and event.receiver_node is not None:
+            _add(decisions, event, event.receiver_node, Sharding.REPLICATED)
     for event in decisions.facts.of_kind(Kind.CALL, Kind.METHOD):
         if not event.name.startswith(_HARMLESS) and any(_is_sharded(decisions, one) for one in event.arguments.all()):
             _block(
@@ -51,6 +54,16 @@ def decide_other_uses(decisions: Decisions) -> None:
                     "give it a loader of its own",
                 ),
             )
+
+
+def _is_asked(decisions: Decisions, event: Event) -> bool:
+    """`len(loader.sampler)`, `loader.batch_size`: figures of all samples and of the global batch.
+
+    In a training loop the batch size is left that of a rank's share, as `x.size(0)` is.
+    """
+    if event.name == "batch_size" and any(event.inside(loop.event) for loop in decisions.facts.training_loops):
+        return False
+    return event.name in ("sampler", "batch_sampler", "batch_size") and _is_sharded(decisions, event.receiver)
 
 
 def _trains_too(facts: Facts, loop: BatchLoop) -> bool:

@@ -32,11 +32,17 @@ def dataset_expression(context: Context, decision: LoaderDecision, bound: dict[s
         return None
     assert context.rule is not None
     module = decision.module
-    name = context.fresh(module, "training_dataset" if decision.sharding is Sharding.TRAINING else "evaluation_dataset")
+    purpose = "training" if decision.sharding is Sharding.TRAINING else "evaluation"
+    name = context.fresh(module, f"{'loaded' if decision.when else purpose}_dataset")
     plan = context.plan(module)
     statement = module.statement(decision.node)
     plan.hoist(statement, node, name, context.rule.code, "the sampler needs the dataset too")
     return name
+
+
+def can_be_named(decision: LoaderDecision, dataset: cst.BaseExpression) -> bool:
+    """Whether the expression can be written twice, or be given a name in a line above."""
+    return tree.is_plain(dataset) or _can_stand_above(decision)
 
 
 def _can_stand_above(decision: LoaderDecision) -> bool:

@@ -7,7 +7,7 @@ import libcst as cst
 from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import LoaderDecision, Sharding
 from distify_codemods.rules.base import Context, Example, Rule, call_of
-from distify_codemods.rules.datasets import dataset_expression, only_other_options
+from distify_codemods.rules.datasets import can_be_named, dataset_expression, only_other_options
 
 CODE = "DATA01"
 PARAMETERS = arguments.PARAMETERS["DataLoader"]
@@ -42,30 +42,16 @@ def run(context: Context) -> None:
 def _shard(context: Context, decision: LoaderDecision) -> None:
     node, module, plan = decision.node, decision.module, context.plan(decision.module)
     rt = context.rt(module)
-    if decision.returned:
-        reason = "each rank gets its own share, reshuffled alike on all"
-        plan.replace(node, call_of(f"{rt}.training_loader({{}})"), CODE, reason)
-        context.applied("the training loader deals each rank its share; the global batch stays as it is", module, node)
-        return
     bound = arguments.bound(node, PARAMETERS)
     reason = "each rank gets its own share, reshuffled alike on all"
     starred = [arg for arg in node.args if arg.star == "**"]
+    if decision.returned or _is_hidden(context, decision, bound, starred):
+        _shard_made(context, decision, rt)
+        return
     dataset = dataset_expression(context, decision, bound)
     if dataset is None:
         return
     if starred and not only_other_options(context, decision, starred):
-        if len(starred) > 1 or not set(bound) <= {"dataset"}:
-            context.needs_you(
-                "this loader has both named arguments and `**kwargs`", module, node,
-                f"give all of them in one dictionary: DataLoader(dataset, **{rt}.shard_training(dataset, kwargs))",
-            )  # fmt: skip
-            return
-        if decision.when:
-            context.needs_you(
-                "this line makes the training loader and another one, with `**kwargs`", module, node,
-                "make the two loaders in two lines",
-            )  # fmt: skip
-            return
         plan.replace(starred[0].value, call_of(f"{rt}.shard_training({dataset}, {{}})"), CODE, reason)
         context.applied("the training loader deals each rank its share", module, node)
         return
@@ -80,6 +66,26 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
     plan.set_keyword(node, "sampler", sampler, CODE, reason)
     _divide(context, decision, bound, rt)
     context.applied("the training loader deals each rank its share; the global batch stays as it is", module, node)
+
+
+def _is_hidden(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg], starred: list[cst.Arg]) -> bool:
+    """Whether what the loader is made of cannot be said in its call: it is sharded once it is made."""
+    if "dataset" not in bound or not can_be_named(decision, bound["dataset"].value):
+        return True
+    mixed = len(starred) > 1 or set(bound) > {"dataset"} or bool(decision.when)
+    return bool(starred) and mixed and not only_other_options(context, decision, starred)
+
+
+def _shard_made(context: Context, decision: LoaderDecision, rt: str) -> None:
+    """`rt.training_loader(DataLoader(...))`"""
+    function = f"{rt}.training_loader"
+    if decision.when:
+        other = "evaluation_loader" if decision.otherwise is Sharding.SUMS else "whole_loader"
+        function = f"({function} if {decision.when} else {rt}.{other})"
+    reason = "each rank gets its own share, reshuffled alike on all"
+    context.plan(decision.module).replace(decision.node, call_of(f"{function}({{}})"), CODE, reason)
+    message = "the training loader deals each rank its share; the global batch stays as it is"
+    context.applied(message, decision.module, decision.node)
 
 
 def _divide(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg], rt: str) -> None:

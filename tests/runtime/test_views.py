@@ -1,0 +1,133 @@
+"""Other views of a DataLoader, by rank."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import distify_runtime as rt
+import pytest
+import torch
+from ranks import on_ranks
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    SequentialSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
+
+
+class Doubling(DataLoader[Any]):
+    """A loader class of the script's own."""
+
+    def __iter__(self) -> Any:
+        return (2 * batch for (batch,) in super().__iter__())
+
+
+def _loader(**options: Any) -> DataLoader[Any]:
+    return Doubling(TensorDataset(torch.arange(options.pop("samples", 10))), batch_size=4, **options)
+
+
+def _batches(loader: DataLoader[Any]) -> list[list[int]]:
+    batches = [(batch // 2).tolist() for batch in loader]
+    assert len(batches) == len(loader)
+    return batches
+
+
+def _views(options: dict[str, Any]) -> dict[str, list[list[int]]]:
+    torch.manual_seed(rt.rank())
+    training = rt.training_loader(_loader(**options))
+    rt.set_epoch(training, 3)
+    evaluation = rt.evaluation_loader(_loader(**options))
+    assert rt.evaluation_loader(evaluation) is evaluation
+    return {
+        "training": _batches(training),
+        "again": _batches(rt.evaluation_loader(training)),
+        "evaluation": _batches(evaluation),
+        "whole of training": _batches(rt.whole_loader(training)),
+        "whole of evaluation": _batches(rt.whole_loader(evaluation)),
+        "whole": _batches(rt.whole_loader(_loader(**options))),
+    }
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_views_on_two_ranks(shuffle: bool) -> None:
+    options = {"samples": 11, "shuffle": shuffle}
+    first, second = on_ranks(_views, options)
+    alone = _views(options)
+    together = [sorted([*a, *b]) for a, b in zip(first["training"], second["training"], strict=True)]
+    assert together[:2] == [sorted(batch) for batch in alone["training"]][:2]  # the last one is padded
+    for name in ("again", "evaluation"):
+        samples = [index for one in (first, second) for batch in one[name] for index in batch]
+        assert sorted(samples) == list(range(11))
+    for name in ("whole of training", "whole of evaluation", "whole"):
+        assert first[name] == second[name] == alone[name]
+        assert [len(batch) for batch in first[name]] == [4, 4, 3]
+        assert sorted(index for batch in first[name] for index in batch) == list(range(11))
+    ordered = [list(range(4)), list(range(4, 8)), list(range(8, 11))]
+    assert (first["whole of training"] == ordered) is not shuffle
+    assert first["whole of evaluation"] == ordered
+
+
+def _of_split_batches() -> list[list[int]]:
+    data = TensorDataset(torch.arange(10))
+    loader = Doubling(data, batch_sampler=rt.ShardedBatchSampler(data, 4))
+    assert len(_batches(loader)[0]) == 2
+    return _batches(rt.whole_loader(loader))
+
+
+def test_whole_of_split_batches() -> None:
+    assert on_ranks(_of_split_batches) == [[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]] * 2
+
+
+def _dropping() -> tuple[int, int]:
+    training = rt.training_loader(_loader(drop_last=True, shuffle=True))
+    return len(_batches(training)), len(_batches(rt.whole_loader(training)))
+
+
+def test_last_batch_that_is_dropped_stays_so() -> None:
+    assert on_ranks(_dropping) == [(2, 2), (2, 2)]
+
+
+def test_view_leaves_its_loader_alone() -> None:
+    loader = _loader()
+    before = dict(loader.__dict__)
+    rt.evaluation_loader(loader)
+    rt.training_loader(loader)
+    assert loader.__dict__ == before
+
+
+def test_epochs() -> None:
+    plain = _loader()
+    rt.set_epoch(plain, 3)
+    assert isinstance(plain.sampler, SequentialSampler)
+    training = rt.training_loader(plain)
+    assert isinstance(training.sampler, DistributedSampler)
+    rt.set_epoch(training, 3)
+    rt.set_epoch(training)
+    assert training.sampler.epoch == 4
+
+
+def test_whole_view_draws_what_a_shuffling_loader_draws() -> None:
+    """What the script draws after it has looked at its training data is what it drew before."""
+    drawn = []
+    for view in (lambda loader: loader, lambda loader: rt.whole_loader(rt.training_loader(loader))):
+        torch.manual_seed(4)
+        list(view(_loader(shuffle=True)))
+        drawn.append(torch.rand(1).item())
+    assert drawn[0] == drawn[1]
+
+
+def test_samples_chosen_by_the_script() -> None:
+    data = TensorDataset(torch.arange(10))
+    for options in (
+        {"sampler": WeightedRandomSampler([1.0] * 10, 10)},
+        {"batch_sampler": BatchSampler(SequentialSampler(data), 3, False)},
+        {"batch_size": None},
+    ):
+        loader: DataLoader[Any] = DataLoader(data, **options)  # type: ignore[arg-type]
+        for view in (rt.training_loader, rt.evaluation_loader):
+            with pytest.raises(SystemExit):
+                view(loader)
+        assert rt.whole_loader(loader) is loader
