@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import libcst as cst
@@ -161,9 +162,9 @@ def _parts_given(run: Run, event: Event, made: External | Instance) -> list[Obj]
 
 def _whole(run: Run, part: Obj) -> Obj:
     """The model that a trained module is a part of: the one that is called with it, or that it was put into."""
-    if isinstance(part, External) and part.whole is not None:
-        return _whole(run, part.whole)
     forwards: dict[object, Event] = {event.node: event for event in run.events if event.kind is Kind.FORWARD}
+    if isinstance(part, External) and part.whole is not None and not _only_itself_called(part, forwards.values()):
+        return _whole(run, part.whole)
     owners: list[Obj] = []
     for event in forwards.values():
         if any(core(obj) is part for obj in event.receiver.objs):
@@ -179,6 +180,12 @@ def _whole(run: Run, part: Obj) -> Obj:
             if holders:
                 return holders[0]
     return part
+
+
+def _only_itself_called(part: External, forwards: Iterable[Event]) -> bool:
+    """`checkpoint["net"]` is a model of its own: what it was taken from is never called."""
+    called = {core(obj) for event in forwards for obj in event.receiver.objs}
+    return part in called and part.whole not in called
 
 
 def _is_backward(event: Event) -> bool:

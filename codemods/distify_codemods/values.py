@@ -227,6 +227,13 @@ class Setting(Obj):
 
 
 @dataclass(eq=False, repr=False)
+class Origin(Obj):
+    """A call whose value each process has for itself, as a source of what was made of it."""
+
+    name: str = ""
+
+
+@dataclass(eq=False, repr=False)
 class Counter(Obj):
     """The variable of a loop over a range: an epoch or a step."""
 

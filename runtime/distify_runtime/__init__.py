@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from distify_runtime.environment import device, is_main_process, local_rank, rank, world_size
     from distify_runtime.gather import gather_batch
     from distify_runtime.loaders import shard_evaluation, shard_training
+    from distify_runtime.main_process import (
+        call_on_main_process,
+        from_main_process,
+        main_process_only,
+        main_process_open,
+        main_process_path,
+        rank_zero_logging,
+    )
     from distify_runtime.output import rank_zero_print
     from distify_runtime.process_group import (
         barrier,
@@ -34,21 +42,27 @@ __all__ = [
     "all_reduce_sum",
     "any_rank",
     "barrier",
+    "call_on_main_process",
     "common_seed",
     "convert_sync_batchnorm",
     "destroy_process_group",
     "device",
     "device_ids",
     "evaluation_loader",
+    "from_main_process",
     "gather_batch",
     "init_process_group",
     "is_main_process",
     "local_rank",
     "main_process_first",
+    "main_process_only",
+    "main_process_open",
+    "main_process_path",
     "map_location",
     "per_rank_batch_size",
     "per_rank_workers",
     "rank",
+    "rank_zero_logging",
     "rank_zero_print",
     "seed_ranks_apart",
     "set_epoch",
@@ -78,6 +92,17 @@ _HOME = {
     "gather_batch": "gather",
     "shard_evaluation": "loaders",
     "shard_training": "loaders",
+    **dict.fromkeys(
+        (
+            "call_on_main_process",
+            "from_main_process",
+            "main_process_only",
+            "main_process_open",
+            "main_process_path",
+            "rank_zero_logging",
+        ),
+        "main_process",
+    ),
     "rank_zero_print": "output",
     "barrier": "process_group",
     "destroy_process_group": "process_group",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.scripts import IMPORTS, LOOP, SHUFFLED, blocked, changes, converted, distributed, line_of, script
+from tests.rules.scripts import IMPORTS, LOOP, SHUFFLED, changes, converted, distributed, line_of, script
 
 GUARD = "if rt.is_main_process():\n"
 
@@ -115,18 +115,23 @@ def test_folder_and_file_of_one_block() -> None:
     assert converted(before) == distributed(imports=imports, after=after)
 
 
+def test_statement_that_may_save() -> None:
+    after = 'len(data) > 3 and torch.save(data, "a.pt")\n'
+    assert converted(script(after=after)) == distributed(after=f"if rt.is_main_process():\n    {after}")
+
+
 @pytest.mark.parametrize(
     "after",
     [
         pytest.param('written = torch.save(data, "a.pt")\n', id="assigned"),
         pytest.param('save = lambda: torch.save(data, "a.pt")\nsave()\n', id="lambda"),
-        pytest.param('len(data) > 3 and torch.save(data, "a.pt")\n', id="and"),
         pytest.param('[torch.save(data, f"{i}.pt") for i in range(2)]\n', id="comprehension"),
+        pytest.param('torch.save(next(iter(data)), "a.pt")\n', id="argument that all ranks have to draw"),
     ],
 )
-def test_left_to_a_person(after: str) -> None:
-    before = script(after=after)
-    assert blocked(before) == {("SAVE01", line_of(before, "torch.save"))}
+def test_inside_another_expression(after: str) -> None:
+    expected = after.replace("torch.save(", "rt.main_process_only(torch.save)(")
+    assert converted(script(after=after)) == distributed(after=expected)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from distify_codemods.values import (
     Ref,
     Scale,
     Sequence,
+    Setting,
     Suspended,
     Value,
     Wrapped,
@@ -110,9 +111,21 @@ def call_object(machine: Machine, obj: Obj, arguments: Arguments, node: cst.CSTN
         return library.call_reference(machine, obj.name, arguments, node)
     if isinstance(obj, Method):
         return library.call_method(machine, obj, arguments, node)
+    if isinstance(obj, Setting):
+        return library.call_method(machine, _method_of_setting(machine, obj, node), arguments, node)
     if isinstance(obj, (Instance, External, Wrapped)):
         return _forward(machine, obj, arguments, node)
     return NOTHING
+
+
+def _method_of_setting(machine: Machine, obj: Setting, node: cst.CSTNode) -> Method:
+    """`args.folder.mkdir`: an attribute of a setting, until it is called."""
+    whole, _, name = obj.name.rpartition(".")
+    receiver = Value(frozenset({machine.made(Setting, obj.site, whole, name=whole)}))
+    place = node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else None
+    method = machine.made(Method, node, obj, receiver=receiver, name=name, receiver_node=place)
+    assert isinstance(method, Method)
+    return method
 
 
 def _combined(first: Arguments, more: Arguments) -> Arguments:

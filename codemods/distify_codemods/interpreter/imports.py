@@ -24,6 +24,8 @@ _SAME = {
     "torch.autograd.variable.Variable": "torch.autograd.Variable",
     "torch.nn.parallel.distributed.DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
     "torch.utils.data.distributed.DistributedSampler": "torch.utils.data.DistributedSampler",
+    "torch.utils.tensorboard.writer.SummaryWriter": "torch.utils.tensorboard.SummaryWriter",
+    "tensorboardX.writer.SummaryWriter": "tensorboardX.SummaryWriter",
     "torch_geometric.data.DataLoader": "torch_geometric.loader.DataLoader",
 }
 

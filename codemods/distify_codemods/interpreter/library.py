@@ -14,6 +14,7 @@ from distify_codemods.interpreter import (
     classes,
     containers,
     cuts,
+    files,
     iteration,
     iterators,
     losses,
@@ -104,6 +105,17 @@ _RECORDED = frozenset(
         "mkdir",
         "write_text",
         "write_bytes",
+        "open",
+        "exists",
+        "is_file",
+        "is_dir",
+        "unlink",
+        "touch",
+        "savefig",
+        "save",
+        "to_csv",
+        "to_json",
+        "to_pickle",
     ]
 )
 #: Modules whose output has a dimension of features beside that of the samples.
@@ -158,7 +170,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     else:
         calls.call_back(machine, arguments, node)
         value = _external(machine, name, arguments, node)
-    value = Value(value.objs, value.scale, value.sources | _sources(name), value.mask, value.open, value.deep)
+    own = _sources(name) | files.seen_by_itself(machine, name, arguments, node)
+    value = Value(value.objs, value.scale, value.sources | own, value.mask, value.open, value.deep)
     if name != "builtins.print":
         record_call(machine, name, arguments, node, value)
     return value
@@ -230,6 +243,7 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
     if name == "__init__" and isinstance(obj, Instance):
         machine.given[obj] = arguments
     value = _method_value(machine, method, receiver, obj, name, arguments, node)
+    value = files.carried(receiver, name, arguments, value)
     interesting = obj is not None or name in _RECORDED or (name.endswith("_") and not name.endswith("__"))
     if interesting:
         machine.event(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import calls, expressions, scales, targets
+from distify_codemods.interpreter import calls, expressions, files, scales, targets
 from distify_codemods.values import NOTHING, Const, External, Function, Mapping, Obj, Sequence, Setting, Value, join
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
         both.element = join(both.element or NOTHING, *(targets.any_item(Value(frozenset({obj}))) for obj in lists))
         return Value(frozenset({both}), value.scale, value.sources)
     settings = frozenset(obj for obj in (*left.objs, *right.objs) if _may_be_a_size(obj))
-    return Value(frozenset(), value.scale, value.sources | settings)
+    value = Value(frozenset(), value.scale, value.sources | settings)
+    return files.joined_path(machine, node, left, value)
 
 
 def _may_be_a_size(obj: Obj) -> bool:

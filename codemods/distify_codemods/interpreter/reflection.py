@@ -12,6 +12,7 @@ from distify_codemods.values import (
     NOTHING,
     Arguments,
     Class,
+    Const,
     External,
     Function,
     Instance,
@@ -104,10 +105,15 @@ def _eval(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 
 
 def _import_module(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    name = arguments.positional[0].constant() if arguments.positional else None
-    if not isinstance(name, str):
+    given = arguments.positional[0].ordered() if arguments.positional else []
+    names = [obj.value for obj in given if isinstance(obj, Const) and isinstance(obj.value, str)]
+    if not names:
         made = machine.made(External, node, "module", name="importlib.import_module")
         return Value(frozenset({made}))
+    return join(*(_module(machine, name) for name in names))
+
+
+def _module(machine: Machine, name: str) -> Value:
     dots = len(name) - len(name.lstrip("."))
     module = machine.program.local_module(machine.frame.module, name.lstrip("."), dots)
     return imports.local(machine, module) if module is not None else imports.reference(machine, name)

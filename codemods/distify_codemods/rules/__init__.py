@@ -13,14 +13,17 @@ from distify_codemods.rules import (
     evaluation,
     files,
     load,
+    logs,
     loss,
     output,
+    paths,
     process_group,
     progress,
     reach,
     save,
     seeds,
     set_epoch,
+    trackers,
     training_data,
     training_figures,
     unsupported,
@@ -32,8 +35,8 @@ RULES: tuple[Rule, ...] = tuple(
     module.RULE
     for module in (
         process_group, device, download, training_data, batch_share, set_epoch, batch_size, seeds, batchnorm, wrap,
-        data_parallel, reach, loss, evaluation, training_figures, decisions, save, load, output, progress, files,
-        unsupported,
+        data_parallel, reach, loss, evaluation, training_figures, decisions, save, load, output, progress, logs,
+        trackers, files, paths, unsupported,
     )
 )  # fmt: skip
 

@@ -19,6 +19,7 @@ from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level
 
 ON_MAIN = "if {rt}.is_main_process():"
+_STATEMENTS = (cst.SimpleStatementLine, cst.BaseCompoundStatement)
 MAIN_FIRST = "with {rt}.main_process_first():"
 
 
@@ -144,19 +145,11 @@ class Context:
     def text(self, module: Module, code: str) -> cst.BaseExpression:
         return cst.parse_expression(code, module.tree.config_for_parsing)
 
-    def on_main(self, event: Event, reason: str) -> bool:
-        """Puts the statement of an event under `if rt.is_main_process():`, if it does nothing else."""
-        statement = self.whole_statement(event)
-        if statement is None:
-            return False
-        module = event.module
-        self.plan(module).guard(statement, ON_MAIN.format(rt=self.rt(module)), self._code, reason)
-        return True
-
-    def whole_statement(self, event: Event) -> cst.CSTNode | None:
-        """The statement that consists of this call alone, its value unused."""
-        parent = event.module.parents.get(event.node)
-        return parent if isinstance(parent, cst.Expr) else None
+    def is_on_main(self, module: Module, node: cst.CSTNode) -> bool:
+        """Whether rank 0 alone will come here, where no rank may wait for another."""
+        guards = self.plan(module).guards
+        around = [guards[one] for one in (node, *module.enclosing(node)) if one in guards]
+        return any(guard.header.endswith(ON_MAIN.format(rt="")[3:]) and not guard.around for guard in around)
 
     def above_file_tests(self, event: Event) -> cst.CSTNode | None:
         """The event's statement in the script; under a test of what files there are, the test as well.
@@ -174,7 +167,7 @@ class Context:
                 place = None  # on to the call: not every rank gets as far as here
             if here.arm:
                 continue
-            if (place is None and isinstance(node, (cst.SimpleStatementLine, cst.BaseSmallStatement))) or (
+            if (place is None and isinstance(node, (cst.BaseSmallStatement, *_STATEMENTS))) or (
                 isinstance(node, cst.If) and "file" in self.facts.value(node.test).sources and place is not None
             ):
                 place = node
@@ -214,6 +207,32 @@ def call_of(pattern: str) -> Rewrite:
         return result
 
     return rewrite
+
+
+def given_to(name: str) -> Rewrite:
+    """`f(a)` becomes `name(f, a)`."""
+
+    def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
+        assert isinstance(updated, cst.Call)
+        return _with_first(updated, name, updated.func)
+
+    return rewrite
+
+
+def path_given_to(name: str) -> Rewrite:
+    """`path.open(mode)` becomes `name(path, mode)`."""
+
+    def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
+        assert isinstance(updated, cst.Call)
+        assert isinstance(updated.func, cst.Attribute)
+        return _with_first(updated, name, updated.func.value.with_changes(lpar=(), rpar=()))
+
+    return rewrite
+
+
+def _with_first(call: cst.Call, name: str, argument: cst.BaseExpression) -> cst.Call:
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")) if call.args else cst.MaybeSentinel.DEFAULT
+    return call.with_changes(func=cst.parse_expression(name), args=[cst.Arg(argument, comma=comma), *call.args])
 
 
 def attribute_of(name: str) -> Rewrite:

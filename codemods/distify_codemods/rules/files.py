@@ -4,182 +4,174 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.events import Event, Kind
-from distify_codemods.program import Module
-from distify_codemods.rules.base import ON_MAIN, Context, Example, Rule
-from distify_codemods.tree import target_names, walk
-from distify_codemods.values import Instance
+from distify_codemods.interpreter import files
+from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to, path_given_to
+from distify_codemods.rules.once import OPENS, WRITES, WRITING_METHODS, guardable, once
+from distify_codemods.values import External, Instance, Method, Setting, Value
 
 CODE = "OUT03"
-_WRITES = frozenset(
-    [
-        "numpy.save",
-        "numpy.savez",
-        "numpy.savez_compressed",
-        "numpy.savetxt",
-        "pickle.dump",
-        "json.dump",
-        "yaml.dump",
-        "torchvision.utils.save_image",
-        "torch.onnx.export",
-        "torch.jit.save",
-        "shutil.copyfile",
-        "shutil.copy",
-        "shutil.copy2",
-        "shutil.move",
-        "shutil.rmtree",
-        "os.remove",
-        "os.rename",
-        "os.unlink",
-        "os.rmdir",
-        "matplotlib.pyplot.savefig",
-        "cv2.imwrite",
-        "imageio.imwrite",
-        "imageio.imsave",
-        "os.mkdir",
-        "matplotlib.pyplot.show",
-    ]
-)
-_WRITING_METHODS = frozenset({"savefig", "to_csv", "to_json", "to_pickle", "write_text", "write_bytes", "save"})
-#: Objects that write as long as they live: not built yet.
-_WRITERS = (
-    "torch.utils.tensorboard.", "tensorboardX.", "wandb.", "mlflow.", "visdom.", "logging.FileHandler",
-    "csv.writer", "csv.DictWriter", "h5py.", "comet_ml.", "neptune.", "torch_geometric.logging.",
+#: Other things that open a file by its path, given first.
+_BY_PATH = frozenset({"gzip.open", "bz2.open", "lzma.open", "codecs.open"})
+#: Objects that stand for a file that they write.
+_WRITERS = frozenset(
+    ["h5py.File", "zipfile.ZipFile", "tarfile.open", "pandas.ExcelWriter", "pandas.HDFStore", "cv2.VideoWriter",
+     "imageio.get_writer", "imageio_ffmpeg.write_frames", "torch_geometric.logging.init_wandb"]
 )  # fmt: skip
+_ALWAYS_WRITE = frozenset(
+    {"pandas.ExcelWriter", "cv2.VideoWriter", "imageio.get_writer", "imageio_ffmpeg.write_frames"}
+)
+#: They write into an open file, which is the null device on the other ranks.
+_INTO_A_HANDLE = frozenset({"json.dump", "pickle.dump", "dill.dump", "yaml.dump", "yaml.safe_dump", "toml.dump"})
 
 
 def run(context: Context) -> None:
     found = False
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD):
-        if (event.kind is Kind.CALL and event.name in _WRITES) or (
-            event.kind is Kind.METHOD and event.name in _WRITING_METHODS and _of_a_library(event)
-        ):
-            found = _write(context, event) or found
-        elif event.kind is Kind.METHOD and event.name == "open" and _of_a_library(event) and _for_writing(event, 0):
-            found = _open(context, event) or found
-        elif event.name == "os.makedirs" or (event.kind is Kind.METHOD and event.name == "mkdir"):
-            found = _makedirs(context, event) or found
-        elif (
-            event.kind is Kind.CALL and event.name in ("builtins.open", "io.open", "gzip.open") and _for_writing(event)
-        ):
-            found = _open(context, event) or found
-        elif event.kind is Kind.CALL and event.name == "logging.basicConfig":
-            _logging(context, event)
-        elif event.kind is Kind.CALL and event.name.startswith(_WRITERS):
-            _writer(context, event)
+        found = _one(context, event) or found
     if not found:
         context.not_needed("no other files are written")
 
 
-def _of_a_library(event: Event) -> bool:
-    """Methods of local classes are followed instead."""
-    return not any(isinstance(obj, Instance) for obj in event.receiver.objs)
+def _one(context: Context, event: Event) -> bool:
+    """Whether an event has to do with files that are written."""
+    if event.kind is Kind.METHOD:
+        if any(isinstance(obj, Instance) for obj in event.receiver.objs):
+            return False  # methods of local classes are followed instead
+        if event.name == "mkdir":
+            return _makedirs(context, event)
+        if event.name == "open":
+            return _is_path(event.receiver) and _open(context, event, "pathlib.Path.open")
+        return event.name in WRITING_METHODS and _write(context, event)
+    if event.name == "os.makedirs":
+        return _makedirs(context, event)
+    if event.name in OPENS or event.name in _BY_PATH:
+        return _open(context, event, event.name)
+    if event.name in _WRITERS:
+        return _writer(context, event)
+    return event.name in WRITES and event.name != "torch.save" and _write(context, event)
+
+
+def _is_path(value: Value) -> bool:
+    """Also what is not known at all: few things but paths have a method `open` that takes a mode."""
+    return all(
+        (isinstance(obj, External) and obj.name.startswith(("pathlib.", "?", "local")))
+        or isinstance(obj, (Method, Setting))
+        for obj in value.objs
+    )
 
 
 def _write(context: Context, event: Event) -> bool:
-    if not context.editable(event.module, event.node, "a file is written"):
-        return False
-    statement = _largest(context, event)
-    if statement is None:
-        context.needs_you(
-            "a file is written inside another expression", event.module, event.node, "give it a statement of its own"
-        )
-        return False
-    rt = context.rt(event.module)
-    context.plan(event.module).guard(statement, ON_MAIN.format(rt=rt), CODE, "one writer")
-    context.applied("rank 0 writes", event.module, event.node)
+    if event.name in _INTO_A_HANDLE and any(_is_handle(value) for value in event.arguments.all()):
+        return True
+    if context.editable(event.module, event.node, "a file is written"):
+        once(context, event, CODE, "one writer")
+        context.applied("rank 0 writes", event.module, event.node)
     return True
 
 
-def _largest(context: Context, event: Event) -> cst.CSTNode | None:
-    """The statement to guard: `if not os.path.isdir(d): os.mkdir(d)` as a whole, as its test is about the file too."""
-    small = context.whole_statement(event)
-    if small is None:
-        return None
-    statement = event.module.statement(small)
-    block = event.module.block(statement)
-    holder = event.module.parents.get(block)
-    if event.name not in ("os.mkdir", "shutil.rmtree", "os.remove") or len(block.body) != 1:
-        return small
-    if isinstance(holder, cst.If) and holder.orelse is None and "file" in context.facts.value(holder.test).sources:
-        return holder
-    return small
+def _is_handle(value: Value) -> bool:
+    return bool(value.objs) and all(
+        isinstance(obj, External) and obj.name in (*OPENS, "pathlib.Path.open") for obj in value.objs
+    )
 
 
 def _makedirs(context: Context, event: Event) -> bool:
     """Every rank may make a folder, if none minds that it is there."""
+    node, module = event.node, event.module
     given = event.arguments.get("exist_ok", 2)
-    if given is not None and given.constant() is True:
+    if (given is not None and given.constant() is True) or not isinstance(node, cst.Call):
         return False
-    node = event.node
-    if not isinstance(node, cst.Call) or not context.editable(event.module, node, "a folder is made"):
-        return False
-    context.plan(event.module).set_keyword(
-        node, "exist_ok", "True", CODE, "another rank may have made it in the meantime"
-    )
-    context.applied("making a folder survives a race", event.module, node)
-    return True
-
-
-def _for_writing(event: Event, position: int = 1) -> bool:
-    mode = event.arguments.get("mode", position)
-    if mode is None:
-        return False
-    known = mode.constant()
-    return not isinstance(known, str) or any(letter in known for letter in "wax+")
-
-
-def _open(context: Context, event: Event) -> bool:
-    """`with open(...) as f:` whose body only writes goes under the guard as a whole."""
-    node = event.node
-    parent = event.module.parents.get(node)
-    holder = event.module.parents.get(parent) if isinstance(parent, cst.WithItem) else None
-    if (
-        isinstance(holder, cst.With)
-        and _only_writes(context, event.module, holder)
-        and context.editable(event.module, node, "a file is written")
-    ):
-        rt = context.rt(event.module)
-        context.plan(event.module).guard(holder, ON_MAIN.format(rt=rt), CODE, "one writer")
-        context.applied("rank 0 writes the file", event.module, node)
+    if not context.editable(module, node, "a folder is made"):
         return True
-    context.needs_you(
-        "a file is opened for writing on every rank", event.module, node,
-        "open and write it under `if rt.is_main_process():` only",
-    )  # fmt: skip
+    if _is_minded(context, event):
+        rewrite = given_to(f"{context.rt(module)}.call_on_main_process")
+        context.plan(module).replace(node, rewrite, CODE, "one rank makes the folder; all hear of it if that fails")
+        context.applied("rank 0 makes the folder", module, node)
+        return True
+    reason = "another rank may have made it in the meantime"
+    context.plan(module).set_keyword(node, "exist_ok", "True", CODE, reason)
+    context.applied("making a folder survives a race", module, node)
     return True
 
 
-def _only_writes(context: Context, module: Module, block: cst.With) -> bool:
-    """Nothing inside but calls of the file's own methods: no name is bound that something else could use."""
-    bound: set[str] = set()
-    for node in walk(block.body):
-        if isinstance(node, (cst.Return, cst.Yield, cst.Global)):
-            return False
-        if isinstance(node, (cst.AssignTarget, cst.AugAssign, cst.For)):
-            bound.update(target_names(node.target))
-    inside = {id(node) for node in walk(block)}
-    scope = next(node for node in module.enclosing(block) if isinstance(node, (cst.FunctionDef, cst.Module)))
-    if any(isinstance(node, cst.Name) and node.value in bound and id(node) not in inside for node in walk(scope)):
+def _is_minded(context: Context, event: Event) -> bool:
+    """Whether the script does something about a folder that is there already."""
+    for holder in event.module.enclosing(event.node):
+        if isinstance(holder, cst.Try) and any(event.node is one for one in tree.walk(holder.body)):
+            return any(not _passes(handler.body) for handler in holder.handlers)
+        if isinstance(holder, cst.FunctionDef):
+            break
+    return False
+
+
+def _passes(body: cst.BaseSuite) -> bool:
+    """Nothing but `pass`, or a message."""
+    small = [one for line in body.body for one in (line.body if isinstance(line, cst.SimpleStatementLine) else [line])]
+    return all(isinstance(one, cst.Pass) or _is_message(one) for one in small)
+
+
+def _is_message(node: cst.CSTNode) -> bool:
+    call = node.value if isinstance(node, cst.Expr) else None
+    return isinstance(call, cst.Call) and (tree.dotted(call.func) or "") == "print"
+
+
+# ---- files that are opened
+
+
+def _open(context: Context, event: Event, name: str) -> bool:
+    modes = files.modes(name, event.arguments)
+    written = files.is_written(modes)
+    if written is False or not isinstance(event.node, cst.Call):
         return False
-    return not any(
-        event.kind is Kind.FORWARD and any(here.node is block for here in event.here.up())
-        for event in context.facts.run.events
-    )
-
-
-def _logging(context: Context, event: Event) -> None:
-    if "filename" in event.arguments.keywords:
-        _writer(context, event)
+    if event.kind is Kind.METHOD and (modes is None or any(set(mode) - set("rwaxbt+") for mode in modes)):
+        return False  # no mode: something else is opened
+    module, node = event.module, event.node
+    if not context.editable(module, node, "a file is written"):
+        return True
+    if written and guardable(context, event) is not None:
+        once(context, event, CODE, "one writer")
+    elif modes is not None and any("+" in mode for mode in modes):
+        context.needs_you(
+            "a file is opened to be read and written by every rank", module, node,
+            "write it under `if rt.is_main_process():`, and open it a second time to read it, after `rt.barrier()`",
+        )  # fmt: skip
+        return True
     else:
-        context.advice("every rank logs to the screen; give all but the first a higher level", event.module, event.node)
+        _open_on_main(context, event, name)
+    context.applied("rank 0 writes the file", module, node)
+    return True
 
 
-def _writer(context: Context, event: Event) -> None:
-    context.needs_you(
-        f"`{event.name}` would write from every rank", event.module, event.node,
-        "make it, and call it, under `if rt.is_main_process():` only",
-    )  # fmt: skip
+def _open_on_main(context: Context, event: Event, name: str) -> None:
+    node, module = event.node, event.module
+    assert isinstance(node, cst.Call)
+    rt, plan = context.rt(module), context.plan(module)
+    reason = "the other ranks write into the null device"
+    if name in OPENS:
+        plan.replace(node.func, lambda _: cst.parse_expression(f"{rt}.main_process_open"), CODE, reason)
+    elif event.kind is Kind.METHOD:
+        plan.replace(node, path_given_to(f"{rt}.main_process_open"), CODE, reason)
+    elif node.args and not node.args[0].star and node.args[0].keyword is None:
+        plan.replace(node.args[0].value, call_of(f"{rt}.main_process_path({{}})"), CODE, reason)
+    else:
+        plan.replace(node.func, call_of(f"{rt}.main_process_only({{}})"), CODE, reason)
+
+
+def _writer(context: Context, event: Event) -> bool:
+    if event.name not in _ALWAYS_WRITE:
+        written = files.is_written(files.modes(event.name, event.arguments))
+        if written is None:
+            context.needs_you(
+                "this file may be written by every rank", event.module, event.node, "say its mode in the call"
+            )
+        if not written:
+            return written is None
+    if context.editable(event.module, event.node, "a file is written"):
+        once(context, event, CODE, "one writer")
+        context.applied("rank 0 writes the file", event.module, event.node)
+    return True
 
 
 RULE = Rule(

@@ -41,12 +41,6 @@ def run(context: Context) -> None:
                 "rank 0 has written the file before it is read",
             )
         context.applied("each rank reads the checkpoint onto its own device", module, node)
-    written = context.facts.calls("numpy.save", "numpy.savez", "numpy.savez_compressed")
-    for event in context.facts.calls("numpy.load"):
-        if event.module is context.entry and any(save.before(event) for save in written):
-            place = context.above_file_tests(event) or event.module.statement(event.node)
-            text = f"{context.rt(event.module)}.barrier()"
-            context.plan(event.module).insert_before(place, text, CODE, "rank 0 has written the file before it is read")
     if not loads:
         context.not_needed("no checkpoint is read")
 

@@ -7,11 +7,19 @@ import libcst as cst
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import loaders_of
+from distify_codemods.rules import paths
 from distify_codemods.rules.base import Context, Example, Rule
-from distify_codemods.values import Ref, Value
+from distify_codemods.rules.once import once
+from distify_codemods.values import External, Ref, Value
 
 CODE = "OUT01"
 _STREAMS = ("sys.stdout.write", "sys.stderr.write", "sys.stdout.writelines", "sys.stderr.writelines")
+#: Other functions that put text on the screen.
+_PRINTERS = ("pprint.pprint", "pprint.pp", "rich.print", "click.echo", "click.secho", "typer.echo", "typer.secho",
+             "termcolor.cprint", "IPython.display.display", "IPython.display.clear_output")  # fmt: skip
+#: Objects that do, by their methods.
+_CONSOLES = ("rich.console.Console", "pprint.PrettyPrinter")
+_OF_CONSOLES = frozenset("print log rule print_json pprint".split())
 
 
 def run(context: Context) -> None:
@@ -27,13 +35,24 @@ def run(context: Context) -> None:
         context.applied("rank 0 prints", context.entry, place)
     elif not prints:
         context.not_needed("nothing is printed")
-    for event in context.facts.calls(*_STREAMS, "pprint.pprint", "pprint.pp"):
-        if event.module is context.entry:
+    for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.PRINT):
+        if event.module is context.entry and _prints_by_another_name(event):
             _guard(context, event)
     done: set[cst.CSTNode] = set()
     for event in _elsewhere(context):
         _guard_call(context, event, done)
     _training_figures(context)
+
+
+def _prints_by_another_name(event: Event) -> bool:
+    """Also `builtins.print(...)`: a new `print` does not reach it."""
+    if event.kind is Kind.PRINT:
+        return isinstance(event.node, cst.Call) and isinstance(event.node.func, cst.Attribute)
+    if event.kind is Kind.CALL:
+        return event.name in _STREAMS or event.name in _PRINTERS
+    return event.name in _OF_CONSOLES and any(
+        isinstance(obj, External) and obj.name in _CONSOLES for obj in event.receiver.objs
+    )
 
 
 def _is_passed_on(context: Context) -> bool:
@@ -47,10 +66,11 @@ def _is_passed_on(context: Context) -> bool:
 
 
 def _guard(context: Context, event: Event) -> None:
-    if context.on_main(event, "one rank writes to the screen"):
-        context.applied("rank 0 writes to the screen", event.module, event.node)
-    else:
+    if not isinstance(event.module.parents.get(event.node), cst.Expr):  # the number of characters is used
         context.advice("every rank writes to the screen here", event.module, event.node)
+        return
+    once(context, event, CODE, "one rank writes to the screen")
+    context.applied("rank 0 writes to the screen", event.module, event.node)
 
 
 def _elsewhere(context: Context) -> list[Event]:
@@ -78,7 +98,11 @@ def _guard_call(context: Context, event: Event, done: set[cst.CSTNode]) -> None:
             for one in context.facts.run.events
             if any(up is here or (up.node is node and up.frame is here.frame) for up in one.here.up())
         ]
-        quiet = all(one.kind is not Kind.FORWARD and one not in context.facts.backwards for one in inner)
+        meetings = paths.meetings(context)
+        quiet = not any(
+            one.kind is Kind.FORWARD or one in context.facts.backwards or one.node in meetings or paths.reads(one)
+            for one in inner
+        )
         if (
             isinstance(small, cst.Expr)
             and isinstance(small.value, cst.Call)

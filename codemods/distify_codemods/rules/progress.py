@@ -9,6 +9,7 @@ from distify_codemods.arguments import PARAMETERS, bound
 from distify_codemods.interpreter.library import PROGRESS_BARS
 from distify_codemods.plan import Rewrite
 from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.once import once
 from distify_codemods.values import Mapping, Value
 
 CODE = "OUT02"
@@ -37,8 +38,8 @@ def run(context: Context) -> None:
         else:
             context.plan(module).set_keyword(node, "disable", _or(quiet), CODE, "one rank draws")
         context.applied("rank 0 draws the progress bar", module, node)
-    for event in context.facts.calls("tqdm.tqdm.write", "tqdm.auto.tqdm.write"):
-        context.on_main(event, "one rank writes to the screen")
+    for event in context.facts.calls("tqdm.tqdm.write", "tqdm.auto.tqdm.write", "tqdm.notebook.tqdm.write"):
+        once(context, event, CODE, "one rank writes to the screen")
     if not found:
         context.not_needed("no progress bars")
 

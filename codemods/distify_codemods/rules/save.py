@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.once import once
 
 CODE = "SAVE01"
 
@@ -12,13 +13,8 @@ def run(context: Context) -> None:
     for event in saves:
         if not context.editable(event.module, event.node, "a checkpoint is written"):
             continue
-        if context.on_main(event, "one writer"):
-            context.applied("rank 0 writes the checkpoint", event.module, event.node)
-        else:
-            context.needs_you(
-                "a checkpoint is written inside another expression", event.module, event.node,
-                "give it a statement of its own",
-            )  # fmt: skip
+        once(context, event, CODE, "one writer")
+        context.applied("rank 0 writes the checkpoint", event.module, event.node)
     if not saves:
         context.not_needed("no checkpoint is written")
 
@@ -27,7 +23,8 @@ RULE = Rule(
     code=CODE,
     name="checkpoints",
     why="Processes that write one file at once corrupt it.",
-    safety="Each `torch.save` that is a statement of its own goes under `if rt.is_main_process():`.",
+    safety="Each `torch.save` goes under `if rt.is_main_process():`; where its arguments do something that all "
+    "ranks have to do, they still do it, and rank 0 writes.",
     run=run,
     pitfalls=(10, 48),
     examples=(

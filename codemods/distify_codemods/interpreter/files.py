@@ -1,0 +1,106 @@
+"""Paths and files: what a path was made of, whether a file is opened for writing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.values import Arguments, Const, External, Obj, Origin, Value
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+#: What each process sees for itself: the time, names nobody else has, who and where it is, what files there are.
+_OWN = frozenset(
+    [
+        "datetime.datetime.now",
+        "datetime.datetime.utcnow",
+        "datetime.datetime.today",
+        "datetime.date.today",
+        "time.time",
+        "time.time_ns",
+        "time.strftime",
+        "time.localtime",
+        "time.gmtime",
+        "time.ctime",
+        "time.asctime",
+        "uuid.uuid1",
+        "uuid.uuid4",
+        "tempfile.mkdtemp",
+        "tempfile.mktemp",
+        "tempfile.mkstemp",
+        "tempfile.NamedTemporaryFile",
+        "tempfile.TemporaryDirectory",
+        "secrets.token_hex",
+        "secrets.token_urlsafe",
+        "socket.gethostname",
+        "platform.node",
+        "os.getpid",
+        "os.listdir",
+        "os.scandir",
+        "glob.glob",
+    ]
+)
+#: What of an argument they are made of, their results are made of.
+_CARRIERS = ("os.path.", "pathlib.", "datetime.", "time.", "uuid.", "os.fspath")
+_TESTS = frozenset({"exists", "is_file", "is_dir"})
+#: The place of the mode among the arguments.
+_MODES = {"pathlib.Path.open": 0}
+
+
+def seen_by_itself(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> frozenset[Obj | str]:
+    """Where the value of a library's function differs from process to process, for what it is worth to a path."""
+    found: frozenset[Obj | str] = frozenset()
+    if name in _OWN:
+        found = frozenset({machine.made(Origin, node, name=name)})
+    if name.startswith(_CARRIERS):
+        found = found.union(*(origins(value) for value in arguments.all()))
+    return found
+
+
+def carried(receiver: Value, name: str, arguments: Arguments, value: Value) -> Value:
+    """The result of a method of a path, a date or the like; of a test whether a file exists."""
+    sources: frozenset[Obj | str] = frozenset({"file"}) if name in _TESTS else frozenset()
+    if any(isinstance(obj, External) and obj.name.startswith(_CARRIERS) for obj in receiver.objs):
+        sources = sources.union(origins(receiver), *(origins(one) for one in arguments.all()))
+    return replace(value, sources=value.sources | sources) if sources else value
+
+
+def origins(value: Value) -> frozenset[Obj | str]:
+    return frozenset(source for source in value.sources if isinstance(source, Origin))
+
+
+def joined_path(machine: Machine, node: cst.BinaryOperation, left: Value, value: Value) -> Value:
+    """`folder / "name"` is a path again."""
+    text = isinstance(node.right, (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString))
+    if isinstance(node.operator, cst.Divide) and (text or any(_is_path(obj) for obj in left.objs)):
+        path = machine.made(External, node, name="pathlib.Path")
+        return replace(value, objs=value.objs | {path})
+    return value
+
+
+def _is_path(obj: Obj) -> bool:
+    return isinstance(obj, External) and obj.name.startswith("pathlib.")
+
+
+def modes(name: str, arguments: Arguments) -> frozenset[str] | None:
+    """In which modes a file may be opened; None where that is not known."""
+    given = arguments.get("mode", _MODES.get(name, 1))
+    if given is None:
+        return frozenset("r") if arguments.double_star is None and arguments.star is None else None
+    known = [obj.value for obj in given.objs if isinstance(obj, Const) and isinstance(obj.value, str)]
+    return frozenset(known) if known and len(known) == len(given.objs) else None
+
+
+def is_written(modes: frozenset[str] | None) -> bool | None:
+    """Whether a file that is opened in one of these modes is written to; None where it may be."""
+    if modes is None:
+        return None
+    writing = {bool(set(mode) & set("wax+")) for mode in modes}
+    return writing.pop() if len(writing) == 1 else None
+
+
+def writes_to_a_file(obj: External) -> bool:
+    return is_written(modes(obj.name, obj.arguments or Arguments())) is True

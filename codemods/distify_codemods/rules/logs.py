@@ -1,0 +1,236 @@
+"""OUT04: log records come from rank 0."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods.arguments import bound
+from distify_codemods.events import Event, Kind
+from distify_codemods.rules import records, start
+from distify_codemods.rules.base import Context, Example, Rule, call_of
+from distify_codemods.rules.once import once
+from distify_codemods.values import Instance
+
+CODE = "OUT04"
+_FILE_HANDLERS = (
+    "logging.FileHandler",
+    "logging.handlers.RotatingFileHandler",
+    "logging.handlers.TimedRotatingFileHandler",
+    "logging.handlers.WatchedFileHandler",
+)
+_CONFIGURE = frozenset({"logging.config.dictConfig", "logging.config.fileConfig"})
+_LOGURU_SINKS = frozenset({"loguru.logger.add", "loguru.logger.configure"})
+
+
+def run(context: Context) -> None:
+    found = False
+    for event in context.facts.of_kind(Kind.CALL):
+        if event.name in _FILE_HANDLERS:
+            found = _handler(context, event) or found
+        elif event.name == "logging.basicConfig":
+            found = _basic_config(context, event) or found
+        elif event.name in _CONFIGURE or event.name in _LOGURU_SINKS:
+            found = True
+            if context.editable(event.module, event.node, "logging is configured"):
+                once(context, event, CODE, "log files are rank 0's")
+                context.applied("rank 0 opens the log files", event.module, event.node)
+        elif event.name.startswith("local.") and _is_a_file_handler(event):
+            found = True
+            context.needs_you(
+                "a handler of the script's own would open a log file on every rank", event.module, event.node,
+                "open the file with `rt.main_process_open`, or add the handler under `if rt.is_main_process():` only",
+            )  # fmt: skip
+    logged = records.records(context)
+    if logged:
+        _quiet(context, logged[0])
+    elif not found:
+        context.not_needed("nothing is logged")
+
+
+def _quiet(context: Context, first: Event) -> None:
+    place = start.place(context)
+    if place is None:
+        return
+    statement, after = place
+    module, plan = context.entry, context.plan(context.entry)
+    reason = "each record once"
+    text = f"{context.rt(module)}.rank_zero_logging()"
+    (plan.insert_after if after else plan.insert_before)(statement, text, CODE, reason, -9)
+    context.applied("log records come from rank 0; errors from all ranks", first.module, first.node)
+
+
+def _handler(context: Context, event: Event) -> bool:
+    if isinstance(event.node, cst.Call) and context.editable(event.module, event.node, "a log file is opened"):
+        _to_null(context, event, event.node, "filename")
+    return True
+
+
+def _basic_config(context: Context, event: Event) -> bool:
+    if not isinstance(event.node, cst.Call):
+        return False
+    given = event.arguments
+    if given.get("filename") is None and given.double_star is None:
+        return False
+    if context.editable(event.module, event.node, "a log file is opened"):
+        if "filename" in given.keywords:
+            _to_null(context, event, event.node, "filename")
+        else:
+            once(context, event, CODE, "log files are rank 0's")
+            context.applied("rank 0 opens the log file", event.module, event.node)
+    return True
+
+
+def _to_null(context: Context, event: Event, call: cst.Call, name: str) -> None:
+    """The handler is there on every rank, so that whatever is done to it can be done; its file is rank 0's."""
+    path = bound(call, (name,)).get(name)
+    if path is None:
+        context.needs_you(
+            "a log file is opened on every rank", event.module, call,
+            f"name its file in the call: `{name}=rt.main_process_path(...)`",
+        )  # fmt: skip
+        return
+    rewrite = call_of(f"{context.rt(event.module)}.main_process_path({{}})")
+    context.plan(event.module).replace(path.value, rewrite, CODE, "the other ranks' records go nowhere")
+    context.applied("rank 0 opens the log file", event.module, call)
+
+
+def _is_a_file_handler(event: Event) -> bool:
+    return any(
+        isinstance(obj, Instance) and obj.of is not None and obj.of.derives_from(*_FILE_HANDLERS)
+        for obj in event.value.objs
+    )
+
+
+RULE = Rule(
+    code=CODE,
+    name="logging",
+    why="N ranks log N times, into one file over each other; a handler opens its file, and may empty it, as soon as it "
+    "is made.",
+    safety="Records below ERROR are rank 0's, for all loggers of the process. Log files are opened on rank 0; the "
+    "handlers of the other ranks write to the null device.",
+    run=run,
+    pitfalls=(16,),
+    examples=(
+        Example(
+            """\
+import logging
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+logging.basicConfig(filename="run.log", level=logging.INFO)
+logger = logging.getLogger(__name__)
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+logger.info("done")
+""",
+            """\
+import logging
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import distify_runtime as rt
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+rt.rank_zero_logging()
+logging.basicConfig(filename=rt.main_process_path("run.log"), level=logging.INFO)
+logger = logging.getLogger(__name__)
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+model = nn.Linear(4, 1)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+logger.info("done")
+""",
+        ),
+        Example(
+            """\
+import logging.config
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+logging.config.fileConfig("logging.ini")
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+logging.info("done")
+""",
+            """\
+import logging.config
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import distify_runtime as rt
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+rt.rank_zero_logging()
+if rt.is_main_process():
+    logging.config.fileConfig("logging.ini")
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+model = nn.Linear(4, 1)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+logging.info("done")
+""",
+        ),
+        Example(
+            """\
+import logging
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+logger = logging.getLogger(__name__)
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+        ),
+    ),
+)

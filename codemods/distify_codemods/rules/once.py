@@ -1,0 +1,294 @@
+"""Where a side effect can go under `if rt.is_main_process():`, and what to write where it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.events import Event
+from distify_codemods.facts import loaders_in
+from distify_codemods.interpreter.files import writes_to_a_file
+from distify_codemods.program import Module
+from distify_codemods.rules.base import ON_MAIN, Context, call_of
+from distify_codemods.values import Bound, Const, External, Function, Mapping, Method, Obj, Ref, Sequence, Value
+
+#: What writes a file, and changes nothing else.
+WRITES = frozenset(
+    [
+        "numpy.save",
+        "numpy.savez",
+        "numpy.savez_compressed",
+        "numpy.savetxt",
+        "pickle.dump",
+        "dill.dump",
+        "joblib.dump",
+        "json.dump",
+        "yaml.dump",
+        "yaml.safe_dump",
+        "toml.dump",
+        "scipy.io.savemat",
+        "torchvision.utils.save_image",
+        "torchaudio.save",
+        "torch.onnx.export",
+        "torch.save",
+        "torch.jit.save",
+        "shutil.copyfile",
+        "shutil.copy",
+        "shutil.copy2",
+        "shutil.copytree",
+        "shutil.move",
+        "shutil.rmtree",
+        "shutil.make_archive",
+        "os.fsync",
+        "os.mkdir",
+        "os.remove",
+        "os.removedirs",
+        "os.rename",
+        "os.replace",
+        "os.symlink",
+        "os.unlink",
+        "os.rmdir",
+        "os.system",
+        "subprocess.call",
+        "subprocess.check_call",
+        "subprocess.run",
+        "matplotlib.pyplot.savefig",
+        "matplotlib.pyplot.imsave",
+        "matplotlib.pyplot.show",
+        "matplotlib.pyplot.pause",
+        "cv2.imwrite",
+        "cv2.imshow",
+        "imageio.imwrite",
+        "imageio.imsave",
+        "imageio.mimsave",
+        "imageio.mimwrite",
+        "skimage.io.imsave",
+        "soundfile.write",
+        "scipy.io.wavfile.write",
+    ]
+)
+WRITING_METHODS = frozenset(
+    "savefig to_csv to_json to_pickle to_excel to_parquet write_text write_bytes save unlink touch rename".split()
+)
+#: What opens a file, or is one, with the place of its path.
+OPENS = ("builtins.open", "io.open")
+#: Text goes through them into a file.
+_THROUGH = ("csv.writer", "csv.DictWriter")
+HANDLES = (*OPENS, "gzip.open", "bz2.open", "lzma.open", "codecs.open", "pathlib.Path.open", *_THROUGH)
+_OF_HANDLES = frozenset("write writelines writerow writerows writeheader flush close fileno truncate".split())
+#: Methods without effect beyond what they return.
+_QUIET = frozenset(
+    "format join strip rstrip lstrip split replace upper lower title zfill ljust rjust center encode decode "
+    "items keys values get copy item tolist numpy cpu detach float double mean sum min max abs sqrt std clamp "
+    "size dim view reshape permute transpose squeeze unsqueeze argmax state_dict named_parameters parameters "
+    "total_seconds isoformat strftime timestamp hexdigest as_posix with_suffix with_name joinpath resolve "
+    "absolute expanduser exists is_file is_dir get_last_lr to_dict round mkdir read_text read_bytes".split()
+)
+_QUIET_MODULES = (
+    "torch.", "numpy.", "math.", "time.", "builtins.", "os.path.", "os.getcwd", "os.environ", "datetime.", "json.dumps",
+    "pickle.dumps", "yaml.dump", "csv.", "pandas.", "pathlib.", "os.makedirs",
+    "matplotlib.", "PIL.", "torchvision.utils.",
+    "argparse.", "string.", "textwrap.", "copy.", "collections.", "itertools.", "functools.", "re.", "statistics.",
+    "dataclasses.", "platform.", "sys.version", "getpass.", "socket.gethostname",
+)  # fmt: skip
+_LOUD = (
+    "builtins.next", "builtins.input", "builtins.exec", "builtins.eval", "builtins.setattr", "builtins.delattr",
+    "torch.load", "torch.nn.", "torch.utils.data.", "torch.optim.", "torch.hub.", "torch.distributed.",
+)  # fmt: skip
+#: Where ranks may come to meet: not in a function that a guarded statement calls, which all of them may call as well.
+_SHARED = (
+    "builtins.open", "io.open", "gzip.open", "bz2.open", "lzma.open", "codecs.open", "numpy.load", "pandas.read",
+    "time.", "datetime.", "uuid.", "os.path.exists", "os.path.isfile", "os.path.isdir", "PIL.Image.open", "socket.",
+    "platform.",
+)  # fmt: skip
+_SHARED_METHODS = frozenset({"exists", "is_file", "is_dir", "read_text", "read_bytes"})
+_DRAWING = ("matplotlib.", "pandas.", "PIL.", "seaborn.")
+_LEAVING = (cst.Return, cst.Break, cst.Continue)
+_NEEDED = (
+    cst.Yield, cst.Global, cst.Nonlocal, cst.Raise, cst.Del, cst.NamedExpr, cst.FunctionDef, cst.ClassDef, cst.Import,
+    cst.ImportFrom, cst.Try, cst.Await,
+)  # fmt: skip
+_DEEPEST = 3
+
+
+def once(context: Context, event: Event, code: str, reason: str) -> None:
+    """Lets rank 0 alone do what an event does: by a guard, where its statement does nothing that others need."""
+    module, node = event.module, event.node
+    assert isinstance(node, cst.Call)
+    rt, plan = context.rt(module), context.plan(module)
+    statement = guardable(context, event)
+    if statement is not None:
+        plan.guard(statement, ON_MAIN.format(rt=rt), code, reason)
+    else:
+        plan.replace(node.func, call_of(f"{rt}.main_process_only({{}})"), code, reason)
+
+
+def guardable(context: Context, event: Event) -> cst.CSTNode | None:
+    """The statement, as large as it may be, that does nothing but write what the event writes."""
+    found: cst.CSTNode | None = None
+    for holder in event.module.enclosing(event.node):
+        if isinstance(holder, (cst.FunctionDef, cst.Lambda, cst.For, cst.While, cst.ClassDef, cst.BaseComp)):
+            break
+        large = isinstance(holder, cst.If) and found is not None and _is_about_files(context, holder)
+        large = large or (isinstance(holder, cst.With) and _opens(context, holder))
+        if (large or isinstance(holder, cst.Expr)) and only_writes(context, event.module, holder, event.node):
+            found = holder
+    return found
+
+
+def _opens(context: Context, block: cst.With) -> bool:
+    return any(
+        isinstance(obj, External) and obj.name in HANDLES and writes_to_a_file(obj)
+        for item in block.items
+        for obj in context.facts.value(item.item).objs
+    )
+
+
+def _is_about_files(context: Context, branch: cst.If) -> bool:
+    """`if not os.path.isdir(d): os.mkdir(d)`: who looks must be who writes."""
+    return branch.orelse is None and "file" in context.facts.value(branch.test).sources
+
+
+# ---- what else a statement does
+
+
+def only_writes(context: Context, module: Module, statement: cst.CSTNode, own: cst.CSTNode | None = None) -> bool:
+    """Whether a rank that leaves the statement out goes on as one that does not. `own`: the call that writes."""
+    leaves = any(isinstance(node, _LEAVING) for node in tree.walk(statement))
+    return not leaves and _is_quiet_code(context, statement, own) and not _is_used_later(module, statement)
+
+
+def _is_quiet_code(context: Context, code: cst.CSTNode, own: cst.CSTNode | None = None, depth: int = 0) -> bool:
+    return not any(node is not own and _needed(context, node, depth) for node in tree.walk(code))
+
+
+def _needed(context: Context, node: cst.CSTNode, depth: int) -> bool:
+    """Whether a part of a statement does what every rank has to do."""
+    if isinstance(node, _NEEDED):
+        return True
+    if isinstance(node, cst.AssignTarget):
+        return any(isinstance(one, (cst.Attribute, cst.Subscript)) for one in _parts(node.target))
+    if isinstance(node, cst.AugAssign):
+        return not isinstance(node.target, cst.Name)
+    if isinstance(node, (cst.For, cst.CompFor)):
+        return bool(loaders_in(context.facts.value(node.iter)))
+    return isinstance(node, cst.Call) and not _is_quiet(context, node, depth)
+
+
+def _parts(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    if isinstance(target, (cst.Tuple, cst.List)):
+        for element in target.elements:
+            yield from _parts(element.value)
+    else:
+        yield target
+
+
+def _is_quiet(context: Context, call: cst.Call, depth: int) -> bool:
+    callee = context.facts.value(call.func)
+    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    if not callee.objs:
+        return name in _QUIET or name in WRITING_METHODS
+    return all(_is_quiet_object(context, obj, call, depth) for obj in callee.objs)
+
+
+def _is_quiet_object(context: Context, obj: Obj, call: cst.Call, depth: int) -> bool:
+    if isinstance(obj, Bound):
+        return obj.function is not None and _is_quiet_object(context, obj.function, call, depth)
+    if isinstance(obj, Function):
+        return obj.node is not None and depth < _DEEPEST and _is_quiet_code(context, obj.node.body, depth=depth + 1)
+    if isinstance(obj, Ref):
+        if (obj.name in WRITES or obj.name in HANDLES) and not (depth > 0 and obj.name.startswith(_SHARED)):
+            return True
+        draws = "random" in context.facts.value(call).sources or obj.name.startswith("torch.rand")
+        loud = obj.name.startswith(_LOUD) or (depth > 0 and obj.name.startswith(_SHARED))
+        return obj.name.startswith(_QUIET_MODULES) and not loud and not draws
+    if isinstance(obj, Method):
+        receiver = obj.receiver or Value()
+        if obj.name in WRITING_METHODS or obj.name in _QUIET:
+            return depth == 0 or obj.name not in _SHARED_METHODS
+        if obj.name in _OF_HANDLES or obj.name == "open":
+            return not any(isinstance(one, (Sequence, Mapping)) for one in receiver.objs)
+        return any(isinstance(one, Const) for one in receiver.objs) or (
+            bool(receiver.objs)
+            and all(isinstance(one, External) and one.name.startswith(_DRAWING) for one in receiver.objs)
+        )
+    return False
+
+
+# ---- names that it binds
+
+
+def _is_used_later(module: Module, block: cst.CSTNode) -> bool:
+    """Whether a name that is bound inside may be read outside with that value."""
+    bound = set(_bound(block))
+    if not bound:
+        return False
+    inside = {id(node) for node in tree.walk(block)}
+    scope = next(node for node in module.enclosing(block) if isinstance(node, (cst.FunctionDef, cst.Module)))
+    return any(
+        isinstance(node, cst.Name)
+        and node.value in bound
+        and id(node) not in inside
+        and not _is_no_variable(module, node)
+        and not _is_bound_anew(module, node, block)
+        for node in tree.walk(scope)
+    )
+
+
+def _bound(block: cst.CSTNode) -> Iterator[str]:
+    for node in tree.walk(block):
+        if isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.For)):
+            yield from tree.target_names(node.target)
+        elif isinstance(node, cst.AsName):
+            yield from tree.target_names(node.name)
+
+
+def _is_no_variable(module: Module, name: cst.Name) -> bool:
+    """The name of a keyword or an attribute, or a place where it is bound."""
+    parent = module.parents.get(name)
+    return (
+        (isinstance(parent, cst.Attribute) and parent.attr is name)
+        or (isinstance(parent, cst.Arg) and parent.keyword is name)
+        or isinstance(parent, (cst.AssignTarget, cst.AsName, cst.Param))
+        or (isinstance(parent, cst.For) and parent.target is name)
+    )
+
+
+def _is_bound_anew(module: Module, name: cst.Name, block: cst.CSTNode) -> bool:
+    """Whether the name always gets another value between the block and this use of it."""
+    around_block = {id(block), *(id(node) for node in module.enclosing(block))}
+    below: cst.CSTNode = name
+    for holder in module.enclosing(name):
+        if isinstance(holder, (cst.With, cst.For)) and below is holder.body and name.value in _header_binds(holder):
+            return True
+        if isinstance(holder, (cst.For, cst.While)) and id(holder) in around_block:
+            return False  # the next turn reads what this one has bound
+        if isinstance(holder, (cst.FunctionDef, cst.Lambda)) and holder not in module.enclosing(block):
+            return any(isinstance(one, cst.Param) and one.name.value == name.value for one in tree.walk(holder.params))
+        if isinstance(holder, (cst.IndentedBlock, cst.Module)):
+            before = holder.body[: list(holder.body).index(below)]  # type: ignore[arg-type]
+            for statement in reversed(before):
+                if id(statement) in around_block:
+                    return False
+                if name.value in _always_binds(statement):
+                    return True
+        below = holder
+    return False
+
+
+def _header_binds(holder: cst.With | cst.For) -> set[str]:
+    if isinstance(holder, cst.For):
+        return set(tree.target_names(holder.target))
+    return {name for item in holder.items if item.asname for name in tree.target_names(item.asname.name)}
+
+
+def _always_binds(statement: cst.CSTNode) -> set[str]:
+    if isinstance(statement, cst.With):
+        return _header_binds(statement).union(*(_always_binds(one) for one in statement.body.body))
+    if isinstance(statement, cst.SimpleStatementLine):
+        return set().union(*(_always_binds(one) for one in statement.body))
+    if isinstance(statement, cst.Assign):
+        return {name for target in statement.targets for name in tree.target_names(target.target)}
+    return set()

@@ -1,0 +1,467 @@
+"""PATH01: all ranks mean the same file, and find it there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions.base import Sharding
+from distify_codemods.events import Event, Kind
+from distify_codemods.interpreter import files
+from distify_codemods.program import Module
+from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to
+from distify_codemods.rules.once import HANDLES, WRITES, WRITING_METHODS, only_writes
+from distify_codemods.values import Origin, Value
+
+CODE = "PATH01"
+#: What reads a file, by the path that is its first argument.
+_READS = (
+    "numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "pandas.read_", "PIL.Image.open", "matplotlib.image.imread",
+    "matplotlib.pyplot.imread", "cv2.imread", "imageio.imread", "torchvision.io.read_", "scipy.io.loadmat",
+    "joblib.load", "shutil.unpack_archive",
+)  # fmt: skip
+_READING_METHODS = frozenset({"read_text", "read_bytes"})
+_TESTS = frozenset(
+    {"os.path.exists", "os.path.isfile", "os.path.isdir", "exists", "is_file", "is_dir", "os.listdir", "glob.glob"}
+)
+#: What ranks see differently while one of them writes; a path that is read does not come from it.
+_LISTINGS = frozenset({"os.listdir", "os.scandir", "glob.glob"})
+#: Their first argument is what is written, their second where to.
+_TARGET_SECOND = (".dump", ".save_image", "torch.save", "os.rename", "os.replace")
+_MAKES_FOLDERS = frozenset({"os.makedirs", "mkdir"})
+_ASKS = ("builtins.input", "getpass.getpass")
+#: They make something: rank 0 alone does.
+_MAKES = frozenset({"tempfile.mkdtemp"})
+#: They make something that ends with them.
+_REMOVED = frozenset({"tempfile.TemporaryDirectory", "tempfile.NamedTemporaryFile", "tempfile.mkstemp"})
+
+
+def run(context: Context) -> None:
+    found = _own_values(context)
+    found = _questions(context) or found
+    found = _decisions(context) or found
+    found = _waits(context) or found
+    if not found:
+        context.not_needed("every path is the same on all ranks, and no file is read that the run wrote")
+
+
+# ---- names that each process would make up for itself
+
+
+def meetings(context: Context) -> set[cst.CSTNode]:
+    """The calls whose results the ranks will tell each other: the process group has to be there before."""
+    asked = {event.node for event in context.facts.calls(*_ASKS)}
+    contended = {one.node for _, asked in _contended(context) for one in asked}
+    return asked | contended | {origin.site for origin in _origins(context) if origin.site is not None}
+
+
+def _origins(context: Context) -> list[Origin]:
+    events = context.facts.of_kind(Kind.CALL, Kind.METHOD)
+    return list(dict.fromkeys(origin for event in events for origin in _of_a_path(event)))
+
+
+def _own_values(context: Context) -> bool:
+    found = _origins(context)
+    for origin in found:
+        if origin.site is not None and origin.module is not None:
+            _share(context, origin, origin.module, origin.site)
+    return bool(found)
+
+
+def _of_a_path(event: Event) -> Iterator[Origin]:
+    """What the path that every rank uses here was made of."""
+    makes = event.name in _MAKES_FOLDERS
+    if not makes and not reads(event) and event.name not in _TESTS and event.name != "torch.load":
+        return
+    for value in (event.receiver, *event.arguments.positional[:1], *event.arguments.keywords.values()):
+        for source in files.origins(value):
+            if isinstance(source, Origin) and (makes or source.name not in _LISTINGS):
+                yield source
+
+
+def _share(context: Context, origin: Origin, module: Module, node: cst.CSTNode) -> None:
+    if origin.name in _REMOVED:
+        context.needs_you(
+            "each rank has a temporary file or folder of its own, and reads what rank 0 has written to its",
+            module, node,
+            "make one folder for all, `folder = rt.call_on_main_process(tempfile.mkdtemp)`, and let rank 0 remove it",
+        )  # fmt: skip
+        return
+    outer = _whole(module, node)
+    if context.is_on_main(module, outer):
+        return
+    if not context.editable(module, outer, "a path is made"):
+        return
+    rt = context.rt(module)
+    reason = "every rank would have a name of its own"
+    if origin.name in _MAKES:
+        context.plan(module).replace(outer, given_to(f"{rt}.call_on_main_process"), CODE, reason)
+    else:
+        context.plan(module).replace(outer, call_of(f"{rt}.from_main_process({{}})"), CODE, reason)
+    context.applied("all ranks take rank 0's name", module, node)
+
+
+def _whole(module: Module, node: cst.CSTNode) -> cst.BaseExpression:
+    """`datetime.now().strftime("%H")` for `datetime.now()`; `time.strftime("%H", time.localtime())`, too."""
+    for holder in module.enclosing(node):
+        if isinstance(holder, cst.Attribute) and holder.value is node:
+            continue_with: cst.CSTNode = holder
+        elif isinstance(holder, cst.Call) and (holder.func is node or _is_of_time(holder)):
+            continue_with = holder
+        elif isinstance(holder, cst.Arg):
+            call = module.parents[holder]
+            if not (isinstance(call, cst.Call) and _is_of_time(call)):
+                break
+            continue_with = holder
+        else:
+            break
+        node = continue_with
+    if isinstance(node, cst.Arg):
+        node = node.value
+    assert isinstance(node, cst.BaseExpression)
+    return node
+
+
+def _is_of_time(call: cst.Call) -> bool:
+    return (tree.dotted(call.func) or "").endswith(("strftime", "localtime", "fromtimestamp"))
+
+
+# ---- questions to the person at the terminal
+
+
+def _questions(context: Context) -> bool:
+    found = context.facts.calls(*_ASKS)
+    for event in found:
+        if isinstance(event.node, cst.Call) and context.editable(event.module, event.node, "a question is asked"):
+            rt = context.rt(event.module)
+            rewrite = given_to(f"{rt}.call_on_main_process")
+            context.plan(event.module).replace(event.node, rewrite, CODE, "rank 0 asks, all ranks hear the answer")
+            context.applied("rank 0 asks, all ranks hear the answer", event.module, event.node)
+    return bool(found)
+
+
+# ---- what files there are
+
+
+def _decisions(context: Context) -> bool:
+    """What ranks would see differently once rank 0 has begun to write, they decide together."""
+    found = False
+    for test, asked in _contended(context):
+        if context.is_on_main(test.module, test.node):
+            continue
+        found = True
+        for one in asked:
+            if context.editable(one.module, one.node, "a decision is taken"):
+                assert isinstance(one.node, cst.BaseExpression)
+                rewrite = call_of(f"{context.rt(one.module)}.from_main_process({{}})")
+                reason = "rank 0 may write it before another rank has looked"
+                context.plan(one.module).replace(one.node, rewrite, CODE, reason)
+                context.applied("all ranks see the files that rank 0 sees", one.module, one.node)
+    return found
+
+
+def _contended(context: Context) -> Iterator[tuple[Event, list[Event]]]:
+    """Branches on files that are written meanwhile, each with the calls that look for them."""
+    tests = {event.node: event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if event.name in _TESTS}
+    for event in context.facts.of_kind(Kind.TEST):
+        if isinstance(event.node, (cst.If, cst.While)) and "file" in event.value.sources:
+            asked = [tests[node] for node in _asked(event.module, event.node) if node in tests]
+            if asked and _is_contended(context, event):
+                yield event, asked
+
+
+def _asked(module: Module, branch: cst.If | cst.While) -> Iterator[cst.CSTNode]:
+    """The parts of a test, and of what was assigned to the name that it is."""
+    yield from tree.walk(branch.test)
+    names = {node.value for node in tree.walk(branch.test) if isinstance(node, cst.Name)}
+    scope = next(node for node in module.enclosing(branch) if isinstance(node, (cst.FunctionDef, cst.Module)))
+    for node in tree.walk(scope):
+        if isinstance(node, cst.Assign) and any(names & set(tree.target_names(one.target)) for one in node.targets):
+            yield from tree.walk(node.value)
+
+
+def _is_contended(context: Context, test: Event) -> bool:
+    if isinstance(test.node, cst.While):
+        return True
+    if only_writes(context, test.module, test.node):
+        return False
+    started = test.number > context.facts.first_step
+    for event in context.facts.run.events:
+        inside = any(here.node is test.node and here.arm for here in event.here.up())
+        soon = not started and test.number < event.number < context.facts.first_step
+        if (inside or soon) and (_writes(event) or event.name in _MAKES_FOLDERS):
+            return True
+        if inside and started and event.kind is Kind.LEAVE and event.name != "return":
+            return True
+    return False
+
+
+# ---- files that the run wrote itself
+
+
+def _waits(context: Context) -> bool:
+    writes = [event for event in context.facts.run.events if _writes(event)]
+    found = False
+    for event in context.facts.of_kind(Kind.CALL, Kind.METHOD):
+        if not reads(event) or not any(_may_be_read(write, event) for write in writes):
+            continue
+        found = True
+        if context.is_on_main(event.module, event.node):
+            continue
+        if not context.editable(event.module, event.node, "a file is read that the run wrote"):
+            continue
+        if _in_unequal_turns(context, event):
+            context.needs_you(
+                "a file that rank 0 writes is read in a loop that ranks run through in their own time",
+                event.module, event.node, "read it before or after the loop, after `rt.barrier()`",
+            )  # fmt: skip
+            continue
+        place = context.above_file_tests(event) or event.module.statement(event.node)
+        text = f"{context.rt(event.module)}.barrier()"
+        context.plan(event.module).insert_before(place, text, CODE, "rank 0 has written the file before it is read")
+        context.applied("a file is read once rank 0 has written it", event.module, event.node)
+    return found
+
+
+def reads(event: Event) -> bool:
+    """Whether a file is read, before which ranks may have to wait."""
+    if event.kind is Kind.METHOD:
+        opens = event.name == "open" and files.is_written(files.modes("pathlib.Path.open", event.arguments)) is False
+        return opens or event.name in _READING_METHODS
+    if event.kind is not Kind.CALL:
+        return False
+    if event.name in HANDLES and not event.name.startswith("csv."):
+        return files.is_written(files.modes(event.name, event.arguments)) is False
+    return event.name.startswith(_READS)
+
+
+def _writes(event: Event) -> bool:
+    if event.kind is Kind.METHOD:
+        opens = event.name == "open" and files.is_written(files.modes("pathlib.Path.open", event.arguments)) is True
+        return opens or event.name in WRITING_METHODS
+    if event.kind is not Kind.CALL:
+        return False
+    if event.name in HANDLES and not event.name.startswith("csv."):
+        return files.is_written(files.modes(event.name, event.arguments)) is True
+    return event.name in WRITES and event.name not in ("matplotlib.pyplot.show", "matplotlib.pyplot.pause")
+
+
+def _may_be_read(write: Event, read: Event) -> bool:
+    if not write.before(read) and not {here.node for here in write.loops()} & {here.node for here in read.loops()}:
+        return False
+    written, wanted = _path(write), _path(read)
+    return written is None or wanted is None or written == wanted
+
+
+def _path(event: Event) -> object:
+    """The path, where it is a literal."""
+    if event.name.startswith(("os.system", "subprocess.")):
+        return None
+    at = 1 if event.name.endswith(_TARGET_SECOND) or event.name.startswith("shutil.") else 0
+    given = event.receiver if event.name in ("open", *_READING_METHODS, "write_text", "write_bytes") else None
+    value = given or (event.arguments.positional[at] if len(event.arguments.positional) > at else Value())
+    return value.constant()
+
+
+def _in_unequal_turns(context: Context, event: Event) -> bool:
+    """Whether it happens in an evaluation loop, of which ranks may have unequal numbers of batches."""
+    sums = {loop.node for loop in context.facts.evaluation_loops
+            if any(context.decisions.sharding_of(loader) is Sharding.SUMS for loader in loop.loaders)}  # fmt: skip
+    return any(here.node in sums for here in event.loops())
+
+
+RULE = Rule(
+    code=CODE,
+    name="paths",
+    why="A folder named by the time has another name on each rank; a file that rank 0 writes is not there yet when "
+    "another rank reads it; whether a file exists is no question that ranks may answer differently.",
+    safety="Names made from the time, from random bytes or from the process are rank 0's wherever all ranks use them. "
+    "Tests for files that decide about more than writing are rank 0's, too. A file that the run wrote is waited for. "
+    "Questions at the terminal are asked once.",
+    run=run,
+    pitfalls=(15, 45),
+    examples=(
+        Example(
+            """\
+import os
+import time
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+folder = time.strftime("runs/%H-%M-%S")
+os.makedirs(folder)
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+torch.save(model.state_dict(), f"{folder}/model.pt")
+""",
+            """\
+import os
+import time
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import distify_runtime as rt
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+folder = rt.from_main_process(time.strftime("runs/%H-%M-%S"))
+os.makedirs(folder, exist_ok=True)
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+model = nn.Linear(4, 1)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+if rt.is_main_process():
+    torch.save(model.module.state_dict(), f"{folder}/model.pt")
+""",
+        ),
+        Example(
+            """\
+import json
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+with open("done.json", "w") as file:
+    json.dump({"epochs": 3}, file)
+with open("done.json") as file:
+    done = json.load(file)
+""",
+            """\
+import json
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import distify_runtime as rt
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+model = nn.Linear(4, 1)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+if rt.is_main_process():
+    with open("done.json", "w") as file:
+        json.dump({"epochs": 3}, file)
+rt.barrier()
+with open("done.json") as file:
+    done = json.load(file)
+""",
+        ),
+        Example(
+            """\
+import os
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+number = 0
+while os.path.exists(f"runs/{number}"):
+    number += 1
+os.makedirs(f"runs/{number}")
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+            """\
+import os
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import distify_runtime as rt
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+number = 0
+rt.init_process_group()
+while rt.from_main_process(os.path.exists(f"runs/{number}")):
+    number += 1
+os.makedirs(f"runs/{number}", exist_ok=True)
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+model = nn.Linear(4, 1)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+        ),
+        Example(
+            """\
+import time
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+start = time.time()
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+print(time.time() - start)
+""",
+        ),
+    ),
+)

@@ -1,0 +1,27 @@
+"""Where a program logs something."""
+
+from __future__ import annotations
+
+from distify_codemods.events import Event, Kind
+from distify_codemods.rules.base import Context
+from distify_codemods.values import External
+
+_RECORDS = frozenset("debug info warning warn error critical exception log success trace".split())
+
+
+def records(context: Context) -> list[Event]:
+    """Where something is logged, or is made ready to be."""
+    return [
+        event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD)
+        if (event.kind is Kind.CALL and event.name.startswith("logging.") and _is_no_name(event.name))
+        or (event.kind is Kind.CALL and event.name.startswith("loguru.logger."))
+        or (event.kind is Kind.METHOD and event.name in _RECORDS and _of_a_logger(event))
+    ]  # fmt: skip
+
+
+def _is_no_name(name: str) -> bool:
+    return name.removeprefix("logging.") in _RECORDS or name.endswith(("Config", "Handler"))
+
+
+def _of_a_logger(event: Event) -> bool:
+    return any(isinstance(obj, External) and obj.name.startswith("logging.") for obj in event.receiver.objs)

@@ -1,0 +1,327 @@
+"""OUT05: one rank keeps the experiment's log."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.arguments import PARAMETERS, bound
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import wrapped
+from distify_codemods.plan import Rewrite
+from distify_codemods.rules.base import Context, Example, Rule, attribute_of, call_of
+from distify_codemods.rules.once import once
+from distify_codemods.values import External, Instance, Ref
+
+CODE = "OUT05"
+#: Libraries of which every call reports to somewhere.
+_LIBRARIES = (
+    "tensorboardX.", "torch.utils.tensorboard.", "tensorboard_logger.", "tensorboard.program.", "mlflow.", "visdom.",
+    "comet_ml.", "neptune.", "clearml.", "aim.", "swanlab.", "dvclive.", "sacred.", "torch_geometric.logging.",
+    "codecarbon.",
+)  # fmt: skip
+#: What wandb leaves out by itself, once its run is a disabled one.
+_WANDB_STARTS = frozenset({"wandb.login", "wandb.sync"})
+_WANDB_AGENTS = frozenset({"wandb.agent", "wandb.sweep"})
+#: Where a writer's files lie: the same on all ranks, if anybody asks.
+_ANSWERS = ("log_dir", "logdir", "get_logdir")
+_OF_A_RUN = frozenset({"dir", "name", "id", "path", "project"})
+
+
+def run(context: Context) -> None:
+    found = False
+    for event in context.facts.of_kind(Kind.CALL):
+        if event.name == "wandb.init":
+            found = _wandb(context, event) or found
+        elif event.name in _WANDB_AGENTS:
+            found = True
+            context.needs_you(
+                "a sweep starts runs of its own, each of which would have to be a run of all ranks",
+                event.module, event.node, "let the sweep's command be `distify run`",
+            )  # fmt: skip
+        elif event.name.startswith(_LIBRARIES) or event.name in _WANDB_STARTS or _is_of_a_subclass(event):
+            found = _report(context, event) or found
+    for event in context.facts.of_kind(Kind.METHOD):
+        if event.name == "add_graph":
+            _graph(context, event)
+    if found:
+        _names_of_runs(context)
+    else:
+        context.not_needed("no experiment tracker is used")
+
+
+def _is_of_a_subclass(event: Event) -> bool:
+    return event.name.startswith("local.") and any(
+        isinstance(obj, Instance)
+        and obj.of is not None
+        and any(
+            isinstance(base, Ref) and base.name.startswith(_LIBRARIES)
+            for one in obj.of.ancestors()
+            for value in one.bases
+            for base in value.objs
+        )
+        for obj in event.value.objs
+    )
+
+
+def _report(context: Context, event: Event) -> bool:
+    node, module = event.node, event.module
+    if not isinstance(node, cst.Call) or not context.editable(module, node, "an experiment is logged"):
+        return True
+    asked = [name for name in _ANSWERS if _is_asked(context, event, name)]
+    if asked:
+        text = ", ".join(f'"{name}"' for name in asked)
+        share = f"({text},)" if len(asked) == 1 else f"({text})"
+        rewrite = call_of(f"{context.rt(module)}.main_process_only({{}}, share={share})")
+        context.plan(module).replace(node.func, rewrite, CODE, "rank 0 logs; all ranks know where")
+    else:
+        once(context, event, CODE, "rank 0 logs")
+    context.applied("rank 0 logs the experiment", module, node)
+    return True
+
+
+def _is_asked(context: Context, made: Event, name: str) -> bool:
+    return any(
+        event.name == name and any(obj in made.value.objs for obj in event.receiver.objs)
+        for event in context.facts.of_kind(Kind.ATTRIBUTE)
+    )
+
+
+# ---- wandb has runs that do nothing
+
+
+def _wandb(context: Context, event: Event) -> bool:
+    node, module = event.node, event.module
+    if not isinstance(node, cst.Call) or not context.editable(module, node, "an experiment is logged"):
+        return True
+    rt, plan = context.rt(module), context.plan(module)
+    if event.arguments.double_star is not None and "mode" not in event.arguments.keywords:
+        plan.replace(node.func, call_of(f"{rt}.main_process_only({{}})"), CODE, "rank 0 logs")
+        context.needs_you(
+            "`**kwargs` may set `mode`, which has to be \"disabled\" on all ranks but the first", module, node,
+            "name the argument: `mode=...`",
+        )  # fmt: skip
+        return True
+    present = bound(node, PARAMETERS["wandb.init"]).get("mode")
+    quiet: str | Rewrite = f'None if {rt}.is_main_process() else "disabled"'
+    if present is not None and tree.code_of(present.value) != "None":
+        quiet = _either(f"{rt}.is_main_process()")
+    plan.set_keyword(node, "mode", quiet, CODE, "the other ranks' runs do nothing")
+    context.applied("rank 0 logs the experiment", module, node)
+    return True
+
+
+def _either(test: str) -> Rewrite:
+    def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
+        if isinstance(updated, (cst.IfExp, cst.Lambda)) and not updated.lpar:
+            updated = updated.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        return cst.IfExp(cst.parse_expression(test), updated, cst.SimpleString('"disabled"'))
+
+    return rewrite
+
+
+def _names_of_runs(context: Context) -> None:
+    """`wandb.run.dir` and the like: a disabled run makes up its own."""
+    for event in context.facts.of_kind(Kind.ATTRIBUTE):
+        of_run = any(isinstance(obj, External) and obj.name == "wandb.init" for obj in event.receiver.objs)
+        of_module = any(isinstance(obj, Ref) and obj.name == "wandb.run" for obj in event.receiver.objs)
+        node, module = event.node, event.module
+        if event.name not in _OF_A_RUN or not (of_run or of_module) or not isinstance(node, cst.Attribute):
+            continue
+        stored = isinstance(module.parents.get(node), (cst.AssignTarget, cst.AugAssign))
+        if not stored and not context.is_on_main(module, node) and context.editable(module, node, "a run is named"):
+            rewrite = call_of(f"{context.rt(module)}.from_main_process({{}})")
+            context.plan(module).replace(node, rewrite, CODE, "all ranks mean rank 0's run")
+
+
+# ---- the graph of a model
+
+
+def _graph(context: Context, event: Event) -> None:
+    """Rank 0 alone draws it: not through the wrap, whose forward pass all ranks would have to join."""
+    if not isinstance(event.node, cst.Call) or not event.node.args:
+        return
+    argument = event.node.args[0].value
+    if wrapped(context.facts.value(argument)) and context.editable(event.module, argument, "a graph is drawn"):
+        context.plan(event.module).replace(argument, attribute_of("module"), CODE, "the model inside the wrap")
+    if any(wrap.sync_batchnorm for wrap in context.decisions.wraps):
+        context.advice(
+            "rank 0 alone draws the graph: call `model.eval()` first if it is drawn in training mode, where BatchNorm "
+            "waits for the other ranks", event.module, event.node,
+        )  # fmt: skip
+
+
+RULE = Rule(
+    code=CODE,
+    name="experiment trackers",
+    why="N ranks that report to one experiment write N curves over each other, or N experiments.",
+    safety="What is made for the log (TensorBoard's writer, a run) exists on rank 0; the other ranks get something "
+    "that takes every call and does nothing, wherever it is passed. Runs of wandb are disabled there.",
+    run=run,
+    pitfalls=(16,),
+    examples=(
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.tensorboard import SummaryWriter
+
+writer = SummaryWriter("runs")
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+writer.add_scalar("loss", loss.item(), epoch)
+""",
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.tensorboard import SummaryWriter
+import distify_runtime as rt
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+writer = rt.main_process_only(SummaryWriter)("runs")
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+model = nn.Linear(4, 1)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+writer.add_scalar("loss", loss.item(), epoch)
+""",
+        ),
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import wandb
+
+wandb.init(project="points")
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+wandb.log({"epochs": epoch})
+""",
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import wandb
+import distify_runtime as rt
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+wandb.init(project="points", mode=None if rt.is_main_process() else "disabled")
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+model = nn.Linear(4, 1)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+wandb.log({"epochs": epoch})
+""",
+        ),
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import mlflow
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+mlflow.log_param("epochs", 3)
+mlflow.log_metric("done", 1)
+""",
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import mlflow
+import distify_runtime as rt
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+model = nn.Linear(4, 1)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+if rt.is_main_process():
+    mlflow.log_param("epochs", 3)
+    mlflow.log_metric("done", 1)
+""",
+        ),
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+        ),
+    ),
+)

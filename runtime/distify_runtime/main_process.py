@@ -1,0 +1,146 @@
+"""Side effects that happen once: rank 0 has them, the others do without, or are told what came of them."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import itertools
+import logging
+import os
+import pickle
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any, ParamSpec, TypeVar
+
+from torch.distributed.distributed_c10d import _get_default_store
+
+from distify_runtime.environment import is_main_process, world_size
+from distify_runtime.process_group import init_process_group
+
+#: Each call of `from_main_process` has a number, the same on every rank, by which they find rank 0's value.
+_calls = itertools.count()
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def from_main_process(value: T) -> T:
+    """Rank 0's `value`, on every rank. Every rank has to call it; joins the process group where that is still to do.
+
+    For what each process sees differently: the time, a random name, what files there are. `value` is pickled.
+    Rank 0 leaves it for the others and waits for nobody, so that it may be called inside `main_process_first`.
+    """
+    if world_size() == 1:
+        return value
+    init_process_group()
+    store, key = _get_default_store(), f"distify/from_main_process/{next(_calls)}"
+    if not is_main_process():
+        return pickle.loads(store.get(key))  # type: ignore[no-any-return]
+    store.set(key, pickle.dumps(value))  # type: ignore[arg-type]  # takes bytes as well
+    return value
+
+
+def call_on_main_process(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Rank 0 calls `function`; what it returns or raises, every rank returns or raises. A collective."""
+    result: T | None = None
+    error: Exception | None = None
+    if is_main_process():
+        try:
+            result = function(*args, **kwargs)
+        except Exception as caught:
+            error = caught
+    result, error = from_main_process((result, error))
+    if error is not None:
+        raise error
+    return result  # type: ignore[return-value]
+
+
+def main_process_path(path: T) -> T | str:
+    """`path` on rank 0, the null device on the others: for what opens a file to write to it."""
+    return path if is_main_process() else os.devnull
+
+
+def main_process_open(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> IO[Any]:
+    """Python's `open`, with a file that swallows what the other ranks write.
+
+    Opened for reading it is the file itself on every rank.
+    """
+    if not is_main_process() and set(mode) & set("wax+"):
+        file, mode = os.devnull, mode.replace("x", "w")
+    return builtins.open(file, mode, *args, **kwargs)
+
+
+def main_process_only(function: Callable[..., Any], share: Sequence[str] = ()) -> Callable[..., Any]:
+    """`function` on rank 0; on the others something that takes every call and does nothing.
+
+    What it returns there takes every call, too: `writer = main_process_only(SummaryWriter)(folder)` may be kept,
+    passed on and called by all ranks. `share`: attributes of the result, and methods without arguments, that
+    answer on all ranks as they do on rank 0; the call is a collective then.
+    """
+    name = getattr(function, "__name__", str(function))
+    if not share:
+        return function if is_main_process() else StandIn(name)
+
+    @functools.wraps(function)
+    def shared(*args: Any, **kwargs: Any) -> Any:
+        made = function(*args, **kwargs) if is_main_process() else StandIn(name)
+        answers = from_main_process({one: _answer(made, one) for one in share} if is_main_process() else {})
+        for one, (callable_, answer) in () if is_main_process() else answers.items():
+            setattr(made, one, functools.partial(_same, answer) if callable_ else answer)
+        return made
+
+    return shared
+
+
+def _answer(made: Any, name: str) -> tuple[bool, Any]:
+    value = getattr(made, name)
+    return callable(value), value() if callable(value) else value
+
+
+def _same(answer: Any) -> Any:
+    return answer
+
+
+class StandIn:
+    """In place of something that rank 0 alone has."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> StandIn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return StandIn(f"{self._name}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> StandIn:
+        return StandIn(f"{self._name}()")
+
+    def __enter__(self) -> StandIn:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def __getitem__(self, key: Any) -> StandIn:
+        return StandIn(f"{self._name}[{key!r}]")
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __str__(self) -> str:
+        # In a message it does no harm. The null character keeps it from ever becoming part of a file's name.
+        return f"<{self._name} of rank 0>\0"
+
+    __repr__ = __str__
+
+
+def rank_zero_logging() -> None:
+    """Log records come from rank 0 alone; those of other ranks only from ERROR on. For `logging` and loguru."""
+    if is_main_process():
+        return
+    logging.disable(logging.WARNING)
+    if "loguru" in sys.modules:
+        sys.modules["loguru"].logger.disable("")

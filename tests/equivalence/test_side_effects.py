@@ -1,0 +1,203 @@
+"""Scripts that log, plot, ask and name their folders by the time leave on two ranks what one process leaves."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.equivalence.processes import run_ranks
+
+HEAD = """\
+import os
+import sys
+import time
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+"""
+TRAIN = """
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(48, 4), torch.randn(48, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(2):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    end_of_epoch(epoch)
+"""
+
+
+def converted(source: str, folder: Path) -> Path:
+    from distify_codemods import Level, Options, Outcome, SourceFile, convert
+
+    conversion = convert(SourceFile("train.py", source.encode()), lambda *_: None, Options())
+    assert conversion.outcome is Outcome.CONVERTED, [str(one) for one in conversion.of(Level.BLOCKING)]
+    path = folder / "train_dist.py"
+    path.write_bytes(conversion.files[0].after)
+    return path
+
+
+def left_by(script: Path, world_size: int, folder: Path) -> dict[str, str]:
+    """The text of each file that a run leaves, by path; a time in a path is written as TIME."""
+    outputs = run_ranks([str(script)], world_size, folder, folder.with_name(folder.name + ".logs"))
+    files = {
+        re.sub(r"\d{6,}", "TIME", str(path.relative_to(folder))): path.read_text(errors="replace")
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    found = sum(path.is_file() for path in folder.rglob("*"))
+    assert len(files) == found, "two folders that only the time tells apart"
+    assert not any(outputs[1:]), "another rank than rank 0 printed"
+    return {**files, "screen": outputs[0]}
+
+
+SCRIPTS = {
+    # Each rank starts at another time: nanoseconds tell them apart.
+    "folder named by the time": """
+import csv, json
+folder = os.path.join("runs", str(time.time_ns()))
+os.makedirs(folder)
+os.makedirs(os.path.join(folder, "checkpoints"))
+table = csv.writer(open(os.path.join(folder, "log.csv"), "w"))
+def end_of_epoch(epoch):
+    table.writerow([epoch, len(data)])
+    with open(os.path.join(folder, f"{epoch}.json"), "w") as f:
+        json.dump({"epoch": epoch}, f)
+    with open(os.path.join(folder, f"{epoch}.json")) as f:
+        print(json.load(f), len(os.listdir(folder)) > 0)
+""",
+    "logging": """
+import logging
+os.makedirs("logs", exist_ok=True)
+logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+log = logging.getLogger("run")
+handler = logging.FileHandler("logs/run.log", mode="w")
+log.addHandler(handler)
+log.info("begins")
+def end_of_epoch(epoch):
+    log.info("epoch %d", epoch)
+    log.debug("not shown")
+    logging.getLogger("other").warning("warned")
+""",
+    "logging configured from a file": """
+import json, logging, logging.config
+class Configured:
+    def __init__(self, path):
+        with open(path) as f:
+            config = json.load(f)
+        for handler in config["handlers"].values():
+            if "filename" in handler:
+                handler["filename"] = os.path.join("logs", handler["filename"])
+        os.makedirs("logs", exist_ok=True)
+        logging.config.dictConfig(config)
+        self.log = logging.getLogger("run")
+with open("config.json", "w") as f:
+    json.dump({"version": 1, "handlers": {"f": {"class": "logging.FileHandler", "filename": "a.log", "mode": "w"}},
+               "root": {"level": "INFO", "handlers": ["f"]}}, f)
+configured = Configured("config.json")
+def end_of_epoch(epoch):
+    configured.log.info("epoch %d", epoch)
+    print("epoch", epoch)
+""",
+    "screen and file at once": """
+class Tee:
+    def __init__(self, path):
+        self.screen, self.file = sys.stdout, open(path, "a")
+    def write(self, text):
+        self.screen.write(text)
+        self.file.write(text)
+    def flush(self):
+        self.screen.flush()
+        self.file.flush()
+sys.stdout = Tee("output.txt")
+import builtins
+def end_of_epoch(epoch):
+    print("epoch", epoch)
+    builtins.print("end", epoch)
+    sys.stdout.write(f"{epoch}\\n")
+    with open("log.txt", "a") as f:
+        print("epoch", epoch, file=f)
+""",
+    "numbered folders and a cache": """
+import numpy as np
+number = 0
+while os.path.exists(f"run{number}"):
+    number += 1
+os.makedirs(f"run{number}")
+if os.path.exists("cache.npy"):
+    values = np.load("cache.npy")
+else:
+    values = np.arange(3.0)
+    time.sleep(0.2)
+    np.save("cache.npy", values)
+    print("made")
+values = np.load("cache.npy")
+def end_of_epoch(epoch):
+    np.savetxt(f"run{number}/{epoch}.txt", values + epoch)
+    print(epoch, values.sum())
+""",
+    "folder that must be new": """
+try:
+    os.makedirs("new")
+except FileExistsError:
+    sys.exit("it is there")
+if os.path.exists("new/log.txt"):
+    raise SystemExit("it is there")
+f = open("new/log.txt", "x")
+def end_of_epoch(epoch):
+    f.write(f"{epoch}\\n")
+    f.flush()
+    print(epoch)
+""",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_files_and_screen(name: str, tmp_path: Path) -> None:
+    source = HEAD + SCRIPTS[name] + TRAIN
+    original = tmp_path / "train.py"
+    original.write_text(source)
+    wanted = left_by(original, 0, tmp_path / "original")
+    assert left_by(converted(source, tmp_path), 2, tmp_path / "ranks") == wanted
+    assert left_by(tmp_path / "train_dist.py", 0, tmp_path / "plain") == wanted
+    assert len(wanted) > 1
+
+
+BOARD = """
+from torch.utils.tensorboard import SummaryWriter
+class Run:
+    def __init__(self):
+        self.writer = SummaryWriter()
+        os.makedirs(os.path.join(self.writer.log_dir, "images"), exist_ok=True)
+    def __getattr__(self, name):
+        return getattr(self.writer, name)
+run = Run()
+def end_of_epoch(epoch):
+    run.add_scalar("epoch", epoch, epoch)
+    run.writer.add_histogram("weights", next(model.parameters()), epoch)
+    with open(os.path.join(run.writer.log_dir, f"{epoch}.csv"), "w") as f:
+        f.write(f"{epoch}\\n")
+    with open(os.path.join(run.writer.log_dir, f"{epoch}.csv")) as f:
+        print(f.read())
+"""
+
+
+def test_tensorboard(tmp_path: Path) -> None:
+    """One event file with every step once, in one folder, whose name all ranks know."""
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    script = converted(HEAD + BOARD + TRAIN, tmp_path)
+    outputs = run_ranks([str(script)], 2, tmp_path / "work", tmp_path / "logs")
+    assert outputs == ["0\n\n1\n\n", ""]
+    (folder,) = (tmp_path / "work" / "runs").iterdir()
+    assert sorted(path.name for path in folder.iterdir() if "tfevents" not in path.name) == ["0.csv", "1.csv", "images"]
+    events = accumulator.EventAccumulator(str(folder))
+    events.Reload()
+    assert [(one.step, one.value) for one in events.Scalars("epoch")] == [(0, 0.0), (1, 1.0)]
+    assert (folder / "1.csv").read_text() == "1\n"

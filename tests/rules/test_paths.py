@@ -1,0 +1,136 @@
+"""PATH01: all ranks mean the same file, and find it there."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.scripts import GROUP, IMPORTS, blocked, changes, converted, distributed, line_of, script
+
+TOOLS = (
+    "import glob\nimport json\nimport os\nimport tempfile\nimport time\nimport uuid\nfrom datetime import datetime\n"
+    f"from pathlib import Path\nimport numpy as np\n{IMPORTS}"
+)
+ON_MAIN = "if rt.is_main_process():\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('os.makedirs("runs/" + str(time.time()))\n',
+         'os.makedirs("runs/" + str(rt.from_main_process(time.time())), exist_ok=True)\n'),
+        ('os.makedirs(os.path.join("runs", datetime.now().strftime("%H")), exist_ok=True)\n',
+         'os.makedirs(os.path.join("runs", rt.from_main_process(datetime.now().strftime("%H"))), exist_ok=True)\n'),
+        ('os.makedirs(f"runs/{uuid.uuid4().hex}", exist_ok=True)\n',
+         'os.makedirs(f"runs/{rt.from_main_process(uuid.uuid4().hex)}", exist_ok=True)\n'),
+        ('os.makedirs("%s" % time.strftime("%H", time.localtime()), exist_ok=True)\n',
+         'os.makedirs("%s" % rt.from_main_process(time.strftime("%H", time.localtime())), exist_ok=True)\n'),
+        ('(Path("runs") / str(os.getpid())).mkdir(exist_ok=True)\n',
+         '(Path("runs") / str(rt.from_main_process(os.getpid()))).mkdir(exist_ok=True)\n'),
+        ('os.makedirs(f"run{len(os.listdir())}", exist_ok=True)\n',
+         'os.makedirs(f"run{len(rt.from_main_process(os.listdir()))}", exist_ok=True)\n'),
+        ('folder = tempfile.mkdtemp(prefix="a")\nos.makedirs(folder, exist_ok=True)\n',
+         'folder = rt.call_on_main_process(tempfile.mkdtemp, prefix="a")\nos.makedirs(folder, exist_ok=True)\n'),
+        ('name = input("name? ")\n', 'name = rt.call_on_main_process(input, "name? ")\n'),
+        ("if input() == 'y':\n    done = 1\n", "if rt.call_on_main_process(input) == 'y':\n    done = 1\n"),
+        ('try:\n    os.makedirs("a")\nexcept FileExistsError:\n    raise SystemExit("there")\n',
+         'try:\n    rt.call_on_main_process(os.makedirs, \"a\")\nexcept FileExistsError:\n'
+         '    raise SystemExit(\"there\")\n'),
+    ],
+)  # fmt: skip
+def test_one_name_for_all(before: str, after: str) -> None:
+    assert converted(script(imports=TOOLS, after=before)) == distributed(imports=TOOLS, after=after)
+
+
+def test_group_comes_before_the_first_name() -> None:
+    """The name travels through functions, attributes and dictionaries; the ranks have met before it is made."""
+    setup = """class Settings:
+    def __init__(self, stamp):
+        self.folder = {"path": os.path.join("runs", stamp)}
+
+
+settings = Settings(time.strftime("%H"))
+os.makedirs(settings.folder["path"])
+"""
+    new = converted(script(imports=TOOLS, setup=setup))
+    made = 'settings = Settings(rt.from_main_process(time.strftime("%H")))\n'
+    assert f'{GROUP}{made}os.makedirs(settings.folder["path"], exist_ok=True)\n' in new
+    assert new.count(GROUP) == 1
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param("start = time.time()\nprint(time.time() - start)\n", id="a duration"),
+        pytest.param('np.save(f"{time.time()}.npy", [1])\n', id="a name that rank 0 alone uses"),
+        pytest.param('folder = tempfile.mkdtemp()\nnp.save(f"{folder}/a.npy", [1])\n', id="a folder of rank 0 alone"),
+        pytest.param('if not os.path.exists("a"):\n    np.save("a", [1])\n', id="a test before a file is written"),
+        pytest.param('values = np.load("a.npy")\nnp.save("b.npy", values)\n', id="read before anything is written"),
+        pytest.param('np.save("a.npy", [1])\nvalues = np.load("b.npy")\n', id="another file is read"),
+        pytest.param("def input(text):\n    return text\n\n\nname = input('x')\n", id="own input"),
+        pytest.param('names = os.listdir()\nvalues = [np.load(name) for name in names]\n',
+                     id="what the data folder holds"),
+    ],
+)  # fmt: skip
+def test_left_alone(after: str) -> None:
+    assert changes("PATH01", script(imports=TOOLS, after=after)) == []
+
+
+def test_cache_that_rank_zero_builds() -> None:
+    """Rank 1 may look when rank 0 has begun to write: all take rank 0's way."""
+    setup = """if os.path.exists("cache.npy"):
+    values = np.load("cache.npy")
+else:
+    values = np.ones(3)
+    np.save("cache.npy", values)
+print(values)
+"""
+    new = converted(script(imports=TOOLS, setup=setup))
+    assert 'if rt.from_main_process(os.path.exists("cache.npy")):\n' in new
+    assert '    if rt.is_main_process():\n        np.save("cache.npy", values)\n' in new
+    assert new.index(GROUP) < new.index("rt.from_main_process")
+
+
+def test_answer_kept_in_a_variable() -> None:
+    setup = """values = 0
+there = Path("cache.npy").exists()
+if not there:
+    values = np.ones(3)
+    np.save("cache.npy", values)
+print(values)
+"""
+    new = converted(script(imports=TOOLS, setup=setup))
+    assert 'there = rt.from_main_process(Path("cache.npy").exists())\n' in new
+
+
+@pytest.mark.parametrize(
+    ("write", "read"),
+    [
+        ('np.save("a.npy", [1])\n', 'values = np.load("a.npy")\n'),
+        ('with open("a", "w") as f:\n    f.write("x")\n', 'with open("a") as f:\n    text = f.read()\n'),
+        ('with open("a", "w") as f:\n    f.write("x")\n', 'for line in open("a"):\n    last = line\n'),
+        ('Path("a").write_text("x")\n', 'text = Path("a").read_text()\n'),
+        ('with Path("a").open("w") as f:\n    json.dump(1, f)\n', 'value = json.loads(Path("a").read_text())\n'),
+    ],
+)
+def test_read_once_it_is_written(write: str, read: str) -> None:
+    guarded = ON_MAIN + "".join(f"    {line}" for line in write.splitlines(keepends=True))
+    expected = distributed(imports=TOOLS, after=f"{guarded}rt.barrier()\n{read}")
+    assert converted(script(imports=TOOLS, after=write + read)) == expected
+
+
+def test_read_in_a_function_that_opens_it() -> None:
+    after = 'def show():\n    with open("a") as f:\n        print(f.read())\n\n\nnp.save("a", [1])\nshow()\n'
+    new = converted(script(imports=TOOLS, after=after))
+    assert "    rt.barrier()\n    with open(" in new
+
+
+@pytest.mark.parametrize(
+    ("after", "part"),
+    [
+        ('with tempfile.TemporaryDirectory() as d:\n    np.save(d + "/a.npy", [1])\n    v = np.load(d + "/a.npy")\n',
+         "TemporaryDirectory"),
+    ],
+)  # fmt: skip
+def test_left_to_a_person(after: str, part: str) -> None:
+    before = script(imports=TOOLS, after=after)
+    assert ("PATH01", line_of(before, part)) in blocked(before)

@@ -1,0 +1,196 @@
+"""Side effects happen on rank 0, and the other ranks go on without them."""
+
+from __future__ import annotations
+
+import csv
+import logging
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import distify_runtime as rt
+import pytest
+
+from tests.runtime.ranks import on_ranks, run_script
+
+
+def _values(_: None) -> Any:
+    return rt.from_main_process({"rank": rt.rank(), "pid": os.getpid()}), rt.from_main_process(rt.rank() + 10)
+
+
+def test_value_of_rank_zero_on_all_ranks() -> None:
+    first, *others = on_ranks(_values, None, ranks=3)
+    assert first[0]["rank"] == 0
+    assert first[1] == 10
+    assert others == [first, first]
+
+
+def _value_first(_: None) -> Any:
+    """Rank 0 waits for nobody: it may be alone in the block."""
+    with rt.main_process_first():
+        return rt.from_main_process(rt.rank())
+
+
+def test_value_inside_main_process_first() -> None:
+    assert on_ranks(_value_first, None) == [0, 0]
+
+
+def test_value_joins_the_group_itself() -> None:
+    script = "import distify_runtime as rt\nprint(rt.from_main_process(rt.rank() + 5))\nrt.init_process_group()\n"
+    ended = run_script(script)
+    assert [(one.code, one.out) for one in ended] == [(0, "5\n"), (0, "5\n")], ended[1].err
+
+
+def _calls(folder: str) -> Any:
+    def make(name: str, *, text: str) -> str:
+        path = Path(folder) / name
+        path.write_text(text)
+        return str(path)
+
+    made = rt.call_on_main_process(make, f"{rt.rank()}.txt", text="x")
+    try:
+        rt.call_on_main_process(os.makedirs, folder)
+    except FileExistsError as error:
+        return made, error.errno
+    return made, None
+
+
+def test_call_on_rank_zero_returns_and_raises_everywhere(tmp_path: Path) -> None:
+    first, second = on_ranks(_calls, str(tmp_path))
+    assert first == second
+    assert first[0].endswith("0.txt")
+    assert first[1] is not None
+    assert os.listdir(tmp_path) == ["0.txt"]
+
+
+def _files(folder: str) -> list[Any]:
+    path = os.path.join(folder, "a.txt")
+    for mode, text in (("x", "one\n"), ("a", "two\n")):
+        with rt.main_process_open(path, mode) as file:
+            file.write(text)
+            print("line", file=file)
+    with rt.main_process_open(os.path.join(folder, "b.csv"), "w", newline="") as file:
+        csv.writer(file).writerow([1, 2])
+    rt.barrier()
+    with rt.main_process_open(path) as file:
+        return [file.read(), str(rt.main_process_path(Path("a")))]
+
+
+def test_open_writes_on_rank_zero_and_reads_everywhere(tmp_path: Path) -> None:
+    first, second = on_ranks(_files, str(tmp_path))
+    assert first[0] == second[0] == "one\nline\ntwo\nline\n"
+    assert (first[1], second[1]) == ("a", os.devnull)
+    assert (tmp_path / "b.csv").read_text() == "1,2\n"
+    assert sorted(os.listdir(tmp_path)) == ["a.txt", "b.csv"]
+
+
+class Writer:
+    """As TensorBoard's: a folder named by the time, calls that write, a context manager."""
+
+    def __init__(self, folder: str) -> None:
+        self.log_dir = os.path.join(folder, f"{time.time_ns()}-{os.getpid()}")
+        os.makedirs(self.log_dir)
+
+    def get_logdir(self) -> str:
+        return self.log_dir
+
+    def add(self, text: str) -> int:
+        return Path(self.log_dir, "log").write_text(text)
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.add("closed")
+
+
+def _writes(folder: str) -> Any:
+    with rt.main_process_only(Writer, share=("log_dir", "get_logdir"))(folder) as writer:
+        held = {"writer": writer}
+        held["writer"].add("x")
+        if rt.rank() != 0:
+            writer.anything.at["all"] = writer.add("y").and_then(3)
+    return writer.log_dir, writer.get_logdir()
+
+
+def test_stand_in_takes_every_call_and_knows_what_is_shared(tmp_path: Path) -> None:
+    first, second = on_ranks(_writes, str(tmp_path))
+    assert first == second
+    assert os.listdir(tmp_path) == [os.path.basename(first[0])]
+    assert Path(first[0], "log").read_text() == "closed"
+
+
+def _paths_of_stand_ins(folder: str) -> str:
+    stand_in = rt.main_process_only(Writer)(folder)
+    if rt.rank() == 0:
+        return ""
+    assert bool(stand_in)
+    assert list(stand_in) == []
+    message = f"in {stand_in.log_dir}"  # a message does no harm
+    with pytest.raises(ValueError, match="null"):
+        os.makedirs(f"{folder}/{stand_in.log_dir}")
+    with pytest.raises(TypeError):
+        os.path.join(folder, stand_in.log_dir)
+    return message
+
+
+def test_stand_in_never_becomes_a_path(tmp_path: Path) -> None:
+    assert "rank 0" in on_ranks(_paths_of_stand_ins, str(tmp_path))[1]
+    assert len(os.listdir(tmp_path)) == 1
+
+
+LOGS = """\
+import logging
+import sys
+
+import distify_runtime as rt
+
+rt.rank_zero_logging()
+logger = logging.getLogger("a")
+handler = logging.FileHandler(rt.main_process_path(sys.argv[1]), mode="w")
+logger.addHandler(handler)
+logging.basicConfig(level=logging.DEBUG, stream=sys.stdout, format="%(message)s")
+logger.info("info")
+logging.warning("warning")
+logging.getLogger("made.later").error("error of %d", rt.rank())
+"""
+
+
+def test_log_records_are_rank_zeros_and_errors_everybodys(tmp_path: Path) -> None:
+    first, second = run_script(LOGS, str(tmp_path / "log.txt"))
+    assert first.out == "info\nwarning\nerror of 0\n"
+    assert second.out == "error of 1\n"
+    assert (tmp_path / "log.txt").read_text() == "info\n"
+
+
+LOGURU = """\
+import sys
+from loguru import logger
+
+import distify_runtime as rt
+
+rt.rank_zero_logging()
+logger.remove()
+logger.add(sys.stdout, format="{message}")
+logger.info("info")
+"""
+
+
+def test_loguru() -> None:
+    pytest.importorskip("loguru")
+    first, second = run_script(LOGURU)
+    assert (first.out, second.out) == ("info\n", "")
+
+
+def test_world_of_one(tmp_path: Path) -> None:
+    assert rt.from_main_process(3) == 3
+    assert rt.call_on_main_process(max, 1, 2) == 2
+    assert rt.main_process_only(max)(1, 2) == 2
+    assert rt.main_process_path("a") == "a"
+    with rt.main_process_open(tmp_path / "a", "w") as file:
+        file.write("x")
+    assert (tmp_path / "a").read_text() == "x"
+    before = logging.root.manager.disable
+    rt.rank_zero_logging()
+    assert logging.root.manager.disable == before
