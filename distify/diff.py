@@ -40,18 +40,20 @@ class Hunk:
 
 def unified(file: NewFile) -> bytes:
     """The diff of one file, with `a/` and `b/` headers; empty where nothing changes."""
-    body = b"".join(
-        hunk.header + b"".join(map(_row_bytes, hunk.rows)) for hunk in hunks(file.before, file.after)
-    )
+    body = b"".join(hunk.header + b"".join(map(_row_bytes, hunk.rows)) for hunk in hunks(file.before, file.after))
     return b"".join(headers(file)) + body if body else b""
 
 
 def headers(file: NewFile) -> tuple[bytes, bytes]:
     """The two lines that name the file: below the working directory its path, elsewhere its bare name."""
-    path = os.path.relpath(file.path)
-    name = os.path.basename(path) if path.startswith(os.pardir) else path.replace(os.sep, "/")
-    old = b"/dev/null" if not file.before else _quoted(b"a/" + os.fsencode(name))
-    return b"--- " + old + b"\n", b"+++ " + _quoted(b"b/" + os.fsencode(name)) + b"\n"
+    old = b"/dev/null" if not file.before else _quoted(b"a/" + os.fsencode(_shown(file.path)))
+    new = _quoted(b"b/" + os.fsencode(_shown(file.target or file.path)))
+    return b"--- " + old + b"\n", b"+++ " + new + b"\n"
+
+
+def _shown(path: str) -> str:
+    path = os.path.relpath(path)
+    return os.path.basename(path) if path.startswith(os.pardir) else path.replace(os.sep, "/")
 
 
 def hunks(before: bytes, after: bytes) -> list[Hunk]:

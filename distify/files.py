@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import stat
 import tempfile
 import tokenize
@@ -75,18 +76,22 @@ def _check_encoding(path: str, data: bytes) -> None:
 @dataclass(frozen=True)
 class Write:
     """A file to be written. `expected`: what has to be there at that moment, None for nothing; without it
-    (`force`), whatever is there is overwritten. `mode_of`: the file whose mode bits it takes."""
+    (`force`), whatever is there is overwritten. `mode_of`: the file whose mode bits it takes. Without `data`,
+    it becomes a copy of that file, or a link to `link`."""
 
     path: str
-    data: bytes
+    data: bytes | None
     mode_of: str
     expected: bytes | None = None
     force: bool = False
+    link: str = ""
 
 
-def check_target(path: str) -> None:
-    """Raises DistifyError where no file can be written at `path`."""
+def check_target(path: str, new_folders: bool = False) -> None:
+    """Raises DistifyError where no file can be written at `path`; with `new_folders`, some may be missing."""
     folder = os.path.dirname(path) or "."
+    while new_folders and not os.path.lexists(folder):
+        folder = os.path.dirname(folder) or "."
     if not os.path.isdir(folder):
         raise DistifyError(f"{path}: cannot be written: there is no folder {folder}")
     if os.path.isdir(path):
@@ -106,8 +111,8 @@ def content(path: str) -> bytes | None:
 def write_all(writes: Sequence[Write]) -> None:
     """Writes all files or none: each beside its target first, then all are moved into place.
 
-    Raises DistifyError when a target is not as expected (any more) or cannot be written; then all files are
-    as they were.
+    Folders that are missing are made. Raises DistifyError when a target is not as expected (any more) or cannot
+    be written; then all files are as they were.
     """
     before = {write.path: content(write.path) for write in writes}
     for write in writes:
@@ -116,8 +121,10 @@ def write_all(writes: Sequence[Write]) -> None:
             raise DistifyError(f"{write.path}: {what}; nothing was written")
     waiting: list[tuple[str, Write]] = []
     moved: list[Write] = []
+    made: list[str] = []
     try:
         for write in writes:
+            _make_folders(os.path.dirname(write.path), made)
             waiting.append((_write_beside(write), write))
         for temporary, write in waiting:
             os.replace(temporary, os.path.realpath(write.path))
@@ -125,13 +132,22 @@ def write_all(writes: Sequence[Write]) -> None:
     except BaseException as error:
         for write in moved:
             _put_back(write.path, before[write.path])
+        for temporary, _ in waiting[len(moved) :]:
+            os.unlink(temporary)
+        for folder in reversed(made):
+            os.rmdir(folder)
         if isinstance(error, OSError):
             message = f"{write.path}: cannot be written: {error.strerror}; nothing was written"
             raise DistifyError(message) from None
         raise
-    finally:
-        for temporary, _ in waiting[len(moved) :]:
-            os.unlink(temporary)
+
+
+def _make_folders(folder: str, made: list[str]) -> None:
+    """Makes a folder and those above it that are missing, and notes them, outermost first."""
+    if folder and not os.path.lexists(folder):
+        _make_folders(os.path.dirname(folder), made)
+        os.mkdir(folder)
+        made.append(folder)
 
 
 def _write_beside(write: Write) -> str:
@@ -140,7 +156,15 @@ def _write_beside(write: Write) -> str:
     descriptor, temporary = tempfile.mkstemp(prefix=".distify-", dir=os.path.dirname(target))
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(write.data)
+            if write.link:
+                os.unlink(temporary)
+                os.symlink(write.link, temporary)
+                return temporary
+            if write.data is None:
+                with open(write.mode_of, "rb") as original:
+                    shutil.copyfileobj(original, file)
+            else:
+                file.write(write.data)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, stat.S_IMODE(os.stat(write.mode_of).st_mode))

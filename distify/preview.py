@@ -33,9 +33,7 @@ def preview(file: NewFile, columns: int) -> Iterator[Line]:
         yield from _hunk_lines(hunk, reasons, encoding, columns)
 
 
-def _hunk_lines(
-    hunk: Hunk, reasons: dict[Group, list[Change]], encoding: str, columns: int
-) -> Iterator[Line]:
+def _hunk_lines(hunk: Hunk, reasons: dict[Group, list[Change]], encoding: str, columns: int) -> Iterator[Line]:
     seen: set[Group] = set()
     for row in hunk.rows:
         text = row.sign + _shown(row.text, encoding)

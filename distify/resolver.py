@@ -10,18 +10,25 @@ from distify_codemods import SourceFile
 class LocalModules:
     """A resolver over the disk, to be handed to `distify_codemods.convert`.
 
-    Absolute names are looked up in the folder of the entry script (Python's `sys.path[0]`) and, where the
-    entry lies in a package, in the folder above the topmost package; relative ones in the importing file's
-    own package.
+    Absolute names are looked up in the folder of the entry script (Python's `sys.path[0]`), where the entry lies
+    in a package in the folder above the topmost one, and in folders above it that PYTHONPATH names; relative
+    ones in the importing file's own package. `pkg.nets`, imported by `pkg/train.py`, is found from the working
+    directory, as under `python -m pkg.train`. Files of installed libraries are never served.
     `found`: what was served, by absolute path; each file is read once.
+    `as_module`: whether the script has to be started with `python -m`, or with `root` in PYTHONPATH.
     """
 
     def __init__(self, entry: str) -> None:
+        self._entry = os.path.abspath(entry)
         self._shown_absolute = os.path.isabs(entry)
-        folder = os.path.dirname(os.path.abspath(entry))
-        root = _package_root(folder)
-        self._roots = [folder] if root == folder else [folder, root]
+        folder = os.path.dirname(self._entry)
+        self.root = _package_root(folder)
+        named = map(os.path.abspath, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+        above = [one for one in named if folder.startswith(os.path.join(one, ""))]
+        self._roots = list(dict.fromkeys([folder, self.root, *above]))
+        self._here, *self._below = _parts_below(os.getcwd(), folder)
         self.found: dict[str, SourceFile] = {}
+        self.as_module = False
 
     def __call__(self, importing: str, name: str, level: int) -> SourceFile | None:
         """The file of module `name`, imported by `importing` with `level` leading dots; None if not local."""
@@ -33,13 +40,22 @@ class LocalModules:
         folder = os.path.dirname(os.path.abspath(importing))
         for _ in range(level - 1):
             folder = os.path.dirname(folder)
-        return self._module(folder, parts)
+        found = self._module(folder, parts)
+        if found is not None and os.path.abspath(importing) == self._entry:
+            self.as_module = True
+            if not _is_package(os.path.dirname(self._entry)) and self._below:
+                self.root = self._here
+        return found
 
     def _absolute(self, parts: list[str]) -> SourceFile | None:
-        tops = [os.path.join(root, parts[0]) for root in self._roots]
+        roots = [*self._roots, self._here] if parts[0] in self._below[:1] else self._roots
+        tops = [os.path.join(root, parts[0]) for root in roots]
         regular = [top for top in tops if _is_package(top) or os.path.isfile(f"{top}.py")]
         for top in regular[:1] or tops:  # Python never looks for a submodule behind the first regular package
-            if (module := self._module(os.path.dirname(top), parts)) is not None:
+            folder = os.path.dirname(top)
+            if (module := self._module(folder, parts)) is not None:
+                if folder in (self.root, self._here) and folder != self._roots[0]:
+                    self.as_module, self.root = True, folder
                 return module
         return None
 
@@ -55,7 +71,7 @@ class LocalModules:
 
     def _read(self, path: str) -> SourceFile | None:
         if path not in self.found:
-            if not os.path.isfile(path):  # also: a pipe, which could block for ever
+            if _is_installed(path) or not os.path.isfile(path):  # also: a pipe, which could block for ever
                 return None
             try:
                 with open(path, "rb") as file:
@@ -64,6 +80,16 @@ class LocalModules:
                 return None
             self.found[path] = SourceFile(path if self._shown_absolute else os.path.relpath(path), data)
         return self.found[path]
+
+
+def _parts_below(folder: str, path: str) -> list[str]:
+    """A folder, and the names that lead from it to `path`, where that lies below it."""
+    below = path.startswith(os.path.join(folder, ""))
+    return [folder, *(os.path.relpath(path, folder).split(os.sep) if below else [])]
+
+
+def _is_installed(path: str) -> bool:
+    return not {"site-packages", "dist-packages"}.isdisjoint(path.split(os.sep))
 
 
 def _is_package(folder: str) -> bool:

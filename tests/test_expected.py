@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 from distify_codemods import Level, Outcome, SourceFile, convert
 
+from distify.files import read_script
+from distify.resolver import LocalModules
+
 FIXTURES = sorted((Path(__file__).parent.parent / "fixtures").glob("*/train.py"))
+PROJECTS = sorted((Path(__file__).parent.parent / "fixtures" / "projects").glob("*/train.py"))
 
 
 def _no_modules(importing: str, name: str, level: int) -> None:
@@ -39,3 +43,14 @@ def test_each_change_says_where_and_why(script: Path) -> None:
     lines = before.count(b"\n") + 1
     assert all(change.reason and change.code and 1 <= change.place.line <= lines for change in file.changes)
     assert len(file.changes) >= 5
+
+
+@pytest.mark.parametrize("script", PROJECTS, ids=lambda path: path.parent.name)
+def test_a_project_converts_to_the_twins_that_stand_beside_its_files(script: Path) -> None:
+    conversion = convert(read_script(str(script)), LocalModules(str(script)))
+    assert conversion.outcome is Outcome.CONVERTED
+    after = {Path(file.target): file.after.decode() for file in conversion.files}
+    expected = {path: path.read_text(encoding="utf-8") for path in script.parent.rglob("*_dist.py")}
+    assert after == expected
+    twin = str(script.with_name("train_dist.py"))
+    assert convert(read_script(twin), LocalModules(twin)).outcome is Outcome.ALREADY_CONVERTED

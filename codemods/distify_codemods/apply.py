@@ -26,7 +26,7 @@ class _Applying:
         self.split_lines()
         edited = [
             *plan.expressions, *plan.keywords, *plan.before, *plan.after, *plan.guards, *plan.removed, *plan.hoists,
-            *plan.comments,
+            *plan.comments, *plan.imports_instead,
         ]  # fmt: skip
         self.orphaned: list[cst.EmptyLine] = []  # empty lines above what was taken out
         self.hoisted: dict[cst.CSTNode, list[Statement]] = {}
@@ -41,7 +41,7 @@ class _Applying:
         """What concerns a line of several statements that is taken apart goes to its first, its last, or all."""
         plan = self.plan
         for line in [key for table in (plan.before, plan.after, plan.guards) for key in table]:
-            if not isinstance(line, cst.SimpleStatementLine) or len(line.body) < 2 or not self.touches(line.body):
+            if not isinstance(line, cst.SimpleStatementLine) or not self.comes_apart(line.body):
                 continue
             plan.before[line.body[0]] += plan.before.pop(line, [])
             plan.after[line.body[-1]] += plan.after.pop(line, [])
@@ -51,16 +51,19 @@ class _Applying:
 
     def module(self) -> cst.Module:
         original = self.plan.module.tree
-        body = self.block(original.body)
-        module = original.with_changes(body=body)
-        return self.with_imports(module)
+        place = _place_of_imports(self.plan, self.dirty)
+        top, rest = self.statements_of(original.body[:place]), self.statements_of(original.body[place:])
+        return original.with_changes(body=[*top, *self.imports(not place, rest), *rest])
 
     # ---- expressions
 
     def node(self, node: cst.CSTNode) -> cst.CSTNode:
         if node not in self.dirty:
             return node
-        if isinstance(node, cst.SimpleStatementSuite) and self.touches(node.body):
+        instead = self.plan.imports_instead.get(node, [])
+        if len(instead) == 1:
+            return instead[0]
+        if isinstance(node, cst.SimpleStatementSuite) and (self.touches(node.body) or self.comes_apart(node.body)):
             return self.suite(node)
         changes: dict[str, object] = {}
         for name in tree.fields_of(node):
@@ -112,6 +115,10 @@ class _Applying:
 
     def block(self, body: Sequence[cst.CSTNode]) -> list[Statement]:
         """The statements of a block, with insertions, guards and removals done; equal guards on neighbours merge."""
+        found = self.statements_of(body)
+        return found or [cst.SimpleStatementLine([cst.Pass()])]
+
+    def statements_of(self, body: Sequence[cst.CSTNode]) -> list[Statement]:
         found: list[Statement] = []
         open_guard = ""
         for statement in body:
@@ -122,11 +129,11 @@ class _Applying:
             else:
                 for part, original in self.parts(statement):
                     open_guard = self.place(found, part, original, open_guard)
-        return found or [cst.SimpleStatementLine([cst.Pass()])]
+        return found
 
     def parts(self, statement: Statement) -> list[tuple[Statement, cst.CSTNode]]:
         """A line of several small statements of which one is moved or guarded becomes several lines."""
-        if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) > 1 and self.touches(statement.body):
+        if isinstance(statement, cst.SimpleStatementLine) and self.comes_apart(statement.body):
             return self.lines(statement.body, statement.leading_lines, statement.trailing_whitespace)
         return [(self.updated(statement), statement)]
 
@@ -137,19 +144,29 @@ class _Applying:
         trailing: cst.TrailingWhitespace,
     ) -> list[tuple[Statement, cst.CSTNode]]:
         found: list[tuple[Statement, cst.CSTNode]] = []
-        for number, small in enumerate(body):
-            updated = self.node(small).with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+        parts = [(part, small) for small in body for part in self.several(small) or [small]]
+        for number, (part, small) in enumerate(parts):
+            updated = self.node(part).with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
             assert isinstance(updated, cst.BaseSmallStatement)
             line = cst.SimpleStatementLine(
                 [updated],
                 leading_lines=leading if number == 0 else (),
-                trailing_whitespace=trailing if number == len(body) - 1 else cst.TrailingWhitespace(),
+                trailing_whitespace=trailing if number == len(parts) - 1 else cst.TrailingWhitespace(),
             )
-            found.append((line, small))
+            found.append((line, small if number == 0 or part is small else part))
         return found
 
+    def comes_apart(self, body: Sequence[cst.BaseSmallStatement]) -> bool:
+        return any(map(self.several, body)) or (len(body) > 1 and self.touches(body))
+
+    def several(self, small: cst.CSTNode) -> Sequence[cst.BaseSmallStatement]:
+        """The import statements that take the place of one, if they are more than one."""
+        parts = self.plan.imports_instead.get(small, [])
+        return parts if len(parts) > 1 else ()
+
     def touches(self, body: Sequence[cst.BaseSmallStatement]) -> bool:
-        tables = (self.plan.before, self.plan.after, self.plan.guards, self.plan.removed)
+        plan = self.plan
+        tables = (plan.before, plan.after, plan.guards, plan.removed)
         return any(small in table for small in body for table in tables)
 
     def updated(self, statement: Statement) -> Statement:
@@ -244,20 +261,16 @@ class _Applying:
 
     # ---- imports
 
-    def with_imports(self, module: cst.Module) -> cst.Module:
-        if not self.plan.imports:
-            return module
-        body = list(module.body)
-        place = _place_of_imports(self.plan.module.tree.body, self.dirty)
+    def imports(self, first: bool, rest: list[Statement]) -> list[Statement]:
+        """The new import statements; where they come first, what followed keeps its distance."""
         lines = sorted(self.plan.imports, key=lambda text: self.plan.imports[text])
-        new = [cst.parse_statement(text, self.config) for text in lines]
-        if place == 0 and body:
-            first = body[0]
-            if not module.header:
+        new = self.statements([Insertion(text, 0) for text in lines])
+        if new and first and rest:
+            if not self.plan.module.tree.header:
                 new[0] = new[0].with_changes(leading_lines=())
-            if isinstance(first, (cst.SimpleStatementLine, cst.BaseCompoundStatement)) and not first.leading_lines:
-                body[0] = first.with_changes(leading_lines=[_EMPTY_LINE])
-        return module.with_changes(body=[*body[:place], *new, *body[place:]])
+            if not rest[0].leading_lines:
+                rest[0] = rest[0].with_changes(leading_lines=[_EMPTY_LINE])
+        return new
 
 
 def _keys(statement: cst.CSTNode) -> list[cst.CSTNode]:
@@ -282,11 +295,13 @@ def _take_comments(part: Statement) -> tuple[Statement, Sequence[cst.EmptyLine]]
     return part.with_changes(leading_lines=rest), above
 
 
-def _place_of_imports(body: Sequence[cst.CSTNode], dirty: set[cst.CSTNode]) -> int:
+def _place_of_imports(plan: Plan, dirty: set[cst.CSTNode]) -> int:
     """Behind the last import at the top, so that nothing is imported earlier than before; above the first edit."""
     place = 0
-    for number, statement in enumerate(body):
-        if statement in dirty or not isinstance(statement, (cst.SimpleStatementLine, cst.Try)):
+    for number, statement in enumerate(plan.module.tree.body):
+        if not isinstance(statement, (cst.SimpleStatementLine, cst.Try)):
+            break
+        if statement in dirty and not _only_pointed(plan, statement):
             break
         small = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
         if any(isinstance(one, (cst.Import, cst.ImportFrom)) for one in tree.walk(statement)):
@@ -294,3 +309,10 @@ def _place_of_imports(body: Sequence[cst.CSTNode], dirty: set[cst.CSTNode]) -> i
         elif number == 0 and small and isinstance(small[0], cst.Expr) and tree.string(small[0].value) is not None:
             place = 1  # a docstring
     return place
+
+
+def _only_pointed(plan: Plan, statement: cst.CSTNode) -> bool:
+    """Whether nothing but its imports changes: these use no name of ours."""
+    nodes = set(tree.walk(statement))
+    tables = (plan.expressions, plan.keywords, plan.before, plan.after, plan.guards, plan.removed)
+    return all(nodes.isdisjoint(table) for table in tables)

@@ -10,6 +10,7 @@ from distify_codemods.plan import Plan
 from distify_codemods.program import Module
 from distify_codemods.results import Conversion, Finding, Level, NewFile, Options, Outcome, Resolver, SourceFile
 from distify_codemods.rules import RULES, Context
+from distify_codemods.twins import twin_path
 
 _ORDER = {Level.APPLIED: 0, Level.NOT_NEEDED: 1, Level.ADVICE: 2, Level.BLOCKING: 3}
 
@@ -26,9 +27,12 @@ def convert(source: SourceFile, resolver: Resolver, options: Options | None = No
     if refusal is not None:
         return Conversion(Outcome.REFUSED, (), (refusal,))
     found = facts.infer(loaded, interpreter.run(loaded))
+    refusal = refusals.distributed_in_other_file(entry, found.run.events)
+    if refusal is not None:
+        return Conversion(Outcome.REFUSED, (), (refusal,))
     if not found.backwards or not (found.optimizers or found.training_loops):
         return Conversion(Outcome.REFUSED, (), (_no_training(entry, found),))
-    context = Context(decisions.decide(found), backend, {})
+    context = Context(decisions.decide(found), backend, {}, options)
     for rule in RULES:
         context.rule = rule
         rule.run(context)
@@ -37,7 +41,7 @@ def convert(source: SourceFile, resolver: Resolver, options: Options | None = No
         return Conversion(Outcome.REFUSED, (), _in_order(context.findings))
     if options.partial:
         _leave_comments(context)
-    files = tuple(_new_file(plan) for plan in context.plans.values() if plan)
+    files = tuple(_new_file(context, plan) for plan in context.plans.values() if plan)
     return Conversion(Outcome.CONVERTED, files, _in_order(context.findings))
 
 
@@ -63,14 +67,17 @@ def _in_order(findings: list[Finding]) -> tuple[Finding, ...]:
 
 def _leave_comments(context: Context) -> None:
     """With --partial, each place that needs a person is marked in the file."""
+    modules = {module.path: module for module in context.facts.program.modules.values()}
     for finding in context.findings:
-        if finding.level is Level.BLOCKING and finding.place is not None and finding.place.path == context.entry.path:
-            context.plan(context.entry).comment(
-                finding.place.line, f"# distify: needs you {finding.code}: {finding.message}", finding.code
-            )
+        if finding.level is Level.BLOCKING and finding.place is not None:
+            text = f"# distify: needs you {finding.code}: {finding.message}"
+            context.plan(modules[finding.place.path]).comment(finding.place.line, text, finding.code)
 
 
-def _new_file(plan: Plan) -> NewFile:
+def _new_file(context: Context, plan: Plan) -> NewFile:
+    module, target = plan.module, plan.module.path
+    if context.options.twins:
+        target = context.output if module is context.entry else twin_path(target)
     changes = tuple(sorted(plan.changes, key=lambda change: (change.place.line, change.place.column)))
     after = apply(plan).bytes
-    return NewFile(plan.module.path, plan.module.file.data, after, changes)
+    return NewFile(module.path, module.file.data, after, changes, target)

@@ -49,6 +49,7 @@ class Plan:
     guards: dict[cst.CSTNode, Guard] = field(default_factory=dict)
     hoists: dict[cst.CSTNode, Hoist] = field(default_factory=dict)
     removed: set[cst.CSTNode] = field(default_factory=set)
+    imports_instead: dict[cst.CSTNode, list[cst.Import | cst.ImportFrom]] = field(default_factory=dict)
     comments: dict[cst.CSTNode, list[str]] = field(default_factory=lambda: defaultdict(list))
     imports: dict[str, int] = field(default_factory=dict)  # statement -> order
     changes: list[Change] = field(default_factory=list)
@@ -120,6 +121,11 @@ class Plan:
     def remove(self, statement: cst.CSTNode, code: str, reason: str) -> None:
         self.removed.add(statement)
         self._because(code, statement, reason)
+
+    def point(self, node: cst.Import | cst.ImportFrom, parts: list[cst.Import | cst.ImportFrom], code: str) -> None:
+        """Other import statements in place of one."""
+        self.imports_instead[node] = parts
+        self._because(code, node, "the converted files import each other")
 
     def noted(self, code: str, module: Module, reason: str) -> None:
         """An edit that has no place of its own: what an import alone does."""

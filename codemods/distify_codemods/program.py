@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os.path
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import PurePath
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
@@ -24,6 +26,10 @@ class Module:
     @property
     def path(self) -> str:
         return self.file.path
+
+    @property
+    def is_package(self) -> bool:
+        return PurePath(self.path).name == "__init__.py"
 
     @cached_property
     def positions(self) -> dict[cst.CSTNode, CodeRange]:
@@ -71,10 +77,12 @@ class Program:
     resolver: Resolver
     modules: dict[str, Module] = field(default_factory=dict)  # by path
     unreadable: list[SourceError] = field(default_factory=list)  # local modules that do not parse
+    #: Folders that the program has put into `sys.path`; None stands for what was there before.
+    search_path: list[str | None] = field(default_factory=lambda: [None])
 
     def local_module(self, importer: Module, name: str, level: int) -> Module | None:
         """The local module of that name as `importer` sees it; None for libraries and unreadable files."""
-        file = self.resolver(importer.path, name, level)
+        file = self._file(importer, name, level)
         if file is None:
             return None
         known = self.modules.get(file.path)
@@ -88,6 +96,16 @@ class Program:
             return None
         self.modules[file.path] = module
         return module
+
+    def _file(self, importer: Module, name: str, level: int) -> SourceFile | None:
+        if level or len(self.search_path) == 1:
+            return self.resolver(importer.path, name, level)
+        for folder in self.search_path:
+            # A folder is looked through as for a relative import of a file in it.
+            place = (importer.path, name, 0) if folder is None else (os.path.join(folder, "_"), name, 1)
+            if (file := self.resolver(*place)) is not None:
+                return file
+        return None
 
 
 def load(file: SourceFile, resolver: Resolver) -> Program:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.backends.ddp import RUNTIME
+from distify_codemods.events import Event, Kind
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level
 
@@ -42,16 +45,31 @@ def converted_already(module: Module) -> bool:
     return f"{RUNTIME}.init_process_group" in _called(module)
 
 
+def imports_runtime(module: Module) -> bool:
+    """Whether distify wrote this file, be it a script or what a script imports."""
+    return RUNTIME.encode() in module.file.data and RUNTIME in _imported(module)
+
+
 def distributed_already(module: Module) -> Finding | None:
-    for name, node in _called(module).items():
-        known = _DISTRIBUTED.get(name)
-        if known is not None:
-            what, launch = known
-            return Finding(
-                Level.BLOCKING, "REFUSE01", "already distributed", f"this script is distributed with {what} already",
-                module.place(node), f"launch it as it is: {launch.format(path=module.path)}",
-            )  # fmt: skip
-    return None
+    found = (_distributed(name, module, node, module) for name, node in _called(module).items())
+    return next((finding for finding in found if finding is not None), None)
+
+
+def distributed_in_other_file(entry: Module, events: Iterable[Event]) -> Finding | None:
+    """The same for what the script calls in the files that it imports."""
+    calls = (event for event in events if event.kind is Kind.CALL and event.module is not entry)
+    found = (_distributed(event.name, event.module, event.node, entry) for event in calls)
+    return next((finding for finding in found if finding is not None), None)
+
+
+def _distributed(name: str, module: Module, node: cst.CSTNode, entry: Module) -> Finding | None:
+    if name not in _DISTRIBUTED:
+        return None
+    what, launch = _DISTRIBUTED[name]
+    return Finding(
+        Level.BLOCKING, "REFUSE01", "already distributed", f"this script is distributed with {what} already",
+        module.place(node), f"launch it as it is: {launch.format(path=entry.path)}",
+    )  # fmt: skip
 
 
 def runs_on_tpu(module: Module) -> Finding | None:

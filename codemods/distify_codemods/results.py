@@ -30,10 +30,16 @@ class SourceError(Exception):
 
 @dataclass(frozen=True)
 class Options:
-    """`backend`: how a step is spelled. `partial`: write although something needs a person, with a comment there."""
+    """`backend`: how a step is spelled. `partial`: write although something needs a person, with a comment there.
+
+    `twins`: the converted files go beside their originals, under other names, and import each other under those;
+    `output` is the entry's, if it is not to be `<name>_dist.py`.
+    """
 
     backend: str = "ddp"
     partial: bool = False
+    twins: bool = True
+    output: str = ""
 
 
 class Outcome(Enum):
@@ -86,6 +92,7 @@ class NewFile:
     before: bytes
     after: bytes
     changes: tuple[Change, ...]  # in order of place
+    target: str = ""  # where it goes, if not to `path`
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from distify.checklist import checklist, summary
 from distify.engine import convert_script, needs_person
 from distify.errors import DistifyError, ExitCode
 from distify.files import read_script, tidy
+from distify.folders import files_below
 from distify.resolver import LocalModules
 from distify.terminal import Line, is_terminal, put, say, show, width
 
@@ -100,30 +101,10 @@ def _python_files(paths: Sequence[str]) -> Iterator[tuple[str, bool]]:
         if not os.path.isdir(path):
             yield tidy(path), True
             continue
-        below = [tidy(file) for file in _below(path)]
+        below = [tidy(file) for file in files_below(path) if file.endswith(".py")]
         if not below:
             raise DistifyError(f"{path}: no Python files in this folder")
         yield from ((file, file in named) for file in below)
-
-
-def _below(folder: str) -> Iterator[str]:
-    def unreadable(error: OSError) -> None:
-        raise DistifyError(f"{error.filename}: cannot be read: {error.strerror}")
-
-    for root, folders, files in os.walk(folder, onerror=unreadable):
-        folders[:] = sorted(name for name in folders if not _is_left_out(os.path.join(root, name)))
-        yield from (os.path.join(root, name) for name in sorted(files) if name.endswith(".py"))
-
-
-def _is_left_out(folder: str) -> bool:
-    """Hidden folders, caches, and environments (venv leaves pyvenv.cfg in its root, conda conda-meta)."""
-    name = os.path.basename(folder)
-    marks = ("pyvenv.cfg", "conda-meta")
-    return (
-        name.startswith(".")
-        or name in ("__pycache__", "node_modules", "site-packages")
-        or any(os.path.exists(os.path.join(folder, mark)) for mark in marks)
-    )
 
 
 def _with_progress(files: Sequence[tuple[str, bool]]) -> Iterable[tuple[str, bool]]:

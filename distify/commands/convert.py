@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import click
-from distify_codemods import Conversion, NewFile, Options, Outcome
+from distify_codemods import Conversion, Options, Outcome
 
 from distify.checklist import checklist, summary
 from distify.diff import unified
 from distify.engine import BACKENDS, convert_script, needs_person
 from distify.errors import DistifyError, ExitCode
-from distify.files import Write, check_target, content, read_script, write_all
+from distify.files import Write, check_target, read_script, write_all
+from distify.layout import Layout, beside, conflicts, copied, in_place
 from distify.preview import preview
 from distify.resolver import LocalModules
 from distify.terminal import ask, can_ask, is_terminal, put, say, show, width
@@ -25,7 +27,8 @@ class Request:
     """What the user asked for. `show_only`: --diff or --check, which write nothing."""
 
     path: str
-    options: Options
+    backend: str
+    partial: bool
     output: str | None
     yes: bool
     diff: bool
@@ -42,10 +45,29 @@ class Request:
         return not self.show_only and (self.yes or can_ask())
 
     @property
+    def folder(self) -> str:
+        """Where a copy of the project goes; empty if there is to be none."""
+        output = self.output or ""
+        return output if output.endswith(("/", os.sep)) or os.path.isdir(output) else ""
+
+    @property
     def target(self) -> str:
         """Where the converted script goes: `train_dist.py` for `train.py`, unless told otherwise."""
         stem, ending = os.path.splitext(self.path)
-        return self.path if self.in_place else self.output or f"{stem}_dist{ending}"
+        return self.path if self.in_place or self.folder else self.output or f"{stem}_dist{ending}"
+
+    @property
+    def options(self) -> Options:
+        """A diff is of the files themselves: `patch` makes no twins."""
+        twins = not (self.in_place or self.folder or self.diff)
+        return Options(self.backend, self.partial, twins, self._shown_target if twins else "")
+
+    @property
+    def _shown_target(self) -> str:
+        """The target, spelled like the script where it lies in the same folder."""
+        folder = os.path.dirname(self.path)
+        same = _same_file(os.path.dirname(self.target) or ".", folder or ".")
+        return os.path.join(folder, os.path.basename(self.target)) if same else self.target
 
 
 @click.command()
@@ -53,8 +75,10 @@ class Request:
 @click.option("--backend", type=click.Choice(BACKENDS), default="ddp", show_default=True)
 @click.option("--yes", "-y", is_flag=True, help="Write without asking.")
 @click.option("--diff", is_flag=True, help="Print the diff for patch or git apply on stdout; write nothing.")
-@click.option("--output", "-o", metavar="FILE", help="Write FILE instead of PATH with _dist in its name.")
-@click.option("--in-place", is_flag=True, help="Change PATH itself (and its local modules if need be).")
+@click.option(
+    "--output", "-o", metavar="FILE|DIR/", help="Write FILE instead of PATH with _dist in its name; or copy to DIR/."
+)
+@click.option("--in-place", is_flag=True, help="Change PATH itself, and its local modules where need be.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if there is something to convert.")
 @click.option("--force", is_flag=True, help="Overwrite a file that is there already.")
 @click.option("--partial", is_flag=True, help="Write although something needs you; comments say where.")
@@ -76,12 +100,17 @@ def convert(
     Shows the diff with the reason of each change, then the checklist of every step that distribution needs,
     and asks before it writes. PATH is never run. Without a terminal and without --yes, nothing is written.
 
+    Local modules that PATH imports are converted with it, where they need it: beside themselves, as
+    <name>_dist.py, with the imports pointed at those; with --in-place, under their own names; with -o DIR/, in
+    a copy of the project. All files are written, or none.
+
     \b
     Examples:
       distify convert train.py                    asks, then writes train_dist.py
       distify convert train.py --yes -o ddp.py    for scripts: writes ddp.py
       distify convert train.py --diff > ddp.patch
       distify convert train.py --in-place         changes train.py itself
+      distify convert train.py -o distributed/    leaves the project alone, writes a converted copy
       distify convert train.py --check            for CI: exit 1 if unconverted
 
     \b
@@ -95,10 +124,10 @@ def convert(
     if os.path.isdir(path):
         raise DistifyError(_which_file(path))
     script = read_script(path)
-    request = Request(script.path, Options(backend, partial), output, yes, diff, check, in_place, force)
-    if not in_place and _same_file(request.target, script.path):
+    request = Request(script.path, backend, partial, output, yes, diff, check, in_place, force)
+    if not (in_place or request.folder) and _same_file(request.target, script.path):
         raise DistifyError(f"{request.target} is the script itself; --in-place changes it")
-    if request.may_write:
+    if request.may_write and not request.folder:
         check_target(request.target)
     modules = LocalModules(script.path)
     ctx.exit(_finish(request, convert_script(script, modules, request.options), modules))
@@ -126,26 +155,38 @@ def _finish(request: Request, conversion: Conversion, modules: LocalModules) -> 
     if conversion.outcome is Outcome.ALREADY_CONVERTED or not conversion.files:
         say(f"{request.path}: {conversion.outcome.value}; nothing to do")
         return done
-    writes = [_write_of(file, request) for file in conversion.files]
-    if (request.may_write or request.check) and all(_is_up_to_date(write) for write in writes):
-        say(f"{request.target} is there already, and up to date")
+    layout = _layout(request, conversion, modules)
+    missing = layout.missing()
+    if (request.may_write or request.check) and not missing:
+        say(f"{layout.folder or layout.script} is there already, and up to date")
         return done
     if request.may_write:
-        _check_writes(writes, request)
+        _check_writes(layout, missing)
     _show(request, conversion)
     if request.check:
         say(f"{request.path}: would be converted; nothing was written")
         return done or ExitCode.WORK_TO_DO
-    if not _is_wanted(request, writes):
+    if not _is_wanted(request, layout, missing):
         return done
-    write_all(writes)
-    _say_how_to_run(request, writes, modules, done)
+    write_all(missing)
+    say(f"wrote {_named(layout, missing)}")
+    _say_how_to_run(request, layout, modules, done)
     return done
+
+
+def _layout(request: Request, conversion: Conversion, modules: LocalModules) -> Layout:
+    if request.folder:
+        return copied(conversion, request.path, request.folder, modules, request.force)
+    if request.in_place or request.diff:
+        return in_place(conversion, request.path)
+    return beside(conversion, request.target, request.force)
 
 
 def _show(request: Request, conversion: Conversion) -> None:
     if request.diff or not request.check:
         for file in conversion.files:
+            if len(conversion.files) == 1 or request.diff:
+                file = replace(file, target="")  # for `patch`
             if is_terminal(sys.stdout) and not request.diff:
                 show(preview(file, width(sys.stdout) or 80), err=False)
             else:
@@ -154,46 +195,35 @@ def _show(request: Request, conversion: Conversion) -> None:
     say(summary(conversion.findings))
 
 
-def _write_of(file: NewFile, request: Request) -> Write:
-    if file.path == request.path and not request.in_place:
-        return Write(request.target, file.after, mode_of=request.path, force=request.force)
-    is_new = not file.before and not os.path.lexists(file.path)
-    expected = None if is_new else file.before
-    return Write(file.path, file.after, mode_of=request.path if is_new else file.path, expected=expected)
-
-
-def _is_up_to_date(write: Write) -> bool:
-    return os.path.isfile(write.path) and os.access(write.path, os.R_OK) and content(write.path) == write.data
-
-
-def _check_writes(writes: list[Write], request: Request) -> None:
+def _check_writes(layout: Layout, missing: Sequence[Write]) -> None:
     """Raises DistifyError where writing would fail, before the user has read a long diff."""
-    others = [write.path for write in writes if write.expected is not None]
-    if others and not request.in_place:
-        raise DistifyError(
-            f"{request.path}: {', '.join(others)} would have to change, too: --in-place changes all of them, "
-            "--diff shows the changes"
-        )
-    for write in writes:
-        check_target(write.path)
-        if write.expected is None and not write.force and os.path.lexists(write.path):
-            raise DistifyError(f"{write.path} exists already: --force overwrites it, -o names another")
+    for write in missing:
+        check_target(write.path, new_folders=bool(layout.folder))
+    problem = next(conflicts(missing, layout.script), None)
+    if problem is not None:
+        raise DistifyError(problem)
 
 
-def _is_wanted(request: Request, writes: list[Write]) -> bool:
+def _is_wanted(request: Request, layout: Layout, missing: Sequence[Write]) -> bool:
     if request.show_only:
         return False
+    for note in layout.notes:
+        say(note)
     if request.yes:
         return True
-    names = " and ".join(write.path for write in writes)
+    names = _named(layout, missing)
     if not can_ask():
-        options = "--yes" if len(writes) == 1 or request.in_place else "--in-place --yes"
-        say(f"nothing was written: no terminal to ask at; {options} writes {names}")
+        say(f"nothing was written: no terminal to ask at; --yes writes {names}")
         return False
     if ask(f"write {names}?"):
         return True
     say("nothing was written")
     return False
+
+
+def _named(layout: Layout, missing: Sequence[Write]) -> str:
+    names = [layout.folder] if layout.folder else [write.path for write in missing]
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 
 def _why_nothing_is_written(request: Request, conversion: Conversion) -> str:
@@ -203,16 +233,24 @@ def _why_nothing_is_written(request: Request, conversion: Conversion) -> str:
     return f"{text} (--partial writes the rest, with a comment at each place that needs you)"
 
 
-def _say_how_to_run(request: Request, writes: list[Write], modules: LocalModules, done: ExitCode) -> None:
-    script = shlex.quote(request.target)
-    say(f"wrote {', '.join(write.path for write in writes)}")
+def _say_how_to_run(request: Request, layout: Layout, modules: LocalModules, done: ExitCode) -> None:
     if done is ExitCode.NEEDS_PERSON:
         say("it is not finished: look for the comments '# distify: needs you'")
-    folder = os.path.dirname(os.path.abspath(request.path))
-    if modules.found and not _same_file(os.path.dirname(request.target) or ".", folder):
-        say(f"it imports modules from {folder}: have that folder in PYTHONPATH when it runs")
-    say(f"`python {script} ...` still runs it in one process; on two ranks:")
-    say(f"  distify run -np 2 {script} ...")
+    script, root = layout.script, modules.root
+    if layout.folder:
+        script, root = os.path.relpath(script, layout.folder), layout.folder
+    elif modules.found and not modules.as_module:
+        folder = os.path.dirname(os.path.abspath(request.path))
+        if not _same_file(os.path.dirname(script) or ".", folder):
+            say(f"it imports modules from {folder}: have that folder in PYTHONPATH when it runs")
+    words = shlex.quote(script)
+    if modules.as_module:
+        inside = script if layout.folder else os.path.relpath(script, root)
+        words = f"-m {os.path.splitext(inside)[0].replace(os.sep, '.')}"
+    change = f"cd {shlex.quote(os.path.relpath(root))} && "
+    go = change if (layout.folder or modules.as_module) and not _same_file(root, ".") else ""
+    say(f"`{go}python {words} ...` still runs it in one process; on two ranks:")
+    say(f"  {go}distify run -np 2 {words} ...")
 
 
 def _same_file(one: str, other: str) -> bool:

@@ -46,7 +46,7 @@ def test_a_link_stays_a_link(original: str) -> None:
     assert Path(original).read_bytes() == b"new\n"
 
 
-@pytest.mark.parametrize("bad", ["missing/b.py", "b" * 300 + ".py"], ids=["no folder", "name too long"])
+@pytest.mark.parametrize("bad", ["train.py/b.py", "new/" + "b" * 300 + ".py"], ids=["no folder", "name too long"])
 def test_when_one_file_cannot_be_written_none_is(original: str, bad: str) -> None:
     # A name that is too long fails only when the file is moved into place, after the others.
     writes = [

@@ -107,3 +107,37 @@ def test_each_file_is_read_once() -> None:
     Path("net.py").write_text("changed = True\n")
     assert modules("train.py", "net", 0) is first
     assert [source.path for source in modules.found.values()] == ["net.py"]
+
+
+def test_the_folder_of_a_module_start_without_init() -> None:
+    """`python -m pkg.train` finds `pkg.net`, and nothing else of where it is started."""
+    make("pkg/train.py", "pkg/net.py", "other/__init__.py")
+    assert found("pkg/train.py", "pkg.net") == "pkg/net.py"
+    assert found("pkg/train.py", "other") is None
+
+
+def test_folders_above_the_script_that_pythonpath_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    make("tools/train.py", "lib/__init__.py", "elsewhere/more.py")
+    assert found("tools/train.py", "lib") is None
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'elsewhere'}:.")
+    assert found("tools/train.py", "lib") == "lib/__init__.py"
+    assert found("tools/train.py", "more") is None
+
+
+def test_installed_libraries_are_not_local() -> None:
+    make("train.py", "venv/lib/python3.11/site-packages/net.py")
+    assert found("train.py", "net", 1, "venv/lib/python3.11/site-packages/other.py") is None
+
+
+def test_how_a_script_has_to_be_started(tmp_path: Path) -> None:
+    make("pkg/__init__.py", "pkg/train.py", "pkg/net.py", "sub/train.py", "sub/net.py")
+    for entry, name, level, as_module in [
+        ("pkg/train.py", "net", 0, False),
+        ("pkg/train.py", "pkg.net", 0, True),
+        ("pkg/train.py", "net", 1, True),
+        ("sub/train.py", "net", 0, False),
+        ("sub/train.py", "net", 1, True),
+    ]:
+        modules = LocalModules(entry)
+        assert modules(entry, name, level) is not None
+        assert (modules.as_module, not as_module or modules.root == str(tmp_path)) == (as_module, True)

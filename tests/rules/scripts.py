@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from distify_codemods import Change, Conversion, Finding, Level, Options, Outcome, SourceFile, convert
+from pathlib import PurePath
+from typing import Any
+
+from distify_codemods import Change, Conversion, Finding, Level, Options, Outcome, Resolver, SourceFile, convert
 
 IMPORTS = """\
 import torch
@@ -94,9 +97,29 @@ def indented(lines: str, by: str = "    ") -> str:
 # ---- conversion
 
 
-def conversion_of(before: str | bytes, partial: bool = False) -> Conversion:
+def resolver_of(files: dict[str, str]) -> Resolver:
+    """Finds modules in a table of files, with the script in the topmost folder."""
+
+    def resolver(importer: str, module: str, level: int) -> SourceFile | None:
+        above = PurePath(importer).parents
+        if level > len(above):
+            return None
+        folder = above[level - 1] if level else PurePath()
+        path = folder.joinpath(*module.split(".")) if module else folder
+        for name in (f"{path}/__init__.py" if module else str(path / "__init__.py"), f"{path}.py"):
+            if name in files:
+                return SourceFile(name, files[name].encode())
+        return None
+
+    return resolver
+
+
+def conversion_of(
+    before: str | bytes, partial: bool = False, files: dict[str, str] | None = None, **options: Any
+) -> Conversion:
     data = before if isinstance(before, bytes) else before.encode()
-    return convert(SourceFile("train.py", data), lambda importer, module, level: None, Options(partial=partial))
+    table = {**(files or {}), "train.py": data.decode(errors="replace")}
+    return convert(SourceFile("train.py", data), resolver_of(table), Options(partial=partial, **options))
 
 
 def converted_bytes(before: str | bytes) -> bytes:

@@ -34,11 +34,15 @@ def test_every_rule_shows_where_it_keeps_still(rule: Rule) -> None:
     assert finds_only or any(example.after for example in rule.examples)
 
 
+def _beside(example: Example) -> dict[str, str]:
+    return {"helper.py": example.helper} if example.helper else {}
+
+
 @pytest.mark.parametrize(("rule", "example"), APPLIED)
 def test_applied(rule: Rule, example: Example) -> None:
-    conversion = conversion_of(example.before)
+    conversion = conversion_of(example.before, files=_beside(example))
     assert conversion.outcome is Outcome.CONVERTED, conversion.of(Level.BLOCKING)
-    (new,) = conversion.files
+    new = next(one for one in conversion.files if one.path == "train.py")
     assert new.after.decode() == example.after
     assert rule.code in {change.code for change in new.changes}
     assert rule.code in {finding.code for finding in conversion.of(Level.APPLIED)}
@@ -55,7 +59,7 @@ def test_applied_twice(rule: Rule, example: Example) -> None:
 @pytest.mark.parametrize(("rule", "example"), NO_OPS)
 def test_left_alone(rule: Rule, example: Example) -> None:
     """Not changed by this rule; and if the script is refused, then by this rule, which says why."""
-    conversion = conversion_of(example.before)
+    conversion = conversion_of(example.before, files=_beside(example))
     assert all(change.code != rule.code for new in conversion.files for change in new.changes)
     if conversion.outcome is Outcome.REFUSED:
         assert {finding.code for finding in conversion.of(Level.BLOCKING)} == {rule.code}

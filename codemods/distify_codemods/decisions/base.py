@@ -10,6 +10,7 @@ import libcst as cst
 
 from distify_codemods.events import Event
 from distify_codemods.facts import BatchLoop, Facts, Loader
+from distify_codemods.interpreter.machine import Frame
 from distify_codemods.program import Module
 from distify_codemods.values import External, Obj, Value
 
@@ -153,7 +154,7 @@ def path(event: Event, frame: object) -> list[cst.CSTNode]:
     return [node for node in reversed(found) if _is_statement(node)]
 
 
-def chain(event: Event) -> list[tuple[object, cst.CSTNode]]:
+def chain(event: Event) -> list[tuple[Frame, cst.CSTNode]]:
     """All statements that an event happens in, across calls, outermost first, each with its frame."""
     found = [(here.frame, here.node) for here in event.here.up() if not here.arm]
     return [(frame, node) for frame, node in reversed(found) if _is_statement(node)]

@@ -79,9 +79,6 @@ def _way(
     problem = next((problem for loader in loaders if (problem := unshardable(loader))), None)
     if problem:
         return "replicated", problem[0]
-    entry = facts.program.entry
-    if any(loader.made.module is not entry for loader in loaders) or any(loop.module is not entry for loop in loops):
-        return "replicated", "it reaches into another file"
     if any(loop.passing is None for loop in loops):
         return "replicated", "its batches are taken by hand"
     first = [_sums(facts, loop, loaders) for loop in loops]

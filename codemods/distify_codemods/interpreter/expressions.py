@@ -47,6 +47,8 @@ def evaluate(machine: Machine, node: cst.BaseExpression) -> Value:
 def builtin(machine: Machine, name: str) -> Value:
     if name == "__name__":
         return literal(machine, None, machine.frame.module.name)
+    if name == "__file__":
+        return literal(machine, None, machine.frame.module.path)
     if name in _BUILTINS:
         return imports.reference(machine, f"builtins.{name}")
     star = machine.module_frame(machine.frame.module).env.get("*")

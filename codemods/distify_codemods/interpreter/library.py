@@ -20,6 +20,7 @@ from distify_codemods.interpreter import (
     losses,
     records,
     reflection,
+    search_path,
     tensors,
 )
 from distify_codemods.values import (
@@ -468,6 +469,8 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]]
     "collections.defaultdict": containers.default_dictionary,
     "apex.amp.initialize": _initialised,
     "functools.partial": _partial,
+    "sys.path.append": search_path.append,
+    "sys.path.insert": search_path.insert,
     "sys.exit": _leave,
     "os._exit": _leave,
     "builtins.exit": _leave,

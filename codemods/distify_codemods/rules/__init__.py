@@ -12,6 +12,7 @@ from distify_codemods.rules import (
     download,
     evaluation,
     files,
+    imports,
     load,
     logs,
     loss,
@@ -36,7 +37,7 @@ RULES: tuple[Rule, ...] = tuple(
     for module in (
         process_group, device, download, training_data, batch_share, set_epoch, batch_size, seeds, batchnorm, wrap,
         data_parallel, reach, loss, evaluation, training_figures, decisions, save, load, output, progress, logs,
-        trackers, files, paths, unsupported,
+        trackers, files, paths, unsupported, imports,
     )
 )  # fmt: skip
 

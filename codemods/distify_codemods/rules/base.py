@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from distify_codemods import tree
+from distify_codemods import refusals, tree
 from distify_codemods.backends import Backend
 from distify_codemods.backends.ddp import RUNTIME
 from distify_codemods.decisions import Blocked, Decisions
@@ -16,7 +16,8 @@ from distify_codemods.facts import Facts
 from distify_codemods.interpreter.machine import CALLED, Frame
 from distify_codemods.plan import Plan, Rewrite
 from distify_codemods.program import Module
-from distify_codemods.results import Finding, Level
+from distify_codemods.results import Finding, Level, Options
+from distify_codemods.twins import twin_path
 
 ON_MAIN = "if {rt}.is_main_process():"
 _STATEMENTS = (cst.SimpleStatementLine, cst.BaseCompoundStatement)
@@ -29,6 +30,7 @@ class Example:
 
     before: str
     after: str = ""
+    helper: str = ""  # helper.py, which the script imports
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Context:
     decisions: Decisions
     backend: Backend
     plans: dict[Module, Plan]
+    options: Options
     findings: list[Finding] = field(default_factory=list)
     aliases: dict[tuple[Module, str], str] = field(default_factory=dict)
     taken: dict[Module, set[str]] = field(default_factory=dict)
@@ -62,6 +65,11 @@ class Context:
     @property
     def entry(self) -> Module:
         return self.facts.program.entry
+
+    @property
+    def output(self) -> str:
+        """Where the converted script goes, if it does not stay where it is."""
+        return self.options.output or twin_path(self.entry.path)
 
     def plan(self, module: Module) -> Plan:
         if module not in self.plans:
@@ -93,10 +101,13 @@ class Context:
             self.findings.append(finding)
 
     def editable(self, module: Module, node: cst.CSTNode, what: str) -> bool:
-        """Whether the edit falls into a file that is converted; says so where it does not."""
-        if module is self.entry:
+        """Whether the edit falls into a file as its author wrote it; says so where it does not."""
+        if not refusals.imports_runtime(module):
             return True
-        self.needs_you(f"{what}, in a file that is not converted", module, node, "move this code into the script")
+        self.needs_you(
+            f"{what}, in a file that was converted for another script",
+            module, node, "convert both scripts from the files as they were",
+        )  # fmt: skip
         return False
 
     # ---- names of what is imported
@@ -151,16 +162,14 @@ class Context:
         around = [guards[one] for one in (node, *module.enclosing(node)) if one in guards]
         return any(guard.header.endswith(ON_MAIN.format(rt="")[3:]) and not guard.around for guard in around)
 
-    def above_file_tests(self, event: Event) -> cst.CSTNode | None:
-        """The event's statement in the script; under a test of what files there are, the test as well.
+    def above_file_tests(self, event: Event) -> tuple[Module, cst.CSTNode]:
+        """The event's statement, with its file; under a test of what files there are, the test as well.
 
         Another rank may look after rank 0 is done: a collective must not hang on what it finds.
         """
-        place: cst.CSTNode | None = None
+        place: tuple[Module, cst.CSTNode] | None = None
         for here in event.here.up():
             node = here.node
-            if here.frame.module is not self.entry:
-                continue
             if here.arm == CALLED and place is not None:
                 if not self._may_have_left(event, here.frame):
                     break
@@ -170,8 +179,8 @@ class Context:
             if (place is None and isinstance(node, (cst.BaseSmallStatement, *_STATEMENTS))) or (
                 isinstance(node, cst.If) and "file" in self.facts.value(node.test).sources and place is not None
             ):
-                place = node
-        return place
+                place = here.frame.module, node
+        return place or (event.module, event.module.statement(event.node))
 
     def _may_have_left(self, event: Event, frame: Frame) -> bool:
         """Whether the function may return before an event because of what files there are."""

@@ -13,7 +13,7 @@ CODE = "MODEL02"
 def run(context: Context) -> None:
     found = False
     for wrap in context.decisions.wraps:
-        if wrap.sync_batchnorm and wrap.module is context.entry:
+        if wrap.sync_batchnorm:
             found = True
             rt, plan = context.rt(wrap.module), context.plan(wrap.module)
             text = context.backend.sync_batchnorm(wrap.target, rt)

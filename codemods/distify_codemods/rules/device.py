@@ -51,8 +51,8 @@ def _plain_cuda(updated: cst.BaseExpression) -> cst.BaseExpression:
 def _numbered(context: Context) -> Iterator[tuple[Module, cst.BaseExpression, str]]:
     """Expressions that spell `cuda:N`, each with its file and, where it is a literal, its number."""
     for module in context.facts.run.frames:
-        for node in context.facts.run.values:
-            if node not in module.parents or _in_device_table(module, node):
+        for node in tree.walk(module.tree):
+            if node not in context.facts.run.values or _in_device_table(module, node):
                 continue
             text = tree.string(node) if isinstance(node, cst.BaseExpression) else None
             match = _NUMBERED.match(text or "")

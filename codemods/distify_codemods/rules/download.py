@@ -6,6 +6,7 @@ import libcst as cst
 
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
+from distify_codemods.program import Module
 from distify_codemods.rules.base import MAIN_FIRST, Context, Example, Rule
 from distify_codemods.tree import walk
 from distify_codemods.values import Const
@@ -26,31 +27,29 @@ _DOWNLOADS = (
 
 
 def run(context: Context) -> None:
-    found = [event for event in context.facts.of_kind(Kind.CALL) if _downloads(event)]
+    found = [event for event in context.facts.of_kind(Kind.CALL) if downloads(event)]
     for event in found:
-        place = context.above_file_tests(event)
-        if place is None:
-            context.needs_you(
-                "a download, in a file that is not converted", event.module, event.node, "move it into the script"
-            )
+        module, place = context.above_file_tests(event)
+        if not context.editable(module, place, "files are downloaded"):
             continue
-        within = event.node if event.module is context.entry else None
-        if _makes_a_sampler(context, place, event):
+        within = event.node if place in module.enclosing(event.node) else None
+        if _makes_a_sampler(context, module, place, event):
             context.needs_you(
                 "the statement that downloads also makes the training loader, whose sampler waits for all "
-                "ranks", context.entry, place,
+                "ranks", module, place,
                 "make the dataset in a statement of its own",
             )  # fmt: skip
             continue
-        rt = context.rt(context.entry)
+        rt = context.rt(module)
         reason = "one process downloads, the others find the files there"
-        context.plan(context.entry).guard(place, MAIN_FIRST.format(rt=rt), CODE, reason, within)
-        context.applied("rank 0 downloads first", context.entry, place)
+        context.plan(module).guard(place, MAIN_FIRST.format(rt=rt), CODE, reason, within)
+        context.applied("rank 0 downloads first", module, place)
     if not found:
         context.not_needed("nothing is downloaded")
 
 
-def _downloads(event: Event) -> bool:
+def downloads(event: Event) -> bool:
+    """Whether a call of a library may fetch files."""
     if event.name.startswith(("local.", "builtins.", "argparse.")):
         return False
     value = event.arguments.get("download", 4 if event.name.startswith("torchvision.datasets.") else None)
@@ -66,12 +65,12 @@ def _downloads(event: Event) -> bool:
     return event.name.endswith(_DOWNLOADS)
 
 
-def _makes_a_sampler(context: Context, place: cst.CSTNode, event: Event) -> bool:
+def _makes_a_sampler(context: Context, module: Module, place: cst.CSTNode, event: Event) -> bool:
     """A collective under the guard would wait for ranks that wait for the guard."""
     loaders = {decision.node for decision in context.decisions.loaders if decision.sharding is Sharding.TRAINING}
     for other in context.facts.of_kind(Kind.CALL):
         if other.node in loaders and any(here.node is place for here in other.here.up()):
-            in_place = other.module is context.entry and other.module.statement(other.node) is place
+            in_place = other.module is module and module.statement(other.node) is place
             if not in_place or event.node not in set(walk(other.node)):
                 return True
     return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods.arguments import PARAMETERS, bound
+from distify_codemods.events import Event
 from distify_codemods.rules.base import Context, Example, Rule
 
 CODE = "LOAD01"
@@ -34,15 +35,17 @@ def run(context: Context) -> None:
                 "each rank reads onto its own GPU, not all onto the first",
             )
         if any(save.before(event) for save in saves):
-            plan.insert_before(
-                context.above_file_tests(event) or module.statement(node),
-                f"{rt}.barrier()",
-                CODE,
-                "rank 0 has written the file before it is read",
-            )
+            _wait(context, event)
         context.applied("each rank reads the checkpoint onto its own device", module, node)
     if not loads:
         context.not_needed("no checkpoint is read")
+
+
+def _wait(context: Context, event: Event) -> None:
+    """No rank reads the file before rank 0 has written it."""
+    module, place = context.above_file_tests(event)
+    reason = "rank 0 has written the file before it is read"
+    context.plan(module).insert_before(place, f"{context.rt(module)}.barrier()", CODE, reason)
 
 
 def _is_none(node: cst.BaseExpression) -> bool:

@@ -7,12 +7,15 @@ import libcst as cst
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import loaders_of
+from distify_codemods.program import Module
 from distify_codemods.rules import paths
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.rules.once import once
 from distify_codemods.values import External, Ref, Value
 
 CODE = "OUT01"
+#: What does nothing but find out, compute and show.
+_TALK = ("builtins.", "sys.stdout.", "sys.stderr.", "time.", "math.", "os.popen", "os.get_terminal_size", "pprint.")
 _STREAMS = ("sys.stdout.write", "sys.stderr.write", "sys.stdout.writelines", "sys.stderr.writelines")
 #: Other functions that put text on the screen.
 _PRINTERS = ("pprint.pprint", "pprint.pp", "rich.print", "click.echo", "click.secho", "typer.echo", "typer.secho",
@@ -24,23 +27,23 @@ _OF_CONSOLES = frozenset("print log rule print_json pprint".split())
 
 def run(context: Context) -> None:
     prints = context.facts.of_kind(Kind.PRINT)
-    own = [event for event in prints if event.module is context.entry]
-    if own and "print" in context.facts.run.frames[context.entry].env:
-        for event in own:  # the script has a function of that name
-            _guard(context, event)
-    elif own or _is_passed_on(context):
-        context.shadow_print(context.entry)
-        context.plan(context.entry).noted(CODE, context.entry, "rank 0 prints, the others keep quiet")
-        place = own[0].node if own else context.entry.tree
-        context.applied("rank 0 prints", context.entry, place)
-    elif not prints:
-        context.not_needed("nothing is printed")
-    for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.PRINT):
-        if event.module is context.entry and _prints_by_another_name(event):
-            _guard(context, event)
+    streams = [
+        event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.PRINT) if _prints_by_another_name(event)
+    ]
     done: set[cst.CSTNode] = set()
-    for event in _elsewhere(context):
-        _guard_call(context, event, done)
+    elsewhere = [event for event in (*prints, *streams) if event.module is not context.entry]
+    left = [event for event in elsewhere if not _guard_call(context, event, done)]
+    by_module: dict[Module, list[Event]] = {}
+    for event in (*_passing_on(context), *prints):
+        if event.module is context.entry or event in left:
+            by_module.setdefault(event.module, []).append(event)
+    for module, events in by_module.items():
+        _shadow(context, module, events)
+    for event in streams:
+        if event.module is context.entry or event in left:
+            _guard(context, event)
+    if not prints and not by_module:
+        context.not_needed("nothing is printed")
     _training_figures(context)
 
 
@@ -55,14 +58,30 @@ def _prints_by_another_name(event: Event) -> bool:
     )
 
 
-def _is_passed_on(context: Context) -> bool:
-    """Whether `print` itself is given to something that calls it."""
-    return any(
-        isinstance(obj, Ref) and obj.name == "builtins.print"
+def _shadow(context: Context, module: Module, events: list[Event]) -> None:
+    if not context.editable(module, events[-1].node, "text is printed"):
+        return
+    if "print" in context.facts.run.frames[module].env:
+        for event in events:  # the file has a function of that name
+            _guard(context, event)
+        return
+    context.shadow_print(module)
+    context.plan(module).noted(CODE, module, "rank 0 prints, the others keep quiet")
+    prints = [event for event in events if event.kind is Kind.PRINT]
+    context.applied("rank 0 prints", module, prints[0].node if prints else module.tree)
+
+
+def _passing_on(context: Context) -> list[Event]:
+    """Calls that are given `print` itself."""
+    return [
+        event
         for event in context.facts.of_kind(Kind.CALL)
-        for value in event.arguments.all()
-        for obj in value.objs
-    )
+        if any(
+            isinstance(obj, Ref) and obj.name == "builtins.print"
+            for value in event.arguments.all()
+            for obj in value.objs
+        )
+    ]
 
 
 def _guard(context: Context, event: Event) -> None:
@@ -73,25 +92,14 @@ def _guard(context: Context, event: Event) -> None:
     context.applied("rank 0 writes to the screen", event.module, event.node)
 
 
-def _elsewhere(context: Context) -> list[Event]:
-    """Output that functions of other files make when the script calls them."""
-    found = [
-        event for event in context.facts.run.events
-        if event.module is not context.entry
-        and (event.kind is Kind.PRINT or (event.kind is Kind.CALL and event.name in _STREAMS))
-    ]  # fmt: skip
-    return found
-
-
-def _guard_call(context: Context, event: Event, done: set[cst.CSTNode]) -> None:
-    """The script's own call of a function that does nothing but talk."""
+def _guard_call(context: Context, event: Event, done: set[cst.CSTNode]) -> bool:
+    """Guards the script's own call of a function of another file that does nothing but talk; says if it could."""
     for here in event.here.up():
         node = here.node
         if here.frame.module is not context.entry or here.arm or not isinstance(node, cst.SimpleStatementLine):
             continue
         if node in done:
-            return
-        done.add(node)
+            return True
         small = node.body[0]
         inner = [
             one
@@ -99,38 +107,32 @@ def _guard_call(context: Context, event: Event, done: set[cst.CSTNode]) -> None:
             if any(up is here or (up.node is node and up.frame is here.frame) for up in one.here.up())
         ]
         meetings = paths.meetings(context)
-        quiet = not any(
-            one.kind is Kind.FORWARD or one in context.facts.backwards or one.node in meetings or paths.reads(one)
-            for one in inner
-        )
+        quiet = not any(one.node in meetings or paths.reads(one) for one in inner)
         if (
             isinstance(small, cst.Expr)
             and isinstance(small.value, cst.Call)
             and len(node.body) == 1
             and quiet
-            and _only_talks(context, inner)
+            and all(map(_only_talks, inner))
         ):
             rt = context.rt(context.entry)
             context.plan(context.entry).guard(
                 small, f"if {rt}.is_main_process():", CODE, "one rank writes to the screen"
             )
             context.applied("rank 0 draws it", context.entry, node)
-        return
+            done.add(node)
+            return True
+        return False
+    return False
 
 
-def _only_talks(context: Context, events: list[Event]) -> bool:
-    """No model, optimizer or loader has anything to do with it."""
-    roles = {
-        *context.facts.models,
-        *(one.obj for one in context.facts.optimizers),
-        *(one.obj for one in context.facts.loaders),
-    }
-    for event in events:
-        if event.kind in (Kind.METHOD, Kind.STORE) and roles & set(event.receiver.objs):
-            return False
-        if event.kind is Kind.LOOP and roles & set(event.value.objs):
-            return False
-    return True
+def _only_talks(event: Event) -> bool:
+    """Nothing that another rank could miss: no state is kept, no data read, and no other rank waited for."""
+    if event.kind is Kind.CALL:
+        return event.name.startswith(_TALK)
+    if event.kind is Kind.METHOD:
+        return all(isinstance(obj, External) and obj.name.startswith(_TALK) for obj in event.receiver.objs)
+    return event.kind not in (Kind.FORWARD, Kind.STORE)
 
 
 def _training_figures(context: Context) -> None:

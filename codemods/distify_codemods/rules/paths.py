@@ -218,9 +218,9 @@ def _waits(context: Context) -> bool:
                 event.module, event.node, "read it before or after the loop, after `rt.barrier()`",
             )  # fmt: skip
             continue
-        place = context.above_file_tests(event) or event.module.statement(event.node)
-        text = f"{context.rt(event.module)}.barrier()"
-        context.plan(event.module).insert_before(place, text, CODE, "rank 0 has written the file before it is read")
+        module, place = context.above_file_tests(event)
+        text = f"{context.rt(module)}.barrier()"
+        context.plan(module).insert_before(place, text, CODE, "rank 0 has written the file before it is read")
         context.applied("a file is read once rank 0 has written it", event.module, event.node)
     return found
 

@@ -6,6 +6,7 @@ import libcst as cst
 
 from distify_codemods.decisions.base import chain
 from distify_codemods.events import Event, Kind
+from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.values import Scale
 
@@ -35,10 +36,9 @@ def run(context: Context) -> None:
     place = _place(context)
     if place is None:
         return
-    node, first = place
-    if not context.editable(first.module if not first.loops() else context.entry, node, "the training loop"):
+    module, node, first = place
+    if not context.editable(module, node, "the training loop"):
         return
-    module = context.entry
     rt = context.rt(module)
     reason = "from here on dropout and augmentation differ from rank to rank; until here all draw alike"
     context.plan(module).insert_before(node, f"{rt}.seed_ranks_apart()", CODE, reason, -5)
@@ -72,29 +72,36 @@ def _apart_in_models(context: Context) -> None:
         context.applied("random numbers: common but for those drawn inside the model", wrap.module, wrap.statement)
 
 
-def _place(context: Context) -> tuple[cst.CSTNode, Event] | None:
-    """The outermost loop of the script that trains and does not build the model anew."""
+def _place(context: Context) -> tuple[Module, cst.CSTNode, Event] | None:
+    """The outermost loop that trains and does not build the model anew."""
     loops = context.facts.training_loops
     if not loops:
         return None
-    wraps = {wrap.statement for wrap in context.decisions.wraps}
-    last = None
+    building = _building(context)
     for frame, node in chain(loops[0].event):
-        if frame.module is not context.entry:  # type: ignore[attr-defined]
-            break
-        last = node
-        if isinstance(node, (cst.For, cst.While)) and not any(
-            wrap is node or node in context.entry.enclosing(wrap) for wrap in wraps
-        ):
-            return node, loops[0].event
-    return (last, loops[0].event) if last is not None else None
+        if isinstance(node, (cst.For, cst.While)) and node not in building:
+            return frame.module, node, loops[0].event
+    return None
+
+
+def _building(context: Context) -> set[cst.CSTNode]:
+    """The statements in whose course a model is wrapped, be it in a function that they call."""
+    wraps = {wrap.statement for wrap in context.decisions.wraps}
+    found = set(wraps)
+    for wrap in context.decisions.wraps:
+        found.update(wrap.module.enclosing(wrap.statement))
+    for event in context.facts.run.events:
+        nodes = [here.node for here in event.here.up()]
+        if wraps.intersection(nodes):
+            found.update(nodes)
+    return found
 
 
 def _after(context: Context, event: Event, node: cst.CSTNode, first: Event) -> bool:
     """In the training loop or after it; or before it, in an outer loop whose next turn comes after."""
     outer = {here.node for here in first.loops()} | {node}
     inside = any(here.node in outer for here in event.here.up())
-    return inside or (event.module is context.entry and event.number > first.number)
+    return inside or event.number > first.number
 
 
 def _sized_by_batch(event: Event) -> bool:

@@ -6,8 +6,10 @@ import libcst as cst
 
 from distify_codemods.decisions.base import chain
 from distify_codemods.events import Event, Kind
+from distify_codemods.interpreter.machine import Frame
 from distify_codemods.rules import paths, records
 from distify_codemods.rules.base import Context
+from distify_codemods.rules.download import downloads
 from distify_codemods.tree import walk
 
 #: What neither touches a device nor draws random numbers nor reads data.
@@ -39,10 +41,10 @@ def place(context: Context) -> tuple[cst.CSTNode, bool] | None:
     return spine[-1][1], False
 
 
-def _spine(context: Context, event: Event) -> list[tuple[object, cst.CSTNode]]:
+def _spine(context: Context, event: Event) -> list[tuple[Frame, cst.CSTNode]]:
     """The statements that lead to an event, through `if __name__ == "__main__":` and into one `main()`."""
     training = {node for loop in context.facts.training_loops[:1] for _, node in _own(context, loop.event)}
-    found: list[tuple[object, cst.CSTNode]] = []
+    found: list[tuple[Frame, cst.CSTNode]] = []
     for frame, node in _own(context, event):
         entered = {id(one) for one, _ in found}
         further = found and found[-1][1] in training and _leads_on(found[-1][1])
@@ -52,22 +54,32 @@ def _spine(context: Context, event: Event) -> list[tuple[object, cst.CSTNode]]:
     return found
 
 
-def _own(context: Context, event: Event) -> list[tuple[object, cst.CSTNode]]:
+def _own(context: Context, event: Event) -> list[tuple[Frame, cst.CSTNode]]:
     """The statements of the entry's file that an event happens in, up to where another file begins."""
     found = []
     for frame, node in chain(event):
-        if frame.module is not context.entry:  # type: ignore[attr-defined]
+        if frame.module is not context.entry:
             break
         found.append((frame, node))
     return found
 
 
 def _level(context: Context, event: Event) -> bool:
-    """Whether the event is the program's own doing, not an import's."""
+    """Whether the event is the script's own doing; an import's only if other ranks have a part in it."""
     own = _own(context, event)
-    return bool(own) and not (
+    imported = own and (
         isinstance(own[0][1], cst.SimpleStatementLine) and isinstance(own[0][1].body[0], (cst.Import, cst.ImportFrom))
     )
+    return bool(own) and (not imported or _concerns_ranks(context, event))
+
+
+def _concerns_ranks(context: Context, event: Event) -> bool:
+    if event.kind is Kind.CALL:
+        loaders = {loader.made for loader in context.facts.loaders}
+        return event in loaders or bool(event.value.objs & set(context.facts.models)) or downloads(event)
+    if event.kind is Kind.LOOP:
+        return any(loop.event is event for loop in context.facts.loops)
+    return event.kind is Kind.FORWARD or (event.kind is Kind.METHOD and event.name in ("cuda", "to"))
 
 
 def _matters(event: Event) -> bool:

@@ -1,0 +1,74 @@
+"""What the import of a file does besides defining names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.interpreter import Run
+from distify_codemods.program import Module
+from distify_codemods.values import Class, Function, Ref
+
+#: Decorators that leave nothing behind but what they decorate.
+_QUIET = ("torch.", "functools.", "dataclasses.", "contextlib.", "typing.", "abc.", "builtins.", "numba.", "enum.")
+
+#: Calls that may be made twice.
+_SETTINGS = (
+    "warnings.", "matplotlib.", "sys.path.", "torch.set_", "torch.backends.", "torch.multiprocessing.set_", "numpy.set",
+    "logging.", "cv2.set", "cv2.ocl.", "pandas.set_option", "os.environ.setdefault", "locale.",
+)  # fmt: skip
+
+
+def effects(module: Module, run: Run) -> Iterator[cst.CSTNode]:
+    """What the import of a module does besides defining names."""
+    for statement in module.tree.body:
+        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+            for decorator in statement.decorators:
+                target = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
+                objs = run.values[target].objs if target in run.values else frozenset()
+                if not objs or not all(getattr(obj, "name", "").startswith(_QUIET) for obj in objs):
+                    yield decorator
+            if isinstance(statement, cst.ClassDef) and _makes_itself_known(statement, run):
+                yield statement
+        elif isinstance(statement, cst.SimpleStatementLine):
+            for small in statement.body:
+                targets = [one.target for one in small.targets] if isinstance(small, cst.Assign) else []
+                does = isinstance(small, cst.Expr) and not _repeatable(run, small.value)
+                sets = any(
+                    isinstance(target, (cst.Subscript, cst.Attribute)) and not _of_a_library(run, target.value)
+                    for target in targets
+                )
+                if does or sets or any(_calls_own(run, node) for node in tree.walk(small)):
+                    yield small
+        elif isinstance(statement, (cst.For, cst.While, cst.With)):
+            yield statement
+
+
+def _repeatable(run: Run, node: cst.BaseExpression) -> bool:
+    """A docstring, or a setting of a library."""
+    if not isinstance(node, cst.Call):
+        return tree.string(node) is not None
+    objs = run.values[node.func].objs if node.func in run.values else frozenset()
+    return bool(objs) and all(isinstance(obj, Ref) and obj.name.startswith(_SETTINGS) for obj in objs)
+
+
+def _of_a_library(run: Run, node: cst.BaseExpression) -> bool:
+    """`cudnn.benchmark = True` holds as well if it is said twice."""
+    objs = run.values[node].objs if node in run.values else frozenset()
+    return bool(objs) and all(isinstance(obj, Ref) for obj in objs)
+
+
+def _makes_itself_known(node: cst.ClassDef, run: Run) -> bool:
+    """Whether a base or a metaclass of the program hears of the class."""
+    values = [run.values[arg.value] for arg in (*node.bases, *node.keywords) if arg.value in run.values]
+    classes = [obj for value in values for obj in value.objs if isinstance(obj, Class)]
+    own_metaclass = any(cls.derives_from("builtins.type") for cls in classes)
+    return own_metaclass or any("__init_subclass__" in one.attributes for cls in classes for one in cls.ancestors())
+
+
+def _calls_own(run: Run, node: cst.CSTNode) -> bool:
+    """Whether a function of the program is called, which may do anything."""
+    value = run.values.get(node.func) if isinstance(node, cst.Call) else None
+    return value is not None and any(isinstance(obj, Function) for obj in value.objs)

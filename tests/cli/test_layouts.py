@@ -1,0 +1,286 @@
+"""Where the files of a project go: beside the originals, in their place, or into a copy. All of them, or none."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine
+
+TRAIN = b"""\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from pkg import fit
+from settings import EPOCHS
+
+
+def main():
+    dataset = TensorDataset(torch.randn(64, 8), torch.randn(64, 1))
+    loader = DataLoader(dataset, batch_size=16, shuffle=True)
+    model = nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    fit(model, loader, optimizer, EPOCHS)
+
+
+if __name__ == "__main__":
+    main()
+"""
+FIT = b"""\
+import torch
+from torch import nn
+
+
+def fit(model, loader, optimizer, epochs):
+    for epoch in range(epochs):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+        print("epoch", epoch)
+    torch.save(model.state_dict(), "model.pt")
+"""
+PROJECT = {
+    "train.py": TRAIN,
+    "settings.py": b"EPOCHS = 2\n",
+    "pkg/__init__.py": b"from .loop import fit\n",
+    "pkg/loop.py": FIT,
+}
+TWINS = ["pkg/loop_dist.py", "train_dist.py"]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def write(folder: Path, table: dict[str, bytes]) -> None:
+    for name, data in table.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+
+
+@pytest.fixture
+def project(distify: CommandLine) -> Path:
+    write(distify.folder, PROJECT)
+    return distify.folder
+
+
+def run(distify: CommandLine, *args: str, folder: str = ".") -> bytes:
+    """What the converted script prints on two ranks."""
+    at = CommandLine(distify.folder / folder, distify.env)
+    ended = at("run", "-np", "2", *args)
+    assert ended.code == 0, ended.err
+    return ended.out
+
+
+# --- beside
+
+
+def test_twins_stand_beside_their_originals_and_run(distify: CommandLine, project: Path) -> None:
+    ended = distify("convert", "train.py", "--yes")
+    assert ended.code == 0
+    assert "wrote train_dist.py and pkg/loop_dist.py\n" in ended.err
+    assert ended.err.endswith("\n  distify run -np 2 train_dist.py ...\n")
+    assert b"--- a/pkg/loop.py\n+++ b/pkg/loop_dist.py\n" in ended.out
+    after = files(project)
+    assert sorted(after) == sorted([*PROJECT, *TWINS])
+    assert {name: after[name] for name in PROJECT} == PROJECT
+    assert b"from pkg.loop_dist import fit\n" in after["train_dist.py"]
+    assert run(distify, "train_dist.py") == b"epoch 0\nepoch 1\n"
+
+
+def test_a_second_time_there_is_nothing_to_do(distify: CommandLine, project: Path) -> None:
+    assert distify("convert", "train.py", "--yes").code == 0
+    before = files(project)
+    ended = distify("convert", "train.py", "--yes")
+    assert (ended.code, ended.err) == (0, "train_dist.py is there already, and up to date\n")
+    ended = distify("convert", "train_dist.py", "--yes")
+    assert (ended.code, ended.err) == (0, "train_dist.py: already converted; nothing to do\n")
+    assert files(project) == before
+
+
+def test_output_names_the_script_only(distify: CommandLine, project: Path) -> None:
+    assert distify("convert", "train.py", "--yes", "-o", "./ddp.py").code == 0
+    assert sorted(files(project)) == sorted([*PROJECT, "ddp.py", "pkg/loop_dist.py"])
+
+
+def test_two_scripts_share_a_twin(distify: CommandLine, project: Path) -> None:
+    (project / "other.py").write_bytes(TRAIN.replace(b"lr=0.1", b"lr=0.2"))
+    assert distify("convert", "train.py", "--yes").code == 0
+    before = files(project)
+    ended = distify("convert", "other.py", "--yes")
+    assert ended.code == 0
+    assert "wrote other_dist.py\n" in ended.err
+    assert files(project) == {**before, "other_dist.py": (project / "other_dist.py").read_bytes()}
+
+
+def test_a_twin_that_differs_is_not_overwritten_without_force(distify: CommandLine, project: Path) -> None:
+    (project / "pkg/loop_dist.py").write_bytes(b"mine = 1\n")
+    before = files(project)
+    ended = distify("convert", "train.py", "--yes")
+    assert (ended.code, ended.out) == (2, b"")
+    assert ended.err.startswith("distify: pkg/loop_dist.py exists already and differs, as from another script's")
+    assert files(project) == before
+    assert distify("convert", "train.py", "--yes", "--force").code == 0
+    assert b"distify_runtime" in (project / "pkg/loop_dist.py").read_bytes()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_is_read_only_stops_all_of_it(distify: CommandLine, project: Path) -> None:
+    (project / "pkg").chmod(0o555)
+    ended = distify("convert", "train.py", "--yes")
+    assert (ended.code, ended.out) == (2, b"")
+    assert "pkg/loop_dist.py: cannot be written: permission denied" in ended.err
+    assert files(project) == PROJECT
+
+
+def test_what_is_in_the_way_of_one_file_stops_all(distify: CommandLine, project: Path) -> None:
+    (project / "pkg/loop_dist.py").mkdir()
+    ended = distify("convert", "train.py", "--yes")
+    assert (ended.code, ended.out) == (2, b"")
+    assert "pkg/loop_dist.py: is a folder" in ended.err
+    assert files(project) == PROJECT
+
+
+def test_the_question_names_all_files(distify: CommandLine, project: Path) -> None:
+    ended = distify.at_terminal("convert", "train.py", answer=b"n\n")
+    assert b"write train_dist.py and pkg/loop_dist.py? [y/N] " in ended.out
+    assert b"+++ b/pkg/loop_dist.py" in ended.out
+    assert files(project) == PROJECT
+
+
+def test_a_needs_you_of_this_layout_has_a_way_out(distify: CommandLine, project: Path) -> None:
+    (project / "train.py").write_bytes(
+        TRAIN.replace(b"from pkg import fit\n", b"import pkg\n").replace(b"    fit(", b"    pkg.fit(")
+    )
+    ended = distify("convert", "train.py", "--yes")
+    assert ended.code == 3
+    assert "-o DIR/" in ended.err
+    assert sorted(files(project)) == sorted(PROJECT)
+    assert distify("convert", "train.py", "--yes", "-o", "out/").code == 0
+
+
+# --- in place, and as a diff
+
+
+def test_in_place_changes_each_file_that_needs_it(distify: CommandLine, project: Path) -> None:
+    diff = distify("convert", "train.py", "--diff").out
+    assert distify("convert", "train.py", "--in-place", "--yes").code == 0
+    after = files(project)
+    assert sorted(after) == sorted(PROJECT)
+    assert {name for name in PROJECT if after[name] != PROJECT[name]} == {"train.py", "pkg/loop.py"}
+    assert diff.count(b"\n+++ b/") == 2
+    assert b"_dist" not in diff
+    assert distify("convert", "train.py", "--check").code == 0
+
+
+# --- a copy
+
+
+def test_a_copy_holds_the_project(distify: CommandLine, project: Path) -> None:
+    others = {
+        "config.json": b"{}\n",
+        "data/part/one.txt": b"1\n",
+        "notes_dist.txt": b"",
+    }
+    left = {".git/HEAD": b"", "__pycache__/a.pyc": b"", "venv/pyvenv.cfg": b"", "venv/lib/x.py": b"", ".hidden": b""}
+    write(project, {**others, **left})
+    os.symlink("data/part", project / "current")
+    os.symlink("/dev/null", project / "nothing")
+    before = files(project)
+    ended = distify("convert", "train.py", "--yes", "-o", "out/")
+    assert ended.code == 0
+    assert "3 other files (0.0 MB) copied along\n" in ended.err
+    assert ended.err.endswith("\n  cd out && distify run -np 2 train.py ...\n")
+    after = files(project)
+    assert {name: data for name, data in after.items() if not name.startswith("out/")} == before
+    copy = {name[4:]: data for name, data in after.items() if name.startswith("out/")}
+    assert sorted(copy) == sorted([*PROJECT, *others])
+    assert {name for name in PROJECT if copy[name] != PROJECT[name]} == {"train.py", "pkg/loop.py"}
+    assert os.readlink(project / "out/current") == "data/part"
+    assert os.readlink(project / "out/nothing") == "/dev/null"
+    assert run(distify, "train.py", folder="out") == b"epoch 0\nepoch 1\n"
+    ended = distify("convert", "train.py", "--yes", "-o", "out")
+    assert (ended.code, ended.err) == (0, "out is there already, and up to date\n")
+
+
+def test_large_data_is_linked_and_said(distify: CommandLine, project: Path) -> None:
+    (project / "data").mkdir()
+    with open(project / "data/big.bin", "wb") as file:
+        file.truncate(101 * 2**20)
+    ended = distify("convert", "train.py", "--yes", "-o", "out/")
+    assert "data (101 MB) is linked, not copied\n" in ended.err
+    assert os.readlink(project / "out/data") == str(project / "data")
+
+
+def test_a_copy_that_cannot_be_finished_leaves_nothing(distify: CommandLine, project: Path) -> None:
+    write(project, {"out/pkg": b"a file where a folder has to be\n"})
+    before = files(project)
+    ended = distify("convert", "train.py", "--yes", "-o", "out/")
+    assert (ended.code, ended.out) == (2, b"")
+    assert files(project) == before
+
+
+def test_a_copy_keeps_what_was_changed_in_it(distify: CommandLine, project: Path) -> None:
+    write(project, {"config.json": b"{}\n", "out/config.json": b"{'mine': 1}\n", "out/train.py": b"mine = 1\n"})
+    ended = distify("convert", "train.py", "--yes", "-o", "out/")
+    assert ended.code == 2
+    assert ended.err.startswith("distify: out/train.py exists already: --force overwrites it")
+    assert distify("convert", "train.py", "--yes", "-o", "out/", "--force").code == 0
+    assert (project / "out/config.json").read_bytes() == b"{'mine': 1}\n"
+
+
+# --- where the script lies
+
+
+def test_a_script_inside_a_package_is_started_as_a_module(distify: CommandLine) -> None:
+    package = {
+        "app/__init__.py": b"",
+        "app/train.py": TRAIN.replace(b"from pkg", b"from .loop").replace(b"from settings", b"from app.settings"),
+        "app/loop.py": FIT,
+        "app/settings.py": b"EPOCHS = 2\n",
+    }
+    write(distify.folder, package)
+    ended = distify("convert", "app/train.py", "--yes")
+    assert ended.code == 0, ended.err
+    assert "`python -m app.train_dist ...` still runs" in ended.err
+    assert ended.err.endswith("\n  distify run -np 2 -m app.train_dist ...\n")
+    assert run(distify, "-m", "app.train_dist") == b"epoch 0\nepoch 1\n"
+    inside = CommandLine(distify.folder / "app", distify.env)
+    ended = inside("convert", "train.py", "--yes", "--force")
+    assert ended.err == "train_dist.py is there already, and up to date\n"
+
+
+def test_a_script_inside_a_folder_without_init(distify: CommandLine) -> None:
+    package = {
+        "app/train.py": TRAIN.replace(b"from pkg", b"from app.loop").replace(b"from settings", b"from .settings"),
+        "app/loop.py": FIT,
+        "app/settings.py": b"EPOCHS = 2\n",
+    }
+    write(distify.folder, package)
+    ended = distify("convert", "app/train.py", "--yes")
+    assert ended.err.endswith("\n  distify run -np 2 -m app.train_dist ...\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'sys.path.append("../..")',
+        'sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", ".."))',
+        "ROOT = Path(__file__).resolve().parents[2]\nsys.path.append(str(ROOT))",
+        "sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))",
+        'here = Path(__file__).parent\nsys.path.append(str(here / ".." / ".."))',
+    ],
+)
+def test_modules_that_the_script_puts_into_its_path(distify: CommandLine, line: str) -> None:
+    top = f"import os\nimport sys\nfrom pathlib import Path\n{line}\n".encode()
+    project = {name: data for name, data in PROJECT.items() if name != "train.py"}
+    write(distify.folder, {**project, "tools/more/train.py": top + TRAIN})
+    ended = CommandLine(distify.folder / "tools/more", distify.env)("convert", "train.py", "--yes")
+    assert ended.code == 0, ended.err
+    assert sorted(files(distify.folder).keys() - project.keys()) == [
+        "pkg/loop_dist.py", "tools/more/train.py", "tools/more/train_dist.py",
+    ]  # fmt: skip

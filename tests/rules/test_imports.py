@@ -1,0 +1,208 @@
+"""Imports are pointed at the converted files, however they are written; where that is not safe, a person is asked."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level
+
+from tests.rules.projects import NET, TRAIN, TRAIN_DIST, needs, together
+from tests.rules.scripts import IMPORTS, RUNTIME, conversion_of, indented, script
+
+
+@pytest.mark.parametrize(
+    ("imports", "call", "pointed"),
+    [
+        ("from helper import train", "train", "from helper_dist import train"),
+        ("from helper import train as fit", "fit", "from helper_dist import train as fit"),
+        (
+            "from helper import (\n    train,  # trains\n)",
+            "train",
+            "from helper_dist import (\n    train,  # trains\n)",
+        ),
+        ("from helper import *", "train", "from helper_dist import *"),
+        ("import helper", "helper.train", "import helper_dist as helper"),
+        ("import os, helper", "helper.train", "import os, helper_dist as helper"),
+        ("import helper as h", "h.train", "import helper_dist as h"),
+        ("import os; import helper", "helper.train", "import os; import helper_dist as helper"),
+    ],
+)
+def test_imports_of_a_file(imports: str, call: str, pointed: str) -> None:
+    before = script(imports=f"{IMPORTS}{imports}\n", loop=f"{call}(model, optimizer, loader)\n")
+    new = together(before, {"helper.py": f"{IMPORTS}\n\n{TRAIN}"})
+    assert new["train_dist.py"].startswith(f"{IMPORTS}{pointed}\n{RUNTIME}")
+    assert new["train_dist.py"].endswith(f"{call}(model, optimizer, loader)\n")
+
+
+PACKAGE = {
+    "pkg/__init__.py": "from .loop import train\nfrom .nets import Net\n",
+    "pkg/loop.py": f"{IMPORTS}\n\n{TRAIN}",
+    "pkg/nets.py": f"{IMPORTS}\n\n{NET}",
+}
+
+
+@pytest.mark.parametrize(
+    ("imports", "call", "pointed"),
+    [
+        ("from pkg.loop import train", "train", "from pkg.loop_dist import train"),
+        ("import pkg.loop as loop", "loop.train", "import pkg.loop_dist as loop"),
+        ("from pkg import loop", "loop.train", "from pkg import loop_dist as loop"),
+        ("from pkg import train", "train", "from pkg.loop_dist import train"),
+        ("from pkg import train as fit", "fit", "from pkg.loop_dist import train as fit"),
+        ("from pkg import Net, train", "train", "from pkg import Net\nfrom pkg.loop_dist import train"),
+        ("from pkg import train, Net", "train", "from pkg import Net\nfrom pkg.loop_dist import train"),
+        ("from pkg import *", "train", "from pkg import *\nfrom pkg.loop_dist import train"),
+    ],
+)
+def test_imports_of_a_package(imports: str, call: str, pointed: str) -> None:
+    before = script(imports=f"{IMPORTS}{imports}\n", loop=f"{call}(model, optimizer, loader)\n")
+    new = together(before, PACKAGE)
+    assert sorted(new) == ["pkg/loop_dist.py", "train_dist.py"]
+    assert new["train_dist.py"].startswith(f"{IMPORTS}{pointed}\n{RUNTIME}")
+
+
+def test_an_import_that_names_the_whole_path() -> None:
+    before = script(imports=f"{IMPORTS}import pkg.loop\n", loop="pkg.loop.train(model, optimizer, loader)\n")
+    new = together(before, PACKAGE)["train_dist.py"]
+    assert new.startswith(f"{IMPORTS}import pkg.loop_dist\n{RUNTIME}")
+    assert new.endswith("pkg.loop_dist.train(model, optimizer, loader)\n")
+
+
+def test_imports_inside_functions_and_under_conditions() -> None:
+    main = indented(
+        "try: from helper import train\nexcept ImportError: train = None\ntrain(model, optimizer, loader)\n"
+    )
+    before = script(loop=f"def main():\n{main}\n\nmain()\n")
+    new = together(before, {"helper.py": f"{IMPORTS}\n\n{TRAIN}"})["train_dist.py"]
+    assert "    try: from helper_dist import train\n    except ImportError: train = None\n" in new
+
+
+def test_who_imports_a_converted_file_is_converted_too() -> None:
+    """`facade.py` has nothing of its own to change, but calls what has."""
+    files = {
+        "facade.py": "import pkg.sub.loop as loop\n\n\ndef go(*args):\n    loop.train(*args)\n",
+        "pkg/__init__.py": "",
+        "pkg/sub/__init__.py": "",
+        "pkg/sub/loop.py": f"from ..parts import size\n{IMPORTS}\n\n{TRAIN}",
+        "pkg/parts.py": "size = 4\n",
+    }
+    before = script(imports=f"{IMPORTS}import facade\n", loop="facade.go(model, optimizer, loader)\n")
+    new = together(before, files)
+    assert sorted(new) == ["facade_dist.py", "pkg/sub/loop_dist.py", "train_dist.py"]
+    assert new["facade_dist.py"] == files["facade.py"].replace("sub.loop as", "sub.loop_dist as")
+    assert f"{IMPORTS}import facade_dist as facade\n" in new["train_dist.py"]
+    assert new["pkg/sub/loop_dist.py"].startswith("from ..parts import size\n")
+
+
+def test_relative_imports_within_a_package() -> None:
+    files = {
+        "pkg/__init__.py": "from .trainer import Trainer\n",
+        "pkg/base/__init__.py": "from .base_trainer import *\n",
+        "pkg/base/base_trainer.py": f"{IMPORTS}\n\nclass Base:\n    def save(self, model):\n"
+        '        torch.save(model.state_dict(), "a.pt")\n',
+        "pkg/trainer.py": f"{IMPORTS}from .base import Base\nfrom . import loop\n\n\nclass Trainer(Base):\n"
+        "    def fit(self, *args):\n        loop.train(*args)\n",
+        "pkg/loop.py": f"{IMPORTS}\n\n{TRAIN}",
+    }
+    before = script(
+        imports=f"{IMPORTS}from pkg import Trainer\n",
+        loop="trainer = Trainer()\ntrainer.fit(model, optimizer, loader)\ntrainer.save(model)\n",
+    )
+    new = together(before, files)
+    assert f"{IMPORTS}from pkg.trainer_dist import Trainer\n" in new["train_dist.py"]
+    assert new["pkg/trainer_dist.py"] == files["pkg/trainer.py"].replace(
+        "from .base import Base\nfrom . import loop\n",
+        "from .base.base_trainer_dist import Base\nfrom . import loop_dist as loop\n",
+    )
+    assert "if rt.is_main_process():" in new["pkg/base/base_trainer_dist.py"]
+
+
+def test_code_of_a_package_itself() -> None:
+    files = {"pkg/__init__.py": f"{IMPORTS}from .nets import Net\n\n\n{TRAIN}", "pkg/nets.py": f"{IMPORTS}\n\n{NET}"}
+    before = script(imports=f"{IMPORTS}from pkg import Net, train\n", loop="train(model, optimizer, loader)\n")
+    new = together(before, files)
+    assert f"{IMPORTS}from pkg.__init___dist import Net, train\n" in new["train_dist.py"]
+    assert new["pkg/__init___dist.py"] == f"{IMPORTS}from .nets import Net\n{RUNTIME}\n\n{TRAIN_DIST}"
+
+
+EFFECT = {
+    "pkg/loop.py": f"{IMPORTS}from .book import note\n\nnote('loop')\n\n{TRAIN}",
+    "pkg/book.py": "names = []\n\n\ndef note(name):\n    names.append(name)\n",
+}
+REGISTRY = {
+    "pkg/loop.py": f"{IMPORTS}from .book import kept\n\n\n@kept\n{TRAIN}",
+    "pkg/book.py": "names = []\n\n\ndef kept(function):\n    names.append(function)\n    return function\n",
+}
+SUBCLASS = {
+    "pkg/loop.py": f"{IMPORTS}from .book import Kept\n\n\nclass One(Kept):\n    pass\n\n\n{TRAIN}",
+    "pkg/book.py": "class Kept:\n    names = []\n\n    def __init_subclass__(cls):\n        Kept.names.append(cls)\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("imports", "files"),
+    [
+        ("import pkg\n\ntrain = pkg.train", PACKAGE),
+        ("import pkg\n\ntrain = getattr(pkg, 'train')", PACKAGE),
+        ("from pkg.loop import train\nimport importlib\nimportlib.import_module('pkg.loop')", PACKAGE),
+        ("from pkg import train", {**PACKAGE, **EFFECT}),
+        ("from pkg import train", {**PACKAGE, **REGISTRY}),
+        ("from pkg import train", {**PACKAGE, **SUBCLASS}),
+        ("from pkg.loop import *\nrt = 1\nprint(rt)", PACKAGE),
+    ],
+    ids=["attribute", "getattr", "by name", "effect", "registry", "subclass", "star"],
+)
+def test_where_twins_would_mix_with_originals(imports: str, files: dict[str, str]) -> None:
+    """A person is asked, and told the way out, on which the same script converts."""
+    before = script(imports=f"{IMPORTS}{imports}\n", loop="train(model, optimizer, loader)\n")
+    conversion = conversion_of(before, files=files)
+    assert {code for code, _, _ in needs(conversion)} == {"IMPORT01"}, needs(conversion)
+    assert all("-o DIR/" in one.fix and "--in-place" in one.fix for one in conversion.of(Level.BLOCKING))
+    assert not conversion.files
+    assert "pkg/loop.py" in together(before, files, twins=False)
+
+
+def test_the_name_of_the_output_is_what_others_import() -> None:
+    files = {"helper.py": f"{IMPORTS}\n\n{TRAIN}\n\ndef size():\n    from train import width\n    return width\n"}
+    before = script(
+        imports=f"{IMPORTS}import helper\n", setup="width = 4\n", loop="helper.train(model, optimizer, loader)\n"
+    )
+    new = together(before, files, output="ddp.py")
+    assert "    from ddp import width\n" in new["helper_dist.py"]
+    conversion = conversion_of(before, files=files, output="elsewhere/ddp.py")
+    assert {code for code, _, _ in needs(conversion)} == {"IMPORT01"}
+
+
+def test_a_saved_object_names_the_file_of_its_class() -> None:
+    net = NET.replace("        return self.out(x)", "        print('forward')\n        return self.out(x)")
+    before = script(
+        imports=f"{IMPORTS}from helper import Net\n", model="model = Net()\n", after="torch.save(model, 'a')\n"
+    )
+    conversion = conversion_of(before, files={"helper.py": f"{IMPORTS}\n\n{net}"})
+    found = [one.message for one in conversion.of(Level.ADVICE) if one.code == "IMPORT01"]
+    assert len(found) == 1
+    assert "helper_dist.py" in found[0]
+    states = before.replace("torch.save(model,", "torch.save(model.state_dict(),")
+    conversion = conversion_of(states, files={"helper.py": f"{IMPORTS}\n\n{net}"})
+    assert not [one for one in conversion.of(Level.ADVICE) if one.code == "IMPORT01"]
+
+
+def test_partial_points_what_can_be_pointed() -> None:
+    """And marks, in whatever file it stands, what needs a person."""
+    files = {**PACKAGE, "other.py": "import pkg\n\n\ndef again(*args):\n    pkg.train(*args)\n"}
+    imports = f"{IMPORTS}from other import again\nfrom pkg import train\n"
+    conversion = conversion_of(script(imports=imports, loop="train(model, optimizer, loader)\nagain\n"), True, files)
+    new = {file.target: file.after.decode() for file in conversion.files}
+    assert "from pkg.loop_dist import train\n" in new["train_dist.py"]
+    assert "# distify: needs you IMPORT01" in new["other_dist.py"]
+
+
+def test_a_file_that_only_defines_may_be_loaded_twice() -> None:
+    quiet = (
+        f"{IMPORTS}import logging\nimport functools\nfrom dataclasses import dataclass\nfrom abc import ABC\n\n"
+        "logger = logging.getLogger(__name__)\nSIZE = 4\n\n\n"
+        "@dataclass\nclass Settings(ABC):\n    size: int = SIZE\n\n\n"
+        "@functools.lru_cache(maxsize=None)\ndef cached(x):\n    return x\n\n\n@torch.no_grad()\ndef still(x):\n"
+        f"    return x\n\n\n{TRAIN}"
+    )
+    before = script(imports=f"{IMPORTS}from pkg import train\n", loop="train(model, optimizer, loader)\n")
+    assert "pkg/loop_dist.py" in together(before, {**PACKAGE, "pkg/loop.py": quiet})
