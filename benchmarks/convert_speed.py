@@ -5,13 +5,16 @@
 Warm: CPU time of `distify_codemods.convert` against `parse_module` and one `ScopeProvider`, in one process, for
 generated training scripts of several lengths and two kinds. Cold: wall time of `distify convert --diff` on a script
 of some 150 lines, without a terminal, against `python -c "import libcst"`. Both are ratios, so that they can be
-compared between machines, and both are taken from the fastest of several runs. Exits with 1 when a target is missed.
+compared between machines, and both are taken from the fastest of several runs. Large: CPU time and peak memory of one
+conversion of 10,000 lines against libcst alone, each in a fresh process, after the imports. Exits with 1 when a target
+is missed.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import resource
 import subprocess
 import sys
 import time
@@ -26,6 +29,8 @@ LINES = (100, 200, 400, 1000, 2000, 5000)
 WARM_TARGET = 2.5  # at 400 lines
 GROWTH_TARGET = 1.5  # time per line of the longest file, to that at 400 lines
 COLD_TARGET = 4.0
+LARGE = 10_000
+LARGE_CPU_TARGET, LARGE_MEMORY_TARGET = 2.5, 1.5
 COLD_RUNS = 7
 SCRIPT = Path(__file__).resolve().parent.parent / "fixtures" / "argparse_main" / "train.py"
 
@@ -282,13 +287,56 @@ def cold() -> bool:
     return ratio <= COLD_TARGET
 
 
+def large() -> bool:
+    """Prints what one large file costs, in CPU time and in memory; true when the targets are met."""
+    print(f"{LARGE} lines, each in a process of its own")
+    met = True
+    for by_name in (False, True):
+        ours, theirs = (
+            [float(word) for word in _output([__file__, "--alone", what, "--by-name", str(int(by_name))]).split()]
+            for what in ("convert", "libcst")
+        )
+        cpu, memory = ours[0] / theirs[0], ours[1] / theirs[1]
+        kind = "chosen by name" if by_name else "many blocks"
+        print(
+            f"{kind:>14}  CPU {ours[0]:.2f} s, libcst {theirs[0]:.2f} s, ratio {cpu:.2f}"
+            f"  peak {ours[1]:.0f} MiB, libcst {theirs[1]:.0f} MiB, ratio {memory:.2f}"
+        )
+        met = met and cpu <= LARGE_CPU_TARGET and memory <= LARGE_MEMORY_TARGET
+    print(f"targets: at most {LARGE_CPU_TARGET} of the CPU time and {LARGE_MEMORY_TARGET} of the peak memory")
+    print()
+    return met
+
+
+def _output(arguments: list[str]) -> str:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def alone(what: str, by_name: bool) -> None:
+    """In a fresh process: CPU seconds and peak memory (MiB) of one conversion, or of libcst alone."""
+    data = script_of(LARGE, by_name).encode()
+    small = script_of(100, by_name).encode()
+    work = convert_once if what == "convert" else libcst_alone
+    work(small)  # what is imported when it is first used is no part of the measurement
+    start = time.process_time()
+    work(data)
+    seconds = time.process_time() - start
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="what a conversion costs, beside libcst alone")
     parser.add_argument("--lines", type=int, nargs="+", default=list(LINES))
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--alone", choices=("convert", "libcst"), help=argparse.SUPPRESS)
+    parser.add_argument("--by-name", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.alone:
+        alone(options.alone, bool(options.by_name))
+        return 0
     met = [warm(options.lines, options.repeats, by_name) for by_name in (False, True)]
-    return 0 if all([*met, cold()]) else 1
+    return 0 if all([*met, large(), cold()]) else 1
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import distify_codemods
 from distify_codemods import Conversion, Level, Options, Outcome, SourceError, SourceFile
 
 from distify.errors import DistifyError
+from distify.notebooks import NotebookScript
 from distify.resolver import LocalModules
 
 BACKENDS = ("ddp",)
@@ -13,10 +14,12 @@ BACKENDS = ("ddp",)
 
 def convert_script(script: SourceFile, modules: LocalModules, options: Options) -> Conversion:
     """The conversion of `script`. Raises DistifyError where it, or a module of its own, is not Python 3."""
+    book = script if isinstance(script, NotebookScript) else None
     try:
-        return distify_codemods.convert(script, modules, options)
+        conversion = distify_codemods.convert(script, modules, options)
     except SourceError as error:
-        raise DistifyError(str(error)) from None
+        raise DistifyError(book.problem(error) if book else str(error)) from None
+    return book.relocated(conversion, options) if book else conversion
 
 
 def needs_person(conversion: Conversion) -> bool:

@@ -14,12 +14,16 @@ from dataclasses import dataclass
 from distify_codemods import SourceFile
 
 from distify.errors import DistifyError
+from distify.notebooks import is_notebook, read_notebook
 
 
 def read_script(path: str) -> SourceFile:
-    """The script at `path`. Raises DistifyError for what is no readable text (whether Python or not)."""
+    """The script at `path`, or the code of the notebook there. Raises DistifyError for what is no readable text
+    (whether Python or not), and for a notebook without Python."""
     data = _read(path)
     path = tidy(path)
+    if is_notebook(path):
+        return read_notebook(path, data)
     if b"\0" in data:
         raise DistifyError(f"{path}: is a binary file (it holds NUL bytes)")
     _check_encoding(path, data)

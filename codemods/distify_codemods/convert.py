@@ -8,7 +8,18 @@ from distify_codemods.backends import BACKENDS
 from distify_codemods.facts import Facts
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
-from distify_codemods.results import Conversion, Finding, Level, NewFile, Options, Outcome, Resolver, SourceFile
+from distify_codemods.results import (
+    Conversion,
+    Finding,
+    Level,
+    NewFile,
+    Options,
+    Outcome,
+    Resolver,
+    SourceError,
+    SourceFile,
+)
+from distify_codemods.room import with_room
 from distify_codemods.rules import RULES, Context
 from distify_codemods.twins import twin_path
 
@@ -17,6 +28,14 @@ _ORDER = {Level.APPLIED: 0, Level.NOT_NEEDED: 1, Level.ADVICE: 2, Level.BLOCKING
 
 def convert(source: SourceFile, resolver: Resolver, options: Options | None = None) -> Conversion:
     """Converts a script. Raises SourceError when it is not Python 3 source, KeyError for an unknown backend."""
+    try:
+        return _convert(source, resolver, options)
+    except RecursionError:
+        raise SourceError(source.path, "nests expressions, calls or imports too deeply to be followed") from None
+
+
+@with_room
+def _convert(source: SourceFile, resolver: Resolver, options: Options | None) -> Conversion:
     options = options or Options()
     backend = BACKENDS[options.backend]
     loaded = program.load(source, resolver)

@@ -60,8 +60,11 @@ class Place:
     path: str
     line: int  # from 1; 0: the file as a whole
     column: int = 0
+    cell: int = 0  # of a notebook, from 1; `line` is then one of the cell's
 
     def __str__(self) -> str:
+        if self.cell:
+            return f"{self.path}, cell {self.cell}, line {self.line}"
         return f"{self.path}:{self.line}" if self.line else self.path
 
 

@@ -171,6 +171,7 @@ def _finding_as_json(finding: Finding) -> dict[str, Any]:
         "title": finding.title,
         "message": finding.message,
         "path": finding.place.path if finding.place else None,
+        **({"cell": finding.place.cell} if finding.place and finding.place.cell else {}),
         "line": (finding.place.line or None) if finding.place else None,
         "fix": finding.fix or None,
     }

@@ -17,6 +17,7 @@ from distify.engine import BACKENDS, convert_script, needs_person
 from distify.errors import DistifyError, ExitCode
 from distify.files import Write, check_target, read_script, write_all
 from distify.layout import Layout, beside, conflicts, copied, in_place
+from distify.notebooks import is_notebook
 from distify.preview import preview
 from distify.resolver import LocalModules
 from distify.terminal import ask, can_ask, is_terminal, put, say, show, width
@@ -52,8 +53,9 @@ class Request:
 
     @property
     def target(self) -> str:
-        """Where the converted script goes: `train_dist.py` for `train.py`, unless told otherwise."""
+        """Where the converted script goes: `train_dist.py` for `train.py` or `train.ipynb`, unless told otherwise."""
         stem, ending = os.path.splitext(self.path)
+        ending = ".py" if self.is_notebook else ending
         return self.path if self.in_place or self.folder else self.output or f"{stem}_dist{ending}"
 
     @property
@@ -68,6 +70,10 @@ class Request:
         folder = os.path.dirname(self.path)
         same = _same_file(os.path.dirname(self.target) or ".", folder or ".")
         return os.path.join(folder, os.path.basename(self.target)) if same else self.target
+
+    @property
+    def is_notebook(self) -> bool:
+        return is_notebook(self.path)
 
 
 @click.command()
@@ -125,12 +131,25 @@ def convert(
         raise DistifyError(_which_file(path))
     script = read_script(path)
     request = Request(script.path, backend, partial, output, yes, diff, check, in_place, force)
+    if request.is_notebook:
+        _check_notebook(request)
     if not (in_place or request.folder) and _same_file(request.target, script.path):
         raise DistifyError(f"{request.target} is the script itself; --in-place changes it")
     if request.may_write and not request.folder:
         check_target(request.target)
     modules = LocalModules(script.path)
     ctx.exit(_finish(request, convert_script(script, modules, request.options), modules))
+
+
+def _check_notebook(request: Request) -> None:
+    """Raises DistifyError for what makes no sense where a notebook becomes a script."""
+    if request.in_place:
+        raise DistifyError(
+            f"{request.path}: a notebook cannot be changed in place, because ranks are started from a script: "
+            "leave out --in-place"
+        )
+    if request.folder or is_notebook(request.target):
+        raise DistifyError(f"{request.target}: the conversion of a notebook is a script: name a .py file")
 
 
 def _which_file(folder: str) -> str:
@@ -190,9 +209,16 @@ def _show(request: Request, conversion: Conversion) -> None:
             if is_terminal(sys.stdout) and not request.diff:
                 show(preview(file, width(sys.stdout) or 80), err=False)
             else:
-                put(unified(file))
+                put(unified(_as_new(file, request)))
     show(checklist(conversion.findings, width(sys.stderr)), err=True)
     say(summary(conversion.findings))
+
+
+def _as_new(file: NewFile, request: Request) -> NewFile:
+    """For a patch: of a notebook, the script is a new file."""
+    if request.is_notebook and file.path == request.path:
+        return replace(file, path=request.target, before=b"")
+    return file
 
 
 def _check_writes(layout: Layout, missing: Sequence[Write]) -> None:

@@ -50,23 +50,23 @@ def _plain_cuda(updated: cst.BaseExpression) -> cst.BaseExpression:
 
 def _numbered(context: Context) -> Iterator[tuple[Module, cst.BaseExpression, str]]:
     """Expressions that spell `cuda:N`, each with its file and, where it is a literal, its number."""
-    for module in context.facts.run.frames:
-        for node in tree.walk(module.tree):
-            if node not in context.facts.run.values or _in_device_table(module, node):
+    spelt = [node for node in context.facts.run.values if _begins_with_cuda(node)]
+    for module in context.facts.run.frames if spelt else ():
+        for node in spelt:
+            if node not in module.parents or _in_device_table(module, node):
                 continue
-            text = tree.string(node) if isinstance(node, cst.BaseExpression) else None
-            match = _NUMBERED.match(text or "")
+            assert isinstance(node, cst.BaseExpression)
+            match = _NUMBERED.match(tree.string(node) or "")
             if match:
                 if isinstance(module.parents[node], cst.ConcatenatedString):
                     continue
-                assert isinstance(node, cst.BaseExpression)
                 yield module, node, match.group(1)
-            elif text is not None and text.startswith("cuda:"):
+            elif isinstance(node, cst.FormattedString):
+                yield module, node, ""
+            else:
                 whole = _computed(module, node)
                 if whole is not None:
                     yield module, whole, ""
-            elif isinstance(node, cst.FormattedString) and _begins_with_cuda(node):
-                yield module, node, ""
 
 
 def _computed(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
@@ -80,9 +80,11 @@ def _computed(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
     return None
 
 
-def _begins_with_cuda(node: cst.FormattedString) -> bool:
-    first = node.parts[0] if node.parts else None
-    return isinstance(first, cst.FormattedStringText) and first.value.startswith("cuda:")
+def _begins_with_cuda(node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.FormattedString):
+        first = node.parts[0] if node.parts else None
+        return isinstance(first, cst.FormattedStringText) and first.value.startswith("cuda:")
+    return isinstance(node, cst.BaseString) and (tree.string(node) or "").startswith("cuda:")
 
 
 def _in_device_table(module: Module, node: cst.CSTNode) -> bool:
