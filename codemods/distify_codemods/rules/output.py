@@ -107,13 +107,11 @@ def _guard_call(context: Context, event: Event, done: set[cst.CSTNode]) -> bool:
             if any(up is here or (up.node is node and up.frame is here.frame) for up in one.here.up())
         ]
         meetings = paths.meetings(context)
-        quiet = not any(one.node in meetings or paths.reads(one) for one in inner)
         if (
             isinstance(small, cst.Expr)
             and isinstance(small.value, cst.Call)
             and len(node.body) == 1
-            and quiet
-            and all(map(_only_talks, inner))
+            and all(_only_talks(one) and one.node not in meetings for one in inner)
         ):
             rt = context.rt(context.entry)
             context.plan(context.entry).guard(
@@ -129,7 +127,7 @@ def _guard_call(context: Context, event: Event, done: set[cst.CSTNode]) -> bool:
 def _only_talks(event: Event) -> bool:
     """Nothing that another rank could miss: no state is kept, no data read, and no other rank waited for."""
     if event.kind is Kind.CALL:
-        return event.name.startswith(_TALK)
+        return event.name.startswith(_TALK) and not paths.reads(event)
     if event.kind is Kind.METHOD:
         return all(isinstance(obj, External) and obj.name.startswith(_TALK) for obj in event.receiver.objs)
     return event.kind not in (Kind.FORWARD, Kind.STORE)

@@ -25,8 +25,9 @@ _HARMLESS = (
 
 def place(context: Context) -> tuple[cst.CSTNode, bool] | None:
     """After the command line is read, if nothing that matters happens before that; else before the first that does."""
-    events = [event for event in context.facts.run.events if _level(context, event)]
-    early = paths.meetings(context) | {event.node for event in records.records(context)}
+    meetings = paths.meetings(context)
+    events = [event for event in context.facts.run.events if _level(context, event, meetings)]
+    early = meetings | {event.node for event in records.records(context)}
     first = next((event for event in events if event.node in early or _matters(event)), None)
     if first is None:
         return None
@@ -64,13 +65,13 @@ def _own(context: Context, event: Event) -> list[tuple[Frame, cst.CSTNode]]:
     return found
 
 
-def _level(context: Context, event: Event) -> bool:
+def _level(context: Context, event: Event, meetings: set[cst.CSTNode]) -> bool:
     """Whether the event is the script's own doing; an import's only if other ranks have a part in it."""
     own = _own(context, event)
     imported = own and (
         isinstance(own[0][1], cst.SimpleStatementLine) and isinstance(own[0][1].body[0], (cst.Import, cst.ImportFrom))
     )
-    return bool(own) and (not imported or _concerns_ranks(context, event))
+    return bool(own) and (not imported or event.node in meetings or _concerns_ranks(context, event))
 
 
 def _concerns_ranks(context: Context, event: Event) -> bool:
