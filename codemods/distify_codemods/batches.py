@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import libcst as cst
@@ -120,12 +120,17 @@ def batch_loops(run: Run, backwards: Iterable[Event], forwards: Iterable[Event])
             using = next((loop for loop in around if any(loader in draw.value.objs for draw in draws[loop])), None)
             if using is not None:
                 trained.setdefault(using, []).append(loader)
-    return [
-        _loop(run, loop, trained.get(loop, []), innermost.get(loop, []), draws[loop], forwards)
+
+    def is_own(loop: Event) -> Callable[[Event], bool]:
+        return lambda event: next((around for around in _around(event, entered) if around in draws), None) is loop
+
+    found = [
+        _loop(run, loop, trained.get(loop, []), innermost.get(loop, []), draws[loop], forwards, is_own(loop))
         for loop in entered.values()
         if loop in innermost or loop in trained
         if loop in trained or not _hands_on(run, loop, innermost[loop], forwards)
     ]
+    return [one for one in found if one.trains or one.forwards or one.passing is not None]
 
 
 def _around(event: Event, entered: Entered) -> list[Event]:
@@ -141,16 +146,16 @@ def _loop(
     innermost: list[Event],
     draws: list[Event],
     forwards: Iterable[Event],
+    own: Callable[[Event], bool],
 ) -> BatchLoop:
+    """`own`: whether an event is in no inner loop over batches."""
     used = [draw for draw in draws if draw in innermost or any(obj in trained for obj in draw.value.objs)]
     loaders = dict.fromkeys(obj for draw in used for obj in draw.value.objs if isinstance(obj, External))
     ordered = tuple(sorted(loaders, key=lambda one: _made(run, one)))
     found = BatchLoop(loop, ordered, tuple(one for one in ordered if one in trained), (), tuple(used))
     inner = [one for one in forwards if one.inside(loop)]
     if not found.trains and found.passing is None:
-        inner = [
-            one for one in inner if any(loaders_of(given.sources) & loaders.keys() for given in one.arguments.all())
-        ]
+        inner = [one for one in inner if loaders.keys() & _given_to(one) and own(one)]
     return replace(found, forwards=tuple(inner))
 
 

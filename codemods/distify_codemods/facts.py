@@ -15,7 +15,7 @@ from distify_codemods.batches import loaders_of as loaders_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter import Run
 from distify_codemods.interpreter.attributes import LOADERS
-from distify_codemods.interpreter.library import OPTIMIZERS, optimizer_bases
+from distify_codemods.interpreter.optimizers import OPTIMIZERS, optimizer_bases
 from distify_codemods.program import Module, Program
 from distify_codemods.values import (
     Arguments,

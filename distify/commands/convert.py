@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import click
-from distify_codemods import Conversion, Options, Outcome
+from distify_codemods import Conversion, NewFile, Options, Outcome
 
 from distify.checklist import checklist, summary
 from distify.diff import unified

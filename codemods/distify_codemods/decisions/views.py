@@ -11,7 +11,7 @@ from distify_codemods.decisions.base import Blocked, Decisions, Sharding, View
 from distify_codemods.decisions.names import loader_node
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_iterated
-from distify_codemods.values import Value
+from distify_codemods.values import Mapping, Sequence, Value
 
 #: Builtins that go through all that they are given.
 _READERS = frozenset(f"builtins.{name}" for name in "list tuple set sorted sum max min map filter next".split())
@@ -43,6 +43,8 @@ def decide_other_uses(decisions: Decisions) -> None:
         if _is_asked(decisions, event) and event.receiver_node is not None:
             _add(decisions, event, event.receiver_node, Sharding.REPLICATED)
     for event in decisions.facts.of_kind(Kind.CALL, Kind.METHOD):
+        if any(isinstance(obj, (Mapping, Sequence)) for obj in event.receiver.objs):
+            continue
         if not event.name.startswith(_HARMLESS) and any(_is_sharded(decisions, one) for one in event.arguments.all()):
             _block(
                 decisions,

@@ -9,7 +9,16 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.events import Event, Kind
-from distify_codemods.interpreter import attributes, classes, cuts, definitions, expressions, library, targets
+from distify_codemods.interpreter import (
+    attributes,
+    classes,
+    cuts,
+    definitions,
+    expressions,
+    library,
+    optimizers,
+    targets,
+)
 from distify_codemods.interpreter import machine as machines
 from distify_codemods.values import (
     NOTHING,
@@ -101,7 +110,7 @@ def call_object(machine: Machine, obj: Obj, arguments: Arguments, node: cst.CSTN
     if isinstance(obj, Function):
         return invoke(machine, obj, arguments, node)
     if isinstance(obj, Bound) and obj.function is not None and obj.receiver is not None:
-        library.record_step(machine, obj.function, obj.receiver, arguments, node)
+        optimizers.record_step(machine, obj.function, obj.receiver, arguments, node)
         return invoke(machine, obj.function, arguments, node, obj.receiver)
     if isinstance(obj, Class):
         return classes.instantiate(machine, obj, arguments, node)

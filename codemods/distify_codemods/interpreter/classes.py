@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import attributes, calls, definitions, expressions, library, records
+from distify_codemods.interpreter import attributes, calls, definitions, expressions, library, optimizers, records
 from distify_codemods.values import (
     NOTHING,
     Arguments,
@@ -108,8 +108,8 @@ def _special(machine: Machine, obj: Instance | Class, cls: Class, name: str) -> 
         return Value(frozenset({cls}))
     if name == "__name__" and cls.node is not None:
         return expressions.literal(machine, cls.node.name, cls.node.name.value)
-    if name == "param_groups" and any(True for _ in library.optimizer_bases(cls)):
-        return library.groups_of(machine, obj)
+    if name == "param_groups" and any(True for _ in optimizers.optimizer_bases(cls)):
+        return optimizers.groups_of(machine, obj)
     return None
 
 

@@ -55,7 +55,7 @@ def _is_callable(obj: Obj) -> bool:
 
 
 def _function(machine: Machine, node: cst.FunctionDef) -> Obj:
-    for parameter in (*node.params.params, *node.params.kwonly_params):
+    for parameter in (*node.params.posonly_params, *node.params.params, *node.params.kwonly_params):
         if parameter.default is not None:
             expressions.evaluate(machine, parameter.default)
     closure = machine.frame.scope

@@ -20,6 +20,7 @@ from distify_codemods.interpreter import (
     losses,
     records,
     reflection,
+    runners,
     search_path,
     tensors,
 )
@@ -30,7 +31,6 @@ from distify_codemods.values import (
     Class,
     Const,
     External,
-    Function,
     Instance,
     Mapping,
     Method,
@@ -38,12 +38,10 @@ from distify_codemods.values import (
     Parameters,
     Partial,
     Passing,
-    Ref,
     Scale,
     Sequence,
     Value,
     Wrapped,
-    contained,
     core,
     join,
 )
@@ -144,6 +142,17 @@ IMPURE = frozenset(
 )
 
 
+#: Functions that take functions and do not call them.
+_KEEPS = (
+    "functools.wraps",
+    "functools.update_wrapper",
+    "functools.lru_cache",
+    "functools.cache",
+    "inspect.",
+    "typing.",
+)
+
+
 def record_call(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode, value: Value) -> None:
     machine.event(Kind.CALL, node, name=name, arguments=arguments, value=value)
 
@@ -159,8 +168,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         value = cut
     elif name.startswith("builtins."):
         value = containers.builtin_call(machine, name[9:], arguments, node)
-    elif name in _RUNNERS:
-        _runs(machine, name, arguments, node)
+    elif name in runners.RUNNERS:
+        runners.run(machine, name, arguments, node)
         value = _external(machine, name, arguments, node)
     elif name in attributes.LOADERS or name in _CONTEXTS or _is_class(name):
         value = _external(machine, name, arguments, node)
@@ -169,7 +178,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     ):
         value = tensors.function(machine, name, arguments, node)
     else:
-        calls.call_back(machine, arguments, node)
+        if not name.startswith(_KEEPS):
+            calls.call_back(machine, arguments, node)
         value = _external(machine, name, arguments, node)
     own = _sources(name) | files.seen_by_itself(machine, name, arguments, node)
     value = Value(value.objs, value.scale, value.sources | own, value.mask, value.open, value.deep)
@@ -332,45 +342,6 @@ def _members(machine: Machine, model: Obj, name: str, node: cst.CSTNode) -> Valu
     return Value(frozenset({machine.made(Sequence, node, model, "members", element=element)}))
 
 
-#: Classes of optimizers: own optimizers derive from them.
-OPTIMIZERS = "torch.optim."
-
-
-def optimizer_bases(cls: Class) -> list[str]:
-    """The names of the libraries' optimizer classes that a local class derives from."""
-    return [
-        base.name
-        for one in cls.order()
-        for value in one.bases
-        for base in value.objs
-        if isinstance(base, Ref) and base.name.startswith(OPTIMIZERS) and "lr_scheduler" not in base.name
-    ]
-
-
-def record_step(machine: Machine, function: Function, receiver: Obj, arguments: Arguments, node: cst.CSTNode) -> None:
-    """`step()` of an optimizer class of the script's own."""
-    definition = function.node
-    if not isinstance(definition, cst.FunctionDef) or definition.name.value != "step":
-        return
-    if isinstance(receiver, Instance) and receiver.of is not None and optimizer_bases(receiver.of):
-        place = node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else None
-        machine.event(
-            Kind.METHOD, node, name="step", receiver=Value(frozenset({receiver})), receiver_node=place,
-            arguments=arguments,
-        )  # fmt: skip
-
-
-def groups_of(machine: Machine, optimizer: Obj) -> Value:
-    """`optimizer.param_groups`."""
-    given = machine.given.get(optimizer, Arguments())
-    parameters = frozenset(obj for value in given.all() for obj in contained(value) if isinstance(obj, Parameters))
-    group = machine.made(Mapping, None, optimizer, "group")
-    assert isinstance(group, Mapping)
-    group.items["params"] = Value(parameters)
-    groups = machine.made(Sequence, None, optimizer, "groups", element=Value(frozenset({group})))
-    return Value(frozenset({groups}))
-
-
 def _parsed(machine: Machine, name: str, node: cst.CSTNode) -> Value:
     machine.event(Kind.ARGUMENTS_PARSED, node)
     parsed = machine.made(External, node, name, name=f"argparse.{name}")
@@ -410,36 +381,6 @@ def _initialised(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> V
     if len(given) == 1:
         return given[0]
     return Value(frozenset({machine.made(Sequence, node, "both", items=given)}))
-
-
-#: What runs a function that it is given: the parameter and its place, and those of its arguments.
-_RUNNERS = {
-    "threading.Thread": ("target", 1, "args"),
-    "multiprocessing.Process": ("target", 1, "args"),
-    "torch.multiprocessing.Process": ("target", 1, "args"),
-    "fire.Fire": ("component", 0, ""),
-    "typer.run": ("function", 0, ""),
-    "absl.app.run": ("main", 0, ""),
-}
-
-
-def _runs(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> None:
-    parameter, place, args = _RUNNERS[name]
-    target = arguments.get(parameter, place) or NOTHING
-    given = arguments.keywords.get(args)
-    only = given.single() if given is not None else None
-    items = list(only.items) if isinstance(only, Sequence) and only.items is not None else []
-    result = calls.call(machine, target, Arguments(items), node) if target.objs else NOTHING
-    for obj in result.objs:
-        if isinstance(obj, Instance) and obj.of in target.objs:
-            for function in _public(obj):
-                calls.invoke(machine, function, Arguments(), node, obj)
-
-
-def _public(obj: Instance) -> list[Function]:
-    found = [one for value in (obj.of.attributes.values() if obj.of else ()) for one in value.objs]
-    named = [one for one in found if isinstance(one, Function) and isinstance(one.node, cst.FunctionDef)]
-    return [one for one in named if isinstance(one.node, cst.FunctionDef) and not one.node.name.value.startswith("_")]
 
 
 def _leave(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import calls, expressions, files, scales, targets
-from distify_codemods.values import NOTHING, Const, External, Function, Mapping, Obj, Sequence, Setting, Value, join
+from distify_codemods.values import (
+    NOTHING,
+    PER_SAMPLE,
+    Const,
+    External,
+    Function,
+    Mapping,
+    Obj,
+    Sequence,
+    Setting,
+    Value,
+    join,
+)
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -65,6 +77,8 @@ def comparison(machine: Machine, node: cst.Comparison) -> Value:
     known = _compared(node.comparisons[0].operator, *values) if len(values) == 2 else None
     if known is not None:
         return expressions.literal(machine, node, known)
+    if len(values) == 2 and values[1].is_none and values[0].scale in PER_SAMPLE:
+        return Value(sources=frozenset(one for one in values[0].sources if isinstance(one, str)))  # no batch is None
     result = values[0]
     for value in values[1:]:
         result = scales.compared(result, value)

@@ -1,0 +1,63 @@
+"""Optimizers of the script's own: classes that derive from torch's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.events import Kind
+from distify_codemods.values import (
+    Arguments,
+    Class,
+    Function,
+    Instance,
+    Mapping,
+    Obj,
+    Parameters,
+    Ref,
+    Sequence,
+    Value,
+    contained,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+#: Classes of optimizers: own optimizers derive from them.
+OPTIMIZERS = "torch.optim."
+
+
+def optimizer_bases(cls: Class) -> list[str]:
+    """The names of the libraries' optimizer classes that a local class derives from."""
+    return [
+        base.name
+        for one in cls.order()
+        for value in one.bases
+        for base in value.objs
+        if isinstance(base, Ref) and base.name.startswith(OPTIMIZERS) and "lr_scheduler" not in base.name
+    ]
+
+
+def record_step(machine: Machine, function: Function, receiver: Obj, arguments: Arguments, node: cst.CSTNode) -> None:
+    """`step()` of an optimizer class of the script's own."""
+    definition = function.node
+    if not isinstance(definition, cst.FunctionDef) or definition.name.value != "step":
+        return
+    if isinstance(receiver, Instance) and receiver.of is not None and optimizer_bases(receiver.of):
+        place = node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else None
+        machine.event(
+            Kind.METHOD, node, name="step", receiver=Value(frozenset({receiver})), receiver_node=place,
+            arguments=arguments,
+        )  # fmt: skip
+
+
+def groups_of(machine: Machine, optimizer: Obj) -> Value:
+    """`optimizer.param_groups`."""
+    given = machine.given.get(optimizer, Arguments())
+    parameters = frozenset(obj for value in given.all() for obj in contained(value) if isinstance(obj, Parameters))
+    group = machine.made(Mapping, None, optimizer, "group")
+    assert isinstance(group, Mapping)
+    group.items["params"] = Value(parameters)
+    groups = machine.made(Sequence, None, optimizer, "groups", element=Value(frozenset({group})))
+    return Value(frozenset({groups}))

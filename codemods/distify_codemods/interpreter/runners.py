@@ -1,0 +1,42 @@
+"""Libraries that run a function which they are given, with arguments that are known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.interpreter import calls
+from distify_codemods.values import NOTHING, Arguments, Function, Instance, Sequence
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+#: What runs a function that it is given: the parameter and its place, and those of its arguments.
+RUNNERS = {
+    "threading.Thread": ("target", 1, "args"),
+    "multiprocessing.Process": ("target", 1, "args"),
+    "torch.multiprocessing.Process": ("target", 1, "args"),
+    "fire.Fire": ("component", 0, ""),
+    "typer.run": ("function", 0, ""),
+    "absl.app.run": ("main", 0, ""),
+}
+
+
+def run(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> None:
+    parameter, place, args = RUNNERS[name]
+    target = arguments.get(parameter, place) or NOTHING
+    given = arguments.keywords.get(args)
+    only = given.single() if given is not None else None
+    items = list(only.items) if isinstance(only, Sequence) and only.items is not None else []
+    result = calls.call(machine, target, Arguments(items), node) if target.objs else NOTHING
+    for obj in result.objs:
+        if isinstance(obj, Instance) and obj.of in target.objs:
+            for function in _public(obj):
+                calls.invoke(machine, function, Arguments(), node, obj)
+
+
+def _public(obj: Instance) -> list[Function]:
+    found = [one for value in (obj.of.attributes.values() if obj.of else ()) for one in value.objs]
+    named = [one for one in found if isinstance(one, Function) and isinstance(one.node, cst.FunctionDef)]
+    return [one for one in named if isinstance(one.node, cst.FunctionDef) and not one.node.name.value.startswith("_")]
