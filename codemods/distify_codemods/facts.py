@@ -125,12 +125,13 @@ def _optimizers(run: Run) -> list[Optimizer]:
     stepped = {
         obj for event in run.events if event.kind is Kind.METHOD and event.name == "step" for obj in event.receiver.objs
     }
+    adding = [one for one in run.events if one.kind is Kind.METHOD and one.name in ("__init__", "add_param_group")]
     found: dict[Obj, Optimizer] = {}
     for event in run.events:
         made = event.value.single()
         if event.kind is not Kind.CALL or not isinstance(made, (External, Instance)) or made in found:
             continue
-        given = _parts_given(run, event, made)
+        given = _parts_given(run, event, made, adding)
         if _is_torchs(event, made) or (given and made in stepped and isinstance(made, External)):
             models = tuple(dict.fromkeys(_whole(run, core(part)) for part in given))
             name = event.name.removeprefix("local.")
@@ -145,12 +146,9 @@ def _is_torchs(event: Event, made: External | Instance) -> bool:
     return made.name.startswith(OPTIMIZERS) and "lr_scheduler" not in made.name and "swa_utils" not in made.name
 
 
-def _parts_given(run: Run, event: Event, made: External | Instance) -> list[Obj]:
+def _parts_given(run: Run, event: Event, made: External | Instance, adding: list[Event]) -> list[Obj]:
     """Whose parameters an optimizer was given: by its maker, by the class that derives from torch's, later on."""
-    calls = [event.arguments]
-    for other in run.events:
-        if other.kind is Kind.METHOD and other.name in ("__init__", "add_param_group") and made in other.receiver.objs:
-            calls.append(other.arguments)
+    calls = [event.arguments, *(other.arguments for other in adding if made in other.receiver.objs)]
     parts = [
         obj.of for given in calls for value in given.all() for obj in contained(value) if isinstance(obj, Parameters)
     ]

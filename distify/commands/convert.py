@@ -55,8 +55,13 @@ class Request:
     def target(self) -> str:
         """Where the converted script goes: `train_dist.py` for `train.py` or `train.ipynb`, unless told otherwise."""
         stem, ending = os.path.splitext(self.path)
-        ending = ".py" if self.is_notebook else ending
-        return self.path if self.in_place or self.folder else self.output or f"{stem}_dist{ending}"
+        if self.in_place or self.folder:
+            return self.path
+        return self.output or f"{stem}_dist{'.py' if self.is_notebook else ending}"
+
+    @property
+    def is_notebook(self) -> bool:
+        return is_notebook(self.path)
 
     @property
     def options(self) -> Options:
@@ -70,10 +75,6 @@ class Request:
         folder = os.path.dirname(self.path)
         same = _same_file(os.path.dirname(self.target) or ".", folder or ".")
         return os.path.join(folder, os.path.basename(self.target)) if same else self.target
-
-    @property
-    def is_notebook(self) -> bool:
-        return is_notebook(self.path)
 
 
 @click.command()
@@ -149,7 +150,8 @@ def _check_notebook(request: Request) -> None:
             "leave out --in-place"
         )
     if request.folder or is_notebook(request.target):
-        raise DistifyError(f"{request.target}: the conversion of a notebook is a script: name a .py file")
+        named = request.output or request.target
+        raise DistifyError(f"{named}: the conversion of a notebook is a script: name a .py file")
 
 
 def _which_file(folder: str) -> str:
@@ -217,7 +219,7 @@ def _show(request: Request, conversion: Conversion) -> None:
 def _as_new(file: NewFile, request: Request) -> NewFile:
     """For a patch: of a notebook, the script is a new file."""
     if request.is_notebook and file.path == request.path:
-        return replace(file, path=request.target, before=b"")
+        return replace(file, path=request.target, target="", before=b"")
     return file
 
 

@@ -50,10 +50,10 @@ def _plain_cuda(updated: cst.BaseExpression) -> cst.BaseExpression:
 
 def _numbered(context: Context) -> Iterator[tuple[Module, cst.BaseExpression, str]]:
     """Expressions that spell `cuda:N`, each with its file and, where it is a literal, its number."""
-    spelt = [node for node in context.facts.run.values if _begins_with_cuda(node)]
-    for module in context.facts.run.frames if spelt else ():
-        for node in spelt:
-            if node not in module.parents or _in_device_table(module, node):
+    for module in context.facts.run.frames:
+        for node in tree.walk(module.tree):
+            known = _begins_with_cuda(node) and node in context.facts.run.values
+            if not known or _in_device_table(module, node):
                 continue
             assert isinstance(node, cst.BaseExpression)
             match = _NUMBERED.match(tree.string(node) or "")
