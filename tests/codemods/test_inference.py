@@ -7,7 +7,7 @@ import pytest
 from distify_codemods import SourceFile, facts, interpreter, program
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.values import Scale
+from distify_codemods.values import External, Instance, Scale
 
 HEAD = """\
 import torch
@@ -177,3 +177,102 @@ def test_each_event_knows_its_place() -> None:
     [backward] = found.backwards
     assert str(backward.module.place(backward.node)) == "train.py:14"
     assert isinstance(backward.node, cst.Call)
+
+
+def test_a_module_that_overrides_to_is_still_itself() -> None:
+    found = infer(
+        FLAT.replace("nn.Linear(4, 1)", "Scaled(4, 1).to('cpu')").replace(
+            HEAD,
+            HEAD + "class Scaled(nn.Linear):\n"
+            "    def to(self, device):\n"
+            "        self.factor = torch.ones(1).to(device)\n"
+            "        return super().to(device)\n",
+        )
+    )
+    [model] = found.models
+    assert isinstance(model, Instance)
+    assert len(found.training_loops) == 1
+
+
+def test_parameters_that_a_module_picks_itself_are_its_own() -> None:
+    script = f"""{HEAD}
+class Learner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.values = nn.ParameterList()
+        self.values.append(nn.Parameter(torch.ones(4, 1)))
+    def parameters(self):
+        return self.values
+    def forward(self, x):
+        return x @ self.values[0]
+a = Learner()
+b = torch.optim.SGD(a.parameters(), lr=0.1)
+for x, y in DataLoader(TensorDataset(torch.ones(8, 4), torch.ones(8, 1)), batch_size=4):
+    F.mse_loss(a(x), y).backward()
+    b.step()
+"""
+    [model] = infer(script).models
+    assert isinstance(model, Instance)
+
+
+def test_what_a_local_package_lacks_is_a_librarys() -> None:
+    """A script in a folder that has a library's name, and an `__init__.py`."""
+    found = infer(FLAT.replace("nn.Linear(4, 1)", "zoo.load('small')[0]").replace(HEAD, HEAD + "import zoo\n"), zoo="")
+    [model] = found.models
+    assert isinstance(model, External)
+    assert model.name == "zoo.load[]"
+
+
+def test_synchronised_batchnorm_of_apex_is_the_same_model() -> None:
+    twice = "c = nn.Linear(4, 1)\nif a:\n    c = parallel.convert_syncbn_model(c)"
+    found = infer("from apex import parallel\n" + FLAT.replace("c = nn.Linear(4, 1)", twice))
+    assert [model.name for model in found.models if isinstance(model, External)] == ["torch.nn.Linear"]
+
+
+CASCADE = "".join(f"def f{n}(n):\n    print(n)\n    return f{n + 1}(n + 1) + f{n + 1}(n + 2)\n" for n in range(14))
+
+
+@pytest.fixture
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter.machine, "MOST_STATEMENTS", 4000)
+    monkeypatch.setattr(interpreter.summaries, "LARGE", 400)
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_helpers_that_only_compute_do_not_use_up_a_large_program() -> None:
+    found = infer(CASCADE + "def f14(n):\n    return n\nprint(f0(1))\n" + FLAT)
+    assert found.run.complete
+    assert len(found.models) == len(found.optimizers) == len(found.training_loops) == 1
+
+
+@pytest.mark.usefixtures("small_limits")
+@pytest.mark.parametrize(
+    ("last", "lists"),
+    [("KEPT.append(str(n))", "KEPT = []"), ("KEPT.made = str(n)", "class Bag: pass\nKEPT = Bag()")],
+)
+def test_helpers_that_change_something_are_followed_in_a_large_program_too(last: str, lists: str) -> None:
+    found = infer(f"{lists}\n{CASCADE}def f14(n):\n    {last}\n    return n\nprint(f0(1))\n{FLAT}")
+    assert not found.run.complete
+
+
+@pytest.mark.parametrize("made", ["Net()", "nn.DataParallel(Net())", "nn.Linear(4, 1)"])
+def test_a_forward_that_is_spelled_out_is_a_call_of_the_model(made: str) -> None:
+    net = "class Net(nn.Module):\n    def forward(self, x):\n        return x\n"
+    found = infer(FLAT.replace("nn.Linear(4, 1)", made).replace("c(x)", "c.forward(x)").replace(HEAD, HEAD + net))
+    assert len(found.models) == 1
+    [loop] = found.training_loops
+    assert len(loop.forwards) == 1
+
+
+@pytest.mark.parametrize("command", ["fire.Fire(train)", "fire.Fire()", "fire.Fire({'train': train})"])
+def test_functions_of_a_command_line_are_called_by_it(command: str) -> None:
+    body = FLAT.removeprefix(HEAD).strip().replace("\n", "\n    ")
+    found = infer(f"{HEAD}import fire\ndef train(lr=0.1):\n    {body}\nif __name__ == '__main__':\n    {command}\n")
+    assert len(found.models) == len(found.optimizers) == len(found.training_loops) == 1
+
+
+@pytest.mark.parametrize(("buffer", "setup"), [("e", "e = torch.zeros(1)"), ("g.e", "class G: pass\ng = G()\ng.e = 0")])
+def test_a_buffer_holds_the_batch_that_is_copied_into_it(buffer: str, setup: str) -> None:
+    flat = FLAT.replace("        loss", f"        {buffer}.data.resize_(x.size()).copy_(x)\n        loss")
+    found = infer(flat.replace("c(x), y", f"c({buffer}), y").replace("for e in", f"{setup}\nfor _ in"))
+    assert only(found.backwards).receiver.scale is Scale.MEAN

@@ -70,7 +70,10 @@ def _module_attribute(machine: Machine, obj: Local, name: str) -> Value:
         assert isinstance(table, Mapping)
         table.items = dict(env.items())
         return Value(frozenset({table}))
-    return env.get(name, NOTHING)
+    if name in env:
+        return env[name]
+    # An empty package of the same name as a library's: the script is not started as a part of that package.
+    return imports.reference(machine, f"{obj.target.name}.{name}")
 
 
 def getter_of(obj: Obj) -> Value | None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.events import Event, Kind
+from distify_codemods.events import Kind
 from distify_codemods.interpreter import (
-    attributes,
     classes,
     cuts,
     definitions,
     expressions,
     library,
     optimizers,
+    summaries,
     targets,
 )
 from distify_codemods.interpreter import machine as machines
@@ -40,7 +40,6 @@ from distify_codemods.values import (
     Suspended,
     Value,
     Wrapped,
-    contained,
     join,
 )
 
@@ -53,11 +52,28 @@ def no_arguments() -> Arguments:
 
 
 def evaluate_call(machine: Machine, node: cst.Call) -> Value:
-    callee = expressions.evaluate(machine, node.func)
+    callee = _without_forward(node, expressions.evaluate(machine, node.func))
     arguments = _arguments(machine, node)
     if not callee.objs:
         return library.unknown_call(machine, callee, arguments, node)
     return call(machine, callee, arguments, node)
+
+
+def _without_forward(node: cst.Call, callee: Value) -> Value:
+    """`net.forward(x)` is `net(x)`."""
+    if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "forward":
+        return callee
+    nets: list[Obj] = []
+    for obj in callee.objs:
+        if isinstance(obj, Bound) and _is_a_module(obj.receiver):
+            nets.append(obj.receiver)
+        elif isinstance(obj, Method) and obj.receiver is not None:
+            nets += [one for one in obj.receiver.objs if isinstance(one, (Instance, External, Wrapped))]
+    return callee.of(nets) if nets else callee
+
+
+def _is_a_module(obj: Obj | None) -> TypeGuard[Instance]:
+    return isinstance(obj, Instance) and obj.of is not None and obj.of.derives_from("torch.nn.Module")
 
 
 def _arguments(machine: Machine, node: cst.Call) -> Arguments:
@@ -111,7 +127,8 @@ def call_object(machine: Machine, obj: Obj, arguments: Arguments, node: cst.CSTN
         return invoke(machine, obj, arguments, node)
     if isinstance(obj, Bound) and obj.function is not None and obj.receiver is not None:
         optimizers.record_step(machine, obj.function, obj.receiver, arguments, node)
-        return invoke(machine, obj.function, arguments, node, obj.receiver)
+        result = invoke(machine, obj.function, arguments, node, obj.receiver)
+        return library.of_a_module(machine, obj.function, obj.receiver, result, node)
     if isinstance(obj, Class):
         return classes.instantiate(machine, obj, arguments, node)
     if isinstance(obj, Partial) and obj.function is not None and obj.arguments is not None:
@@ -149,6 +166,8 @@ def _combined(first: Arguments, more: Arguments) -> Arguments:
 def _forward(machine: Machine, obj: Instance | External | Wrapped, arguments: Arguments, node: cst.CSTNode) -> Value:
     """An object called like a function: a model, a loss, a callable of any kind."""
     place = node.func if isinstance(node, cst.Call) else None
+    if isinstance(place, cst.Attribute) and place.attr.value == "forward":
+        place = place.value
     machine.event(Kind.FORWARD, node, receiver=Value(frozenset({obj})), receiver_node=place, arguments=arguments)
     inner: Obj = obj
     while isinstance(inner, Wrapped) and inner.inner is not None:
@@ -194,43 +213,24 @@ def invoke(
     frame = machine.frame
     if definition is None or len(frame.context) >= machines.DEEPEST or _running(machine, definition):
         return library.unknown_call(machine, NOTHING, arguments, node)
-    key = _key(machine, function, arguments, receiver)
+    key = summaries.key_of(machine, function, arguments, receiver)
     if key in machine.summaries:
         return machine.summaries[key]
-    began = machine.traces
+    helper = summaries.helper_of(machine, function, arguments, receiver)
+    value = summaries.known(helper, arguments, receiver) if helper is not None else None
+    if value is not None:
+        return value
+    traces, outer = machine.traces, machine.watched
+    machine.watched = [] if helper is not None else outer
     value = _run(machine, function, definition, arguments, node, receiver)
-    if machine.traces == began:
+    if machine.traces == traces:
         machine.summaries[key] = value
+    if helper is not None:
+        events, machine.watched = machine.watched or [], outer
+        summaries.learn(helper, (*frame.context, node), events, value, receiver)
+        if outer is not None:
+            outer += events
     return value
-
-
-def _key(machine: Machine, function: Function, arguments: Arguments, receiver: Obj | None) -> tuple[object, ...]:
-    given = (*arguments.positional, *arguments.keywords, *arguments.keywords.values())
-    return (function, receiver, given, arguments.star, arguments.double_star, machine.grad, machine.control)
-
-
-_TRACELESS = frozenset({Kind.ATTRIBUTE, Kind.TEST, Kind.ASSERT})
-
-
-def _makes_something(event: Event) -> bool:
-    """A loader, a layer, an optimizer: made twice, it is two."""
-    return any(isinstance(obj, External) and obj.site is event.node for obj in event.value.objs)
-
-
-def leaves_no_trace(machine: Machine, event: Event) -> bool:
-    """Whether a call that did nothing else may be summed up by its value the next time it is made alike."""
-    if event.kind in _TRACELESS:
-        return True
-    if event.kind is Kind.CALL:
-        pure = machine.inside_models > 0 or (event.name.startswith(library.PURE) and not _makes_something(event))
-        return pure and event.name not in library.IMPURE and not event.name.startswith("local.")
-    if event.kind is Kind.FORWARD:
-        return not any(isinstance(obj, Wrapped) or obj in machine.optimized for obj in event.receiver.objs)
-    if event.kind is Kind.METHOD:
-        return not any(isinstance(obj, (Instance, External, Wrapped, Mapping)) for obj in event.receiver.objs)
-    if event.kind is Kind.LOOP:
-        return not any(isinstance(obj, External) and obj.name in attributes.LOADERS for obj in contained(event.value))
-    return event.kind is Kind.LEAVE and event.name == "return"
 
 
 def _run(

@@ -22,6 +22,7 @@ from distify_codemods.interpreter import (
     reflection,
     runners,
     search_path,
+    targets,
     tensors,
 )
 from distify_codemods.values import (
@@ -31,6 +32,7 @@ from distify_codemods.values import (
     Class,
     Const,
     External,
+    Function,
     Instance,
     Mapping,
     Method,
@@ -42,6 +44,7 @@ from distify_codemods.values import (
     Sequence,
     Value,
     Wrapped,
+    contained,
     core,
     join,
 )
@@ -50,7 +53,7 @@ if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 #: Methods of modules (and tensors) that return the object itself.
-_SELF = frozenset(
+RETURN_THEMSELVES = frozenset(
     [
         "to",
         "cuda",
@@ -135,7 +138,7 @@ PROGRESS_BARS = (
 
 
 #: Functions that change nothing but what they return, and those among them that do.
-PURE = ("torch.", "numpy.", "math.", "time.", "builtins.")
+PURE: tuple[str, ...] = ("torch.", "numpy.", "math.", "time.", "builtins.")
 IMPURE = frozenset(
     "torch.save numpy.save numpy.savez numpy.savetxt builtins.open builtins.input builtins.exec "
     "builtins.setattr".split()
@@ -254,6 +257,8 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
     if name == "__init__" and isinstance(obj, Instance):
         machine.given[obj] = arguments
     value = _method_value(machine, method, receiver, obj, name, arguments, node)
+    if name == "copy_" and isinstance(node, cst.Call) and arguments.positional:
+        targets.fill(machine, node.func, arguments.positional[0])
     value = files.carried(receiver, name, arguments, value)
     interesting = obj is not None or name in _RECORDED or (name.endswith("_") and not name.endswith("__"))
     if interesting:
@@ -296,7 +301,7 @@ def _method_value(
             return Value(frozenset({machine.made(Instance, node, obj, of=obj)}))
         if name == "__subclasses__" and isinstance(obj, Class):
             return classes.subclasses(machine, obj, node)
-        if name in _SELF:
+        if name in RETURN_THEMSELVES:
             return Value(frozenset({obj}), receiver.scale, receiver.sources)
         if name in ("parse_args", "parse_known_args"):
             return _parsed(machine, name, node)
@@ -328,6 +333,17 @@ def _parameters(machine: Machine, model: Obj, name: str, node: cst.CSTNode) -> V
     assert isinstance(pairs, Sequence)
     pairs.element = Value(frozenset({pair}))
     return Value(frozenset({pairs}))
+
+
+def of_a_module(machine: Machine, method: Function, receiver: Obj, result: Value, node: cst.CSTNode) -> Value:
+    """What a method returned; tensors that a module's own `parameters` picks are some of its parameters."""
+    name = method.node.name.value if isinstance(method.node, cst.FunctionDef) else ""
+    if name not in _PARAMETERS or not isinstance(receiver, Instance) or receiver.of is None:
+        return result
+    if not receiver.of.derives_from("torch.nn.Module") or any(isinstance(one, Parameters) for one in contained(result)):
+        return result
+    machine.optimized.add(receiver)
+    return _parameters(machine, receiver, name, node)
 
 
 #: Methods of modules that go through their parts.
@@ -404,6 +420,7 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]]
         machine, arguments, node, ours=True
     ),
     "torch.autograd.Variable": _first,
+    "apex.parallel.convert_syncbn_model": _first,
     "torch.compile": _first,
     "torch.nn.Parameter": _first,
     "collections.OrderedDict": containers.dictionary,

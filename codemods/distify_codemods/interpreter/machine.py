@@ -17,13 +17,13 @@ from distify_codemods import tree
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.interpreter import (
     attributes,
-    calls,
     contexts,
     definitions,
     expressions,
     imports,
     iteration,
     operators,
+    summaries,
     targets,
     turns,
 )
@@ -134,6 +134,8 @@ class Machine:
         self.optimized: set[Obj] = set()  # modules whose parameters were asked for
         self.inside_models = 0  # how many forwards of modules are running
         self.summaries: dict[tuple[object, ...], Value] = {}  # of calls that left no trace
+        self.helpers: dict[tuple[object, ...], summaries.Helper] = {}  # of a large program
+        self.watched: list[Event] | None = None  # what happens in the helper that is followed
         self.seen: dict[tuple[object, ...], Event] = {}
         self.traces = 0  # how often something has happened that a call may not be summed up without
         self.globals: dict[Module, Frame] = {}
@@ -180,15 +182,20 @@ class Machine:
                 merge(known.names, self.frame.env)
             if "arguments" in details:
                 known.arguments = known.arguments.joined(details["arguments"])  # type: ignore[arg-type]
-            self.traces += not calls.leaves_no_trace(self, known)
+            self._happened(known)
             return known
         event = Event(kind, node, self.frame.module, self.here, len(self.events), grad=self.grad, **details)  # type: ignore[arg-type]
         if kind in (Kind.LOOP, Kind.PASS) or event.name in attributes.LOADERS:
             event.names = dict(self.frame.env)
         self.seen[key] = event
         self.events.append(event)
-        self.traces += not calls.leaves_no_trace(self, event)
+        self._happened(event)
         return event
+
+    def _happened(self, event: Event) -> None:
+        self.traces += not summaries.leaves_no_trace(self, event)
+        if self.watched is not None:
+            self.watched.append(event)
 
     def made(self, kind: type[Obj], site: cst.CSTNode | None, /, *more: object, **fields: object) -> Obj:
         """The object of that kind made here: the same one each time this place is run in the same context."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import calls
-from distify_codemods.values import NOTHING, Arguments, Function, Instance, Sequence
+from distify_codemods.values import NOTHING, Arguments, Function, Instance, Mapping, Sequence, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -25,15 +25,29 @@ RUNNERS = {
 
 def run(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> None:
     parameter, place, args = RUNNERS[name]
-    target = arguments.get(parameter, place) or NOTHING
+    target = arguments.get(parameter, place) or (_commands(machine) if name == "fire.Fire" else NOTHING)
     given = arguments.keywords.get(args)
     only = given.single() if given is not None else None
     items = list(only.items) if isinstance(only, Sequence) and only.items is not None else []
-    result = calls.call(machine, target, Arguments(items), node) if target.objs else NOTHING
+    table = target.single()
+    choices = list(table.items.values()) if isinstance(table, Mapping) else [target]
+    results = [calls.call(machine, one, Arguments(items), node) for one in choices if one.objs]
+    result = join(*results) if results else NOTHING
     for obj in result.objs:
         if isinstance(obj, Instance) and obj.of in target.objs:
             for function in _public(obj):
                 calls.invoke(machine, function, Arguments(), node, obj)
+
+
+def _commands(machine: Machine) -> Value:
+    """Any function of the file may be the command of `fire.Fire()`."""
+    module = machine.frame.module
+    table = machine.made(Mapping, None, module, "commands")
+    assert isinstance(table, Mapping)
+    for name, value in machine.module_frame(module).env.items():
+        if any(isinstance(obj, Function) and obj.module is module for obj in value.objs):
+            table.items[name] = value
+    return Value(frozenset({table}))
 
 
 def _public(obj: Instance) -> list[Function]:

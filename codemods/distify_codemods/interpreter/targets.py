@@ -86,6 +86,21 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
             obj.items = None
 
 
+def fill(machine: Machine, node: cst.BaseExpression, batch: Value) -> None:
+    """`images.data.resize_(…).copy_(batch)`: a buffer that a batch is copied into holds that batch."""
+    if batch.scale is Scale.CONST:
+        return
+    while isinstance(node, (cst.Call, cst.Attribute)):
+        inner = node.func if isinstance(node, cst.Call) else node.value
+        if isinstance(node, cst.Attribute) and isinstance(inner, cst.Name) and inner.value in machine.frame.env:
+            holders = [obj for obj in machine.frame.env[inner.value].objs if isinstance(obj, Instance)]
+            for obj in holders:
+                obj.attributes[node.attr.value] = batch
+            if not holders:
+                machine.bind(inner.value, batch)
+        node = inner
+
+
 def augment(machine: Machine, node: cst.AugAssign) -> None:
     current = expressions.evaluate(machine, node.target)
     operand = expressions.evaluate(machine, node.value)

@@ -16,6 +16,7 @@ TRANSPARENT = frozenset(
     [
         "train",
         "eval",
+        "forward",
         "parameters",
         "zero_grad",
         "requires_grad_",

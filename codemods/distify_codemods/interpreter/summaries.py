@@ -1,0 +1,186 @@
+"""Calls that need not be followed: they were made alike before, and left nothing behind that matters.
+
+Of any call, those with the very same arguments that left no trace. Of a large program also those that only compute:
+helpers that were followed a few times with arguments of the same kinds and touched neither models, batches nor files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from distify_codemods.events import Event, Kind
+from distify_codemods.interpreter import attributes, library
+from distify_codemods.values import (
+    NOTHING,
+    Arguments,
+    CallChain,
+    Const,
+    External,
+    Function,
+    Instance,
+    Mapping,
+    Obj,
+    Scale,
+    Sequence,
+    Setting,
+    Value,
+    Wrapped,
+    contained,
+    join,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+#: Statements after which a program is large.
+LARGE = 15_000
+#: How often a helper is followed before it is known to only compute.
+TRIALS = 2
+
+
+# ---- calls with the same arguments
+
+
+def key_of(machine: Machine, function: Function, arguments: Arguments, receiver: Obj | None) -> tuple[object, ...]:
+    return (
+        function,
+        receiver,
+        *map(_likeness, _given(arguments)),
+        *arguments.keywords,
+        machine.grad,
+        _alike(machine.control),
+    )
+
+
+def _given(arguments: Arguments) -> list[Value | None]:
+    return [*arguments.positional, *arguments.keywords.values(), arguments.star, arguments.double_star]
+
+
+def _likeness(value: Value | None) -> object:
+    return value and (_alike(value.objs), value.scale, _alike(value.sources), value.mask, value.open, value.deep)
+
+
+def _alike(things: frozenset[Obj] | frozenset[Obj | str]) -> frozenset[object]:
+    """A literal is the same whichever calls led to it."""
+    return frozenset((one.site, type(one.value), one.value) if isinstance(one, Const) else one for one in things)
+
+
+_TRACELESS = frozenset({Kind.ATTRIBUTE, Kind.TEST, Kind.ASSERT})
+
+
+def _makes_something(event: Event) -> bool:
+    """A loader, a layer, an optimizer: made twice, it is two."""
+    return any(isinstance(obj, External) and obj.site is event.node for obj in event.value.objs)
+
+
+def leaves_no_trace(machine: Machine, event: Event) -> bool:
+    """Whether a call that did nothing else may be summed up by its value the next time it is made alike."""
+    if event.kind in _TRACELESS:
+        return True
+    if event.kind is Kind.CALL:
+        pure = machine.inside_models > 0 or (event.name.startswith(library.PURE) and not _makes_something(event))
+        return pure and event.name not in library.IMPURE and not event.name.startswith("local.")
+    if event.kind is Kind.FORWARD:
+        return not any(isinstance(obj, Wrapped) or obj in machine.optimized for obj in event.receiver.objs)
+    if event.kind in (Kind.METHOD, Kind.STORE):
+        return not any(isinstance(obj, (Instance, External, Wrapped, Mapping)) for obj in event.receiver.objs)
+    if event.kind is Kind.LOOP:
+        return not _over_batches(event)
+    return event.kind is Kind.LEAVE and event.name in ("return", "break", "continue")
+
+
+def _over_batches(event: Event) -> bool:
+    return any(isinstance(obj, External) and obj.name in attributes.LOADERS for obj in contained(event.value))
+
+
+# ---- helpers of a large program
+
+
+@dataclass(eq=False)
+class Helper:
+    """What is known of a function, called with arguments of certain kinds."""
+
+    runs: int = 0
+    only_computes: bool = True
+    result: Value = NOTHING
+    receiver: Obj | None = None
+
+
+def helper_of(machine: Machine, function: Function, arguments: Arguments, receiver: Obj | None) -> Helper | None:
+    """None where the program is small, or where the call is given what training is about."""
+    if machine.statements < LARGE or not _are_plain(machine.control):
+        return None
+    given = [value for value in _given(arguments) if value is not None]
+    if not all(map(_is_plain, given)) or (receiver is not None and _is_of_training(receiver)):
+        return None
+    kinds = tuple(frozenset(map(_kind, value.objs)) for value in given)
+    key = (function.node, type(receiver), receiver.of if isinstance(receiver, Instance) else None, kinds)
+    helpers = machine.helpers
+    return helpers.setdefault((*key, *arguments.keywords), Helper())
+
+
+def _is_plain(value: Value) -> bool:
+    plain = value.scale is Scale.CONST and _are_plain(value.sources)
+    return plain and not any(map(_is_of_training, contained(value)))
+
+
+def _are_plain(sources: frozenset[Obj | str]) -> bool:
+    return all(isinstance(one, (str, Const, Setting)) for one in sources)
+
+
+def _is_of_training(obj: Obj) -> bool:
+    if isinstance(obj, Instance):
+        return obj.of is not None and obj.of.derives_from("torch.nn.Module", "torch.optim.Optimizer")
+    return isinstance(obj, (Wrapped, Function)) or (isinstance(obj, External) and obj.name.startswith("torch."))
+
+
+def _kind(obj: Obj) -> object:
+    return (type(obj.value), obj.value) if isinstance(obj, Const) else type(obj)
+
+
+def known(helper: Helper, arguments: Arguments, receiver: Obj | None) -> Value | None:
+    """What the call returns, when that is known without following it."""
+    if helper.runs < TRIALS or not helper.only_computes:
+        return None
+    if receiver is not None and helper.receiver is not None:
+        for name, value in helper.receiver.attributes.items():
+            receiver.attributes[name] = join(receiver.attributes.get(name, NOTHING), value)
+    sources = helper.result.sources.union(*(value.sources for value in _given(arguments) if value is not None))
+    return replace(helper.result, sources=sources)
+
+
+def learn(helper: Helper, context: CallChain, events: list[Event], result: Value, receiver: Obj | None) -> None:
+    helper.runs += 1
+    helper.result = join(helper.result, result)
+    helper.receiver = receiver
+    computes = _is_plain(result) and all(_only_computes(event, context, receiver) for event in events)
+    helper.only_computes = helper.only_computes and computes
+
+
+_INSIDE = frozenset({*_TRACELESS, Kind.PRINT, Kind.LEAVE})
+_EXITS = ("sys.exit", "os._exit")
+#: Whose functions change nothing that outlives the program.
+_OF_NUMBERS = (*library.PURE, "scipy.", "pandas.", "sklearn.", "matplotlib.", "random.", "datetime.", "os.path.")
+_OF_TRAINING = ("torch.nn.", "torch.optim.", "torch.utils.", "torch.load", "torch.hub.", "torch.cuda.", "torch.manual")
+
+
+def _only_computes(event: Event, context: CallChain, receiver: Obj | None) -> bool:
+    """Nothing that was there before the call is changed by it, but for the object that it initialises."""
+    if event.kind in _INSIDE:
+        return True
+    if event.kind is Kind.LOOP:
+        return not _over_batches(event)
+    if event.kind is Kind.CALL:
+        numbers = event.name == "?" or event.name.startswith((*_OF_NUMBERS, *_EXITS, "local."))
+        impure = event.name in library.IMPURE or event.name.startswith(_OF_TRAINING)
+        return numbers and not impure and not any(map(_is_of_training, event.value.objs))
+    outside = (obj for obj in event.receiver.objs if obj is not receiver and obj.context[: len(context)] != context)
+    changes = event.kind in (Kind.METHOD, Kind.STORE) and any(map(_may_change, outside))
+    return not changes and not any(map(_is_of_training, event.receiver.objs))
+
+
+def _may_change(obj: Obj) -> bool:
+    if isinstance(obj, External):
+        return not obj.name.startswith(_OF_NUMBERS)
+    return isinstance(obj, (Instance, Sequence, Mapping))
