@@ -81,7 +81,7 @@ def _of_scheduler(event: Event) -> cst.BaseExpression | None:
 
 
 def _shown(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
-    """`hits / seen` every few batches: counts of one rank's samples, divided by one another."""
+    """`hits / seen` every few batches: counts of one rank's samples, divided by one another; and what stands by."""
     loops = [loop.event for loop in facts.training_loops]
     for event in facts.of_kind(Kind.PRINT):
         sometimes = any(
@@ -90,10 +90,20 @@ def _shown(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
         )
         if not sometimes or not any(event.inside(loop) for loop in loops):
             continue
+        if not any(
+            isinstance(node, cst.BinaryOperation) and _is_share_of_counts(facts, node) for node in tree.walk(event.node)
+        ):
+            continue
         queue: list[cst.CSTNode] = [event.node]
         while queue:
             node = queue.pop()
-            if isinstance(node, cst.BinaryOperation) and _is_share_of_counts(facts, node):
+            own = isinstance(node, cst.BaseExpression) and facts.value(node)
+            if (
+                own
+                and isinstance(node, cst.BaseExpression)
+                and own.scale is Scale.MEAN
+                and why_different(facts, own.sources)
+            ):
                 yield event.module, node
             else:
                 queue += node.children

@@ -17,7 +17,7 @@ from distify_codemods.facts import Facts, infer
 from distify_codemods.interpreter import Cutting, run
 from distify_codemods.interpreter.cuts import OUTPUT, key_of
 from distify_codemods.program import Module
-from distify_codemods.values import NOTHING, Const, Cut, Mapping, Scale, Sequence, Share, Value, core
+from distify_codemods.values import NOTHING, Const, Cut, External, Mapping, Obj, Scale, Sequence, Share, Value, core
 
 MOST_PLACES = 12
 
@@ -38,6 +38,9 @@ def decide_cuts(facts: Facts) -> tuple[Facts, tuple[Slicing, ...], list[Blocked]
     cuts = _trained_on(seen)
     if not cuts:
         return facts, (), []
+    played = _environment(facts)
+    if played is not None:
+        return facts, (), [_plays(played)]
     sizes = frozenset(key_of(size) for cut in cuts for size in cut.sizes)
     if sizes:
         seen = _run(facts, Cutting(sizes))
@@ -52,6 +55,29 @@ def decide_cuts(facts: Facts) -> tuple[Facts, tuple[Slicing, ...], list[Blocked]
         slicings += (slicing,)
         seen = _run(facts, Cutting(sizes, frozenset(one.node for one in slicings)))
     return facts, (), [_nowhere(facts, next(iter(cuts)))]
+
+
+def _environment(facts: Facts) -> Event | None:
+    """A step of something that is played: of a library's object that is reset and stepped with an action."""
+    steps: dict[Obj, Event] = {}
+    resets: set[Obj] = set()
+    for event in facts.of_kind(Kind.METHOD):
+        others = [obj for obj in event.receiver.objs if isinstance(obj, External)]
+        if event.name == "reset":
+            resets.update(others)
+        elif event.name == "step" and event.arguments.positional:
+            steps.update(dict.fromkeys(others, event))
+    return next((event for obj, event in steps.items() if obj in resets), None)
+
+
+def _plays(step: Event) -> Blocked:
+    return Blocked(
+        "DATA04",
+        step.module,
+        step.node,
+        "the samples come from an environment that each rank would play by itself: there is no data to share out",
+        "distribute it with a library for reinforcement learning, or run one copy per seed",
+    )
 
 
 def _run(facts: Facts, cutting: Cutting) -> Facts:
