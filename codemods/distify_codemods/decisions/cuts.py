@@ -17,7 +17,20 @@ from distify_codemods.facts import Facts, infer
 from distify_codemods.interpreter import Cutting, run
 from distify_codemods.interpreter.cuts import OUTPUT, key_of
 from distify_codemods.program import Module
-from distify_codemods.values import NOTHING, Const, Cut, External, Mapping, Obj, Scale, Sequence, Share, Value, core
+from distify_codemods.values import (
+    NOTHING,
+    Const,
+    Cut,
+    External,
+    Mapping,
+    Method,
+    Obj,
+    Scale,
+    Sequence,
+    Share,
+    Value,
+    core,
+)
 
 MOST_PLACES = 12
 
@@ -62,7 +75,7 @@ def _environment(facts: Facts) -> Event | None:
     steps: dict[Obj, Event] = {}
     resets: set[Obj] = set()
     for event in facts.of_kind(Kind.METHOD):
-        others = [obj for obj in event.receiver.objs if isinstance(obj, External)]
+        others = [obj for obj in event.receiver.objs if isinstance(obj, (External, Method))]
         if event.name == "reset":
             resets.update(others)
         elif event.name == "step" and event.arguments.positional:
