@@ -16,6 +16,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter import Run
 from distify_codemods.interpreter.attributes import LOADERS
 from distify_codemods.interpreter.optimizers import OPTIMIZERS, optimizer_bases
+from distify_codemods.interpreter.text import splits_of
 from distify_codemods.program import Module, Program
 from distify_codemods.values import (
     Arguments,
@@ -28,6 +29,7 @@ from distify_codemods.values import (
     Wrapped,
     contained,
     core,
+    to_library,
 )
 
 
@@ -199,9 +201,11 @@ def _is_backward(event: Event) -> bool:
 
 def _loaders(run: Run) -> list[Loader]:
     return [
-        Loader(event.value.single(), event)  # type: ignore[arg-type]
+        Loader(obj, event)
         for event in run.events
-        if event.kind is Kind.CALL and event.name in LOADERS and isinstance(event.value.single(), External)
+        if event.kind is Kind.CALL and (event.name in LOADERS or splits_of(event.name))
+        for obj in contained(event.value)
+        if isinstance(obj, External) and obj.name in LOADERS
     ]
 
 
@@ -209,8 +213,9 @@ def loaders_iterated(value: Value) -> list[External]:
     """The loaders whose batches iterating gives: not those in a list or dictionary."""
     found: list[External] = []
     for obj in value.objs:
-        if isinstance(obj, External) and obj.name in LOADERS:
-            found.append(obj)
+        loader = to_library(obj)
+        if isinstance(loader, External) and loader.name in LOADERS:
+            found.append(loader)
         elif isinstance(obj, Passing):
             for part in (obj.over, *obj.zipped):
                 found += loaders_iterated(part) if part is not None else []

@@ -116,12 +116,12 @@ class Class(Obj):
                 queue += [base for value in current.bases for base in value.objs if isinstance(base, Class)]
 
     def derives_from(self, *names: str) -> bool:
-        return any(
-            isinstance(base, Ref) and base.name in names
-            for one in self.ancestors()
-            for value in one.bases
-            for base in value.objs
-        )
+        return not self.libraries().isdisjoint(names)
+
+    def libraries(self) -> set[str]:
+        """The classes of libraries that it is derived from."""
+        bases = (base for one in self.ancestors() for value in one.bases for base in value.objs)
+        return {base.name for base in bases if isinstance(base, Ref)}
 
 
 @dataclass(eq=False, repr=False)
@@ -135,6 +135,7 @@ class Instance(Obj):
     """An object of a local class."""
 
     of: Class | None = None
+    base: External | None = None  # what it is to a library: the DataLoader of a class derived from it
 
 
 @dataclass(eq=False, repr=False)
@@ -397,6 +398,13 @@ def contained(value: Value, seen: frozenset[Obj] = frozenset()) -> Iterable[Obj]
         elif isinstance(obj, Passing):
             for item in (obj.over or NOTHING, *obj.zipped):
                 yield from contained(item, deeper)
+        elif isinstance(obj, Instance) and obj.base is not None:
+            yield obj.base
+
+
+def to_library(obj: Obj) -> Obj:
+    """What a library sees of an object: of a local class that is derived from one of its own, that one."""
+    return obj.base if isinstance(obj, Instance) and obj.base is not None else obj
 
 
 def core(obj: Obj) -> Obj:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from distify_runtime.checkpoint import map_location, strip_module_prefix
     from distify_runtime.environment import device, is_main_process, local_rank, rank, world_size
     from distify_runtime.gather import gather_batch
+    from distify_runtime.iterables import shard_iterable
     from distify_runtime.loaders import shard_evaluation, shard_training
     from distify_runtime.main_process import (
         call_on_main_process,
@@ -33,10 +34,15 @@ if TYPE_CHECKING:
     from distify_runtime.reduce import all_reduce_mean, all_reduce_sum, any_rank
     from distify_runtime.replica import device_ids, unwrap
     from distify_runtime.samplers import ShardedBatchSampler, UnpaddedSampler
+    from distify_runtime.text_iterators import shard_text_iterator, shard_text_iterators
+    from distify_runtime.training_samplers import DistributedBatchSampler, DistributedSamplerWrapper, SharedOrder
     from distify_runtime.views import evaluation_loader, set_epoch, training_loader, whole_loader
 
 __all__ = [
+    "DistributedBatchSampler",
+    "DistributedSamplerWrapper",
     "ShardedBatchSampler",
+    "SharedOrder",
     "UnpaddedSampler",
     "all_reduce_mean",
     "all_reduce_sum",
@@ -68,6 +74,9 @@ __all__ = [
     "set_epoch",
     "shard_batch",
     "shard_evaluation",
+    "shard_iterable",
+    "shard_text_iterator",
+    "shard_text_iterators",
     "shard_training",
     "strip_module_prefix",
     "training_loader",
@@ -90,6 +99,7 @@ _HOME = {
     "rank": "environment",
     "world_size": "environment",
     "gather_batch": "gather",
+    "shard_iterable": "iterables",
     "shard_evaluation": "loaders",
     "shard_training": "loaders",
     **dict.fromkeys(
@@ -117,6 +127,11 @@ _HOME = {
     "unwrap": "replica",
     "ShardedBatchSampler": "samplers",
     "UnpaddedSampler": "samplers",
+    "shard_text_iterator": "text_iterators",
+    "shard_text_iterators": "text_iterators",
+    "DistributedBatchSampler": "training_samplers",
+    "DistributedSamplerWrapper": "training_samplers",
+    "SharedOrder": "training_samplers",
     "evaluation_loader": "views",
     "set_epoch": "views",
     "training_loader": "views",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import IO, NoReturn
 
@@ -18,6 +19,12 @@ def rank_zero_print(
     """Python's `print` on rank 0, nothing on the others."""
     if is_main_process():
         print(*values, sep=sep, end=end, file=file, flush=flush)
+
+
+def note(message: str) -> None:
+    """Tell the user something, once for all ranks; not on stdout, which is the script's own."""
+    if is_main_process():
+        print(f"distify: {message}", file=sys.stderr)
 
 
 def stop(message: str) -> NoReturn:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 import sys
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -14,8 +15,10 @@ from torch.distributed.distributed_c10d import _get_default_store
 
 from distify_runtime.environment import rank, world_size
 
-#: Each call of `common_seed` has a number, the same on every rank, by which they find rank 0's answer to it.
+#: What rank 0 leaves for the others has a number, the same on every rank, by which they find it.
 _calls = itertools.count()
+
+T = TypeVar("T")
 
 
 def common_seed() -> int:
@@ -27,11 +30,16 @@ def common_seed() -> int:
     seed = torch.initial_seed() % 2**31
     if world_size() == 1:
         return seed
-    store, key = _get_default_store(), f"distify/common_seed/{next(_calls)}"
+    store, key = _get_default_store(), next_key()
     if rank() != 0:
         return int(store.get(key))
     store.set(key, str(seed))
     return seed
+
+
+def next_key() -> str:
+    """A key of the store, the same on every rank that comes here as often as the others."""
+    return f"distify/common/{next(_calls)}"
 
 
 def seed_ranks_apart(*models: nn.Module) -> None:
@@ -119,26 +127,66 @@ def share_random_state() -> None:
         _set_random_state(states[0])
 
 
+def drawn_alike(items: Iterable[T], seed: int, at_once: int) -> Iterator[list[T]]:
+    """The items in lists of `at_once`, drawn from random numbers that follow from `seed` alone.
+
+    On every rank the same, whatever its own random numbers are; and those go on as if nothing had been drawn.
+    """
+    stream: Iterator[T] | None = None
+    state: dict[str, Any] = {}
+    while True:
+        outside = _host_state()
+        try:
+            if stream is None:
+                _seed_host(seed)
+                stream = iter(items)
+            else:
+                _set_host_state(state)
+            block = list(itertools.islice(stream, at_once))
+            state = _host_state()
+        finally:
+            _set_host_state(outside)
+        if block:
+            yield block
+        if len(block) < at_once:
+            return
+
+
 def _random_state() -> dict[str, Any]:
+    cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+    return {"seed": torch.initial_seed(), "cuda": cuda, **_host_state()}
+
+
+def _set_random_state(state: dict[str, Any]) -> None:
+    torch.manual_seed(state["seed"])
+    if state["cuda"] is not None and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"])
+    _set_host_state(state)
+
+
+def _host_state() -> dict[str, Any]:
+    """Where the streams of the CPU are. Asks nothing of a GPU, which a loader's worker processes must not touch."""
     numpy = _imported_numpy()
     return {
-        "seed": torch.initial_seed(),
         "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
         "python": random.getstate(),
         "numpy": numpy.random.get_state() if numpy else None,
     }
 
 
-def _set_random_state(state: dict[str, Any]) -> None:
-    torch.manual_seed(state["seed"])
+def _set_host_state(state: dict[str, Any]) -> None:
     torch.set_rng_state(state["torch"])
-    if state["cuda"] is not None and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])
     random.setstate(state["python"])
     numpy = _imported_numpy()
     if numpy and state["numpy"] is not None:
         numpy.random.set_state(state["numpy"])
+
+
+def _seed_host(seed: int) -> None:
+    torch.default_generator.manual_seed(seed)
+    random.seed(seed)
+    if numpy := _imported_numpy():
+        numpy.random.seed(seed % 2**32)
 
 
 def _imported_numpy() -> Any:

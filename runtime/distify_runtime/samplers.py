@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
+import itertools
+from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
 from torch.utils.data import DataLoader, Sampler
 
 from distify_runtime.environment import rank, world_size
+from distify_runtime.training_samplers import SharedOrder
 
 
 class UnpaddedSampler(Sampler[int]):
-    """Deals out a dataset's indices in order, each to one rank: `range(rank, len(dataset), world_size)`.
+    """Deals out a dataset's indices in order, or those of a sampler, each to one rank.
 
     Unlike `DistributedSampler(shuffle=False)` it repeats no sample, so that ranks may differ by one sample.
     """
 
-    def __init__(self, dataset: Sized) -> None:
+    def __init__(self, dataset: Sized, sampler: Iterable[int] | None = None) -> None:
         self.dataset = dataset
-
-    def _indices(self) -> range:
-        return range(rank(), len(self.dataset), world_size())
+        #: The indices of all ranks.
+        self.order: range | SharedOrder = range(len(dataset)) if sampler is None else SharedOrder(sampler)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._indices())
+        return itertools.islice(self.order, rank(), None, world_size())
 
     def __len__(self) -> int:
-        return len(self._indices())
+        return len(range(rank(), len(self.order), world_size()))
 
 
 class ShardedBatchSampler(Sampler[list[int]]):

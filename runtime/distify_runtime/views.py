@@ -12,15 +12,16 @@ from torch.utils.data import (
     DistributedSampler,
     IterableDataset,
     RandomSampler,
-    Sampler,
     SequentialSampler,
 )
 
 from distify_runtime.batch import per_rank_batch_size
 from distify_runtime.environment import rank, world_size
+from distify_runtime.iterables import ShardedIterable, shard_iterable
 from distify_runtime.output import stop
 from distify_runtime.randomness import common_seed
 from distify_runtime.samplers import ShardedBatchSampler, UnpaddedSampler
+from distify_runtime.training_samplers import DistributedBatchSampler, DistributedSamplerWrapper, SharedOrder
 
 Loader = TypeVar("Loader", bound=DataLoader[Any])
 
@@ -28,48 +29,76 @@ Loader = TypeVar("Loader", bound=DataLoader[Any])
 def training_loader(loader: Loader) -> Loader:
     """This rank's share of a loader of all samples: reshuffled if it shuffles, the global batch as it was.
 
-    Raises SystemExit where the loader's samples are chosen by a sampler of its own.
+    What chooses its samples (a sampler, a batch sampler, the data set itself) goes on choosing.
+    Raises SystemExit where the data set makes the batches.
     """
-    shuffle = _shuffles(loader)
-    sampler: DistributedSampler[Any] = DistributedSampler(
-        cast(Any, loader.dataset),
-        num_replicas=world_size(),
-        rank=rank(),
-        shuffle=shuffle,
-        seed=common_seed(),
-        drop_last=loader.drop_last,
-    )
-    assert loader.batch_size is not None
-    return _view(loader, sampler, per_rank_batch_size(loader.batch_size))
+    if isinstance(loader.dataset, IterableDataset):
+        size = per_rank_batch_size(_batch_size(loader))
+        return _view(loader, loader.sampler, size, dataset=shard_iterable(loader.dataset, loader.drop_last))
+    if _has_own_batches(loader):
+        return _like(loader, batch_sampler=DistributedBatchSampler(cast(Any, loader.batch_sampler)))
+    sampler: DistributedSamplerWrapper | DistributedSampler[Any]
+    if _has_own_sampler(loader):
+        sampler = DistributedSamplerWrapper(loader.sampler, loader.drop_last)
+    else:
+        sampler = DistributedSampler(
+            cast(Any, loader.dataset),
+            num_replicas=world_size(),
+            rank=rank(),
+            shuffle=isinstance(loader.sampler, RandomSampler),
+            seed=common_seed(),
+            drop_last=loader.drop_last,
+        )
+    return _view(loader, sampler, per_rank_batch_size(_batch_size(loader)))
 
 
 def evaluation_loader(loader: Loader) -> Loader:
     """This rank's share of the samples without padding: none is left out, none seen twice.
 
     A loader that is dealt out so already comes back as it is.
-    Raises SystemExit where the loader's samples are chosen by a sampler of its own.
+    Raises SystemExit where the data set, or a batch sampler, makes the batches.
     """
-    if isinstance(loader.sampler, UnpaddedSampler):
+    sampler, dataset = loader.sampler, cast(Sized, loader.dataset)
+    if isinstance(sampler, UnpaddedSampler):
         return loader
-    if not isinstance(loader.sampler, DistributedSampler):
-        _shuffles(loader)
-    return _view(loader, UnpaddedSampler(cast(Sized, loader.dataset)), loader.batch_size)
+    if isinstance(loader.dataset, IterableDataset):
+        stop(f"{type(loader.dataset).__name__} is an IterableDataset: it has to share out its samples itself")
+    if isinstance(loader.batch_sampler, DistributedBatchSampler) or _has_own_batches(loader):
+        stop("the loader's batch_sampler chooses its batches itself: make it draw this rank's share of them")
+    if isinstance(sampler, DistributedSamplerWrapper):
+        return _view(loader, UnpaddedSampler(dataset, sampler.wrapped), loader.batch_size)
+    own = None if isinstance(sampler, DistributedSampler) or not _has_own_sampler(loader) else sampler
+    return _view(loader, UnpaddedSampler(dataset, own), loader.batch_size)
 
 
 def whole_loader(loader: Loader) -> Loader:
     """All samples, in the batches that one process would see; shuffled alike on all ranks, if at all.
 
-    A loader whose samples are chosen by a sampler of its own comes back as it is.
+    What a sampler of the script's own chooses, it chooses alike on all ranks; a stream comes back as it is.
     """
+    if not isinstance(loader, DataLoader):
+        return loader.whole() if hasattr(loader, "whole") else loader  # an iterator of torchtext
     sampler, batches = loader.sampler, loader.batch_sampler
     dataset = cast(Any, loader.dataset)
+    if isinstance(dataset, ShardedIterable):
+        return _view(loader, sampler, _batch_size(loader) * world_size(), dataset=dataset.wrapped)
+    if isinstance(batches, DistributedBatchSampler):
+        return _like(loader, batch_sampler=SharedOrder(batches.wrapped))
     if isinstance(batches, ShardedBatchSampler):
         return _view(loader, SequentialSampler(dataset), batches.batch_size, batches.drop_last)
     if isinstance(sampler, UnpaddedSampler):
-        return _view(loader, SequentialSampler(dataset), loader.batch_size)
+        return _view(loader, sampler.order, loader.batch_size)
+    if isinstance(sampler, DistributedSamplerWrapper):
+        return _view(loader, SharedOrder(sampler.wrapped), _batch_size(loader) * world_size())
     if isinstance(sampler, DistributedSampler):
         size = (loader.batch_size or 1) * sampler.num_replicas
         return _view(loader, _whole(dataset, sampler.shuffle, sampler.seed, sampler.epoch), size)
+    if isinstance(dataset, IterableDataset) or batches is None:
+        return loader
+    if _has_own_batches(loader):
+        return _like(loader, batch_sampler=SharedOrder(batches))
+    if _has_own_sampler(loader):
+        return _view(loader, SharedOrder(sampler), loader.batch_size)
     if type(sampler) is RandomSampler and type(batches) is BatchSampler and not sampler.replacement:
         return _view(loader, _whole(dataset, True, common_seed(), 0), loader.batch_size)
     return loader
@@ -92,30 +121,50 @@ def _whole(dataset: Any, shuffle: bool, seed: int, epoch: int) -> _WholeSampler:
 
 def set_epoch(loader: DataLoader[Any], epoch: int | None = None) -> None:
     """Reshuffles a loader that is sharded for training; leaves any other alone. Without `epoch`, the next one."""
-    if isinstance(loader.sampler, DistributedSampler):
-        loader.sampler.set_epoch(loader.sampler.epoch + 1 if epoch is None else epoch)
+    kinds = (ShardedIterable, DistributedBatchSampler, DistributedSamplerWrapper, DistributedSampler)
+    for chooser in (loader.dataset, loader.batch_sampler, loader.sampler):
+        if isinstance(chooser, kinds):
+            chooser.set_epoch(chooser.epoch + 1 if epoch is None else epoch)
+            return
 
 
-def _shuffles(loader: DataLoader[Any]) -> bool:
-    if isinstance(loader.dataset, IterableDataset):
-        stop(f"{type(loader.dataset).__name__} is an IterableDataset: it has to share out its samples itself")
-    if loader.batch_size is None or type(loader.sampler) not in (RandomSampler, SequentialSampler):
-        stop(f"the loader's {type(loader.sampler).__name__} chooses its samples itself: make it draw a rank's share")
-    return isinstance(loader.sampler, RandomSampler)
+def _has_own_batches(loader: DataLoader[Any]) -> bool:
+    return loader.batch_size is None and loader.batch_sampler is not None
 
 
-def _view(loader: Loader, sampler: Sampler[int], batch_size: int | None, drop_last: bool | None = None) -> Loader:
-    """A copy with other samples. It keeps no workers between passes: it is made anew for each."""
-    view = object.__new__(type(loader))
+def _has_own_sampler(loader: DataLoader[Any]) -> bool:
+    """Whether the sampler is another than the one that a DataLoader makes for itself."""
+    sampler = loader.sampler
+    plain = type(sampler) is SequentialSampler or (
+        type(sampler) is RandomSampler and not sampler.replacement and sampler._num_samples is None
+    )
+    return not plain or getattr(sampler, "data_source", None) is not loader.dataset
+
+
+def _batch_size(loader: DataLoader[Any]) -> int:
+    if loader.batch_size is None:
+        stop("batch_size=None leaves the batches to the dataset: give the loader a batch size")
+    return loader.batch_size
+
+
+def _view(
+    loader: Loader, sampler: Any, batch_size: int | None, drop_last: bool | None = None, dataset: Any = None
+) -> Loader:
     last = loader.drop_last if drop_last is None else drop_last
     assert batch_size is not None
-    view.__dict__.update(loader.__dict__)
-    view.__dict__.update(  # a DataLoader forbids to set these
+    return _like(
+        loader,
+        dataset=loader.dataset if dataset is None else dataset,
         sampler=sampler,
         batch_sampler=BatchSampler(sampler, batch_size, last),
         batch_size=batch_size,
         drop_last=last,
-        persistent_workers=False,
-        _iterator=None,
     )
+
+
+def _like(loader: Loader, **fields: Any) -> Loader:
+    """A copy with other samples. It keeps no workers between passes: it is made anew for each."""
+    view = object.__new__(type(loader))
+    view.__dict__.update(loader.__dict__)
+    view.__dict__.update(fields, persistent_workers=False, _iterator=None)  # a DataLoader forbids to set these
     return view

@@ -137,9 +137,7 @@ def _check_process_group(who: str, trace: Trace, world_size: int) -> None:
 def _check_order(who: str, trace: Trace, first: Trace) -> None:
     """The original follows the recorded epochs: that set_epoch was forgotten shows here and nowhere else."""
     _require(trace.passes == first.passes, f"{who} drew its samples in another order than rank 0")
-    if not trace.passes:
-        return  # it has no loader: the batches that it draws are those of its own random numbers
-    ends = [*(one.first_step for one in trace.passes[1:]), len(trace.steps)]
+    ends = [*(one.first_step for one in trace.passes[1:]), len(trace.steps)][: len(trace.passes)]
     seen: set[tuple[int, int, int]] = set()
     for one, end in zip(trace.passes, ends, strict=True):
         if one.shuffle and end > one.first_step:  # a peek at one batch trains nothing

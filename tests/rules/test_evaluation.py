@@ -89,7 +89,7 @@ def test_sums() -> None:
         ("other, n = DataLoader(data, 16), 3\n",
          "other, n = DataLoader(data, 16, sampler=rt.UnpaddedSampler(data)), 3\n"),
         ("options = {'batch_size': 16}\nother = DataLoader(data, **options)\n",
-         "options = {'batch_size': 16}\nother = DataLoader(data, **rt.shard_evaluation(data, options))\n"),
+         "options = {'batch_size': 16}\nother = DataLoader(**rt.shard_evaluation(data, **options))\n"),
     ],
 )  # fmt: skip
 def test_loader_of_sums(before: str, after: str) -> None:

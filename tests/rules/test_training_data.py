@@ -247,7 +247,7 @@ def test_kwargs() -> None:
     assert converted(before) == distributed(
         ours=RUNTIME + WRAPPER,
         setup=options,
-        loader="loader = DataLoader(data, **rt.shard_training(data, options))\n",
+        loader="loader = DataLoader(**rt.shard_training(data, **options))\n",
     )
 
 
@@ -286,9 +286,8 @@ def batches():
     ["DataLoader(data, batch_size=8, **{'shuffle': True})", "DataLoader(**dict(dataset=data, batch_size=8))"],
 )
 def test_options_that_are_hidden(call: str) -> None:
-    """The loader is made as it was, and then another of it that sees this rank's share."""
     after = converted(script(loader=f"loader = {call}\n"))
-    assert f"loader = rt.training_loader({call})\n" in after
+    assert f"loader = {call.replace('DataLoader(', 'DataLoader(**rt.shard_training(')})\n" in after
     assert "    loader.sampler.set_epoch(epoch)\n" in after
 
 

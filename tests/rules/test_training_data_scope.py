@@ -21,27 +21,6 @@ from tests.rules.scripts import (
 SAMPLER = "sampler=DistributedSampler(data, seed=rt.common_seed())"
 
 
-@pytest.mark.parametrize(
-    "loader",
-    [
-        pytest.param("loader = DataLoader(data, 8, sampler=WeightedRandomSampler([1.0] * 64, 64))\n", id="sampler"),
-        pytest.param("loader = DataLoader(data, batch_sampler=Batches())\n", id="batch_sampler"),
-        pytest.param("loader = DataLoader(data, batch_size=None)\n", id="batch_size=None"),
-        pytest.param("loader = DataLoader(Stream(), batch_size=8)\n", id="IterableDataset"),
-    ],
-)
-def test_left_to_a_person(loader: str) -> None:
-    setup = """\
-from torch.utils.data import BatchSampler, IterableDataset, WeightedRandomSampler
-class Batches(BatchSampler): pass
-class Stream(IterableDataset):
-    def __iter__(self):
-        return iter([(torch.randn(4), torch.randn(1))])
-"""
-    before = script(setup=setup, loader=loader)
-    assert blocked(before) == {("DATA01", line_of(before, "loader = "))}
-
-
 def test_no_loop_over_a_loader() -> None:
     step = "nn.functional.mse_loss(model(x), y).backward()\noptimizer.step()\n"
     before = script(loop=f"x, y = next(iter(loader))\n{step}")
@@ -84,9 +63,7 @@ def DataLoader(samples, size):
 
 """
     before = script(imports=imports, setup=own, loader="loader = DataLoader(data, 8)\n")
-    assert converted(before) == distributed(
-        imports=imports, setup=sharded, loader="loader = DataLoader(data, 8)\n"
-    )
+    assert converted(before) == distributed(imports=imports, setup=sharded, loader="loader = DataLoader(data, 8)\n")
 
 
 @pytest.mark.parametrize(
@@ -154,8 +131,3 @@ def test_loop_and_shuffled_loop_differ_by_one_line() -> None:
     """The frame of these tests itself: what is expected differs from what is given in known lines only."""
     new = [line for line in SHUFFLED.splitlines() if line not in LOOP.splitlines()]
     assert new == ["    loader.sampler.set_epoch(epoch)"]
-
-
-def test_arguments_that_are_spelled_as_a_list() -> None:
-    before = script(loader="loader = DataLoader(*(data, 8), shuffle=True)\n")
-    assert "loader = rt.training_loader(DataLoader(*(data, 8), shuffle=True))\n" in converted(before)

@@ -9,7 +9,7 @@ import distify_runtime as rt
 import pytest
 import torch
 from ranks import on_ranks
-from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, SequentialSampler, TensorDataset
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, SubsetRandomSampler, TensorDataset
 
 
 def _unpadded(samples: int) -> tuple[list[int], int]:
@@ -32,7 +32,7 @@ def _data(samples: int = 23) -> TensorDataset:
 def _training_epochs(kwargs: dict[str, Any]) -> list[list[list[int]]]:
     torch.manual_seed(5 + rt.rank())  # ranks that seeded differently still share one order
     dataset = _data()
-    loader = DataLoader(dataset, **rt.shard_training(dataset, kwargs))
+    loader = DataLoader(**rt.shard_training(dataset, **kwargs))
     epochs = []
     for epoch in range(2):
         assert isinstance(loader.sampler, DistributedSampler)
@@ -62,7 +62,8 @@ def test_keyword_arguments_are_shared_out_over_the_ranks(monkeypatch: pytest.Mon
     for name, value in {"WORLD_SIZE": "4", "RANK": "1", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
     kwargs = {"batch_size": 32, "shuffle": True, "num_workers": 5, "pin_memory": False}
-    evaluation = rt.shard_evaluation(_data(), kwargs)
+    evaluation = rt.shard_evaluation(_data(), **kwargs)
+    assert isinstance(evaluation.pop("dataset"), TensorDataset)
     assert isinstance(evaluation.pop("sampler"), rt.UnpaddedSampler)
     assert evaluation == {"batch_size": 32, "num_workers": 3, "pin_memory": False}
     assert rt.per_rank_batch_size(32) == 8
@@ -87,21 +88,33 @@ class Stream(IterableDataset[int]):
 
 
 @pytest.mark.parametrize(
-    ("dataset", "kwargs", "reason"),
+    ("shard", "dataset", "kwargs", "reason"),
     [
-        (_data(), {"sampler": SequentialSampler(range(23))}, "sampler chooses its samples itself"),
-        (_data(), {"batch_sampler": [[0, 1]]}, "batch_sampler chooses its samples itself"),
-        (_data(), {"batch_size": None}, "batch_size=None"),
-        (Stream(), {}, "Stream is an IterableDataset"),
+        (rt.shard_evaluation, _data(), {"batch_sampler": [[0, 1]]}, "batch_sampler chooses its batches itself"),
+        (rt.shard_evaluation, Stream(), {}, "Stream is an IterableDataset"),
+        (rt.shard_evaluation, _data(), {"batch_size": None}, "batch_size=None"),
+        (rt.shard_training, _data(), {"batch_size": None}, "batch_size=None"),
     ],
 )
-@pytest.mark.parametrize("shard", [rt.shard_training, rt.shard_evaluation])
-def test_loaders_that_choose_their_samples_stop_the_run(
+def test_loaders_whose_batches_cannot_be_shared_out_stop_the_run(
     shard: Any, dataset: Any, kwargs: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(SystemExit, match=reason):
-        shard(dataset, kwargs)
+        shard(dataset, **kwargs)
 
 
 def test_a_sampler_of_none_is_no_sampler() -> None:
-    assert isinstance(rt.shard_training(_data(), {"sampler": None})["sampler"], DistributedSampler)
+    assert isinstance(rt.shard_training(_data(), sampler=None)["sampler"], DistributedSampler)
+
+
+def _evaluated() -> list[int]:
+    torch.manual_seed(rt.rank())
+    sampler = rt.UnpaddedSampler(_data(), SubsetRandomSampler([3, 5, 7, 11, 13]))
+    assert len(sampler) == len(list(sampler))
+    return list(sampler)
+
+
+def test_a_subset_is_evaluated_once() -> None:
+    shares = on_ranks(_evaluated)
+    assert sorted(index for share in shares for index in share) == [3, 5, 7, 11, 13]
+    assert sorted(map(len, shares)) == [2, 3]

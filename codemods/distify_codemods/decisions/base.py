@@ -33,6 +33,17 @@ class Sharding(Enum):
     REPLICATED = "every rank sees all of it"
 
 
+class Dealing(Enum):
+    """How the samples of a training loader are dealt out: by who chooses them."""
+
+    DATASET = "nobody but the loader: DistributedSampler"
+    OWN_SAMPLER = "a sampler of the script"
+    OWN_BATCHES = "a batch sampler of the script"
+    STREAM = "the data set, an IterableDataset"
+    AT_RUN_TIME = "told from the loader's arguments when it is made"
+    EXAMPLES = "an iterator of torchtext: lists of examples"
+
+
 @dataclass(frozen=True)
 class LoaderDecision:
     node: cst.Call
@@ -40,10 +51,15 @@ class LoaderDecision:
     sharding: Sharding
     loaders: tuple[Loader, ...]  # those that this call makes, in its contexts
     why: str
+    dealing: Dealing = Dealing.DATASET  # in training
     when: str = ""  # a condition of the script's own under which it makes these; empty: always
     others: tuple[Loader, ...] = ()  # that it makes when that does not hold
     otherwise: Sharding = Sharding.REPLICATED
-    returned: bool = False  # `node` is not the call that makes them, but one that returns them
+    returned: bool = False  # `node` returns them: not all of the arguments that they are made with are seen in it
+
+    @property
+    def told_when_it_runs(self) -> bool:
+        return self.returned or self.dealing in (Dealing.AT_RUN_TIME, Dealing.EXAMPLES)
 
 
 @dataclass(frozen=True)
@@ -138,6 +154,10 @@ class Decisions:
 
     def divided_at_definition(self, batch_size: Value) -> bool:
         return any(division.obj in batch_size.objs for division in self.divisions)
+
+    def dealing_of(self, loader: External) -> Dealing:
+        found = (one.dealing for one in self.loaders if any(made.obj is loader for made in one.loaders))
+        return next(found, Dealing.DATASET)
 
     def sharding_of(self, loader: External) -> Sharding:
         for decision in self.loaders:

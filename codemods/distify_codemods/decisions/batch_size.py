@@ -9,7 +9,7 @@ from distify_codemods.decisions.base import Blocked, Decisions, Division, Loader
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import dealt_by
 from distify_codemods.program import Module
-from distify_codemods.values import PER_SAMPLE, Const, Obj, Scale, Sequence, Setting, Value
+from distify_codemods.values import PER_SAMPLE, Const, Obj, Scale, Sequence, Setting, Value, join
 
 _SHAPING = frozenset(["view", "reshape", "expand", "repeat", "new_zeros", "new_ones", "new_full", "new_empty"])
 _MAKERS = frozenset(
@@ -33,9 +33,10 @@ def decide_divisions(decisions: Decisions) -> None:
     for decision in decisions.loaders:
         if decision.sharding is not Sharding.TRAINING:
             continue
-        value = decision.loaders[0].arguments.get("batch_size", 1)
-        if value is None:
+        sizes = [size for loader in decision.loaders if (size := loader.arguments.get("batch_size", 1)) is not None]
+        if not sizes:
             continue
+        value = join(*sizes)
         objs: set[Obj] = {obj for obj in value.objs if isinstance(obj, (Const, Setting))}
         used = next((event for event in _shaping(decisions) if _depends(event, objs)), None) or _met(decisions, objs)
         if used is None:
@@ -74,7 +75,7 @@ def _is_alone(decision: LoaderDecision) -> bool:
     """Whether dividing where the size is defined would change no other loader's batches, and none twice."""
     named = "batch_size" in arguments.bound(decision.node, arguments.PARAMETERS["DataLoader"])
     starred = any(arg.star == "**" for arg in decision.node.args)
-    return named and not starred and not decision.returned and not decision.when
+    return named and not starred and not decision.told_when_it_runs and not decision.when
 
 
 def _other_use(decisions: Decisions, division: Division) -> tuple[Module, cst.CSTNode] | None:

@@ -11,7 +11,7 @@ from distify_codemods.events import Event
 from distify_codemods.facts import BatchLoop, Facts
 from distify_codemods.interpreter.attributes import LOADERS
 from distify_codemods.interpreter.library import PROGRESS_BARS
-from distify_codemods.values import External, Passing
+from distify_codemods.values import External, Passing, to_library
 
 
 def assignments(loop: BatchLoop, name: str) -> int:
@@ -198,7 +198,7 @@ def zeros(facts: Facts, value: cst.BaseExpression) -> bool:
 def loader_node(facts: Facts, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """The expression of the loader inside `enumerate(tqdm(loader))`, also if that was given a name."""
     value = facts.value(node)
-    if any(isinstance(obj, External) and obj.name in LOADERS for obj in value.objs):
+    if any(isinstance(one, External) and one.name in LOADERS for one in map(to_library, value.objs)):
         return node
     if isinstance(node, cst.Call):
         return loader_node(facts, node.args[0].value) if node.args else None
@@ -223,10 +223,10 @@ def loader_expression(
     node = _bar_with_a_name(facts, event, iterated) or iterated
     while isinstance(node, cst.Call) and node.args:
         node = node.args[0].value
-    if tree.is_plain(node) and facts.value(node).objs & set(loaders):
+    if tree.is_plain(node) and {*map(to_library, facts.value(node).objs)} & set(loaders):
         return tree.code_of(node)
     env = {**event.here.frame.env, **event.names}
     named = [one.target for one in tree.walk(iterated) if isinstance(one, cst.NamedExpr)]
     bound_here = {name for target in named for name in tree.target_names(target)}
-    names = (name for name, value in env.items() if value.objs and value.objs <= set(loaders))
+    names = (name for name, value in env.items() if value.objs and {*map(to_library, value.objs)} <= set(loaders))
     return next((name for name in names if name not in bound_here), None)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods.decisions import evaluation, views
+from distify_codemods.decisions import dealing, evaluation, views
 from distify_codemods.decisions.base import Decisions, Gathering, LoaderDecision, Reduction, Sharding
-from distify_codemods.decisions.training import by_call, given, unshardable
+from distify_codemods.decisions.training import by_call
 from distify_codemods.events import Kind
 from distify_codemods.facts import BatchLoop, Facts, Loader, loaders_iterated
 from distify_codemods.interpreter.attributes import LOADERS
-from distify_codemods.values import External, Mapping, Passing, Value
+from distify_codemods.values import Const, External, Passing, Value, to_library
 
 
 def decide_evaluations(decisions: Decisions) -> None:
@@ -76,9 +76,9 @@ def _way(
     nodes = {loop.node for loop in loops}
     if not all(_only_loaders(event.value) for event in facts.of_kind(Kind.LOOP) if event.node in nodes):
         return "replicated", "it also loops over something that is no DataLoader"
-    problem = next((problem for loader in loaders if (problem := unshardable(loader))), None)
+    problem = next((problem for loader in loaders if (problem := dealing.unfit_for_evaluation(loader))), "")
     if problem:
-        return "replicated", problem[0]
+        return "replicated", problem
     if any(loop.passing is None for loop in loops):
         return "replicated", "its batches are taken by hand"
     first = [_sums(facts, loop, loaders) for loop in loops]
@@ -98,20 +98,22 @@ def _only_loaders(value: Value) -> bool:
     """Whether iterating gives batches of loaders whatever happens."""
     known = bool(value.objs) and not value.open
     for obj in value.objs:
+        if isinstance(obj, Const) and obj.value is None:
+            continue  # nothing to loop over: a script that comes here ends
         if isinstance(obj, Passing):
             parts = [one for one in (obj.over, *obj.zipped) if one is not None and loaders_iterated(one)]
             known = known and bool(parts) and all(map(_only_loaders, parts))
         else:
-            known = known and isinstance(obj, External) and obj.name in LOADERS
+            loader = to_library(obj)
+            known = known and isinstance(loader, External) and loader.name in LOADERS
     return known
 
 
 def _sums(facts: Facts, loop: BatchLoop, loaders: list[Loader]) -> Reduction | evaluation.Refusal:
     for loader in loaders:
-        drop_last = given(loader.arguments, "drop_last")
-        if drop_last is not None and drop_last.constant() is not False:
+        if dealing.may_be_on(loader, "drop_last"):
             return evaluation.Refusal("its loader drops the last batch")
-        if loader.arguments.double_star is not None and not _is_known(loader.arguments.double_star):
+        if loader.arguments.double_star is not None and not dealing.is_known(loader.arguments.double_star):
             return evaluation.Refusal("what its loader's `**kwargs` hold is not known")
     return evaluation.sums(facts, loop)
 
@@ -122,17 +124,14 @@ _FREE = frozenset(
 )
 
 
-def _is_known(value: Value) -> bool:
-    return bool(value.objs) and all(isinstance(obj, Mapping) and obj.rest is None for obj in value.objs)
-
-
 def _gathers(facts: Facts, loop: BatchLoop, loaders: list[Loader]) -> Gathering | evaluation.Refusal:
     for loader in loaders:
         if loader.arguments.double_star is not None and not (
-            loader.arguments.expanded().keys() <= _FREE and _is_known(loader.arguments.double_star)
+            loader.arguments.expanded().keys() <= _FREE and dealing.is_known(loader.arguments.double_star)
         ):
             return evaluation.Refusal("its loader's arguments are given as `**kwargs`")
-        shuffle = given(loader.arguments, "shuffle")
-        if shuffle is not None and shuffle.constant() is not False:
+        if not dealing.in_order(loader):
+            return evaluation.Refusal("its loader has a sampler of its own")
+        if dealing.may_be_on(loader, "shuffle"):
             return evaluation.Refusal("its loader shuffles")
     return evaluation.gathers(facts, loop)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import libcst as cst
 
-from distify_codemods import arguments
-from distify_codemods.decisions import roles
-from distify_codemods.decisions.base import Blocked, Decisions, LoaderDecision, Sharding
+from distify_codemods.decisions import alternatives, dealing, roles
+from distify_codemods.decisions.base import Blocked, Dealing, Decisions, LoaderDecision, Sharding
 from distify_codemods.facts import Facts, Loader
-from distify_codemods.values import Arguments, Class, Instance, Value
 
 WHY = "its batches reach a backward pass"
 
@@ -21,15 +20,26 @@ def decide_training(decisions: Decisions) -> None:
         mine = [loader for loader in loaders if loader.obj in training]
         if not mine:
             continue
-        problem = _mixed(decisions.facts, mine) or next((one for one in map(_why_not, mine) if one), None)
+        problem = _mixed(decisions.facts, mine)
         if problem is not None:
             decisions.blocked.append(problem)
             continue
+        try:
+            dealt = dealing.dealing(mine)
+        except dealing.Impossible as reason:
+            decisions.blocked.append(Blocked("DATA01", mine[0].made.module, node, reason.why, reason.fix))
+            continue
+        if dealt is Dealing.EXAMPLES:
+            one = LoaderDecision(node, mine[0].made.module, Sharding.TRAINING, tuple(mine), WHY, dealt)
+            decisions.loaders += (one,)
+            continue
         others = [loader for loader in loaders if loader.obj not in training and _is_used(decisions.facts, loader)]
         if others:
-            _decide_apart(decisions, node, mine, others)
+            _decide_apart(decisions, node, mine, others, dealt)
         else:
-            decisions.loaders += (LoaderDecision(node, mine[0].made.module, Sharding.TRAINING, tuple(mine), WHY),)
+            returned = any(dealing.partial(loader) for loader in mine)
+            one = LoaderDecision(node, mine[0].made.module, Sharding.TRAINING, tuple(mine), WHY, dealt)
+            decisions.loaders += (replace(one, returned=returned),)
 
 
 def by_call(facts: Facts) -> dict[cst.Call, list[Loader]]:
@@ -46,7 +56,9 @@ def _is_used(facts: Facts, loader: Loader) -> bool:
 # ---- one line, two kinds of loaders
 
 
-def _decide_apart(decisions: Decisions, node: cst.Call, mine: list[Loader], others: list[Loader]) -> None:
+def _decide_apart(
+    decisions: Decisions, node: cst.Call, mine: list[Loader], others: list[Loader], dealt: Dealing
+) -> None:
     """One line makes loaders for training and others: told apart by a name, or where they are returned."""
     facts, module = decisions.facts, mine[0].made.module
     kinds = {decisions.sharding_of(loader.obj) for loader in others}
@@ -55,7 +67,7 @@ def _decide_apart(decisions: Decisions, node: cst.Call, mine: list[Loader], othe
     if otherwise is not Sharding.GATHERED:
         when = roles.condition([*((one.made, True) for one in mine), *((one.made, False) for one in others)])
         if when is not None:
-            both = (tuple(mine), WHY, when, tuple(others), otherwise)
+            both = (tuple(mine), WHY, dealt, when, tuple(others), otherwise)
             decisions.loaders += (LoaderDecision(node, module, Sharding.TRAINING, *both),)
             return
         calls = {loader: _returning_call(facts, loader, others) for loader in mine}
@@ -66,7 +78,7 @@ def _decide_apart(decisions: Decisions, node: cst.Call, mine: list[Loader], othe
                 sharding = Sharding.TRAINING if returned[0] in mine else otherwise
                 assert call is not None
                 place = facts.module_of(call)
-                decisions.loaders += (LoaderDecision(call, place, sharding, returned, WHY, returned=True),)
+                decisions.loaders += (LoaderDecision(call, place, sharding, returned, WHY, dealt, returned=True),)
             return
     decisions.blocked.append(
         Blocked(
@@ -100,7 +112,8 @@ def _mixed(facts: Facts, loaders: list[Loader]) -> Blocked | None:
     """A loop over several loaders, one or the other at a time (not zipped), that trains on some of their batches."""
     objs = {loader.obj for loader in loaders}
     for loop in facts.training_loops:
-        if loop.alternates and objs & set(loop.loaders):
+        drawn = [loader for loader in facts.loaders if loader.obj in loop.loaders]
+        if loop.alternates and objs & set(loop.loaders) and not alternatives.one_of(drawn):
             return Blocked(
                 "DATA01",
                 loop.module,
@@ -108,43 +121,5 @@ def _mixed(facts: Facts, loaders: list[Loader]) -> Blocked | None:
                 "this loop runs over more than one loader, and trains on some of their batches only: they must "
                 "not be sharded alike",
                 "train and evaluate in two loops",
-            )
-    return None
-
-
-def _why_not(loader: Loader) -> Blocked | None:
-    problem = unshardable(loader)
-    return Blocked("DATA01", loader.made.module, loader.call, *problem) if problem else None
-
-
-def given(options: Arguments, name: str) -> Value | None:
-    """An argument that is given and not None."""
-    position = arguments.PARAMETERS["DataLoader"].index(name)
-    value = options.get(name, position)
-    if value is None or any(getattr(obj, "value", 0) is None for obj in value.objs):
-        return None
-    return value
-
-
-def unshardable(loader: Loader) -> tuple[str, str] | None:
-    """Why a training loader cannot take a DistributedSampler, and what to do."""
-    options = loader.arguments
-    if options.star is not None:
-        return "its arguments are given as `*args`", "name its arguments"
-    for name in ("sampler", "batch_sampler"):
-        if given(options, name) is not None:
-            return (
-                f"it has a {name} of its own, whose order would have to be dealt out over the ranks",
-                f"deal the {name} out by hand: each rank takes every world-size-th index, from one common seed",
-            )
-    if "batch_size" in options.keywords and given(options, "batch_size") is None:
-        return "it loads samples one by one (batch_size=None)", "shard the dataset itself by rank and worker"
-    dataset = options.get("dataset", 0)
-    for obj in dataset.objs if dataset else ():
-        cls = obj.of if isinstance(obj, Instance) else None
-        if isinstance(cls, Class) and cls.derives_from("torch.utils.data.IterableDataset"):
-            return (
-                "its dataset is an IterableDataset",
-                "let each rank and worker iterate over its own share in `__iter__`",
             )
     return None

@@ -65,7 +65,10 @@ def _is_asked(decisions: Decisions, event: Event) -> bool:
     """
     if event.name == "batch_size" and any(event.inside(loop.event) for loop in decisions.facts.training_loops):
         return False
-    return event.name in ("sampler", "batch_sampler", "batch_size") and _is_sharded(decisions, event.receiver)
+    if event.name not in ("sampler", "batch_sampler", "batch_size") or not _is_sharded(decisions, event.receiver):
+        return False
+    asked = loaders_iterated(event.receiver)  # an object of a derived class is no loader until its base is made
+    return any(loader.made.before(event) for loader in decisions.facts.loaders if loader.obj in asked)
 
 
 def _trains_too(facts: Facts, loop: BatchLoop) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import classes, cuts, imports
+from distify_codemods.interpreter import classes, cuts, imports, text
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 #: Classes that deal out batches as torch's DataLoader does.
-LOADERS = frozenset({"torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader"})
+LOADERS = frozenset({"torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader"}) | text.ITERATORS
 
 
 def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: cst.Attribute) -> Value:
@@ -88,6 +88,8 @@ def _external_attribute(machine: Machine, obj: External, name: str, receiver: Va
         return obj.attributes[name]
     if obj.name.endswith(("parse_args", "parse_known_args")):
         return Value(frozenset({machine.made(Setting, obj.site, name, name=name)}))
+    if obj.name == text.BATCH:
+        return text.part_of(machine, obj, name, receiver, node)
     if obj.name in LOADERS and name in ("dataset", "batch_size"):
         position = 0 if name == "dataset" else 1
         return (obj.arguments and obj.arguments.get(name, position)) or NOTHING

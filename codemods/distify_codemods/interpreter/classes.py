@@ -12,6 +12,7 @@ from distify_codemods.values import (
     Arguments,
     Bound,
     Class,
+    External,
     Function,
     Instance,
     Mapping,
@@ -55,6 +56,8 @@ def attribute(machine: Machine, obj: Instance | Class, name: str, receiver: Valu
                 return result
     if node is None:
         return NOTHING
+    if isinstance(obj, Instance) and obj.base is not None:
+        return attributes.attribute_of(machine, obj.base, name, receiver, node)
     table = records.held(machine, obj)
     if table is not None:
         if name in table.items:
@@ -154,6 +157,7 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CS
         initialiser = _inherited(machine, cls, one, "__init__", None)
         if initialiser is None:
             records.fill(machine, one, cls, arguments, node)
+            derive(machine, one, arguments, node)
         else:
             calls.call(machine, initialiser, arguments, node)
     return value
@@ -164,6 +168,14 @@ def _newly_made(machine: Machine, maker: Value, cls: Class, arguments: Arguments
     given = Arguments([own, *arguments.positional], arguments.keywords, arguments.star, arguments.double_star)
     result = calls.call(machine, maker, given, node)
     return [obj for obj in result.objs if isinstance(obj, Instance)]
+
+
+def derive(machine: Machine, obj: Instance, arguments: Arguments, node: cst.CSTNode) -> None:
+    """The constructor of a library's loader, for an object of a class derived from it."""
+    loader = next(iter(attributes.LOADERS & obj.of.libraries()), "") if obj.of else ""
+    if loader:
+        made = library.call_reference(machine, loader, arguments, node).single()
+        obj.base = made if isinstance(made, External) else None
 
 
 # ---- super

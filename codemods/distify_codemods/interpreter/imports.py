@@ -28,10 +28,19 @@ _SAME = {
     "tensorboardX.writer.SummaryWriter": "tensorboardX.SummaryWriter",
     "torch_geometric.data.DataLoader": "torch_geometric.loader.DataLoader",
 }
+#: Parts of libraries that moved as a whole.
+_MOVED = {
+    "torchtext.legacy.": "torchtext.",
+    "torchtext.data.iterator.": "torchtext.data.",
+    "torchtext.data.field.": "torchtext.data.",
+    "torchtext.data.dataset.": "torchtext.data.",
+}
 
 
 def reference(machine: Machine, name: str) -> Value:
     """A library's thing: one object per name."""
+    for old, new in _MOVED.items():
+        name = new + name.removeprefix(old) if name.startswith(old) else name
     name = _SAME.get(name, name)
     key = (Ref, name)
     obj = machine.objects.get(key)

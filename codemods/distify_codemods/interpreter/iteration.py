@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import attributes, calls, classes, records, targets
+from distify_codemods.interpreter import attributes, calls, classes, records, targets, text
 from distify_codemods.values import (
     NOTHING,
     Const,
@@ -22,6 +22,7 @@ from distify_codemods.values import (
     Sequence,
     Value,
     join,
+    to_library,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def begin(machine: Machine, over: Value, node: cst.CSTNode, expression: cst.Base
 
     `part`: which of several things that are iterated together.
     """
-    loaders = frozenset(obj for obj in over.objs if _is_loader(obj))
+    loaders = frozenset(obj for obj in map(to_library, over.objs) if _is_loader(obj))
     if loaders:
         machine.event(Kind.PASS, node, name=part, value=Value(loaders), receiver_node=expression)
     began = [_begun(machine, obj, node, expression, part) for obj in over.ordered()]
@@ -79,7 +80,7 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
             found.append(_passed(machine, obj, place, part))
         elif isinstance(obj, External) and obj.name in attributes.LOADERS:
             taken.add(obj)
-            found.append(Value(scale=Scale.SAMPLES, sources=frozenset({obj})))
+            found.append(_batch(machine, obj))
         elif isinstance(obj, External) and obj.name in ("builtins.range", "itertools.count"):
             found.append(_count(machine, place, over))
         elif isinstance(obj, Mapping):
@@ -90,6 +91,9 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
             found.append(join(*row) if row else NOTHING)
         elif isinstance(obj, Instance):
             found.append(_next_of(machine, obj, place))
+            if obj.base is not None and found[-1] is NOTHING:
+                taken.add(obj.base)
+                found[-1] = _batch(machine, obj.base)
         else:
             if isinstance(obj, Sequence):
                 taken |= obj.deals
@@ -98,6 +102,12 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
         machine.frame.drawn |= taken
         machine.event(Kind.DRAW, place, name=part, value=Value(frozenset(taken)))
     return join(*found) if found else targets.any_item(over)
+
+
+def _batch(machine: Machine, loader: External) -> Value:
+    if loader.name in text.ITERATORS:
+        return text.batch_of(machine, loader)
+    return Value(scale=Scale.SAMPLES, sources=frozenset({loader}))
 
 
 def _count(machine: Machine, place: cst.CSTNode, over: Value = NOTHING) -> Value:

@@ -30,7 +30,7 @@ def _begun(machine: Machine, arguments: Arguments, node: cst.CSTNode, number: in
     return iteration.begin(machine, given, node, plain[number], part) if number < len(plain) else given
 
 
-def _passing(machine: Machine, node: cst.CSTNode, over: Value, **kind: bool) -> Value:
+def passing(machine: Machine, node: cst.CSTNode, over: Value, **kind: bool) -> Value:
     made = machine.made(Passing, node, *sorted(kind), begun=True, **kind)
     assert isinstance(made, Passing)
     made.over = join(made.over or NOTHING, over)
@@ -38,11 +38,11 @@ def _passing(machine: Machine, node: cst.CSTNode, over: Value, **kind: bool) -> 
 
 
 def _iter(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    return _passing(machine, node, _begun(machine, arguments, node, 0))
+    return passing(machine, node, _begun(machine, arguments, node, 0))
 
 
 def _enumerate(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    return _passing(machine, node, _begun(machine, arguments, node, 0), numbered=True)
+    return passing(machine, node, _begun(machine, arguments, node, 0), numbered=True)
 
 
 def _zip(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -104,26 +104,26 @@ def _filter(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     functions = arguments.positional[0] if arguments.positional else NOTHING
     if functions.objs and not functions.is_none:
         calls.call(machine, functions, Arguments([targets.any_item(over)]), node)
-    return _passing(machine, node, over, partial=True)
+    return passing(machine, node, over, partial=True)
 
 
 def _cycle(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    return _passing(machine, node, _begun(machine, arguments, node, 0), repeats=True)
+    return passing(machine, node, _begun(machine, arguments, node, 0), repeats=True)
 
 
 def _part(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    return _passing(machine, node, _begun(machine, arguments, node, 0), partial=True)
+    return passing(machine, node, _begun(machine, arguments, node, 0), partial=True)
 
 
 def _chain(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     parts = [_begun(machine, arguments, node, number, str(number)) for number in range(len(arguments.positional))]
     if arguments.star is not None:
         parts.append(targets.any_item(arguments.star))
-    return _passing(machine, node, join(*parts) if parts else NOTHING, partial=True)
+    return passing(machine, node, join(*parts) if parts else NOTHING, partial=True)
 
 
 def _chain_of(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    return _passing(machine, node, targets.any_item(_begun(machine, arguments, node, 0)), partial=True)
+    return passing(machine, node, targets.any_item(_begun(machine, arguments, node, 0)), partial=True)
 
 
 def _repeat(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:

@@ -24,6 +24,7 @@ from distify_codemods.interpreter import (
     search_path,
     targets,
     tensors,
+    text,
 )
 from distify_codemods.values import (
     NOTHING,
@@ -171,6 +172,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         value = cut
     elif name.startswith("builtins."):
         value = containers.builtin_call(machine, name[9:], arguments, node)
+    elif kind := text.splits_of(name):
+        value = text.make_splits(machine, kind, arguments, node)
     elif name in runners.RUNNERS:
         runners.run(machine, name, arguments, node)
         value = _external(machine, name, arguments, node)
@@ -256,6 +259,7 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
     obj = receiver.single()
     if name == "__init__" and isinstance(obj, Instance):
         machine.given[obj] = arguments
+        classes.derive(machine, obj, arguments, node)
     value = _method_value(machine, method, receiver, obj, name, arguments, node)
     if name == "copy_" and isinstance(node, cst.Call) and arguments.positional:
         targets.fill(machine, node.func, arguments.positional[0])
@@ -297,6 +301,8 @@ def _method_value(
             return _members(machine, inner, name, node)
         if name == "__iter__" and isinstance(obj, External):
             return iteration.begin(machine, receiver, node, method.receiver_node or cst.Name("_"))
+        if name == "__iter__" and isinstance(obj, Instance) and obj.base is not None:
+            return iterators.passing(machine, node, Value(frozenset({obj.base})))
         if name == "__new__" and isinstance(obj, Class):
             return Value(frozenset({machine.made(Instance, node, obj, of=obj)}))
         if name == "__subclasses__" and isinstance(obj, Class):

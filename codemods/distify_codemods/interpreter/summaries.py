@@ -131,8 +131,11 @@ def _are_plain(sources: frozenset[Obj | str]) -> bool:
 
 def _is_of_training(obj: Obj) -> bool:
     if isinstance(obj, Instance):
-        return obj.of is not None and obj.of.derives_from("torch.nn.Module", "torch.optim.Optimizer")
-    return isinstance(obj, (Wrapped, Function)) or (isinstance(obj, External) and obj.name.startswith("torch."))
+        own = obj.of is not None and obj.of.derives_from("torch.nn.Module", "torch.optim.Optimizer")
+        return own or obj.base is not None
+    if isinstance(obj, External):
+        return obj.name.startswith("torch.") or obj.name in attributes.LOADERS
+    return isinstance(obj, (Wrapped, Function))
 
 
 def _kind(obj: Obj) -> object:

@@ -6,6 +6,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.base import LoaderDecision, Sharding
+from distify_codemods.plan import Rewrite
 from distify_codemods.rules.base import Context
 from distify_codemods.values import Mapping
 
@@ -55,6 +56,20 @@ def _can_stand_above(decision: LoaderDecision) -> bool:
         if isinstance(node, cst.BaseCompoundStatement):
             return False
     return False
+
+
+def through_runtime(context: Context, decision: LoaderDecision, function: str, code: str, reason: str) -> None:
+    """`DataLoader(arguments)` becomes `DataLoader(**function(arguments))`: what they are shows when it runs."""
+    context.plan(decision.module).replace(decision.node, _arguments_through(function), code, reason)
+
+
+def _arguments_through(function: str) -> Rewrite:
+    def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
+        assert isinstance(updated, cst.Call)
+        inner = updated.with_changes(func=cst.parse_expression(function), lpar=(), rpar=())
+        return updated.with_changes(args=[cst.Arg(inner, star="**")], whitespace_before_args=cst.SimpleWhitespace(""))
+
+    return rewrite
 
 
 #: What sharding sets or takes away.

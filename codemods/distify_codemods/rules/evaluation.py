@@ -6,9 +6,10 @@ import libcst as cst
 
 from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Gathering, LoaderDecision, Reduction, Sharding, View
+from distify_codemods.decisions.dealing import in_order, loader_draws
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Example, Rule, call_of, outside_with
-from distify_codemods.rules.datasets import dataset_expression, only_other_options
+from distify_codemods.rules.datasets import dataset_expression, only_other_options, through_runtime
 
 CODE = "EVAL01"
 
@@ -20,8 +21,8 @@ def run(context: Context) -> None:
     for decision in context.decisions.loaders:
         if decision.returned and decision.sharding is Sharding.SUMS:
             _replace(context, decision.module, decision.node, "{rt}.evaluation_loader({{}})")
-        elif decision.sharding is Sharding.REPLICATED and _shuffles(decision):
-            _replace(context, decision.module, decision.node, "{rt}.whole_loader({{}})")
+        elif decision.sharding is Sharding.REPLICATED and any(loader_draws(one) for one in decision.loaders):
+            _share_order(context, decision)
         elif decision.returned:
             continue
         elif decision.sharding is Sharding.SUMS:
@@ -50,12 +51,6 @@ def run(context: Context) -> None:
         context.not_needed("no evaluation loop")
 
 
-def _shuffles(decision: LoaderDecision) -> bool:
-    """Whether the ranks would evaluate in orders of their own, and so round or batch in other ways."""
-    given = [loader.arguments.get("shuffle", 2) for loader in decision.loaders]
-    return any(value is not None and not value.is_none and value.constant() is not False for value in given)
-
-
 def _replace(context: Context, module: Module, node: cst.BaseExpression, pattern: str) -> None:
     """Puts a loader into a call of the runtime: `{rt}` is its name, `{{}}` the loader."""
     reason = (
@@ -78,20 +73,29 @@ def _view(context: Context, view: View) -> None:
 def _shard(context: Context, decision: LoaderDecision) -> None:
     """An unpadded share of the samples for each rank; their order does not matter to sums."""
     node, module, plan = decision.node, decision.module, context.plan(decision.module)
+    rt, reason = context.rt(module), "each sample on one rank, none twice"
+    starred = [arg for arg in node.args if arg.star == "**"]
+    if starred and not only_other_options(context, decision, starred):
+        through_runtime(context, decision, f"{rt}.shard_evaluation", CODE, reason)
+        return
     bound = arguments.bound(node, arguments.PARAMETERS["DataLoader"])
     dataset = dataset_expression(context, decision, bound)
     if dataset is None:
         return
-    rt, reason = context.rt(module), "each sample on one rank, none twice"
-    starred = [arg for arg in node.args if arg.star == "**"]
-    if starred and not only_other_options(context, decision, starred):
-        plan.replace(starred[0].value, call_of(f"{rt}.shard_evaluation({dataset}, {{}})"), CODE, reason)
-        return
     for name in ("shuffle", "batch_sampler"):
         if name in bound:
             plan.drop_keyword(node, name)
-    plan.set_keyword(node, "sampler", f"{rt}.UnpaddedSampler({dataset})", CODE, reason)
+    if "sampler" in bound and not all(in_order(loader) for loader in decision.loaders):
+        plan.set_keyword(node, "sampler", call_of(f"{rt}.UnpaddedSampler({dataset}, {{}})"), CODE, reason)
+    else:
+        plan.set_keyword(node, "sampler", f"{rt}.UnpaddedSampler({dataset})", CODE, reason)
     _workers(context, decision, bound, rt)
+
+
+def _share_order(context: Context, decision: LoaderDecision) -> None:
+    """All ranks evaluate the same batches, so that a figure which depends on them is the same on all."""
+    if context.editable(decision.module, decision.node, "a loader that shuffles is made here"):
+        _replace(context, decision.module, decision.node, "{rt}.whole_loader({{}})")
 
 
 def _split(context: Context, decision: LoaderDecision) -> None:

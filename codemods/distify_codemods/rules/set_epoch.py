@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods.batches import Beginning
-from distify_codemods.decisions.base import Sharding
+from distify_codemods.decisions.base import Dealing, Sharding
 from distify_codemods.decisions.names import loader_expression, loader_node
 from distify_codemods.events import Here
 from distify_codemods.rules.base import Context, Example, Rule
@@ -18,6 +18,9 @@ def run(context: Context) -> None:
     done: dict[tuple[cst.CSTNode, str], tuple[Beginning, str]] = {}
     for one in context.facts.beginnings:
         if not _is_sharded(context, one) or _is_viewed(context, one):
+            continue
+        if all(context.decisions.dealing_of(loader) is Dealing.EXAMPLES for loader in one.loaders):
+            context.not_needed("the training iterator shuffles by a random state of its own")
             continue
         passes = _passes(context, one)
         alike = [other for other in passes if other.event.node is one.event.node]
@@ -68,9 +71,7 @@ def _text(context: Context, one: Beginning) -> str | None:
     epoch = _epoch_name(context, one)
     if epoch is None:
         return _counted(context, one)
-    if _evaluates(context, one):
-        return f"{context.rt(one.module)}.set_epoch({loader}, {epoch})"
-    return f"{loader}.sampler.set_epoch({epoch})"
+    return _call(context, one, loader, epoch)
 
 
 def _evaluates(context: Context, one: Beginning) -> bool:
@@ -126,9 +127,24 @@ def _counted(context: Context, one: Beginning) -> str | None:
                 one.module, one.event.node, "loop over `for epoch in range(epochs)`",
             )  # fmt: skip
             return None
-    if _evaluates(context, one):
-        return f"{context.rt(one.module)}.set_epoch({loader})"
-    return f"{loader}.sampler.set_epoch({loader}.sampler.epoch + 1)"
+    return _call(context, one, loader, None)
+
+
+#: Which part of a loader chooses the order of its samples.
+_CHOOSERS = {
+    Dealing.DATASET: "sampler",
+    Dealing.OWN_SAMPLER: "sampler",
+    Dealing.OWN_BATCHES: "batch_sampler",
+    Dealing.STREAM: "dataset",
+}
+
+
+def _call(context: Context, one: Beginning, loader: str, epoch: str | None) -> str:
+    choosers = {_CHOOSERS.get(context.decisions.dealing_of(each)) for each in one.loaders}
+    chooser = choosers.pop() if len(choosers) == 1 else None
+    if chooser is None or _evaluates(context, one):
+        return f"{context.rt(one.module)}.set_epoch({loader}{f', {epoch}' if epoch else ''})"
+    return f"{loader}.{chooser}.set_epoch({epoch or f'{loader}.{chooser}.epoch + 1'})"
 
 
 RULE = Rule(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import arguments, tree
-from distify_codemods.decisions.base import LoaderDecision, Sharding
+from distify_codemods.decisions.base import Dealing, LoaderDecision, Sharding
+from distify_codemods.program import Module
+from distify_codemods.rules import texts
 from distify_codemods.rules.base import Context, Example, Rule, call_of
-from distify_codemods.rules.datasets import can_be_named, dataset_expression, only_other_options
+from distify_codemods.rules.datasets import can_be_named, dataset_expression, only_other_options, through_runtime
 
 CODE = "DATA01"
 PARAMETERS = arguments.PARAMETERS["DataLoader"]
@@ -40,20 +42,51 @@ def run(context: Context) -> None:
 
 
 def _shard(context: Context, decision: LoaderDecision) -> None:
+    dealing, rt = decision.dealing, context.rt(decision.module)
+    starred = [arg for arg in decision.node.args if arg.star == "**"]
+    told = not starred or only_other_options(context, decision, starred)
+    if dealing is Dealing.EXAMPLES:
+        texts.shard(context, decision, CODE)
+    elif decision.returned or _is_hidden(decision, told):
+        context.plan(decision.module).replace(decision.node, call_of(_view(decision, rt)), CODE, _REASON)
+    elif dealing is Dealing.AT_RUN_TIME or not told:
+        through_runtime(context, decision, f"{rt}.shard_training", CODE, _REASON)
+    else:
+        _BY_DEALING[dealing](context, decision)
+    context.applied("the training loader deals each rank its share; the global batch stays as it is", *_at(decision))
+    if dealing is Dealing.STREAM:
+        context.advice("every rank reads the whole stream and keeps its share: training gets faster, reading does not",
+                       *_at(decision))  # fmt: skip
+
+
+_REASON = "each rank gets its own share, reshuffled alike on all"
+
+
+def _is_hidden(decision: LoaderDecision, told: bool) -> bool:
+    """Whether what each rank is to load cannot be said in the call: the loader is sharded once it is made."""
+    if decision.dealing is not Dealing.DATASET or not told:
+        return bool(decision.when)
+    dataset = _bound(decision).get("dataset")
+    return dataset is not None and not can_be_named(decision, dataset.value)
+
+
+def _view(decision: LoaderDecision, rt: str) -> str:
+    """The loader as it is made, seen in shares."""
+    if not decision.when:
+        return f"{rt}.training_loader({{}})"
+    other = f"{rt}.evaluation_loader" if decision.otherwise is Sharding.SUMS else f"{rt}.whole_loader"
+    return f"({rt}.training_loader if {decision.when} else {other})({{}})"
+
+
+def _at(decision: LoaderDecision) -> tuple[Module, cst.CSTNode]:
+    return decision.module, decision.node
+
+
+def _by_dataset(context: Context, decision: LoaderDecision) -> None:
     node, module, plan = decision.node, decision.module, context.plan(decision.module)
-    rt = context.rt(module)
-    bound = arguments.bound(node, PARAMETERS)
-    reason = "each rank gets its own share, reshuffled alike on all"
-    starred = [arg for arg in node.args if arg.star == "**"]
-    if decision.returned or _is_hidden(context, decision, bound, starred):
-        _shard_made(context, decision, rt)
-        return
+    bound, rt = _bound(decision), context.rt(module)
     dataset = dataset_expression(context, decision, bound)
     if dataset is None:
-        return
-    if starred and not only_other_options(context, decision, starred):
-        plan.replace(starred[0].value, call_of(f"{rt}.shard_training({dataset}, {{}})"), CODE, reason)
-        context.applied("the training loader deals each rank its share", module, node)
         return
     shuffle = _text_or_false(bound.get("shuffle"), "shuffle", decision)
     drop_last = _text_or_false(bound.get("drop_last"), "drop_last", decision)
@@ -63,33 +96,56 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
     for name in ("shuffle", "batch_sampler"):
         if name in bound:
             plan.drop_keyword(node, name)
-    plan.set_keyword(node, "sampler", sampler, CODE, reason)
-    _divide(context, decision, bound, rt)
-    context.applied("the training loader deals each rank its share; the global batch stays as it is", module, node)
+    plan.set_keyword(node, "sampler", sampler, CODE, _REASON)
+    _divide(context, decision, bound)
+    _share_workers(context, decision, bound)
 
 
-def _is_hidden(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg], starred: list[cst.Arg]) -> bool:
-    """Whether what the loader is made of cannot be said in its call: it is sharded once it is made."""
-    if "dataset" not in bound or not can_be_named(decision, bound["dataset"].value):
-        return True
-    mixed = len(starred) > 1 or set(bound) > {"dataset"} or bool(decision.when)
-    return bool(starred) and mixed and not only_other_options(context, decision, starred)
+def _by_own_sampler(context: Context, decision: LoaderDecision) -> None:
+    bound, rt = _bound(decision), context.rt(decision.module)
+    drop_last = _text_or_false(bound.get("drop_last"), "drop_last", decision)
+    more = f", drop_last={drop_last}" if drop_last != "False" else ""
+    pattern = f"{rt}.DistributedSamplerWrapper({{}}{more})"
+    context.plan(decision.module).set_keyword(
+        decision.node, "sampler", call_of(pattern), CODE, "its order, drawn alike on all ranks, is dealt out to them"
+    )
+    _divide(context, decision, bound)
+    _share_workers(context, decision, bound)
 
 
-def _shard_made(context: Context, decision: LoaderDecision, rt: str) -> None:
-    """`rt.training_loader(DataLoader(...))`"""
-    function = f"{rt}.training_loader"
-    if decision.when:
-        other = "evaluation_loader" if decision.otherwise is Sharding.SUMS else "whole_loader"
-        function = f"({function} if {decision.when} else {rt}.{other})"
-    reason = "each rank gets its own share, reshuffled alike on all"
-    context.plan(decision.module).replace(decision.node, call_of(f"{function}({{}})"), CODE, reason)
-    message = "the training loader deals each rank its share; the global batch stays as it is"
-    context.applied(message, decision.module, decision.node)
+def _by_own_batches(context: Context, decision: LoaderDecision) -> None:
+    pattern = f"{context.rt(decision.module)}.DistributedBatchSampler({{}})"
+    context.plan(decision.module).set_keyword(
+        decision.node, "batch_sampler", call_of(pattern), CODE, "each of its batches is split over the ranks"
+    )
+    _share_workers(context, decision, _bound(decision))
 
 
-def _divide(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg], rt: str) -> None:
-    plan, node = context.plan(decision.module), decision.node
+def _by_stream(context: Context, decision: LoaderDecision) -> None:
+    """Its workers stay as many as they are: each has a stream of its own."""
+    bound, rt = _bound(decision), context.rt(decision.module)
+    drop_last = _text_or_false(bound.get("drop_last"), "drop_last", decision)
+    more = f", drop_last={drop_last}" if drop_last != "False" else ""
+    context.plan(decision.module).set_keyword(
+        decision.node, "dataset", call_of(f"{rt}.shard_iterable({{}}{more})"), CODE, "each rank keeps its own samples"
+    )
+    _divide(context, decision, bound)
+
+
+_BY_DEALING = {
+    Dealing.DATASET: _by_dataset,
+    Dealing.OWN_SAMPLER: _by_own_sampler,
+    Dealing.OWN_BATCHES: _by_own_batches,
+    Dealing.STREAM: _by_stream,
+}
+
+
+def _bound(decision: LoaderDecision) -> dict[str, cst.Arg]:
+    return arguments.bound(decision.node, PARAMETERS)
+
+
+def _divide(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg]) -> None:
+    plan, node, rt = context.plan(decision.module), decision.node, context.rt(decision.module)
     size = tree.code_of(bound["batch_size"].value) if "batch_size" in bound else "1"
     other = f" if {decision.when} else {size}" if decision.when else ""
     if "batch_size" not in bound:
@@ -98,9 +154,13 @@ def _divide(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg
     elif not context.decisions.divided_at_definition(context.facts.value(bound["batch_size"].value)):
         rewrite = call_of(f"{rt}.per_rank_batch_size({{}}){other}")
         plan.set_keyword(node, "batch_size", rewrite, CODE, "the global batch stays what it was")
+
+
+def _share_workers(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg]) -> None:
     if "num_workers" in bound and tree.integer(bound["num_workers"].value) != 0:
-        plan.set_keyword(
-            node, "num_workers", call_of(f"{rt}.per_rank_workers({{}})"), CODE, "the node's ranks share its workers"
+        pattern = f"{context.rt(decision.module)}.per_rank_workers({{}})"
+        context.plan(decision.module).set_keyword(
+            decision.node, "num_workers", call_of(pattern), CODE, "the node's ranks share its workers"
         )
 
 
@@ -130,14 +190,15 @@ RULE = Rule(
     why="Without a DistributedSampler every rank trains on all of the data: N times the work for the same "
     "steps. With the "
     "batch size kept per rank, the global batch grows N-fold and the learning rate no longer fits.",
-    safety="For loaders whose batches reach a backward pass, over datasets with a length. The sampler's order "
-    "is torch's own, "
-    "dealt out in turn, so that N ranks see the batches of one process. A loader with a sampler of its own, an "
-    "IterableDataset, or batches that do not come from a DataLoader are left to a person.",
+    safety="For loaders whose batches reach a backward pass. The sampler's order is torch's own, dealt out in turn, "
+    "so that N ranks see the batches of one process. Samplers and batch samplers of the script go on choosing: all "
+    "ranks draw from them alike, and share what is drawn; so do streams (IterableDataset). Data sets that yield whole "
+    "batches, and batches that do not come from a DataLoader, are left to a person.",
     run=run,
     limits="When the number of samples does not divide by the world size, at most N-1 samples are repeated in "
-    "the last step.",
-    pitfalls=(2, 3, 35),
+    "the last step; of a batch sampler, in each batch that does not divide. Every rank reads the whole of a stream, "
+    "and a stream that draws from a generator of its own must seed it alike on all ranks.",
+    pitfalls=(2, 3, 32, 33, 34, 35),
     examples=(
         Example(
             """\
@@ -237,6 +298,46 @@ from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
 loader = DataLoader(data, batch_size=8, sampler=WeightedRandomSampler([1.0] * 64, 64))
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
+import distify_runtime as rt
+from torch.nn.parallel import DistributedDataParallel
+
+rt.init_process_group()
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=rt.DistributedSamplerWrapper(WeightedRandomSampler([1.0] * 64, 64)))
+model = nn.Linear(4, 1)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+        ),
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+loader = DataLoader(TensorDataset(torch.randn(64, 8, 4), torch.randn(64, 8, 1)), batch_size=None)
 model = nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for epoch in range(3):

@@ -1,0 +1,157 @@
+"""Who chooses the samples of a loader, and how they are dealt out over the ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+
+from distify_codemods import arguments
+from distify_codemods.decisions.base import Dealing
+from distify_codemods.facts import Loader
+from distify_codemods.interpreter import text
+from distify_codemods.values import Class, External, Instance, Mapping, Obj, Setting, Value
+
+
+class Given(Enum):
+    NO = "the argument is not given, or None"
+    YES = "it is given"
+    PERHAPS = "it may be given"
+
+
+class Impossible(Exception):
+    """Nothing deals out such a loader; the message says why, and what to do."""
+
+    def __init__(self, why: str, fix: str) -> None:
+        super().__init__(why)
+        self.why, self.fix = why, fix
+
+
+def dealing(loaders: Sequence[Loader]) -> Dealing:
+    """How the loaders that one call makes, in its contexts, are dealt out in training. Raises Impossible."""
+    if any(loader.obj.name in text.ITERATORS for loader in loaders):
+        return Dealing.EXAMPLES
+    if any(batch_size_is_none(loader) for loader in loaders):
+        raise Impossible(
+            "its data set yields whole batches (batch_size=None)",
+            "yield single samples and give the loader a batch size, so that each rank can take its share of a batch",
+        )
+    streams = _all(loaders, _is_stream)
+    own_batches = _all(loaders, lambda loader: given(loader, "batch_sampler"))
+    own_order = _all(loaders, lambda loader: given(loader, "sampler"))
+    if streams is Given.YES:
+        return Dealing.STREAM
+    if any(map(_is_starred, loaders)):
+        return Dealing.AT_RUN_TIME
+    if Given.PERHAPS in (streams, own_batches, own_order):
+        return Dealing.AT_RUN_TIME
+    if own_batches is Given.YES:
+        return Dealing.OWN_BATCHES
+    return Dealing.OWN_SAMPLER if own_order is Given.YES else Dealing.DATASET
+
+
+def given(loader: Loader, name: str) -> Given:
+    """Whether an argument of a loader is given, and not None."""
+    position = arguments.PARAMETERS["DataLoader"].index(name)
+    value = loader.arguments.get(name, position)
+    if value is None:
+        more = loader.arguments.double_star
+        unknown = loader.arguments.star is not None or (more is not None and not is_known(more))
+        return Given.PERHAPS if unknown else Given.NO
+    if value.is_none:
+        return Given.NO
+    uncertain = any(isinstance(obj, Setting) or getattr(obj, "value", 0) is None for obj in value.objs)
+    certain = bool(value.objs) and not value.open and not uncertain
+    return Given.YES if certain else Given.PERHAPS
+
+
+def partial(loader: Loader) -> bool:
+    """Whether some of its arguments stand in a `functools.partial`, and not in the call."""
+    if not loader.arguments.keywords.keys() <= {arg.keyword.value for arg in loader.call.args if arg.keyword}:
+        return True
+    if any(arg.star == "*" for arg in loader.call.args):
+        return False  # as many as there may be
+    places = [arg for arg in loader.call.args if arg.keyword is None and not arg.star]
+    return len(loader.arguments.positional) > len(places) or loader.arguments.star is not None
+
+
+def _is_starred(loader: Loader) -> bool:
+    return loader.arguments.star is not None or any(arg.star == "*" for arg in loader.call.args)
+
+
+def may_be_on(loader: Loader, name: str) -> bool:
+    """Whether a switch of a loader, off by itself, is given as anything but None or False."""
+    value = loader.arguments.get(name, arguments.PARAMETERS["DataLoader"].index(name))
+    return value is not None and not value.is_none and value.constant() is not False
+
+
+def batch_size_is_none(loader: Loader) -> bool:
+    value = loader.arguments.get("batch_size", 1)
+    return given(loader, "batch_sampler") is Given.NO and value is not None and value.is_none
+
+
+def unfit_for_evaluation(loader: Loader) -> str:
+    """Why the samples of an evaluation cannot be shared out."""
+    if loader.obj.name in text.ITERATORS:
+        return "its iterator makes batches of examples"
+    if partial(loader):
+        return "some of its loader's arguments are given elsewhere"
+    if _is_starred(loader):
+        return "its loader's arguments are given as `*args`"
+    if loader.arguments.get("batch_sampler", 4) is not None and given(loader, "batch_sampler") is not Given.NO:
+        return "its loader has a batch sampler of its own"
+    if batch_size_is_none(loader):
+        return "its data set yields whole batches"
+    return "its dataset is an IterableDataset" if _is_stream(loader) is not Given.NO else ""
+
+
+def in_order(loader: Loader) -> bool:
+    """Whether the loader passes over its data set from the first sample to the last."""
+    sampler = loader.arguments.get("sampler", 3)
+    return given(loader, "sampler") is Given.NO or (
+        sampler is not None
+        and all(isinstance(obj, External) and obj.name in _SEQUENTIAL for obj in sampler.objs)
+        and _same_dataset(loader, sampler)
+    )
+
+
+def loader_draws(loader: Loader) -> bool:
+    """Whether the order of a loader, or of its batches, is drawn at random, for all that is seen of it."""
+    if loader.obj.name in text.ITERATORS:
+        return False
+    own = given(loader, "batch_sampler") is not Given.NO or not in_order(loader)
+    return own or may_be_on(loader, "shuffle")
+
+
+_SEQUENTIAL = ("torch.utils.data.SequentialSampler", "torch.utils.data.sampler.SequentialSampler")
+
+
+def _same_dataset(loader: Loader, sampler: Value) -> bool:
+    dataset = loader.arguments.get("dataset", 0)
+    made = [obj.arguments for obj in sampler.objs if isinstance(obj, External) and obj.arguments]
+    over = [options.get("data_source", 0) for options in made]
+    if dataset is None or not dataset.objs:
+        return False
+    return all(one is not None and one.objs == dataset.objs for one in over)
+
+
+def is_known(value: Value) -> bool:
+    """Whether a dictionary is known, key by key."""
+    known = all(isinstance(obj, Mapping) and obj.rest is None for obj in value.objs)
+    return bool(value.objs) and not value.open and known
+
+
+def _is_stream(loader: Loader) -> Given:
+    """Whether its data set is an IterableDataset of the script's own."""
+    dataset = loader.arguments.get("dataset", 0)
+    kinds = {_iterable(obj) for obj in dataset.objs} if dataset else set()
+    return Given.PERHAPS if len(kinds) > 1 else Given.YES if kinds == {True} else Given.NO
+
+
+def _iterable(obj: Obj) -> bool:
+    cls = obj.of if isinstance(obj, Instance) else None
+    return isinstance(cls, Class) and cls.derives_from("torch.utils.data.IterableDataset")
+
+
+def _all(loaders: Sequence[Loader], ask: Callable[[Loader], Given]) -> Given:
+    answers = {ask(loader) for loader in loaders}
+    return answers.pop() if len(answers) == 1 else Given.PERHAPS

@@ -1,0 +1,139 @@
+"""The order of a sampler of the script's own, dealt out over the ranks in training."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from torch.distributed.distributed_c10d import _get_default_store
+from torch.utils.data import Sampler
+
+from distify_runtime.environment import rank, world_size
+from distify_runtime.output import note
+from distify_runtime.proxy import Proxy
+from distify_runtime.randomness import common_seed, drawn_alike
+
+#: So many indices are drawn at once: random streams are put in place and back for each draw. Endless samplers have
+#: no length to go by.
+_AT_ONCE = 1024
+
+#: Each wrapper has a number, the same on every rank, under which the ranks compare what it draws.
+_numbers = itertools.count()
+
+
+class _Shared(Proxy):
+    """Draws from a sampler what all ranks draw, in an order that follows from a common seed and the epoch."""
+
+    _own = frozenset({"epoch", "seed", "drop_last", "_passes", "_number", "_noted"})
+
+    def __init__(self, inner: Iterable[Any]) -> None:
+        super().__init__(inner)
+        self.seed = common_seed()
+        self.epoch = 0
+        self._number = next(_numbers)
+        self._passes: Counter[int] = Counter()
+
+    def set_epoch(self, epoch: int) -> None:
+        """The epoch that the next pass is drawn for."""
+        self.epoch = epoch
+        if hasattr(self._inner, "set_epoch"):
+            self._inner.set_epoch(epoch)
+
+    def _drawn(self, at_once: int) -> Iterator[list[Any]]:
+        """Raises RuntimeError where this rank draws something else than another does."""
+        key = f"distify/order/{self._number}/{self.epoch}/{self._passes[self.epoch]}"
+        self._passes[self.epoch] += 1
+        digest, due = 0, 1
+        number = 0
+        for number, block in enumerate(drawn_alike(self._inner, self.seed + self.epoch, at_once), 1):
+            digest = zlib.crc32(repr(block).encode(), digest)
+            if number == due:
+                self._compare(f"{key}/{number}", digest)
+                due *= 2
+            yield block
+        self._compare(f"{key}/end", zlib.crc32(repr(number).encode(), digest))
+
+    def _compare(self, key: str, digest: int) -> None:
+        """Whoever comes first leaves its digest for the others. Nobody waits: one rank may pass more often."""
+        if world_size() == 1:
+            return
+        first = _get_default_store().compare_set(key, "", str(digest))
+        if int(first) != digest:
+            raise RuntimeError(
+                f"{type(self._inner).__name__} draws other samples on rank {rank()} than on another rank: "
+                f"seed what it draws from alike on all ranks"
+            )
+
+
+class SharedOrder(_Shared, Sampler[Any]):
+    """The indices of another sampler, in the same order on all ranks and in each pass: for evaluation."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for block in self._drawn(_AT_ONCE):
+            yield from block
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+
+class DistributedSamplerWrapper(_Shared, Sampler[Any]):
+    """Deals out the indices of another sampler: each rank gets every `world_size`-th of one common order.
+
+    N ranks with batches of B/N see the batches that one process with batches of B sees. Like
+    `DistributedSampler`, it repeats at most N-1 indices at the end, or with `drop_last` leaves them out.
+    """
+
+    def __init__(self, sampler: Iterable[Any], drop_last: bool = False) -> None:
+        super().__init__(sampler)
+        self.drop_last = drop_last
+
+    def __iter__(self) -> Iterator[Any]:
+        ranks = world_size()
+        first: list[Any] = []
+        for block in self._drawn(_AT_ONCE * ranks):
+            first = first or block[:ranks]
+            rest = len(block) % ranks
+            if rest and self.drop_last:
+                block = block[:-rest]
+            elif rest:
+                block += [*itertools.islice(itertools.cycle(first), ranks - rest)]
+            yield from block[rank() :: ranks]
+
+    def __len__(self) -> int:
+        samples = len(self._inner)
+        return samples // world_size() if self.drop_last else -(-samples // world_size())
+
+
+class DistributedBatchSampler(_Shared, Sampler[list[Any]]):
+    """Deals out the batches of another batch sampler: of each, every rank gets every `world_size`-th index.
+
+    A batch that does not divide is filled up with its own first indices, so that no rank is left without.
+    """
+
+    def __init__(self, batch_sampler: Iterable[list[Any]]) -> None:
+        super().__init__(batch_sampler)
+        self._noted = False
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        for (batch,) in self._drawn(1):
+            yield share_of_batch(batch, self)
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+
+def share_of_batch(batch: Iterable[Any], owner: Any) -> list[Any]:
+    """This rank's samples of a batch. `owner` remembers that a batch which does not divide has been spoken of."""
+    samples, ranks = list(batch), world_size()
+    rest = len(samples) % ranks
+    if rest:
+        if not owner._noted:
+            owner._noted = True
+            note(
+                f"a batch of {len(samples)} does not divide by {ranks} ranks: it repeats {ranks - rest} of its samples"
+            )
+        samples += [*itertools.islice(itertools.cycle(samples), ranks - rest)]
+    return samples[rank() :: ranks]

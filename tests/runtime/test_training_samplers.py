@@ -1,0 +1,263 @@
+"""Samplers, batch samplers and streams of a script's own: N ranks draw what one process draws, and share it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import distify_runtime as rt
+import pytest
+import torch
+from ranks import RankFailed, on_ranks
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+    get_worker_info,
+)
+
+Batches = list[list[int]]
+
+
+def _data(samples: int = 24) -> TensorDataset:
+    return TensorDataset(torch.arange(samples))
+
+
+class Shuffled(Sampler[int]):
+    """A sampler of the script's own, that draws from Python's random numbers."""
+
+    def __init__(self, samples: int) -> None:
+        self.samples = samples
+
+    def __iter__(self) -> Iterator[int]:
+        order = list(range(self.samples))
+        random.shuffle(order)
+        return iter(order)
+
+    def __len__(self) -> int:
+        return self.samples
+
+
+class Endless(Sampler[int]):
+    def __iter__(self) -> Iterator[int]:
+        while True:
+            yield int(torch.randint(24, ()))
+
+
+SAMPLERS: dict[str, Callable[[], Sampler[int]]] = {
+    "weighted": lambda: WeightedRandomSampler(torch.arange(1.0, 25.0), 24),
+    "subset": lambda: SubsetRandomSampler(range(0, 24, 2)),
+    "with replacement": lambda: RandomSampler(_data(), replacement=True, num_samples=40),
+    "own": lambda: Shuffled(20),
+    "own generator": lambda: RandomSampler(_data(), generator=torch.Generator().manual_seed(3)),
+    "endless": Endless,
+}
+
+
+def _epochs(name: str) -> list[Batches]:
+    """Two epochs in batches of 4, on ranks whose own random numbers are apart."""
+    rt.seed_ranks_apart()
+    loader = DataLoader(**rt.shard_training(_data(), batch_size=4, sampler=SAMPLERS[name]()))
+    epochs = []
+    for epoch in range(2):
+        torch.rand(1 + rt.rank())
+        rt.set_epoch(loader, epoch)
+        epochs.append([batch.tolist() for _, (batch,) in zip(range(5), loader, strict=False)])
+    return epochs
+
+
+def _together(ranks: list[Batches]) -> Batches:
+    """Batches put together from the ranks' shares, dealt out in turn."""
+    return [[index for turn in zip(*shares, strict=True) for index in turn] for shares in zip(*ranks, strict=True)]
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_ranks_share_the_batches_of_one_process(name: str) -> None:
+    torch.manual_seed(0)
+    ranks = on_ranks(_seeded, _epochs, name)
+    alone = _seeded(_epochs, name)
+    for epoch in range(2):
+        assert _together([rank[epoch] for rank in ranks]) == alone[epoch]
+    assert alone[0] != alone[1]
+
+
+def _seeded(function: Callable[..., Any], *arguments: Any) -> Any:
+    torch.manual_seed(5)
+    return function(*arguments)
+
+
+def _lengths(samples: int, drop_last: bool) -> tuple[int, list[list[int]]]:
+    sampler = rt.DistributedSamplerWrapper(range(samples), drop_last)
+    return len(sampler), [list(sampler)]
+
+
+@pytest.mark.parametrize(("drop_last", "shares"), [(False, [[0, 3], [1, 4], [2, 0]]), (True, [[0], [1], [2]])])
+def test_uneven_ends(drop_last: bool, shares: list[list[int]]) -> None:
+    assert on_ranks(_lengths, 5, drop_last, ranks=3) == [(len(share), [share]) for share in shares]
+
+
+def _fewer_samples_than_ranks() -> list[int]:
+    return list(rt.DistributedSamplerWrapper([7]))
+
+
+def test_fewer_samples_than_ranks() -> None:
+    assert on_ranks(_fewer_samples_than_ranks, ranks=3) == [[7], [7], [7]]
+
+
+def _batches() -> tuple[list[list[int]], int]:
+    rt.seed_ranks_apart()
+    sampler = BatchSampler(RandomSampler(range(14)), 4, False)
+    loader = DataLoader(**rt.shard_training(_data(), batch_sampler=sampler))
+    rt.set_epoch(loader)
+    return [batch.tolist() for (batch,) in loader], len(loader)
+
+
+def test_batches_are_split_over_the_ranks() -> None:
+    ranks = on_ranks(_seeded, _batches)
+    alone, length = _seeded(_batches)
+    assert _together([batches for batches, _ in ranks]) == alone
+    assert length == ranks[0][1] == 4
+
+
+def _ragged() -> list[list[int]]:
+    return list(rt.DistributedBatchSampler([[1, 2, 3], [4], [5, 6]]))
+
+
+def test_a_batch_that_does_not_divide_is_filled_up_with_its_own_samples() -> None:
+    assert on_ranks(_ragged) == [[[1, 3], [4], [5]], [[2, 1], [4], [6]]]
+
+
+class Unseeded(Sampler[int]):
+    def __iter__(self) -> Iterator[int]:
+        return iter(random.SystemRandom().sample(range(1000), 1000))
+
+
+def _pass(sampler: Any) -> list[int]:
+    return list(rt.DistributedSamplerWrapper(sampler))
+
+
+def test_a_sampler_that_draws_other_samples_on_each_rank_is_told() -> None:
+    with pytest.raises(RankFailed, match=r"Unseeded draws other samples on rank [01] than on another rank: seed what"):
+        on_ranks(_pass, Unseeded())
+
+
+def _peeked() -> list[int]:
+    sampler = rt.DistributedSamplerWrapper(Shuffled(8))
+    if rt.is_main_process():
+        next(iter(sampler))
+    list(sampler)
+    sampler.set_epoch(1)
+    return list(sampler)
+
+
+def test_one_rank_may_peek_at_a_batch() -> None:
+    first, second = on_ranks(_peeked)
+    assert sorted([*first, *second]) == list(range(8))
+
+
+def _undisturbed() -> tuple[bool, bool, bool]:
+    import numpy
+
+    def now() -> tuple[float, float, float]:
+        return torch.rand(()).item(), random.random(), float(numpy.random.rand())
+
+    for seed in (torch.manual_seed, random.seed, numpy.random.seed):
+        seed(3)
+    without = now()
+    for seed in (torch.manual_seed, random.seed, numpy.random.seed):
+        seed(3)
+    list(rt.DistributedSamplerWrapper(Shuffled(30)))
+    return tuple(a == b for a, b in zip(without, now(), strict=True))  # type: ignore[return-value]
+
+
+def test_the_script_own_random_numbers_go_on_as_before() -> None:
+    assert _undisturbed() == (True, True, True)
+
+
+def test_attributes_are_the_sampler_own() -> None:
+    own = WeightedRandomSampler([1.0, 2.0], 2)
+    sampler = rt.DistributedSamplerWrapper(own)
+    sampler.num_samples = 7
+    assert sampler.weights is own.weights
+    assert own.num_samples == 7 == len(sampler)
+
+
+# ---- streams
+
+
+class Stream(IterableDataset[int]):
+    """Shuffles its range in passing, and shares it out over workers in one of the two usual ways, or not at all."""
+
+    def __init__(self, samples: int, by_worker: bool = False) -> None:
+        self.start, self.stop = 0, samples
+        self.by_worker = by_worker
+
+    def __iter__(self) -> Iterator[int]:
+        worker = get_worker_info()
+        order = list(range(self.start, self.stop))
+        random.shuffle(order)
+        yield from order[worker.id :: worker.num_workers] if worker and self.by_worker else order
+
+
+def _range_of_worker(number: int) -> None:
+    info = get_worker_info()
+    assert info is not None
+    stream: Any = info.dataset
+    stream.start, stream.stop = 12 * number, 12 * (number + 1)
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "in the process": {},
+    "workers": {"num_workers": 2},
+    "persistent workers": {"num_workers": 2, "persistent_workers": True},
+    "own ranges": {"num_workers": 2, "worker_init_fn": _range_of_worker},
+}
+
+
+def _streamed(options: dict[str, Any], by_worker: bool) -> list[Batches]:
+    rt.seed_ranks_apart()
+    loader = DataLoader(**rt.shard_training(Stream(24, by_worker), batch_size=4, **options))
+    epochs = []
+    for epoch in range(2):
+        torch.rand(1 + rt.rank())
+        rt.set_epoch(loader, epoch)
+        epochs.append([batch.tolist() for batch in loader])
+    return epochs
+
+
+@pytest.mark.parametrize("by_worker", [False, True])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_streams_are_shared_in_the_batches_of_one_process(name: str, by_worker: bool) -> None:
+    ranks = _serving(_streamed, OPTIONS[name], by_worker)
+    alone = _seeded(_streamed, OPTIONS[name], by_worker)
+    for epoch in range(2):
+        assert _together([rank[epoch] for rank in ranks]) == alone[epoch]
+    assert alone[0] != alone[1]
+
+
+def _serving(function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    return on_ranks(_seeded, function, *arguments)
+
+
+def _ends(samples: int, drop_last: bool) -> tuple[list[int], int]:
+    loader = DataLoader(**rt.shard_training(Stream(samples), batch_size=4, drop_last=drop_last))
+    return [len(batch) for batch in loader], sum(1 for _ in loader)
+
+
+@pytest.mark.parametrize("samples", [1, 7, 8, 9])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_ragged_streams_end_on_all_ranks_together(samples: int, drop_last: bool) -> None:
+    first, second = on_ranks(_ends, samples, drop_last)
+    assert first == second
+    assert first[1] == (samples // 4 if drop_last else -(-samples // 4))
+
+
+def test_only_streams_are_shared_as_streams() -> None:
+    with pytest.raises(TypeError, match="no TensorDataset"):
+        rt.shard_iterable(_data())  # type: ignore[arg-type]
