@@ -31,7 +31,7 @@ def checklist(findings: Sequence[Finding], columns: int | None = None) -> Iterat
 def _finding(finding: Finding, columns: int | None) -> Iterator[Line]:
     place = f"{finding.place}: " if finding.place else ""
     style = "dim" if finding.level is Level.NOT_NEEDED else ""
-    for line in _wrapped(place + finding.message, "    ", columns):
+    for line in wrapped(place + finding.message, "    ", columns):
         yield ((line, style),)
     if finding.fix:
         yield (("      to do:", ""),)
@@ -39,7 +39,8 @@ def _finding(finding: Finding, columns: int | None) -> Iterator[Line]:
             yield ((f"        {line}", "cyan"),)
 
 
-def _wrapped(text: str, indent: str, columns: int | None) -> list[str]:
+def wrapped(text: str, indent: str, columns: int | None) -> list[str]:
+    """The text in lines of at most `columns`; None: as one line."""
     if columns is None:
         return [indent + text]
     # A path or a name that is longer than a line stays whole: it is there to be copied.

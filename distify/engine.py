@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import distify_codemods
-from distify_codemods import Conversion, Level, Options, Outcome, SourceError, SourceFile
+from distify_codemods import Conversion, Level, OptionError, Options, Outcome, SourceError, SourceFile
 
 from distify.errors import DistifyError
 from distify.notebooks import NotebookScript
@@ -13,12 +13,18 @@ BACKENDS = ("ddp",)
 
 
 def convert_script(script: SourceFile, modules: LocalModules, options: Options) -> Conversion:
-    """The conversion of `script`. Raises DistifyError where it, or a module of its own, is not Python 3."""
+    """The conversion of `script`.
+
+    Raises DistifyError where it, or a module of its own, is not Python 3, or where what the user has settled cannot
+    be followed.
+    """
     book = script if isinstance(script, NotebookScript) else None
     try:
         conversion = distify_codemods.convert(script, modules, options)
     except SourceError as error:
         raise DistifyError(book.problem(error) if book else str(error)) from None
+    except OptionError as error:
+        raise DistifyError(book.text(str(error)) if book else str(error)) from None
     return book.relocated(conversion, options) if book else conversion
 
 

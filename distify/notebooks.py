@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from distify_codemods import Conversion, Finding, Level, Options, Outcome, SourceError, SourceFile
+from distify_codemods import Belief, Conversion, Finding, Level, Options, Outcome, Reason, SourceError, SourceFile
 from distify_codemods.results import Place
 
 from distify.cells import plain_lines
@@ -47,11 +47,13 @@ class NotebookScript(SourceFile):
         """The conversion with places in the notebook's cells, and with what was set aside among its findings."""
         own = tuple(self._findings())
         findings = tuple(map(self._relocated, conversion.findings))
+        conversion = replace(conversion, beliefs=tuple(map(self._belief, conversion.beliefs)))
         if conversion.outcome is not Outcome.CONVERTED:
             return replace(conversion, findings=(*findings, *own) if _is_about_steps(findings) else findings)
         blocked = any(one.level is Level.BLOCKING for one in own) and not options.partial
         outcome = Outcome.REFUSED if blocked else conversion.outcome
-        return Conversion(outcome, () if blocked else conversion.files, (*findings, *own))
+        files = () if blocked else conversion.files
+        return replace(conversion, outcome=outcome, files=files, findings=(*findings, *own))
 
     def problem(self, error: SourceError) -> str:
         """A syntax error with its place in the notebook, or in the local module that it is in."""
@@ -62,9 +64,20 @@ class NotebookScript(SourceFile):
     def _relocated(self, finding: Finding) -> Finding:
         if finding.place is None or finding.place.path != self.path:
             return finding
-        message = re.sub(rf"{re.escape(self.path)}:(\d+)", lambda found: str(self._at(found)), finding.message)
+        message = self.text(finding.message)
         message = re.sub(r"\bline (\d+)", lambda found: str(self._at(found)).removeprefix(f"{self.path}, "), message)
         return replace(finding, message=message, place=self._place(finding.place))
+
+    def text(self, text: str) -> str:
+        """A text with the places that it names in the notebook."""
+        return re.sub(rf"{re.escape(self.path)}:(\d+)", lambda found: str(self._at(found)), text)
+
+    def _belief(self, belief: Belief) -> Belief:
+        reasons = tuple(Reason(self.text(one.text), self._own(one.place)) for one in belief.because)
+        return replace(belief, place=self._own(belief.place), because=reasons)
+
+    def _own(self, place: Place) -> Place:
+        return self._place(place) if place.path == self.path else place
 
     def _at(self, found: re.Match[str]) -> Place:
         return self._place(Place(self.path, int(found.group(1))))

@@ -2,29 +2,37 @@
 
 from distify_codemods.convert import convert
 from distify_codemods.results import (
+    Belief,
     Change,
     Conversion,
     Finding,
     Level,
     NewFile,
+    OptionError,
     Options,
     Outcome,
     Place,
+    Reason,
     Resolver,
+    Said,
     SourceError,
     SourceFile,
 )
 
 __all__ = [
+    "Belief",
     "Change",
     "Conversion",
     "Finding",
     "Level",
     "NewFile",
+    "OptionError",
     "Options",
     "Outcome",
     "Place",
+    "Reason",
     "Resolver",
+    "Said",
     "SourceError",
     "SourceFile",
     "convert",

@@ -28,10 +28,11 @@ class BatchLoop:
     forwards: tuple[Event, ...]  # of trained models
     draws: tuple[Event, ...]  # where batches are taken
     shares: bool = False  # its batches are cut by hand, and shared out
+    denied: bool = False  # it has a backward pass, and the user trains on other loaders' batches only
 
     @property
     def trains(self) -> bool:
-        return bool(self.trained) or self.shares
+        return bool(self.trained) or self.shares or self.denied
 
     @property
     def node(self) -> cst.For | cst.While:

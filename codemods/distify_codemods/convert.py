@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distify_codemods import decisions, facts, interpreter, program, refusals
+from distify_codemods import decisions, facts, interpreter, program, refusals, why
 from distify_codemods.apply import apply
 from distify_codemods.backends import BACKENDS
 from distify_codemods.facts import Facts
@@ -38,11 +38,11 @@ def convert(source: SourceFile, resolver: Resolver, options: Options | None = No
 def _convert(source: SourceFile, resolver: Resolver, options: Options | None) -> Conversion:
     options = options or Options()
     backend = BACKENDS[options.backend]
-    loaded = program.load(source, resolver)
+    loaded = program.load(source, resolver, options)
     entry = loaded.entry
     if refusals.converted_already(entry):
         return Conversion(Outcome.ALREADY_CONVERTED, (), ())
-    refusal = refusals.distributed_already(entry) or refusals.runs_on_tpu(entry)
+    refusal = refusals.distributed_already(entry) or refusals.runs_on_tpu(entry) or refusals.left_alone(entry)
     if refusal is not None:
         return Conversion(Outcome.REFUSED, (), (refusal,))
     found = facts.infer(loaded, interpreter.run(loaded))
@@ -50,18 +50,19 @@ def _convert(source: SourceFile, resolver: Resolver, options: Options | None) ->
     if refusal is not None:
         return Conversion(Outcome.REFUSED, (), (refusal,))
     if not found.backwards or not (found.optimizers or found.training_loops):
-        return Conversion(Outcome.REFUSED, (), (_no_training(entry, found),))
+        return Conversion(Outcome.REFUSED, (), (_no_training(entry, found),), why.beliefs(found) if options.why else ())
     context = Context(decisions.decide(found), backend, {}, options)
     for rule in RULES:
         context.rule = rule
         rule.run(context)
+    beliefs = why.beliefs(context.facts, context.decisions) if options.why else ()
     blocking = any(finding.level is Level.BLOCKING for finding in context.findings)
     if blocking and not options.partial:
-        return Conversion(Outcome.REFUSED, (), _in_order(context.findings))
+        return Conversion(Outcome.REFUSED, (), _in_order(context.findings), beliefs)
     if options.partial:
         _leave_comments(context)
     files = tuple(_new_file(context, plan) for plan in context.plans.values() if plan)
-    return Conversion(Outcome.CONVERTED, files, _in_order(context.findings))
+    return Conversion(Outcome.CONVERTED, files, _in_order(context.findings), beliefs)
 
 
 def _no_training(entry: Module, found: Facts) -> Finding:

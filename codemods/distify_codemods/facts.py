@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import libcst as cst
 
@@ -17,7 +18,9 @@ from distify_codemods.interpreter import Run
 from distify_codemods.interpreter.attributes import LOADERS
 from distify_codemods.interpreter.optimizers import OPTIMIZERS, optimizer_bases
 from distify_codemods.interpreter.text import splits_of
+from distify_codemods.naming import Names
 from distify_codemods.program import Module, Program
+from distify_codemods.settled import Settled, settle
 from distify_codemods.values import (
     Arguments,
     External,
@@ -39,6 +42,9 @@ class Optimizer:
     made: Event
     models: tuple[Obj, ...]  # whose parameters it was given
     why: str
+    unknown: tuple[External, ...] = ()  # what it was given besides, whose parameters cannot be seen
+    wholes: tuple[tuple[Obj, ...], ...] = ()  # models that share a part which it trains
+    not_models: tuple[Obj, ...] = ()  # of what it trains, or itself: the user says that it is not to be wrapped
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,7 @@ class Facts:
     beginnings: tuple[Beginning, ...]  # of passes over loaders
     backwards: tuple[Event, ...]
     steps: tuple[Event, ...]  # of optimizers
+    settled: Settled  # by the user
 
     @property
     def training_loops(self) -> list[BatchLoop]:
@@ -78,7 +85,15 @@ class Facts:
 
     @property
     def training_loaders(self) -> set[External]:
-        return {loader for loop in self.training_loops for loader in loop.trained}
+        return {loader for loop in self.training_loops for loader in loop.trained} | self.settled.train_loaders.keys()
+
+    def left_alone(self, loader: Obj) -> bool:
+        """Whether the user leaves the line alone that makes a loader."""
+        return loader.module is not None and loader.site is not None and loader.module.skipped(loader.site) is not None
+
+    @cached_property
+    def names(self) -> Names:
+        return Names(self.program, self.run)
 
     def calls(self, *names: str) -> list[Event]:
         return [event for event in self.run.events if event.kind is Kind.CALL and event.name in names]
@@ -104,8 +119,10 @@ class Facts:
 
 
 def infer(program: Program, run: Run) -> Facts:
-    optimizers = tuple(_optimizers(run))
-    models = tuple(dict.fromkeys(model for optimizer in optimizers for model in optimizer.models))
+    settled = settle(program, run)
+    optimizers = tuple(_optimizers(run, settled))
+    trained = (model for optimizer in optimizers for model in optimizer.models)
+    models = tuple(dict.fromkeys([*trained, *settled.models]))
     backwards = tuple(event for event in run.events if _is_backward(event))
     known = {optimizer.obj for optimizer in optimizers}
     steps = tuple(
@@ -117,13 +134,25 @@ def infer(program: Program, run: Run) -> Facts:
         event for event in run.events
         if event.kind is Kind.FORWARD and any(core(obj) in models for obj in event.receiver.objs)
     ]  # fmt: skip
-    loops = (*batch_loops(run, backwards, forwards), *loops_over_shares(run, backwards, forwards))
+    loops = (*_answered(batch_loops(run, backwards, forwards), settled), *loops_over_shares(run, backwards, forwards))
     loaders = tuple(_loaders(run))
-    return Facts(program, run, optimizers, models, loaders, loops, tuple(beginnings(run)), backwards, steps)
+    return Facts(program, run, optimizers, models, loaders, loops, tuple(beginnings(run)), backwards, steps, settled)
 
 
-def _optimizers(run: Run) -> list[Optimizer]:
-    """Whatever is given parameters of a model and is asked to step."""
+def _answered(loops: list[BatchLoop], settled: Settled) -> list[BatchLoop]:
+    """Where the user names the training loaders of a loop, it trains on these and on no others."""
+    told = settled.train_loaders
+    nodes = {loop.node for loop in loops if told.keys() & set(loop.loaders)}
+    return [
+        replace(loop, trained=mine, denied=loop.trains and not mine)
+        if loop.node in nodes and (loop.alternates or len(loop.loaders) == 1) else loop
+        for loop in loops
+        for mine in [tuple(loader for loader in loop.loaders if loader in told)]
+    ]  # fmt: skip
+
+
+def _optimizers(run: Run, settled: Settled) -> list[Optimizer]:
+    """Whatever is given parameters of a model, or a model that the user names, and is asked to step."""
     stepped = {
         obj for event in run.events if event.kind is Kind.METHOD and event.name == "step" for obj in event.receiver.objs
     }
@@ -134,11 +163,18 @@ def _optimizers(run: Run) -> list[Optimizer]:
         if event.kind is not Kind.CALL or not isinstance(made, (External, Instance)) or made in found:
             continue
         given = _parts_given(run, event, made, adding)
-        if _is_torchs(event, made) or (given and made in stepped and isinstance(made, External)):
-            models = tuple(dict.fromkeys(_whole(run, core(part)) for part in given))
+        named = [obj for obj in given_to(event.arguments) if obj in settled.models] if settled.models else []
+        if _is_torchs(event, made) or ((given or named) and made in stepped and isinstance(made, External)):
+            wholes = [_wholes(run, core(part)) for part in given]
+            models = [next((one for one in whole if one in settled.models), whole[0]) for whole in wholes] + named
+            told = tuple(one for one in dict.fromkeys([made, *models]) if one in settled.not_models)
+            kept = () if made in told else tuple(one for one in dict.fromkeys(models) if one not in told)
             name = event.name.removeprefix("local.")
             why = f"its parameters are given to {name} at {event.module.place(event.node)}"
-            found[made] = Optimizer(made, event, models, why)
+            found[made] = Optimizer(
+                made, event, kept, why, _unknown(event.arguments),
+                tuple(dict.fromkeys(whole for whole in wholes if len(whole) > 1)), told,
+            )  # fmt: skip
     return list(found.values())
 
 
@@ -160,26 +196,47 @@ def _parts_given(run: Run, event: Event, made: External | Instance, adding: list
     return [part for part in parts if part is not None]
 
 
-def _whole(run: Run, part: Obj) -> Obj:
-    """The model that a trained module is a part of: the one that is called with it, or that it was put into."""
-    forwards: dict[object, Event] = {event.node: event for event in run.events if event.kind is Kind.FORWARD}
-    if isinstance(part, External) and part.whole is not None and not _only_itself_called(part, forwards.values()):
-        return _whole(run, part.whole)
+def _unknown(given: Arguments) -> tuple[External, ...]:
+    """What an optimizer was given that may hold parameters: results of calls that cannot be followed."""
+    first = given.get("params", 0)
+    objs = contained(first) if first is not None else ()
+    return tuple(obj for obj in objs if isinstance(obj, External) and not obj.name.startswith(_KNOWN))
+
+
+_KNOWN = ("torch.", "builtins.", "numpy.", "argparse.", "itertools.", "math.")
+
+
+def given_to(given: Arguments, depth: int = 3) -> Iterator[Obj]:
+    """What a call was given, also inside of what other calls of libraries returned."""
+    for value in given.all():
+        for obj in contained(value):
+            inner = core(obj)
+            yield inner.of if isinstance(inner, Parameters) and inner.of is not None else inner
+            if isinstance(inner, External) and inner.arguments is not None and depth:
+                yield from given_to(inner.arguments, depth - 1)
+
+
+def _wholes(run: Run, part: Obj) -> tuple[Obj, ...]:
+    """The models that a trained module is a part of: those that are called with it, or that it was put into."""
+    calls_of_models = [event for event in run.events if event.kind is Kind.FORWARD]
+    if isinstance(part, External) and part.whole is not None and not _only_itself_called(part, calls_of_models):
+        return _wholes(run, part.whole)
+    forwards: dict[object, Event] = {event.node: event for event in calls_of_models}
     owners: list[Obj] = []
-    for event in forwards.values():
+    for event in calls_of_models:
         if any(core(obj) is part for obj in event.receiver.objs):
             calls = [forwards[step] for step in event.here.frame.context if step in forwards]
             if not calls:
-                return part
-            owners += [core(obj) for obj in calls[0].receiver.objs]
+                return (part,)
+            owners += [core(obj) for obj in calls[0].receiver.objs if event.grad]
     if owners:
-        return owners[0]
+        return tuple(dict.fromkeys(owners))
     for event in run.events:
         if event.kind is Kind.STORE and any(core(obj) is part for obj in event.value.objs):
             holders = [core(obj) for obj in event.receiver.objs if isinstance(core(obj), External)]
             if holders:
-                return holders[0]
-    return part
+                return (holders[0],)
+    return (part,)
 
 
 def _only_itself_called(part: External, forwards: Iterable[Event]) -> bool:

@@ -53,6 +53,7 @@ class Plan:
     comments: dict[cst.CSTNode, list[str]] = field(default_factory=lambda: defaultdict(list))
     imports: dict[str, int] = field(default_factory=dict)  # statement -> order
     changes: list[Change] = field(default_factory=list)
+    left_alone: dict[cst.CSTNode, list[Change]] = field(default_factory=lambda: defaultdict(list))  # not made
 
     def __bool__(self) -> bool:
         return bool(self.changes)
@@ -62,14 +63,27 @@ class Plan:
         if change not in self.changes:
             self.changes.append(change)
 
+    def _leaves_alone(self, code: str, node: cst.CSTNode, reason: str) -> bool:
+        """Whether a comment of the user leaves the statement of `node` alone; then the edit is noted, not made."""
+        statement = self.module.skipped(node)
+        if statement is not None:
+            change = Change(code, self.module.place(node), reason)
+            if change not in self.left_alone[statement]:
+                self.left_alone[statement].append(change)
+        return statement is not None
+
     def replace(self, node: cst.BaseExpression, rewrite: Rewrite, code: str, reason: str) -> None:
         """Rules compose, in their order; one rule rewrites a node once, in however many contexts it is met."""
+        if self._leaves_alone(code, node, reason):
+            return
         if code not in self.expressions[node]:
             self.expressions[node][code] = rewrite
             self._because(code, node, reason)
 
     def set_keyword(self, call: cst.Call, name: str, value: Rewrite | str, code: str, reason: str) -> None:
         """Sets an argument: a text, or a function of the present value."""
+        if self._leaves_alone(code, call, reason):
+            return
         owner = self.keyword_owners.setdefault((call, name), code)
         if owner != code:
             raise ValueError(f"{owner} and {code} both set {name}=")
@@ -79,7 +93,8 @@ class Plan:
         self._because(code, call, reason)
 
     def drop_keyword(self, call: cst.Call, name: str) -> None:
-        self.keywords[call][name] = None
+        if self.module.skipped(call) is None:  # what takes its place says so
+            self.keywords[call][name] = None
 
     def insert_before(self, statement: cst.CSTNode, text: str, code: str, reason: str, order: int = 0) -> None:
         self._insert(self.before, statement, text, code, reason, order)
@@ -96,6 +111,9 @@ class Plan:
         reason: str,
         order: int,
     ) -> None:
+        around = self.module.parents.get(self.module.statement(statement))  # a line beside it is not an edit of it
+        if around is not None and self._leaves_alone(code, around, reason):
+            return
         insertion = Insertion(text, order)
         if insertion not in table[statement]:
             table[statement].append(insertion)
@@ -105,6 +123,8 @@ class Plan:
     def guard(
         self, statement: cst.CSTNode, header: str, code: str, reason: str, around: cst.CSTNode | None = None
     ) -> None:
+        if self._leaves_alone(code, statement, reason):
+            return
         known = self.guards.get(statement)
         if known is not None and known.header != header:
             raise ValueError("two guards around one statement")
@@ -115,17 +135,24 @@ class Plan:
         self._because(code, statement, reason)
 
     def hoist(self, statement: cst.CSTNode, node: cst.BaseExpression, name: str, code: str, reason: str) -> None:
+        if self._leaves_alone(code, node, reason):
+            return
         self.hoists[node] = Hoist(statement, name)
         self._because(code, node, reason)
 
     def remove(self, statement: cst.CSTNode, code: str, reason: str) -> None:
+        if self._leaves_alone(code, statement, reason):
+            return
         self.removed.add(statement)
         self._because(code, statement, reason)
 
     def point(self, node: cst.Import | cst.ImportFrom, parts: list[cst.Import | cst.ImportFrom], code: str) -> None:
         """Other import statements in place of one."""
+        reason = "the converted files import each other"
+        if self._leaves_alone(code, node, reason):
+            return
         self.imports_instead[node] = parts
-        self._because(code, node, "the converted files import each other")
+        self._because(code, node, reason)
 
     def noted(self, code: str, module: Module, reason: str) -> None:
         """An edit that has no place of its own: what an import alone does."""

@@ -10,8 +10,9 @@ from pathlib import PurePath
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from distify_codemods import source, tree
-from distify_codemods.results import Place, Resolver, SourceError, SourceFile
+from distify_codemods import directives, source, tree
+from distify_codemods.directives import Directive
+from distify_codemods.results import Options, Place, Resolver, SourceError, SourceFile
 from distify_codemods.tree import Block, Statement
 
 
@@ -39,6 +40,22 @@ class Module:
     @cached_property
     def parents(self) -> dict[cst.CSTNode, cst.CSTNode]:
         return tree.parents_of(self.tree)
+
+    @cached_property
+    def directives(self) -> tuple[Directive, ...]:
+        """The `# distify:` comments of the file. Raises SourceError for one that says nothing known."""
+        return directives.read(self.path, self.tree, self.file.data, lambda: self.positions)
+
+    @cached_property
+    def _skipped(self) -> frozenset[cst.CSTNode]:
+        return frozenset(one.about for one in self.directives if one.word == directives.SKIP)
+
+    def skipped(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """The outermost statement around `node` that a comment leaves alone; the tree itself, if the whole file."""
+        if not self._skipped:
+            return None
+        around = [one for one in (node, *self.enclosing(node)) if one in self._skipped]
+        return around[-1] if around else None
 
     def place(self, node: cst.CSTNode) -> Place:
         start = self.positions[node].start
@@ -75,6 +92,7 @@ class Program:
 
     entry: Module
     resolver: Resolver
+    options: Options = field(default_factory=Options)
     modules: dict[str, Module] = field(default_factory=dict)  # by path
     unreadable: list[SourceError] = field(default_factory=list)  # local modules that do not parse
     #: Folders that the program has put into `sys.path`; None stands for what was there before.
@@ -108,7 +126,7 @@ class Program:
         return None
 
 
-def load(file: SourceFile, resolver: Resolver) -> Program:
+def load(file: SourceFile, resolver: Resolver, options: Options | None = None) -> Program:
     """Raises SourceError when the entry is not Python 3 source."""
     entry = Module(file, "__main__", source.parse(file))
-    return Program(entry, resolver, {file.path: entry})
+    return Program(entry, resolver, options or Options(), {file.path: entry})

@@ -10,7 +10,7 @@ from distify_codemods import tree
 from distify_codemods.backends.ddp import RUNTIME
 from distify_codemods.events import Event, Kind
 from distify_codemods.program import Module
-from distify_codemods.results import Finding, Level
+from distify_codemods.results import Finding, Level, Place
 
 #: Calls that distribute a program: (what, how it is launched)
 _TORCHRUN = "torchrun --nproc-per-node N {path}"
@@ -80,6 +80,16 @@ def runs_on_tpu(module: Module) -> Finding | None:
                 "distify converts scripts for GPUs and CPUs",
             )  # fmt: skip
     return None
+
+
+def left_alone(module: Module) -> Finding | None:
+    if module.skipped(module.tree) is None:
+        return None
+    line = next(one.line for one in module.directives if one.about is module.tree)
+    return Finding(
+        Level.BLOCKING, "REFUSE04", "left alone", "a comment says that this file is not to be converted",
+        Place(module.path, line), "take the comment `# distify: skip` out",
+    )  # fmt: skip
 
 
 def no_training(module: Module, seen: str) -> Finding:

@@ -28,16 +28,37 @@ class SourceError(Exception):
         super().__init__(f"{place}: {message}")
 
 
+class OptionError(Exception):
+    """What the user has settled cannot be followed: one line that says what could be meant."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """A role that the user gives something: `name` as in the script, also `file.py:name` or `name@line`.
+
+    `by`: where it was said, for messages: `--model`. `everywhere`: it was said of several scripts at once (in a
+    configuration), so that one for another file is passed over.
+    """
+
+    name: str
+    by: str
+    everywhere: bool = False
+
+
 @dataclass(frozen=True)
 class Options:
     """`backend`: how a step is spelled. `partial`: write although something needs a person, with a comment there.
 
+    `models`, `train_loaders`: what the user has settled. `why`: also return what was believed, and why.
     `twins`: the converted files go beside their originals, under other names, and import each other under those;
     `output` is the entry's, if it is not to be `<name>_dist.py`.
     """
 
     backend: str = "ddp"
     partial: bool = False
+    models: tuple[Said, ...] = ()
+    train_loaders: tuple[Said, ...] = ()
+    why: bool = False
     twins: bool = True
     output: str = ""
 
@@ -99,10 +120,33 @@ class NewFile:
 
 
 @dataclass(frozen=True)
+class Reason:
+    """A link of the chain that leads to a belief. `text` names the place in the words of a sentence."""
+
+    text: str
+    place: Place
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What something of the script was taken for, and why."""
+
+    role: str  # "model", "optimizer", "loader", "loop", "backward", "step" or "save"
+    name: str  # the user's own expression
+    what: str  # "a trained model"
+    place: Place
+    because: tuple[Reason, ...]
+
+    def __str__(self) -> str:
+        return f"`{self.name}` is {self.what}: {'; '.join(reason.text for reason in self.because)}"
+
+
+@dataclass(frozen=True)
 class Conversion:
     outcome: Outcome
     files: tuple[NewFile, ...]  # those that change
     findings: tuple[Finding, ...]  # in the order of the checklist: by rule, then by place
+    beliefs: tuple[Belief, ...] = ()  # where they were asked for
 
     def of(self, level: Level) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.level is level)

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import click
 from distify_codemods import Conversion, Finding, Options, Outcome
 
 from distify.checklist import checklist, summary
+from distify.config import options_for
 from distify.engine import convert_script, needs_person
 from distify.errors import DistifyError, ExitCode
 from distify.files import read_script, tidy
 from distify.folders import files_below
 from distify.resolver import LocalModules
+from distify.settling import settling
 from distify.terminal import Line, is_terminal, put, say, show, width
+from distify.why import as_json as belief_as_json
+from distify.why import chains
 
 OUTCOMES = {Outcome.CONVERTED: "convertible", Outcome.ALREADY_CONVERTED: "already converted"}
 STYLES = {"convertible": "green", "already converted": "green", "no training script": "dim"}
@@ -63,8 +68,17 @@ class Report:
 @click.command()
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with an object for each file.")
+@click.option("--why", is_flag=True, help="Say what each thing was taken for, and what that was concluded from.")
+@settling
 @click.pass_context
-def check(ctx: click.Context, paths: tuple[str, ...], as_json: bool) -> None:
+def check(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    as_json: bool,
+    why: bool,
+    models: tuple[str, ...],
+    train_loaders: tuple[str, ...],
+) -> None:
     """Say what converting PATH would do, what it need not do, and what needs you. Nothing is run or written.
 
     One script gives its checklist; several files, or a folder (every .py file below it, hidden folders and
@@ -76,19 +90,23 @@ def check(ctx: click.Context, paths: tuple[str, ...], as_json: bool) -> None:
       distify check train.py
       distify check scripts/ tools/finetune.py
       distify check --json train.py
+      distify check --why train.py
 
     \b
     Exit codes: 0 all can be converted or are, 2 bad input, 3 something needs you.
     """
     files = list(dict.fromkeys(_python_files(paths)))
-    reports = [_report(path, is_named) for path, is_named in _with_progress(files)]
+    settled = partial(options_for, models=models, train_loaders=train_loaders, why=why)
+    reports = [_report(path, is_named, settled) for path, is_named in _with_progress(files)]
     several = len(reports) > 1 or any(os.path.isdir(path) for path in paths)
     if as_json:
         _put_json(reports)
     elif several:
-        show(map(_summary_line, reports), err=False)
+        for report in reports:
+            show([_summary_line(report)], err=False)
+            show(_chains(report), err=False)
     else:
-        _show_one(reports[0])
+        _show_one(reports[0], why)
     codes = [report.exit_code for report in reports]
     # The lower code is the graver one: of an unreadable file nobody knows what it needs.
     ctx.exit(min((code for code in codes if code is not ExitCode.DONE), default=ExitCode.DONE))
@@ -120,18 +138,22 @@ def _with_progress(files: Sequence[tuple[str, bool]]) -> Iterable[tuple[str, boo
         yield from progress.track(files, description="checking")
 
 
-def _report(path: str, is_named: bool) -> Report:
+def _report(path: str, is_named: bool, settled: Callable[[str], Options]) -> Report:
     try:
         script = read_script(path)
-        return Report(path, convert_script(script, LocalModules(path), Options()), is_named=is_named)
+        return Report(path, convert_script(script, LocalModules(path), settled(path)), is_named=is_named)
     except DistifyError as error:
         return Report(path, error=error.message, is_named=is_named)
 
 
-def _show_one(report: Report) -> None:
+def _chains(report: Report) -> Iterable[Line]:
+    return chains(report.conversion.beliefs, width(sys.stdout)) if report.conversion else ()
+
+
+def _show_one(report: Report, why: bool) -> None:
     if report.conversion is None:
         raise DistifyError(report.error)
-    show(checklist(report.conversion.findings, width(sys.stdout)), err=False)
+    show(_chains(report) if why else checklist(report.conversion.findings, width(sys.stdout)), err=False)
     show([_summary_line(report)], err=False)
 
 
@@ -161,6 +183,7 @@ def _as_json(report: Report) -> dict[str, Any]:
         "verdict": report.verdict,
         "error": report.error or None,
         "findings": [_finding_as_json(finding) for finding in findings],
+        "why": [belief_as_json(belief) for belief in report.conversion.beliefs] if report.conversion else [],
     }
 
 

@@ -12,6 +12,7 @@ import click
 from distify_codemods import Conversion, NewFile, Options, Outcome
 
 from distify.checklist import checklist, summary
+from distify.config import options_for
 from distify.diff import unified
 from distify.engine import BACKENDS, convert_script, needs_person
 from distify.errors import DistifyError, ExitCode
@@ -20,6 +21,7 @@ from distify.layout import Layout, beside, conflicts, copied, in_place
 from distify.notebooks import is_notebook
 from distify.preview import preview
 from distify.resolver import LocalModules
+from distify.settling import settling
 from distify.terminal import ask, can_ask, is_terminal, put, say, show, width
 
 
@@ -28,8 +30,7 @@ class Request:
     """What the user asked for. `show_only`: --diff or --check, which write nothing."""
 
     path: str
-    backend: str
-    partial: bool
+    settled: Options
     output: str | None
     yes: bool
     diff: bool
@@ -67,7 +68,7 @@ class Request:
     def options(self) -> Options:
         """A diff is of the files themselves: `patch` makes no twins."""
         twins = not (self.in_place or self.folder or self.diff)
-        return Options(self.backend, self.partial, twins, self._shown_target if twins else "")
+        return replace(self.settled, twins=twins, output=self._shown_target if twins else "")
 
     @property
     def _shown_target(self) -> str:
@@ -79,7 +80,7 @@ class Request:
 
 @click.command()
 @click.argument("path")
-@click.option("--backend", type=click.Choice(BACKENDS), default="ddp", show_default=True)
+@click.option("--backend", type=click.Choice(BACKENDS), help="How steps are spelled.  [default: ddp]")
 @click.option("--yes", "-y", is_flag=True, help="Write without asking.")
 @click.option("--diff", is_flag=True, help="Print the diff for patch or git apply on stdout; write nothing.")
 @click.option(
@@ -89,11 +90,12 @@ class Request:
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if there is something to convert.")
 @click.option("--force", is_flag=True, help="Overwrite a file that is there already.")
 @click.option("--partial", is_flag=True, help="Write although something needs you; comments say where.")
+@settling
 @click.pass_context
 def convert(
     ctx: click.Context,
     path: str,
-    backend: str,
+    backend: str | None,
     partial: bool,
     yes: bool,
     diff: bool,
@@ -101,6 +103,8 @@ def convert(
     in_place: bool,
     check: bool,
     force: bool,
+    models: tuple[str, ...],
+    train_loaders: tuple[str, ...],
 ) -> None:
     """Turn the training script PATH into a distributed one that takes the same steps.
 
@@ -131,7 +135,8 @@ def convert(
     if os.path.isdir(path):
         raise DistifyError(_which_file(path))
     script = read_script(path)
-    request = Request(script.path, backend, partial, output, yes, diff, check, in_place, force)
+    options = options_for(path, backend=backend, partial=partial, models=models, train_loaders=train_loaders)
+    request = Request(script.path, options, output, yes, diff, check, in_place, force)
     if request.is_notebook:
         _check_notebook(request)
     if not (in_place or request.folder) and _same_file(request.target, script.path):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from distify_runtime.samplers import ShardedBatchSampler, UnpaddedSampler
     from distify_runtime.text_iterators import shard_text_iterator, shard_text_iterators
     from distify_runtime.training_samplers import DistributedBatchSampler, DistributedSamplerWrapper, SharedOrder
-    from distify_runtime.views import evaluation_loader, set_epoch, training_loader, whole_loader
+    from distify_runtime.views import evaluation_loader, is_sharded, set_epoch, training_loader, whole_loader
 
 __all__ = [
     "DistributedBatchSampler",
@@ -59,6 +59,7 @@ __all__ = [
     "gather_batch",
     "init_process_group",
     "is_main_process",
+    "is_sharded",
     "local_rank",
     "main_process_first",
     "main_process_only",
@@ -133,6 +134,7 @@ _HOME = {
     "DistributedSamplerWrapper": "training_samplers",
     "SharedOrder": "training_samplers",
     "evaluation_loader": "views",
+    "is_sharded": "views",
     "set_epoch": "views",
     "training_loader": "views",
     "whole_loader": "views",

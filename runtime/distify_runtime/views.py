@@ -132,6 +132,15 @@ def _has_own_batches(loader: DataLoader[Any]) -> bool:
     return loader.batch_size is None and loader.batch_sampler is not None
 
 
+def is_sharded(loader: DataLoader[Any]) -> bool:
+    """Whether each rank sees its own share of a loader's samples."""
+    shares = (DistributedSampler, UnpaddedSampler, DistributedSamplerWrapper)
+    batches = (ShardedBatchSampler, DistributedBatchSampler)
+    if isinstance(loader.dataset, ShardedIterable):
+        return True
+    return isinstance(loader.sampler, shares) or isinstance(loader.batch_sampler, batches)
+
+
 def _has_own_sampler(loader: DataLoader[Any]) -> bool:
     """Whether the sampler is another than the one that a DataLoader makes for itself."""
     sampler = loader.sampler

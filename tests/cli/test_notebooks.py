@@ -164,6 +164,15 @@ def test_check_names_cells(distify: CommandLine) -> None:
     assert {("DATA01", 3, 2), ("BOOK01", 2, 1), ("MODEL01", 4, 2)} <= places
 
 
+def test_why_names_cells(distify: CommandLine) -> None:
+    notebook(distify.folder, SETUP, DATA, TRAIN)
+    lines = distify("check", "--why", "train.ipynb").out.decode().splitlines()
+    assert (
+        "  train.ipynb, cell 4, line 9: `optimizer.step()` is a step of `optimizer`: `optimizer` is the optimizer "
+        "made at train.ipynb, cell 4, line 3"
+    ) in lines
+
+
 def test_modules_beside_the_notebook_are_followed(distify: CommandLine) -> None:
     (distify.folder / "nets.py").write_text("from torch import nn\n\n\ndef build():\n    return nn.Linear(8, 1)\n")
     notebook(distify.folder, f"{SETUP}\nfrom nets import build", DATA, TRAIN.replace("nn.Linear(8, 1)", "build()"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
@@ -115,16 +116,21 @@ def resolver_of(files: dict[str, str]) -> Resolver:
 
 
 def conversion_of(
-    before: str | bytes, partial: bool = False, files: dict[str, str] | None = None, **options: Any
+    before: str | bytes,
+    partial: bool = False,
+    files: dict[str, str] | None = None,
+    options: Options | None = None,
+    **changes: Any,
 ) -> Conversion:
     data = before if isinstance(before, bytes) else before.encode()
     table = {**(files or {}), "train.py": data.decode(errors="replace")}
-    return convert(SourceFile("train.py", data), resolver_of(table), Options(partial=partial, **options))
+    options = replace(options or Options(), partial=partial, **changes)
+    return convert(SourceFile("train.py", data), resolver_of(table), options)
 
 
-def converted_bytes(before: str | bytes) -> bytes:
+def converted_bytes(before: str | bytes, options: Options | None = None) -> bytes:
     """The whole new file. It must compile, and converting it again must change nothing."""
-    conversion = conversion_of(before)
+    conversion = conversion_of(before, options=options)
     needs = [f"{one.place}: {one.code} {one.message}" for one in conversion.of(Level.BLOCKING)]
     assert conversion.outcome is Outcome.CONVERTED, "\n".join(needs)
     (new,) = conversion.files
@@ -133,8 +139,8 @@ def converted_bytes(before: str | bytes) -> bytes:
     return new.after
 
 
-def converted(before: str) -> str:
-    return converted_bytes(before).decode()
+def converted(before: str, options: Options | None = None) -> str:
+    return converted_bytes(before, options).decode()
 
 
 def blocked(before: str) -> set[tuple[str, int]]:

@@ -9,7 +9,14 @@ import distify_runtime as rt
 import pytest
 import torch
 from ranks import on_ranks
-from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, SubsetRandomSampler, TensorDataset
+from torch.utils.data import (
+    DataLoader,
+    DistributedSampler,
+    IterableDataset,
+    SequentialSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+)
 
 
 def _unpadded(samples: int) -> tuple[list[int], int]:
@@ -118,3 +125,12 @@ def test_a_subset_is_evaluated_once() -> None:
     shares = on_ranks(_evaluated)
     assert sorted(index for share in shares for index in share) == [3, 5, 7, 11, 13]
     assert sorted(map(len, shares)) == [2, 3]
+
+
+def test_whether_a_loader_is_sharded() -> None:
+    data = _data()
+    assert not rt.is_sharded(DataLoader(data, batch_size=4, shuffle=True))
+    sampler: DistributedSampler[Any] = DistributedSampler(data, num_replicas=2, rank=0)
+    assert rt.is_sharded(DataLoader(data, batch_size=4, sampler=sampler))
+    assert rt.is_sharded(DataLoader(data, batch_size=4, sampler=rt.UnpaddedSampler(data)))
+    assert rt.is_sharded(DataLoader(data, batch_sampler=rt.ShardedBatchSampler(SequentialSampler(data), 4, False)))

@@ -83,6 +83,7 @@ class Reduction:
     loop: BatchLoop
     names: tuple[str, ...]
     when: str = ""  # a condition of the script's own; empty: always
+    loader: str = ""  # only where this one is sharded; empty: always
 
 
 @dataclass(frozen=True)

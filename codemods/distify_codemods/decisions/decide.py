@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods.decisions import batch_size, cuts, evaluation, models, roles, sharing, training, views
+from distify_codemods.decisions import batch_size, cuts, doubts, evaluation, models, roles, sharing, training, views
 from distify_codemods.decisions.base import Decisions, Reduction
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
@@ -15,11 +15,9 @@ def decide(facts: Facts) -> Decisions:
     """What happens to each model, loader and evaluation loop of a program that trains."""
     facts, slicings, uncut = cuts.decide_cuts(facts)
     wraps, wrapped_facts, blocked = models.decide_wraps(facts)
+    blocked += doubts.doubts(wrapped_facts)  # before figures are averaged: what hangs on them is no flag
     wrapped_facts, averages = models.agreed(wrapped_facts, wraps)
     decisions = Decisions(wrapped_facts, wraps, averages=averages, slicings=slicings, blocked=[*uncut, *blocked])
-    decisions.blocked += [
-        roles.two_purposes(one) for one in wrapped_facts.training_loops if roles.doubtful(wrapped_facts, one)
-    ]
     sharing.decide_evaluations(decisions)
     training.decide_training(decisions)
     views.decide_other_uses(decisions)
@@ -47,7 +45,7 @@ def _training_sums(decisions: Decisions) -> list[Reduction]:
         if when is None and names:
             decisions.blocked.append(roles.two_purposes(loop))
         elif names:
-            found.append(Reduction(loop, names, when or ""))
+            found.append(Reduction(loop, names, when or "", doubts.shared_loader(facts, loop) or ""))
     return found
 
 

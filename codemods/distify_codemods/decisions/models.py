@@ -114,7 +114,11 @@ def _training_forwards(facts: Facts, model: Obj) -> list[Event]:
 
 
 def _no_forward(facts: Facts, model: Obj) -> Blocked:
-    optimizer = next(one for one in facts.optimizers if model in one.models)
+    optimizer = next((one for one in facts.optimizers if model in one.models), None)
+    if optimizer is None and model.module is not None and model.site is not None:
+        message = f"you name `{facts.names.of(model)}`, which is never called in a training loop, as a model"
+        return Blocked("MODEL01", model.module, model.site, message, "name the model that the training loop calls")
+    assert optimizer is not None
     return Blocked(
         "MODEL01",
         optimizer.made.module,

@@ -73,6 +73,11 @@ def _way(
     facts: Facts, loops: list[BatchLoop], loaders: list[Loader], apart: bool
 ) -> tuple[list[Reduction | Gathering] | str, str]:
     """The best way for all of the loops, and why; "replicated" where none is right for each of them."""
+    if any(facts.left_alone(loader.obj) for loader in loaders) or any(loop.module.skipped(loop.node) for loop in loops):
+        return "replicated", "a comment leaves it alone"
+    shared = {loader for loop in facts.training_loops for loader in loop.loaders if loader not in loop.trained}
+    if any(loader.obj in shared for loader in loaders):
+        return "replicated", "its loader also serves a loop that trains on another one"
     nodes = {loop.node for loop in loops}
     if not all(_only_loaders(event.value) for event in facts.of_kind(Kind.LOOP) if event.node in nodes):
         return "replicated", "it also loops over something that is no DataLoader"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from distify_codemods.decisions import alternatives, dealing, roles
+from distify_codemods.decisions import alternatives, dealing, doubts, roles
 from distify_codemods.decisions.base import Blocked, Dealing, Decisions, LoaderDecision, Sharding
 from distify_codemods.facts import Facts, Loader
 
@@ -18,11 +18,11 @@ def decide_training(decisions: Decisions) -> None:
     training = decisions.facts.training_loaders
     for node, loaders in by_call(decisions.facts).items():
         mine = [loader for loader in loaders if loader.obj in training]
-        if not mine:
+        if not mine or any(decisions.facts.left_alone(loader.obj) for loader in mine):
             continue
         problem = _mixed(decisions.facts, mine)
         if problem is not None:
-            decisions.blocked.append(problem)
+            decisions.blocked += [problem] if problem not in decisions.blocked else []
             continue
         try:
             dealt = dealing.dealing(mine)
@@ -109,17 +109,11 @@ def _returning_call(facts: Facts, loader: Loader, others: Sequence[Loader]) -> c
 
 
 def _mixed(facts: Facts, loaders: list[Loader]) -> Blocked | None:
-    """A loop over several loaders, one or the other at a time (not zipped), that trains on some of their batches."""
-    objs = {loader.obj for loader in loaders}
+    """A loop over one loader or another, of which the user has not said on which it trains."""
+    objs, told = {loader.obj for loader in loaders}, facts.settled.train_loaders.keys()
     for loop in facts.training_loops:
         drawn = [loader for loader in facts.loaders if loader.obj in loop.loaders]
-        if loop.alternates and objs & set(loop.loaders) and not alternatives.one_of(drawn):
-            return Blocked(
-                "DATA01",
-                loop.module,
-                loop.node,
-                "this loop runs over more than one loader, and trains on some of their batches only: they must "
-                "not be sharded alike",
-                "train and evaluate in two loops",
-            )
+        mixed = loop.alternates and objs & set(loop.loaders) and not told & set(loop.trained)
+        if mixed and not alternatives.one_of(drawn):
+            return doubts.mixed_loaders(facts, loop)
     return None

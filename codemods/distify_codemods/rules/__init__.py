@@ -21,6 +21,7 @@ from distify_codemods.rules import (
     process_group,
     progress,
     reach,
+    readings,
     save,
     seeds,
     set_epoch,
@@ -37,7 +38,7 @@ RULES: tuple[Rule, ...] = tuple(
     for module in (
         process_group, device, download, training_data, batch_share, set_epoch, batch_size, seeds, batchnorm, wrap,
         data_parallel, reach, loss, evaluation, training_figures, decisions, save, load, output, progress, logs,
-        trackers, files, paths, unsupported, imports,
+        trackers, files, paths, unsupported, imports, readings,
     )
 )  # fmt: skip
 

@@ -19,6 +19,7 @@ from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level, Options
 from distify_codemods.twins import twin_path
 
+READINGS = "READ01"
 ON_MAIN = "if {rt}.is_main_process():"
 _STATEMENTS = (cst.SimpleStatementLine, cst.BaseCompoundStatement)
 MAIN_FIRST = "with {rt}.main_process_first():"
@@ -57,6 +58,7 @@ class Context:
     aliases: dict[tuple[Module, str], str] = field(default_factory=dict)
     taken: dict[Module, set[str]] = field(default_factory=dict)
     rule: Rule | None = None
+    left_alone: list[tuple[Module, cst.CSTNode, str]] = field(default_factory=list)  # would need a person else
 
     @property
     def facts(self) -> Facts:
@@ -96,9 +98,22 @@ class Context:
     def _find(self, level: Level, message: str, module: Module | None, node: cst.CSTNode | None, fix: str = "") -> None:
         assert self.rule is not None
         place = module.place(node) if module is not None and node is not None else None
+        if module is not None and node is not None and self._is_left_alone(level, module, node, message):
+            return
         finding = Finding(level, self.rule.code, self.rule.name, message, place, fix)
         if finding not in self.findings:
             self.findings.append(finding)
+
+    def _is_left_alone(self, level: Level, module: Module, node: cst.CSTNode, message: str) -> bool:
+        """Whether a comment of the user's takes the finding back; the rule of readings tells what was not done."""
+        statement = module.skipped(node)
+        if statement is None or self._code == READINGS:
+            return False
+        if level is Level.BLOCKING:
+            self.left_alone.append((module, statement, message))
+            return True
+        noted = self.plan(module).left_alone.get(statement, ())
+        return level is Level.APPLIED and any(change.code == self._code for change in noted)
 
     def editable(self, module: Module, node: cst.CSTNode, what: str) -> bool:
         """Whether the edit falls into a file as its author wrote it; says so where it does not."""

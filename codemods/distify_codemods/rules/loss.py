@@ -32,8 +32,9 @@ def run(context: Context) -> None:
     optimizers = {optimizer.obj for optimizer in context.facts.optimizers}
     for event in context.facts.backwards:
         scale = event.receiver.scale
-        if not dealt_by(event.receiver.sources):
-            continue  # said with the training data
+        dealt = dealt_by(event.receiver.sources)
+        if not dealt or all(map(context.facts.left_alone, dealt)):
+            continue  # said with the training data; or each rank has the whole of it
         if scale is Scale.SUM:
             rescaled = _rescale(context, event) or rescaled
         elif scale is not Scale.MEAN:

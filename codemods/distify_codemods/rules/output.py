@@ -61,9 +61,13 @@ def _prints_by_another_name(event: Event) -> bool:
 def _shadow(context: Context, module: Module, events: list[Event]) -> None:
     if not context.editable(module, events[-1].node, "text is printed"):
         return
-    if "print" in context.facts.run.frames[module].env:
-        for event in events:  # the file has a function of that name
-            _guard(context, event)
+    has_own = "print" in context.facts.run.frames[module].env  # a function of that name
+    if has_own or any(module.skipped(event.node) for event in events):
+        for event in events:
+            if event.kind is Kind.PRINT:
+                _guard(context, event)
+            else:
+                context.advice("every rank writes to the screen here", module, event.node)
         return
     context.shadow_print(module)
     context.plan(module).noted(CODE, module, "rank 0 prints, the others keep quiet")

@@ -22,7 +22,9 @@ def run(context: Context) -> None:
         done.add(loop.node)
         names = ", ".join(reduction.names)
         text = f"{names} = {context.rt(module)}.all_reduce_sum({names})"
-        if reduction.when:
+        if reduction.loader:
+            text = f"if {context.rt(module)}.is_sharded({reduction.loader}):\n    {text}"
+        elif reduction.when:
             text = f"if {reduction.when}:\n    {text}"
         reason = "counted over all ranks' samples, as what it is divided by counts them all"
         context.plan(module).insert_after(outside_with(module, loop.node), text, CODE, reason)

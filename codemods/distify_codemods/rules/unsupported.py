@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods.decisions import doubts
 from distify_codemods.events import Kind
 from distify_codemods.facts import dealt_by
 from distify_codemods.rules.base import Context, Example, Rule
@@ -25,7 +26,7 @@ def run(context: Context) -> None:
         context.needs_you("the program is too large to be followed to its end", context.entry, context.entry.tree)
         found = True
     for optimizer in facts.optimizers:
-        if not optimizer.models:
+        if not optimizer.models and not optimizer.not_models and not doubts.may_train(facts, optimizer):
             found = True
             context.needs_you(
                 "this optimizer's parameters belong to no module that is seen, so their gradients would not be "
@@ -54,7 +55,8 @@ def run(context: Context) -> None:
             f"{problem.path} is imported and cannot be read: {problem.message}", context.entry, context.entry.tree
         )
     for event in facts.backwards:
-        if not facts.optimizers and dealt_by(event.receiver.sources):
+        doubted = any(blocked.code == doubts.CODE for blocked in context.decisions.blocked)
+        if not facts.optimizers and not doubted and dealt_by(event.receiver.sources):
             found = True
             context.needs_you(
                 "parameters are updated by hand, without an optimizer",

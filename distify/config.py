@@ -1,0 +1,104 @@
+"""What holds for every call: `[tool.distify]` in the nearest pyproject.toml of a script. The command line wins."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from distify_codemods import Options, Said
+
+from distify.engine import BACKENDS
+from distify.errors import DistifyError
+
+FILE = "pyproject.toml"
+SECTION = "[tool.distify]"
+KEYS = ("backend", "model", "train-loader")
+
+
+@dataclass(frozen=True)
+class Config:
+    """The options of the section; None and empty where it says nothing."""
+
+    backend: str | None = None
+    models: tuple[str, ...] = ()
+    train_loaders: tuple[str, ...] = ()
+
+
+def options_for(
+    script: str,
+    *,
+    backend: str | None = None,
+    partial: bool = False,
+    models: Sequence[str] = (),
+    train_loaders: Sequence[str] = (),
+    why: bool = False,
+) -> Options:
+    """The options of the command line and, where it says nothing, those of the script's configuration."""
+    config = config_of(script)
+    return Options(
+        backend or config.backend or BACKENDS[0],
+        partial,
+        _said("--model", models, "model", config.models),
+        _said("--train-loader", train_loaders, "train-loader", config.train_loaders),
+        why,
+    )
+
+
+def _said(option: str, given: Sequence[str], key: str, configured: Sequence[str]) -> tuple[Said, ...]:
+    if given:
+        return tuple(Said(name, option) for name in given)
+    return tuple(Said(name, f"{SECTION} {key}", everywhere=True) for name in configured)
+
+
+def config_of(script: str) -> Config:
+    """The section in the nearest pyproject.toml, from the script's folder upwards. Raises DistifyError if it is bad."""
+    folder = os.path.dirname(os.path.abspath(script))
+    while not os.path.isfile(os.path.join(folder, FILE)):
+        folder, below = os.path.dirname(folder), folder
+        if folder == below:
+            return Config()
+    found = os.path.join(folder, FILE)
+    return _read(found if os.path.isabs(script) else os.path.relpath(found))
+
+
+@lru_cache
+def _read(path: str) -> Config:
+    section = _section(path)
+    for key in section:
+        if key not in KEYS:
+            raise DistifyError(f"{path}: {SECTION} knows no `{key}`; it knows {', '.join(KEYS)}")
+    backend = section.get("backend")
+    if backend is not None and backend not in BACKENDS:
+        raise DistifyError(f"{path}: {SECTION} backend: {backend!r} is none of {', '.join(BACKENDS)}")
+    return Config(backend, _names(path, section, "model"), _names(path, section, "train-loader"))
+
+
+def _section(path: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        with open(path, "rb") as file:
+            data = tomllib.load(file)
+    except OSError as error:
+        raise DistifyError(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DistifyError(f"{path}: is not TOML: {error}") from None
+    tool = data.get("tool", {})
+    section = tool.get("distify", {}) if isinstance(tool, dict) else {}
+    if not isinstance(section, dict):
+        raise DistifyError(f"{path}: {SECTION} is no table")
+    return section
+
+
+def _names(path: str, section: dict[str, Any], key: str) -> tuple[str, ...]:
+    value = section.get(key, [])
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise DistifyError(f"{path}: {SECTION} {key}: a name or a list of names is wanted, not {value!r}")
+    return tuple(names)
