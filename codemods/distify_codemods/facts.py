@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -151,21 +151,41 @@ def _answered(loops: list[BatchLoop], settled: Settled) -> list[BatchLoop]:
     ]  # fmt: skip
 
 
+@dataclass(frozen=True)
+class _Forwards:
+    """The calls of models and other modules, looked up once."""
+
+    events: list[Event]
+    by_node: dict[object, Event]
+    called: set[Obj]
+
+
+def _forwards(run: Run) -> _Forwards:
+    events = [event for event in run.events if event.kind is Kind.FORWARD]
+    called = {core(obj) for event in events for obj in event.receiver.objs}
+    return _Forwards(events, {event.node: event for event in events}, called)
+
+
 def _optimizers(run: Run, settled: Settled) -> list[Optimizer]:
     """Whatever is given parameters of a model, or a model that the user names, and is asked to step."""
     stepped = {
         obj for event in run.events if event.kind is Kind.METHOD and event.name == "step" for obj in event.receiver.objs
     }
-    adding = [one for one in run.events if one.kind is Kind.METHOD and one.name in ("__init__", "add_param_group")]
+    added: dict[Obj, list[Arguments]] = {}
+    for event in run.events:
+        if event.kind is Kind.METHOD and event.name in ("__init__", "add_param_group"):
+            for obj in event.receiver.objs:
+                added.setdefault(obj, []).append(event.arguments)
+    forwards = _forwards(run)
     found: dict[Obj, Optimizer] = {}
     for event in run.events:
         made = event.value.single()
         if event.kind is not Kind.CALL or not isinstance(made, (External, Instance)) or made in found:
             continue
-        given = _parts_given(run, event, made, adding)
+        given = _parts_given(event, made, added.get(made, []), forwards)
         named = [obj for obj in given_to(event.arguments) if obj in settled.models] if settled.models else []
         if _is_torchs(event, made) or ((given or named) and made in stepped and isinstance(made, External)):
-            wholes = [_wholes(run, core(part)) for part in given]
+            wholes = [_wholes(run, core(part), forwards) for part in given]
             models = [next((one for one in whole if one in settled.models), whole[0]) for whole in wholes] + named
             told = tuple(one for one in dict.fromkeys([made, *models]) if one in settled.not_models)
             kept = () if made in told else tuple(one for one in dict.fromkeys(models) if one not in told)
@@ -184,15 +204,14 @@ def _is_torchs(event: Event, made: External | Instance) -> bool:
     return made.name.startswith(OPTIMIZERS) and "lr_scheduler" not in made.name and "swa_utils" not in made.name
 
 
-def _parts_given(run: Run, event: Event, made: External | Instance, adding: list[Event]) -> list[Obj]:
+def _parts_given(event: Event, made: External | Instance, added: list[Arguments], forwards: _Forwards) -> list[Obj]:
     """Whose parameters an optimizer was given: by its maker, by the class that derives from torch's, later on."""
-    calls = [event.arguments, *(other.arguments for other in adding if made in other.receiver.objs)]
+    calls = [event.arguments, *added]
     parts = [
         obj.of for given in calls for value in given.all() for obj in contained(value) if isinstance(obj, Parameters)
     ]
     if not parts and isinstance(made, External) and ".optim." in made.name and not made.name.startswith(OPTIMIZERS):
-        forwarded = {core(obj) for one in run.events if one.kind is Kind.FORWARD for obj in one.receiver.objs}
-        parts += [core(obj) for value in event.arguments.all() for obj in value.objs if core(obj) in forwarded]
+        parts += [core(obj) for value in event.arguments.all() for obj in value.objs if core(obj) in forwards.called]
     return [part for part in parts if part is not None]
 
 
@@ -216,16 +235,14 @@ def given_to(given: Arguments, depth: int = 3) -> Iterator[Obj]:
                 yield from given_to(inner.arguments, depth - 1)
 
 
-def _wholes(run: Run, part: Obj) -> tuple[Obj, ...]:
+def _wholes(run: Run, part: Obj, forwards: _Forwards) -> tuple[Obj, ...]:
     """The models that a trained module is a part of: those that are called with it, or that it was put into."""
-    calls_of_models = [event for event in run.events if event.kind is Kind.FORWARD]
-    if isinstance(part, External) and part.whole is not None and not _only_itself_called(part, calls_of_models):
-        return _wholes(run, part.whole)
-    forwards: dict[object, Event] = {event.node: event for event in calls_of_models}
+    if isinstance(part, External) and part.whole is not None and not _only_itself_called(part, forwards):
+        return _wholes(run, part.whole, forwards)
     owners: list[Obj] = []
-    for event in calls_of_models:
+    for event in forwards.events if part in forwards.called else ():
         if any(core(obj) is part for obj in event.receiver.objs):
-            calls = [forwards[step] for step in event.here.frame.context if step in forwards]
+            calls = [forwards.by_node[step] for step in event.here.frame.context if step in forwards.by_node]
             if not calls:
                 return (part,)
             owners += [core(obj) for obj in calls[0].receiver.objs if event.grad]
@@ -239,10 +256,9 @@ def _wholes(run: Run, part: Obj) -> tuple[Obj, ...]:
     return (part,)
 
 
-def _only_itself_called(part: External, forwards: Iterable[Event]) -> bool:
+def _only_itself_called(part: External, forwards: _Forwards) -> bool:
     """`checkpoint["net"]` is a model of its own: what it was taken from is never called."""
-    called = {core(obj) for event in forwards for obj in event.receiver.objs}
-    return part in called and part.whole not in called
+    return part in forwards.called and part.whole not in forwards.called
 
 
 def _is_backward(event: Event) -> bool:
