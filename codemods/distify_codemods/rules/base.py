@@ -226,6 +226,8 @@ def call_of(pattern: str) -> Rewrite:
     def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
         call = cst.parse_expression(pattern.format(_HOLE))
         hole = next(node for node in tree.walk(call) if isinstance(node, cst.Name) and node.value == _HOLE)
+        if isinstance(updated, (cst.Tuple, cst.NamedExpr, cst.Yield)) and not updated.lpar:
+            updated = updated.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])  # one argument
         result = call.deep_replace(hole, updated)
         assert isinstance(result, cst.BaseExpression)
         return result

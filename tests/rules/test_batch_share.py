@@ -1,0 +1,120 @@
+"""DATA04: batches that a script cuts, draws or folds by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.scripts import blocked, converted, line_of
+
+HEAD = """\
+import random
+import numpy as np
+import torch
+from torch import nn
+
+size = 8
+inputs, targets = torch.randn(64, 4), torch.randn(64, 1)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+STEP = """\
+loss = nn.functional.mse_loss(model(x), y)
+optimizer.zero_grad()
+loss.backward()
+optimizer.step()
+"""
+
+
+def looped(lines: str, loop: str = "for i in range(0, 64, size):") -> str:
+    body = "".join(f"    {line}\n" for line in (lines + STEP).splitlines())
+    return f"{HEAD}{loop}\n{body}"
+
+
+@pytest.mark.parametrize(
+    ("lines", "shares"),
+    [
+        pytest.param(
+            "x, y = inputs[i:i + size], targets[i:i + size]\n",
+            ["x, y = rt.shard_batch((inputs[i:i + size], targets[i:i + size]))"],
+            id="slices in a tuple",
+        ),
+        pytest.param(
+            "rows = torch.randint(0, 64, (size,))\nx, y = inputs[rows], targets[rows]\n",
+            ["rows = rt.shard_batch(torch.randint(0, 64, (size,)))"],
+            id="drawn rows",
+        ),
+        pytest.param(
+            "rows = np.random.choice(64, size)\nx, y = inputs[rows], targets[rows]\n",
+            ["rows = rt.shard_batch(np.random.choice(64, size))"],
+            id="numpy choice",
+        ),
+        pytest.param(
+            "rows = torch.randperm(64)[:size]\nx, y = inputs[rows], targets[rows]\n",
+            ["rows = rt.shard_batch(torch.randperm(64)[:size])"],
+            id="the first of a permutation",
+        ),
+        pytest.param(
+            "x = torch.randn(size, 4)\ny = x.sum(1, keepdim=True)\n",
+            ["x = rt.shard_batch(torch.randn(size, 4))"],
+            id="generated",
+        ),
+    ],
+)
+def test_share_is_taken_where_the_batch_is_made(lines: str, shares: list[str]) -> None:
+    after = converted(looped(lines))
+    for line in shares:
+        assert f"    {line}\n" in after
+    assert after.count("shard_batch") == len(shares)
+    assert "rt.seed_ranks_apart(model)\n" in after
+
+
+def test_while_loop() -> None:
+    lines = "x, y = inputs[i:i + size], targets[i:i + size]\ni += size\n"
+    after = converted(looped(lines, "i = 0\nwhile i < 64:"))
+    assert "    x, y = rt.shard_batch((inputs[i:i + size], targets[i:i + size]))\n" in after
+
+
+def test_function_that_is_used_for_evaluation_too() -> None:
+    """Only the training call gets a share."""
+    before = HEAD + (
+        "def batch():\n    rows = torch.randint(0, 64, (size,))\n    return inputs[rows], targets[rows]\n\n"
+        "for step in range(20):\n    x, y = batch()\n"
+        + "".join(f"    {line}\n" for line in STEP.splitlines())
+        + "with torch.no_grad():\n    x, y = batch()\n    print(nn.functional.mse_loss(model(x), y))\n"
+    )
+    after = converted(before)
+    assert "    x, y = rt.shard_batch(batch())\n    loss" in after
+    assert "    x, y = batch()\n    print(nn.functional.mse_loss(model.module(x), y))\n" in after
+
+
+def test_whole_data_in_each_step() -> None:
+    before = (
+        HEAD + "for epoch in range(9):\n    x, y = inputs, targets\n" + "".join(f"    {x}\n" for x in STEP.splitlines())
+    )
+    assert blocked(before) == {("DATA01", line_of(before, "loss.backward()"))}
+
+
+def test_one_sample_at_a_time() -> None:
+    before = looped("x, y = inputs[i], targets[i]\n", "for i in range(64):")
+    assert {code for code, _ in blocked(before)} == {"DATA01"}
+
+
+def test_time_that_is_cut_is_no_batch() -> None:
+    """A recurrent network along the first dimension relates what the ranks would take apart."""
+    before = (
+        looped("x, y = inputs[i:i + size], targets[i:i + size]\n")
+        .replace("model = nn.Linear(4, 1)", "model = nn.GRU(4, 1)")
+        .replace("model(x), y", "model(x)[0], y")
+    )
+    assert {code for code, _ in blocked(before)} & {"LOSS01", "DATA04"}
+
+
+def test_environment() -> None:
+    lines = (
+        "after, reward, done, _ = env.step(0)\nmemory.append((after, reward))\nbatch = random.sample(memory, 4)\n"
+        "x = torch.tensor([one[0] for one in batch])\ny = torch.tensor([one[1] for one in batch])\n"
+    )
+    before = "import gym\n" + looped(
+        lines, 'env, memory = gym.make("CartPole-v1"), []\nenv.reset()\nfor t in range(99):'
+    )
+    assert ("DATA04", line_of(before, "env.step(0)")) in blocked(before)
