@@ -66,9 +66,9 @@ def evaluation_loader(loader: Loader) -> Loader:
     if isinstance(loader.batch_sampler, DistributedBatchSampler) or _has_own_batches(loader):
         stop("the loader's batch_sampler chooses its batches itself: make it draw this rank's share of them")
     if isinstance(sampler, DistributedSamplerWrapper):
-        return _view(loader, UnpaddedSampler(dataset, sampler.wrapped), loader.batch_size)
+        return _view(loader, UnpaddedSampler(dataset, sampler.wrapped), _batch_size(loader))
     own = None if isinstance(sampler, DistributedSampler) or not _has_own_sampler(loader) else sampler
-    return _view(loader, UnpaddedSampler(dataset, own), loader.batch_size)
+    return _view(loader, UnpaddedSampler(dataset, own), _batch_size(loader))
 
 
 def whole_loader(loader: Loader) -> Loader:

@@ -120,14 +120,17 @@ def test_whole_view_draws_what_a_shuffling_loader_draws() -> None:
 
 
 def test_samples_chosen_by_the_script() -> None:
+    """A sampler goes on choosing; who makes whole batches cannot be evaluated in shares."""
     data = TensorDataset(torch.arange(10))
-    for options in (
-        {"sampler": WeightedRandomSampler([1.0] * 10, 10)},
-        {"batch_sampler": BatchSampler(SequentialSampler(data), 3, False)},
-        {"batch_size": None},
-    ):
-        loader: DataLoader[Any] = DataLoader(data, **options)  # type: ignore[arg-type]
-        for view in (rt.training_loader, rt.evaluation_loader):
-            with pytest.raises(SystemExit):
-                view(loader)
-        assert rt.whole_loader(loader) is loader
+    chosen: DataLoader[Any] = DataLoader(data, sampler=WeightedRandomSampler([1.0] * 10, 10))
+    batched: DataLoader[Any] = DataLoader(data, batch_sampler=BatchSampler(SequentialSampler(data), 3, False))
+    made: DataLoader[Any] = DataLoader(data, batch_size=None)
+    assert isinstance(rt.training_loader(chosen).sampler, rt.DistributedSamplerWrapper)
+    assert isinstance(rt.evaluation_loader(chosen).sampler, rt.UnpaddedSampler)
+    assert isinstance(rt.training_loader(batched).batch_sampler, rt.DistributedBatchSampler)
+    for view, loader in ((rt.evaluation_loader, batched), (rt.training_loader, made), (rt.evaluation_loader, made)):
+        with pytest.raises(SystemExit):
+            view(loader)
+    assert len(rt.whole_loader(chosen)) == len(chosen)
+    assert list(rt.whole_loader(batched).batch_sampler) == list(batched.batch_sampler)
+    assert rt.whole_loader(made) is made
