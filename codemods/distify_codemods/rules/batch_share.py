@@ -76,7 +76,7 @@ RULE = Rule(
     "same on all ranks; only what the model draws differs.",
     run=run,
     limits="A last batch that does not divide by the world size is filled up with up to N-1 of its own samples.",
-    pitfalls=(2, 3, 35),
+    pitfalls=(41, 42),
     examples=(
         Example(_BEFORE, _AFTER),
         Example(

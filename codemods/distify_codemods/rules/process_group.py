@@ -26,7 +26,7 @@ RULE = Rule(
     "devices. The group takes itself down at exit, also after `return`, `sys.exit` and exceptions.",
     run=run,
     limits="A script whose first such step is inside a condition gets it before the condition.",
-    pitfalls=(13, 46),
+    pitfalls=(13, 23, 46, 47),
     examples=(
         Example(
             """\

@@ -198,7 +198,7 @@ RULE = Rule(
     limits="When the number of samples does not divide by the world size, at most N-1 samples are repeated in "
     "the last step; of a batch sampler, in each batch that does not divide. Every rank reads the whole of a stream, "
     "and a stream that draws from a generator of its own must seed it alike on all ranks.",
-    pitfalls=(2, 3, 32, 33, 34, 35),
+    pitfalls=(2, 3, 4, 32, 33, 34, 35),
     examples=(
         Example(
             """\

@@ -96,7 +96,7 @@ RULE = Rule(
     why="What is not handled must be said, not passed over.",
     safety="Always left to a person.",
     run=run,
-    pitfalls=(40, 41, 42),
+    pitfalls=(40,),
     examples=(
         Example(
             """\

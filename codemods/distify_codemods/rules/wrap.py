@@ -187,7 +187,7 @@ RULE = Rule(
     run=run,
     limits="Models whose forward leaves parameters unused stop with torch's own error; pass "
     "find_unused_parameters=True there.",
-    pitfalls=(24, 25, 26, 29, 44),
+    pitfalls=(24, 25, 26, 29, 43, 44),
     examples=(
         Example(
             """\
