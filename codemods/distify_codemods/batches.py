@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import libcst as cst
 
@@ -96,24 +97,23 @@ def dealt_by(sources: frozenset[Obj | str]) -> set[Obj]:
 
 
 def beginnings(run: Run) -> list[Beginning]:
-    return [Beginning(event, tuple(loaders_in(event.value))) for event in run.events if event.kind is Kind.PASS]
+    return [Beginning(event, tuple(loaders_in(event.value))) for event in run.by_kind(Kind.PASS)]
 
 
 def batch_loops(run: Run, backwards: Iterable[Event], forwards: Iterable[Event]) -> list[BatchLoop]:
     """In the order in which they are entered."""
     entered: Entered = {
         (event.node, event.here.frame.context): event
-        for event in run.events
-        if event.kind is Kind.LOOP and isinstance(event.node, (cst.For, cst.While))
+        for event in run.by_kind(Kind.LOOP)
+        if isinstance(event.node, (cst.For, cst.While))
     }
     draws: dict[Event, list[Event]] = {}  # by each loop that they happen in
     innermost: dict[Event, list[Event]] = {}
-    for draw in run.events:
-        if draw.kind is Kind.DRAW:
-            for number, loop in enumerate(_around(draw, entered)):
-                draws.setdefault(loop, []).append(draw)
-                if number == 0 and draw.name != ALL:
-                    innermost.setdefault(loop, []).append(draw)
+    for draw in run.by_kind(Kind.DRAW):
+        for number, loop in enumerate(_around(draw, entered)):
+            draws.setdefault(loop, []).append(draw)
+            if number == 0 and draw.name != ALL:
+                innermost.setdefault(loop, []).append(draw)
     trained: dict[Event, list[External]] = {}
     for backward in backwards:
         around = [loop for loop in _around(backward, entered) if loop in draws]
@@ -152,7 +152,7 @@ def _loop(
     """`own`: whether an event is in no inner loop over batches."""
     used = [draw for draw in draws if draw in innermost or any(obj in trained for obj in draw.value.objs)]
     loaders = dict.fromkeys(obj for draw in used for obj in draw.value.objs if isinstance(obj, External))
-    ordered = tuple(sorted(loaders, key=lambda one: _made(run, one)))
+    ordered = tuple(sorted(loaders, key=attrgetter("number")))
     found = BatchLoop(loop, ordered, tuple(one for one in ordered if one in trained), (), tuple(used))
     inner = [one for one in forwards if one.inside(loop)]
     if not found.trains and found.passing is None:
@@ -165,7 +165,7 @@ def loops_over_shares(run: Run, backwards: Iterable[Event], forwards: Iterable[E
     found: dict[Event, BatchLoop] = {}
     for backward in backwards:
         if any(isinstance(source, Share) for source in backward.receiver.sources):
-            around = [event for event in run.events if event.kind is Kind.LOOP and backward.inside(event)]
+            around = [event for event in run.by_kind(Kind.LOOP) if backward.inside(event)]
             for loop in around[-1:]:
                 inner = tuple(one for one in forwards if one.inside(loop))
                 found.setdefault(loop, BatchLoop(loop, (), (), inner, (), shares=True))
@@ -176,13 +176,9 @@ def _given_to(forward: Event) -> set[External]:
     return set().union(*(loaders_of(given.sources) for given in forward.arguments.all()))
 
 
-def _made(run: Run, loader: External) -> int:
-    return next((event.number for event in run.events if loader in event.value.objs), 0)
-
-
 def _hands_on(run: Run, loop: Event, draws: list[Event], forwards: Iterable[Event]) -> bool:
     """A loop that does nothing with the batches itself: of a generator, or over one that is used elsewhere."""
     if any(one.inside(loop) for one in forwards):
         return False
     taken = {obj for draw in draws for obj in draw.value.objs}
-    return any(event.kind is Kind.YIELD and taken & event.value.sources and event.inside(loop) for event in run.events)
+    return any(taken & event.value.sources and event.inside(loop) for event in run.by_kind(Kind.YIELD))

@@ -49,7 +49,7 @@ def _convert(source: SourceFile, resolver: Resolver, options: Options | None) ->
     refusal = refusals.distributed_in_other_file(entry, found.run.events)
     if refusal is not None:
         return Conversion(Outcome.REFUSED, (), (refusal,))
-    if not found.backwards or not (found.optimizers or found.training_loops):
+    if not found.backwards or not (found.optimizers or found.by_hand or found.training_loops):
         return Conversion(Outcome.REFUSED, (), (_no_training(entry, found),), why.beliefs(found) if options.why else ())
     context = Context(decisions.decide(found), backend, {}, options)
     for rule in RULES:

@@ -31,6 +31,7 @@ class Kind(Enum):
     LEAVE = "a loop, function or program is left early"
     PRINT = "text goes to the screen"
     ASSERT = "something is asserted"
+    REDUCED = "a number is taken over all ranks"
 
 
 #: What is taken to run when it is reached: loops too.

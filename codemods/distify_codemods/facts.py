@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import libcst as cst
@@ -21,6 +21,7 @@ from distify_codemods.interpreter.text import splits_of
 from distify_codemods.naming import Names
 from distify_codemods.program import Module, Program
 from distify_codemods.settled import Settled, settle
+from distify_codemods.updates import updated_by_hand
 from distify_codemods.values import (
     Arguments,
     External,
@@ -74,6 +75,7 @@ class Facts:
     backwards: tuple[Event, ...]
     steps: tuple[Event, ...]  # of optimizers
     settled: Settled  # by the user
+    by_hand: dict[Obj, Event] = field(default_factory=dict)  # models that are updated without an optimizer, and where
 
     @property
     def training_loops(self) -> list[BatchLoop]:
@@ -96,10 +98,10 @@ class Facts:
         return Names(self.program, self.run)
 
     def calls(self, *names: str) -> list[Event]:
-        return [event for event in self.run.events if event.kind is Kind.CALL and event.name in names]
+        return [event for event in self.run.by_kind(Kind.CALL) if event.name in names]
 
     def of_kind(self, *kinds: Kind) -> list[Event]:
-        return [event for event in self.run.events if event.kind in kinds]
+        return self.run.by_kind(*kinds)
 
     def value(self, node: cst.CSTNode) -> Value:
         return self.run.values.get(node, Value())
@@ -122,7 +124,8 @@ def infer(program: Program, run: Run) -> Facts:
     settled = settle(program, run)
     optimizers = tuple(_optimizers(run, settled))
     trained = (model for optimizer in optimizers for model in optimizer.models)
-    models = tuple(dict.fromkeys([*trained, *settled.models]))
+    by_hand = {} if optimizers else _by_hand(run, settled)
+    models = tuple(dict.fromkeys([*trained, *settled.models, *by_hand]))
     backwards = tuple(event for event in run.events if _is_backward(event))
     known = {optimizer.obj for optimizer in optimizers}
     steps = tuple(
@@ -136,7 +139,8 @@ def infer(program: Program, run: Run) -> Facts:
     ]  # fmt: skip
     loops = (*_answered(batch_loops(run, backwards, forwards), settled), *loops_over_shares(run, backwards, forwards))
     loaders = tuple(_loaders(run))
-    return Facts(program, run, optimizers, models, loaders, loops, tuple(beginnings(run)), backwards, steps, settled)
+    begun = tuple(beginnings(run))
+    return Facts(program, run, optimizers, models, loaders, loops, begun, backwards, steps, settled, by_hand)
 
 
 def _answered(loops: list[BatchLoop], settled: Settled) -> list[BatchLoop]:
@@ -196,6 +200,17 @@ def _optimizers(run: Run, settled: Settled) -> list[Optimizer]:
                 tuple(dict.fromkeys(whole for whole in wholes if len(whole) > 1)), told,
             )  # fmt: skip
     return list(found.values())
+
+
+def _by_hand(run: Run, settled: Settled) -> dict[Obj, Event]:
+    """Models whose parameters a program without an optimizer updates by itself."""
+    forwards = _forwards(run)
+    found: dict[Obj, Event] = {}
+    for part, event in updated_by_hand(run).items():
+        model = _wholes(run, core(part), forwards)[0]
+        if model not in settled.not_models:
+            found.setdefault(model, event)
+    return found
 
 
 def _is_torchs(event: Event, made: External | Instance) -> bool:

@@ -26,11 +26,14 @@ class Scale(Enum):
     MEAN = "a mean over samples"
     SUM = "a sum over samples"
     WEIGHTED = "a mean whose weights depend on the samples"
+    REDUCED = "computed over the batches of all ranks: the same on each, with its gradient"
     COUPLED = "relates the samples of a batch to each other"
     UNKNOWN = "unknown"
 
 
 PER_SAMPLE = frozenset({Scale.SAMPLES, Scale.TURNED, Scale.RAGGED})
+#: What sharding a batch makes something else of.
+LOST = frozenset({Scale.WEIGHTED, Scale.COUPLED, Scale.UNKNOWN})
 
 
 @dataclass(frozen=True)
@@ -235,6 +238,11 @@ class Origin(Obj):
 
 
 @dataclass(eq=False, repr=False)
+class Verdict(Obj):
+    """The outcome of a comparison of figures, wherever it is handed on to before something is decided by it."""
+
+
+@dataclass(eq=False, repr=False)
 class Counter(Obj):
     """The variable of a loop over a range: an epoch or a step."""
 
@@ -265,6 +273,21 @@ class Share(Obj):
     """A rank's part of a cut batch."""
 
     of: Cut | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Lost(Obj):
+    """Where a number stops being a mean or a sum over samples, as a source of what was made of it."""
+
+
+@dataclass(eq=False, repr=False)
+class Size(Obj):
+    """The number of samples in a batch, not a part or a multiple of it."""
+
+
+@dataclass(eq=False, repr=False)
+class Zero(Obj):
+    """A tensor of zeros, to which something is added."""
 
 
 @dataclass(eq=False, repr=False)
@@ -308,10 +331,18 @@ class Value:
 
     @property
     def is_zero(self) -> bool:
-        return any(isinstance(obj, Const) and obj.value == 0 and obj.value is not False for obj in self.objs)
+        """Whether it is always zero: what a sum begins with."""
+        zeros = all(isinstance(obj, Zero) or _is_the_number_zero(obj) for obj in self.objs)
+        return bool(self.objs) and zeros and not self.open and self.scale is Scale.CONST
 
 
 NOTHING = Value()
+#: What a value holds that is the number of samples.
+SIZE: frozenset[Obj] = frozenset({Size(None)})
+
+
+def _is_the_number_zero(obj: Obj) -> bool:
+    return isinstance(obj, Const) and obj.value == 0 and obj.value is not False
 
 
 def join(*values: Value) -> Value:
@@ -326,16 +357,28 @@ def join(*values: Value) -> Value:
 
 
 def _join(one: Value, other: Value) -> Value:
+    """One of the two where it says all that the other does: most joins add nothing, and new values are dear."""
     scale = one.scale if one.scale is other.scale else _either(one.scale, other.scale)
     mask, deep = one.mask or other.mask, one.deep and other.deep
     either = one.open or other.open or bool(one.objs) is not bool(other.objs)
-    both = Value(one.objs | other.objs, scale, one.sources | other.sources, mask, either, deep)
-    return one if both == one else other if both == other else both
+    for known, more in ((one, other), (other, one)):
+        if (
+            known.scale is scale
+            and known.mask is mask
+            and known.open is either
+            and known.deep is deep
+            and (known.objs is more.objs or known.objs >= more.objs)
+            and (known.sources is more.sources or known.sources >= more.sources)
+        ):
+            return known
+    return Value(one.objs | other.objs, scale, one.sources | other.sources, mask, either, deep)
 
 
 def _either(one: Scale, other: Scale) -> Scale:
     if Scale.CONST in (one, other):
         return other if one is Scale.CONST else one
+    if {one, other} == {Scale.REDUCED, Scale.MEAN}:
+        return Scale.MEAN
     return Scale.COUPLED if Scale.COUPLED in (one, other) else Scale.UNKNOWN
 
 
@@ -383,21 +426,25 @@ class Arguments:
         return [*self.positional, *self.keywords.values(), *extra]
 
 
-def contained(value: Value, seen: frozenset[Obj] = frozenset()) -> Iterable[Obj]:
-    """The objects of a value and, in lists, tuples and dictionaries, those inside."""
+def contained(value: Value) -> Iterable[Obj]:
+    """The objects of a value and, in lists, tuples and dictionaries, those inside; each once."""
+    return _contained(value, set())
+
+
+def _contained(value: Value, seen: set[Obj]) -> Iterable[Obj]:
     for obj in value.objs:
         if obj in seen:
             continue
+        seen.add(obj)
         yield obj
-        deeper = seen | {obj}
         if isinstance(obj, Sequence):
             for item in (*(obj.items or ()), obj.element or NOTHING):
-                yield from contained(item, deeper)
+                yield from _contained(item, seen)
         elif isinstance(obj, Mapping):
-            yield from contained(obj.any(), deeper)
+            yield from _contained(obj.any(), seen)
         elif isinstance(obj, Passing):
             for item in (obj.over or NOTHING, *obj.zipped):
-                yield from contained(item, deeper)
+                yield from _contained(item, seen)
         elif isinstance(obj, Instance) and obj.base is not None:
             yield obj.base
 

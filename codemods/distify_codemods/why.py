@@ -51,6 +51,8 @@ def _model(facts: Facts, model: Obj, decisions: Decisions | None) -> Belief | No
     if place is None:
         return None
     reasons = [_given(one, model) for one in facts.optimizers if model in one.models]
+    if model in facts.by_hand:
+        reasons.append(_at("the script updates its parameters by itself at {}", facts.by_hand[model]))
     who = facts.settled.models.get(model)
     if who is not None:
         reasons.append(Reason(f"you say so (`{who}`)", place))

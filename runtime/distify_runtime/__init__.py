@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from distify_runtime.gather import gather_batch
     from distify_runtime.iterables import shard_iterable
     from distify_runtime.loaders import shard_evaluation, shard_training
+    from distify_runtime.losses import global_mean, mean_over_ranks, sum_over_ranks, weighted_mean
     from distify_runtime.main_process import (
         call_on_main_process,
         from_main_process,
@@ -57,6 +58,7 @@ __all__ = [
     "evaluation_loader",
     "from_main_process",
     "gather_batch",
+    "global_mean",
     "init_process_group",
     "is_main_process",
     "is_sharded",
@@ -66,6 +68,7 @@ __all__ = [
     "main_process_open",
     "main_process_path",
     "map_location",
+    "mean_over_ranks",
     "per_rank_batch_size",
     "per_rank_workers",
     "rank",
@@ -80,8 +83,10 @@ __all__ = [
     "shard_text_iterators",
     "shard_training",
     "strip_module_prefix",
+    "sum_over_ranks",
     "training_loader",
     "unwrap",
+    "weighted_mean",
     "whole_loader",
     "world_size",
 ]
@@ -103,6 +108,10 @@ _HOME = {
     "shard_iterable": "iterables",
     "shard_evaluation": "loaders",
     "shard_training": "loaders",
+    "global_mean": "losses",
+    "mean_over_ranks": "losses",
+    "sum_over_ranks": "losses",
+    "weighted_mean": "losses",
     **dict.fromkeys(
         (
             "call_on_main_process",

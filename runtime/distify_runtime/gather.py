@@ -137,7 +137,7 @@ def _all_gather(tensor: Tensor, layouts: tuple[_Layout, ...]) -> list[Tensor]:
         shapes = ", ".join(str(tuple(layout.shape)) for layout in layouts)
         raise ValueError(f"gather_batch got shapes {shapes} by rank: pad the samples to one size over all batches")
     sent = torch.zeros(max(layout.nbytes for layout in layouts), dtype=torch.uint8, device=tensor.device)
-    mine = tensor.detach().reshape(-1).view(torch.uint8)
+    mine = tensor.detach().reshape(-1).contiguous().view(torch.uint8)  # of a column, reshape keeps the gaps
     sent[: len(mine)] = mine
     received = [torch.empty_like(sent) for _ in layouts]
     dist.all_gather(received, sent)

@@ -22,17 +22,84 @@ def in_epoch(lines: str) -> str:
     return script(imports=imports, setup="best, start = 9.0, time.time()\n", loop=LOOP + lines)
 
 
+def test_ranks_might_part() -> None:
+    before = in_epoch("    if loss.item() in (0.0, best): break\n")
+    assert blocked(before) == {("DECIDE01", line_of(before, "    if "))}
+
+
+@pytest.mark.parametrize(
+    ("test", "common"),
+    [
+        ("time.time() - start > 60", "rt.from_main_process(time.time() - start > 60)"),
+        ("random.random() < 0.1", "rt.from_main_process(random.random() < 0.1)"),
+        ("epoch and time.time() > start", "epoch and rt.from_main_process(time.time() > start)"),
+    ],
+)
+def test_rank_0_decides_by_the_time_and_by_chance(test: str, common: str) -> None:
+    assert f"    if {common}: break\n" in converted(in_epoch(f"    if {test}: break\n"))
+
+
+def test_time_where_ranks_come_unequally_often() -> None:
+    """Rank 0's word would be asked for more often on one rank than on another."""
+    lines = "    for _ in range(int(loss.item() * 100)):\n        if time.time() - start > 60: raise SystemExit\n"
+    before = in_epoch(lines)
+    assert ("DECIDE01", line_of(before, "if time")) in blocked(before)
+
+
 @pytest.mark.parametrize(
     "lines",
     [
-        pytest.param("    less = loss.item() < best\n    if less: torch.save(model.state_dict(), 'a.pt')\n", id="name"),
-        pytest.param("    if time.time() - start > 60: break\n", id="time"),
-        pytest.param("    if random.random() < 0.1: break\n", id="chance"),
+        "        if random.random() < 0.5: x = x.flip(1)\n",
+        "        turned = random.random() < 0.5\n        x = x.flip(1) if turned else x\n",
+        "        drawn = random.uniform(0, 1)\n        if drawn < 0.5: x = x.flip(1)\n",
     ],
 )
-def test_ranks_might_part(lines: str) -> None:
-    before = in_epoch(lines)
-    assert blocked(before) == {("DECIDE01", line_of(before, "    if "))}
+def test_one_draw_for_the_whole_batch(lines: str) -> None:
+    head, call = "        loss = ", LOOP[LOOP.index("        loss = ") :]
+    before = script(imports=f"import random\n{IMPORTS}", loop=LOOP[: LOOP.index(head)] + lines + call)
+    assert converted(before).count("rt.from_main_process(") == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "after"),
+    [
+        (
+            "    less = loss.item() < best\n    if less: torch.save(model.state_dict(), 'a.pt')\n",
+            ["less = rt.all_reduce_mean(loss.item()) < best"],
+        ),
+        (
+            "    less = loss.item() < best\n    best = min(loss.item(), best)\n    if less: break\n",
+            ["less = rt.all_reduce_mean(loss.item()) < best", "best = min(rt.all_reduce_mean(loss.item()), best)"],
+        ),
+        (
+            "    found.append(loss.item())\n    if loss.item() <= min(found): torch.save(model.state_dict(), 'a.pt')\n",
+            ["found.append(rt.all_reduce_mean(loss.item()))", "if rt.all_reduce_mean(loss.item()) <= min(found):"],
+        ),
+        ("    if loss != loss: break\n", ["if rt.all_reduce_mean(loss) != rt.all_reduce_mean(loss): break"]),
+        (
+            "    if loss.item() < best: kept = {**model.state_dict()}\nmodel.load_state_dict(kept)\n",
+            ["if rt.all_reduce_mean(loss.item()) < best:"],
+        ),
+        (
+            "    if loss.item() > 0.5:\n        rate = rate / 2\n    optimizer.param_groups[0]['lr'] = rate\n",
+            ["if rt.all_reduce_mean(loss.item()) > 0.5:"],
+        ),
+    ],
+)
+def test_figures_are_followed_to_where_they_decide(lines: str, after: list[str]) -> None:
+    text = converted(in_epoch(lines).replace("best, start =", "found, rate = [], 0.1\nbest, start ="))
+    assert all(f"    {line}" in text for line in after), text
+
+
+def test_list_of_figures_sets_the_rate() -> None:
+    """What a list holds goes into what is made of it: each rank had a rate of its own."""
+    lines = "    found.append(loss.item())\n    plateau.step(np.mean(found))\n"
+    before = (
+        in_epoch(lines)
+        .replace("import random", "import numpy as np\nimport random")
+        .replace("for epoch", "found = []\nplateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)\nfor epoch")
+    )
+    assert "    plateau.step(rt.all_reduce_mean(np.mean(found)))\n" in converted(before)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +134,13 @@ def test_batch_is_left_out(test: str, common: str, way: str) -> None:
     assert f"        if {common}: {way}\n" in converted(before)
 
 
-def test_check_of_each_sample() -> None:
+def test_check_of_a_number_that_is_wrapped() -> None:
     before = script(loop=LOOP.replace(IN_BATCH, f"        if not torch.isfinite(loss).all(): break\n{IN_BATCH}"))
+    assert "if not torch.isfinite(rt.all_reduce_mean(loss)).all(): break" in converted(before)
+
+
+def test_check_of_each_sample() -> None:
+    before = script(loop=LOOP.replace(IN_BATCH, f"        if not torch.isfinite(model(x)).all(): break\n{IN_BATCH}"))
     assert blocked(before) == {("DECIDE01", line_of(before, "if not torch"))}
 
 
@@ -146,13 +218,6 @@ def test_decision_before_training() -> None:
     assert blocked(script(setup=setup)) == set()
 
 
-def test_augmentation_by_chance() -> None:
-    line = "if random.random() < 0.5: x = x.flip(1)"
-    loop = LOOP.replace("        loss =", f"        {line}\n        loss =")
-    before = script(imports=f"import random\n{IMPORTS}", loop=loop)
-    assert f"        {line}\n" in converted(before)
-
-
 def test_accumulation_counts_batches() -> None:
     """The number of a batch is the same on all ranks."""
     loop = LOOP.replace("for x, y in loader", "for i, (x, y) in enumerate(loader)")
@@ -181,4 +246,6 @@ class Stopper:
 stopper = Stopper()
 """
     before = script(setup=own, loop=f"{LOOP}    stopper.look(loss.item())\n    if stopper.stop: break\n")
-    assert "DECIDE01" in {code for code, _ in blocked(before)}
+    after = converted(before)
+    assert "        if rt.all_reduce_mean(loss) > self.best:\n" in after
+    assert "        self.best = min(rt.all_reduce_mean(loss), self.best)\n" in after

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.scripts import (
+    GROUP,
     IMPORTS,
     LOOP,
     SHUFFLED,
@@ -12,6 +13,7 @@ from tests.rules.scripts import (
     changes,
     converted,
     distributed,
+    indented,
     line_of,
     script,
 )
@@ -140,23 +142,10 @@ def test_clipping_needs_nothing() -> None:
         pytest.param("nn.functional.cross_entropy(model(x) @ model(x).T, torch.arange(len(x)))", id="negatives"),
         pytest.param("model(x).std()", id="spread of the batch"),
         pytest.param("(model(x) - y).norm()", id="norm over the batch"),
-        pytest.param("((model(x) - model(x).mean(0)) ** 2).mean()", id="centred"),
         pytest.param("torch.cdist(model(x), y).mean()", id="pairs"),
-        pytest.param("torch.sqrt(nn.functional.mse_loss(model(x), y))", id="root of a mean"),
-        pytest.param("nn.functional.cross_entropy(model(x), y.long()[:, 0], weight=torch.ones(1))", id="class weights"),
-        pytest.param("nn.functional.cross_entropy(model(x), y.long()[:, 0], ignore_index=0)", id="ignored"),
-        pytest.param("nn.functional.mse_loss(model(x)[y > 0], y[y > 0])", id="mask"),
         pytest.param("Strange()(model(x), y)", id="library"),
-        pytest.param(
-            "nn.functional.mse_loss(model(x), y, reduction='sum') + model.weight.pow(2).sum()", id="sum and constant"
-        ),
         pytest.param("nn.functional.mse_loss(model(x), y, reduction=x)", id="reduction that is not seen"),
         pytest.param("model(x).max()", id="extreme"),
-        pytest.param("nn.functional.mse_loss(model(x).mean(), y.mean())", id="distance of means"),
-        pytest.param("nn.functional.l1_loss(model(x).mean(0), y.mean(0))", id="distance of mean vectors"),
-        pytest.param("nn.functional.mse_loss(model(x).sum(), y.sum())", id="distance of sums"),
-        pytest.param("nn.MSELoss()(model(x).mean(dim=0), y.mean(dim=0))", id="module on mean vectors"),
-        pytest.param("model(x).mean() ** 2", id="square of a mean"),
         pytest.param("torch.logsumexp(model(x), dim=0).mean()", id="log-sum over samples"),
         pytest.param("model(x).softmax(0).pow(2).mean()", id="softmax over samples"),
         pytest.param("model(x).sort(0)[0].pow(2).mean()", id="sorted samples"),
@@ -171,6 +160,145 @@ def test_clipping_needs_nothing() -> None:
 def test_left_to_a_person(loss: str) -> None:
     before = script(imports=f"{IMPORTS}from somewhere import Strange\n", loop=with_loss(LOOP, loss))
     assert blocked(before) == {("LOSS01", line_of(before, "loss.backward()"))}
+
+
+REDUCED = {
+    "root of a mean": (
+        "torch.sqrt(nn.functional.mse_loss(model(x), y))",
+        "torch.sqrt(rt.mean_over_ranks(nn.functional.mse_loss(model(x), y)))",
+    ),
+    "class weights": (
+        "nn.functional.cross_entropy(model(x), y.long()[:, 0], weight=torch.ones(1))",
+        "rt.weighted_mean(nn.functional.cross_entropy, model(x), y.long()[:, 0], weight=torch.ones(1))",
+    ),
+    "module with class weights": (
+        "nn.NLLLoss(torch.ones(1))(model(x), y.long()[:, 0])",
+        "rt.weighted_mean(nn.NLLLoss(torch.ones(1)), model(x), y.long()[:, 0])",
+    ),
+    "mask": (
+        "nn.functional.mse_loss(model(x)[y > 0], y[y > 0])",
+        "rt.weighted_mean(nn.functional.mse_loss, model(x)[y > 0], y[y > 0])",
+    ),
+    "entries": ("(model(x) - y)[y > 0].mean()", "rt.global_mean((model(x) - y)[y > 0])"),
+    "entries given to a function": ("torch.mean((model(x) - y)[y > 0])", "rt.global_mean((model(x) - y)[y > 0])"),
+    "ratio of sums": (
+        "(model(x) * (y > 0)).sum() / (y > 0).sum()",
+        "rt.sum_over_ranks((model(x) * (y > 0)).sum()) / rt.sum_over_ranks((y > 0).sum())",
+    ),
+    "ratio that is kept from zero": (
+        "(model(x) * (y > 0)).sum() / max(1, (y > 0).sum().item())",
+        "rt.sum_over_ranks((model(x) * (y > 0)).sum()) / max(1, rt.sum_over_ranks((y > 0).sum().item()))",
+    ),
+    "sum and constant": (
+        "nn.functional.mse_loss(model(x), y, reduction='sum') + scale",
+        "rt.sum_over_ranks(nn.functional.mse_loss(model(x), y, reduction='sum')) + scale",
+    ),
+    "mean and sum": (
+        "nn.functional.mse_loss(model(x), y) + model(x).exp().sum()",
+        "nn.functional.mse_loss(model(x), y) + rt.sum_over_ranks(model(x).exp().sum())",
+    ),
+    "distance of means": (
+        "nn.functional.mse_loss(model(x).mean(0), y.mean(0))",
+        "nn.functional.mse_loss(rt.mean_over_ranks(model(x).mean(0)), rt.mean_over_ranks(y.mean(0)))",
+    ),
+    "distance of sums": (
+        "nn.functional.mse_loss(model(x).sum(), y.sum())",
+        "nn.functional.mse_loss(rt.sum_over_ranks(model(x).sum()), rt.sum_over_ranks(y.sum()))",
+    ),
+    "square of a mean": ("model(x).mean() ** 2", "rt.mean_over_ranks(model(x).mean()) ** 2"),
+    "clipped mean": ("model(x).mean().clamp(max=1)", "rt.mean_over_ranks(model(x).mean()).clamp(max=1)"),
+    "centred": (
+        "((model(x) - y.mean(0)) ** 2).mean()",
+        "((model(x) - rt.mean_over_ranks(y.mean(0))) ** 2).mean()",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REDUCED)
+def test_computed_over_all_ranks(name: str) -> None:
+    before, after = REDUCED[name]
+    setup = "scale = torch.tensor(0.1)\n"
+    expected = (
+        distributed(setup=setup, loop=with_loss(SHUFFLED, after)).replace(GROUP, "").replace(setup, f"{GROUP}{setup}")
+    )
+    assert converted(script(setup=setup, loop=with_loss(LOOP, before))) == expected
+
+
+def test_sum_that_something_is_added_to() -> None:
+    lines = "nn.functional.mse_loss(model(x), y, reduction='sum')\n{}        loss += torch.tensor(0.1).norm()"
+    expected = lines.format("        loss = rt.sum_over_ranks(loss)\n")
+    assert converted(script(loop=with_loss(LOOP, lines.format("")))) == distributed(loop=with_loss(SHUFFLED, expected))
+
+
+OWN = """\
+class Focal(nn.Module):
+    def forward(self, scores, wanted):
+        entropy = nn.functional.cross_entropy(scores, wanted, ignore_index=255)
+        return (1 - torch.exp(-entropy)) ** 2 * entropy
+
+
+"""
+
+
+def test_criterion_of_the_script() -> None:
+    before = script(setup=OWN, loop=with_loss(LOOP, "Focal()(model(x), y.long()[:, 0])"))
+    after = converted(before)
+    assert "entropy = rt.weighted_mean(nn.functional.cross_entropy, scores, wanted, ignore_index=255)\n" in after
+    assert "world_size" not in after
+
+
+def test_criterion_that_evaluation_shares_without_gradients() -> None:
+    """There it stays what it is: the runtime does nothing where no gradients are recorded."""
+    held = "for x, y in DataLoader(data, batch_size=8):\n{}    print(Focal()(model(x), y.long()[:, 0]))\n"
+    loop = with_loss(LOOP, "Focal()(model(x), y.long()[:, 0])")
+    quiet = "model.eval()\nwith torch.no_grad():\n" + indented(held.format(""))
+    assert "rt.weighted_mean(" in converted(script(setup=OWN, loop=loop + quiet))
+    before = script(setup=OWN, loop=loop + "model.eval()\n" + held.format(""))
+    assert blocked(before) == {("LOSS01", line_of(before, "loss.backward()"))}
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        pytest.param(
+            "ratio(model(x), y) if y.sum() > 0 else nn.functional.mse_loss(model(x), y)", id="chosen by each rank"
+        ),
+        pytest.param("sum(ratio(model(x[i:i + 1]), y[i:i + 1]) for i in range(len(x)))", id="for each sample"),
+        pytest.param("early(model(x), y)", id="left early"),
+    ],
+)
+def test_ranks_that_would_wait_for_each_other(loss: str) -> None:
+    own = """\
+def ratio(p, t):
+    return (p * t).sum() / (1 + t.sum())
+
+
+def early(p, t):
+    if t.sum() < 0:
+        return p.mean()
+    return ratio(p, t)
+
+
+"""
+    before = script(setup=own, loop=with_loss(LOOP, loss))
+    assert ("LOSS01", line_of(before, "loss.backward()")) in blocked(before)
+
+
+@pytest.mark.parametrize(
+    ("lines", "after"),
+    [
+        pytest.param(
+            "reg = 0\nif epoch > 1: reg = scale\nloss = model(x).sum() + reg", "model(x).sum()", id="may be zero"
+        ),
+        pytest.param("kl = 0\nif epoch: kl = model(x).sum()\nloss = model(x).mean() + kl", "kl", id="zero or a sum"),
+    ],
+)
+def test_what_is_zero_at_first(lines: str, after: str) -> None:
+    """Zero may be added to anything; what is zero only at times may not."""
+    loop = LOOP.replace("        loss = nn.functional.mse_loss(model(x), y)\n", indented(lines + "\n", "        "))
+    text = converted(script(setup="scale = torch.tensor(0.1)\n", loop=loop))
+    assert f"rt.sum_over_ranks({after})" in text
+    assert "world_size" not in text
 
 
 def test_mean_in_one_branch_and_sum_in_the_other() -> None:

@@ -14,70 +14,163 @@ from distify_codemods import tree
 from distify_codemods.decisions.base import Averaging
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
+from distify_codemods.interpreter.targets import any_item
 from distify_codemods.program import Module
-from distify_codemods.values import External, Obj, Scale, Share
+from distify_codemods.values import External, Obj, Scale, Sequence, Share, Value, Verdict, core
 
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _CHECKS = frozenset(
     f"{library}.{name}" for library in ("torch", "math", "numpy") for name in ("isnan", "isinf", "isfinite")
 )
+#: Draws of one number, where they are given no size but 1.
+_SINGLE_DRAWS = ("random.random", "random.uniform", "numpy.random.rand", "numpy.random.random", "torch.rand")
+#: What keeps something of the run for later.
+_KEEPING = frozenset(["torch.save", *(f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "move"))])
 
 
 def averages(facts: Facts) -> tuple[Averaging, ...]:
     """The figures behind decisions that differ, where the mean over the ranks is what one process would have."""
     found: dict[cst.CSTNode, Averaging] = {}
-    checks = {event.node for event in facts.calls(*_CHECKS)}
+    figures = _Figures(facts)
     tests = [
         (event, event.node)
         for event in facts.of_kind(Kind.TEST)
         if isinstance(event.node, (cst.If, cst.While)) and differs(facts, event)
     ]
     decisive = [(event, node) for event, node in tests if matters(facts, event)]
-    if any(_figures(facts, event.module, node.test, checks) is None for event, node in decisive):
+    rates = any(
+        rate_differs(facts, event) and (event.kind is Kind.STORE or not _is_mean_given(facts, event))
+        for event in facts.of_kind(Kind.METHOD, Kind.STORE)
+    )
+    if rates or any(figures.behind(node.test) is None for event, node in decisive):
         decisive = tests  # what it hangs on was itself decided: by a counter of good turns, say
-    for event, branch in decisive:
-        for figure in _figures(facts, event.module, branch.test, checks) or ():
-            found[figure] = Averaging(event.module, figure, "all ranks decide on the mean over the global batch")
+    loops = [loop.event for loop in facts.training_loops]
+    drawn = [
+        (event, node) for event, node in tests
+        if "random" in event.value.sources and not dealt_by(event.value.sources) and any(map(event.inside, loops))
+    ]  # fmt: skip
+    for event, branch in dict.fromkeys([*decisive, *drawn]):
+        for figure in figures.behind(branch.test) or ():
+            if facts.value(figure).scale is Scale.MEAN:
+                found[figure] = Averaging(event.module, figure, "all ranks decide on the mean over the global batch")
+            elif _reached_alike(facts, event):
+                found[figure] = Averaging(event.module, figure, "rank 0 decides for all", told=True)
+    for module, node in _drawn(facts):
+        found.setdefault(node, Averaging(module, node, "rank 0 decides for all", told=True))
     for event in facts.of_kind(Kind.METHOD):
         argument = _of_scheduler(event)
-        if rate_differs(facts, event) and argument is not None and _is_mean(facts, argument):
+        if rate_differs(facts, event) and argument is not None and _is_mean_given(facts, event):
             found[argument] = Averaging(event.module, argument, "all ranks set their rate by the same figure")
     for module, node in _shown(facts):
         found.setdefault(node, Averaging(module, node, "shown for the samples of all ranks"))
     return tuple(found.values())
 
 
-def _figures(
-    facts: Facts, module: Module, node: cst.BaseExpression, checks: set[cst.CSTNode]
-) -> list[cst.BaseExpression] | None:
-    """What of a test must be averaged, so that it no longer differs; None where that is not known."""
-    if not why_different(facts, facts.value(node).sources):
+class _Figures:
+    """What must be averaged so that an expression no longer differs from rank to rank."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.checks = {event.node for event in facts.calls(*_CHECKS)}
+
+    def behind(
+        self, node: cst.BaseExpression, seen: frozenset[cst.CSTNode] = frozenset()
+    ) -> list[cst.BaseExpression] | None:
+        """The means that it is decided by; None where something else of one rank goes into it."""
+        value = self.facts.value(node)
+        if node in seen or not why_different(self.facts, value.sources | _entries(value)):
+            return []
+        judged = any(isinstance(obj, Verdict) for obj in value.objs)
+        if value.scale is Scale.MEAN and not judged and node not in self.checks:
+            return [node]
+        if not dealt_by(value.sources | _entries(value)) and not isinstance(node, cst.BooleanOperation):
+            return [node]  # by the time, or by chance
+        parts = self._parts(node, value)
+        if parts is None:
+            return None
+        found = [self.behind(part, seen | {node}) for part in parts]
+        if any(one is None for one in found):
+            return None
+        return [figure for one in found for figure in one or ()]
+
+    def _parts(self, node: cst.BaseExpression, value: Value) -> list[cst.BaseExpression] | None:
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+            return [node.expression]
+        if isinstance(node, cst.BooleanOperation):
+            return [node.left, node.right]
+        if isinstance(node, cst.Comparison):
+            ordered = all(isinstance(one.operator, _ORDERS) for one in node.comparisons)
+            return [node.left, *(one.comparator for one in node.comparisons)] if ordered or _is_nan(node) else None
+        if isinstance(node, cst.Call) and node in self.checks and node.args:
+            return [node.args[0].value]
+        verdicts = [obj.site for obj in value.objs if isinstance(obj, Verdict)]
+        if isinstance(node, cst.Call):
+            checked = [] if node in verdicts else _unpacked(node)
+            return checked or [argument.value for argument in node.args if node in verdicts] or None
+        return [site for site in verdicts if isinstance(site, cst.BaseExpression)] or self._kept(value)
+
+    def _kept(self, value: Value) -> list[cst.BaseExpression] | None:
+        """What a list of figures is made of: all that is appended to it."""
+        lists = {obj for obj in value.objs if isinstance(obj, Sequence)}
+        added = [
+            node.args[0].value
+            for node in self.facts.run.values
+            if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and len(node.args) == 1
+            and node.func.attr.value == "append" and lists & self.facts.value(node.func.value).objs
+        ]  # fmt: skip
+        return added or None
+
+
+def _drawn(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
+    """`random.random() < share` in training: one decision for the batch, not one for each part of it."""
+    loops = [loop.event for loop in facts.training_loops]
+    for event in facts.calls(*_SINGLE_DRAWS):
+        node, module = event.node, event.module
+        parent = module.parents.get(node)
+        one = all(value.constant() == 1 for value in event.arguments.positional) or event.name == "random.uniform"
+        compares = isinstance(parent, cst.Comparison) and why_different(facts, facts.value(parent).sources)
+        if one and compares and any(event.inside(loop) for loop in loops) and _reached_alike(facts, event):
+            assert isinstance(parent, cst.Comparison)
+            yield module, parent
+
+
+def _reached_alike(facts: Facts, event: Event) -> bool:
+    """Whether all ranks come to a place equally often: no branch or loop around it is a rank's own."""
+    for here in event.here.up():
+        around = here.node.iter if isinstance(here.node, cst.For) else getattr(here.node, "test", None)
+        if here.arm and isinstance(around, cst.BaseExpression) and why_different(facts, facts.value(around).sources):
+            return False
+    return True
+
+
+def _entries(value: Value) -> frozenset[Obj | str]:
+    """What the numbers in a list depend on."""
+    return any_item(value.of(obj for obj in value.objs if isinstance(obj, Sequence))).sources
+
+
+def _is_nan(node: cst.Comparison) -> bool:
+    """`loss != loss`."""
+    return len(node.comparisons) == 1 and node.left.deep_equals(node.comparisons[0].comparator)
+
+
+def _unpacked(node: cst.Call) -> list[cst.BaseExpression]:
+    """`torch.isnan(loss).any()`: the truth of one number, whatever it is wrapped in."""
+    if node.args or not isinstance(node.func, cst.Attribute):
         return []
-    parts: list[cst.BaseExpression]
-    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
-        parts = [node.expression]
-    elif isinstance(node, cst.BooleanOperation):
-        parts = [node.left, node.right]
-    elif isinstance(node, cst.Comparison) and all(isinstance(one.operator, _ORDERS) for one in node.comparisons):
-        operands = [node.left, *(one.comparator for one in node.comparisons)]
-        own = [one for one in operands if why_different(facts, facts.value(one).sources)]
-        return own if all(_is_mean(facts, one) for one in own) else None
-    elif isinstance(node, cst.Call) and node in checks and node.args:
-        return [node.args[0].value] if _is_mean(facts, node.args[0].value) else None
-    else:
-        return None
-    found = [_figures(facts, module, part, checks) for part in parts]
-    if any(one is None for one in found):
-        return None
-    return [node for one in found for node in one or ()]
+    return [node.func.value] if node.func.attr.value in ("any", "all", "item") else []
 
 
 def _is_mean(facts: Facts, node: cst.BaseExpression) -> bool:
-    return facts.value(node).scale is Scale.MEAN
+    return facts.value(node).scale in (Scale.MEAN, Scale.REDUCED)
 
 
 def _of_scheduler(event: Event) -> cst.BaseExpression | None:
     return event.node.args[0].value if isinstance(event.node, cst.Call) and event.node.args else None
+
+
+def _is_mean_given(facts: Facts, event: Event) -> bool:
+    argument = _of_scheduler(event)
+    return argument is not None and _is_mean(facts, argument)
 
 
 def _shown(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
@@ -167,8 +260,10 @@ def _consequence(facts: Facts, event: Event) -> bool:
         return True
     if event.kind is Kind.FORWARD:
         return bool(wrapped(event.receiver)) and event.grad
-    if event.kind is Kind.CALL and event.name == "torch.save":
+    if event.kind is Kind.CALL and event.name in _KEEPING:
         return True
+    if event.kind is Kind.METHOD and event.name in ("state_dict", "load_state_dict"):
+        return any(core(obj) in facts.models for obj in event.receiver.objs)
     if event.kind is Kind.LEAVE:
         return event.name != "raise" and _ends_training(facts, event)
     if event.kind is Kind.METHOD and event.name == "step":

@@ -134,6 +134,25 @@ class Averaging:
     module: Module
     node: cst.BaseExpression
     why: str
+    told: bool = False  # not averaged: rank 0 tells the others what it has
+
+
+class LossForm(Enum):
+    """How a part of a loss is computed over the batches of all ranks."""
+
+    SUM = "sum_over_ranks"
+    MEAN = "mean_over_ranks"
+    ENTRIES = "global_mean"  # of however many entries each rank has
+    CRITERION = "weighted_mean"  # a criterion, with what it is called with
+
+
+@dataclass(frozen=True)
+class LossReduction:
+    """A part of a training loss that all ranks compute together; of `a += b`, what `a` was before."""
+
+    module: Module
+    node: cst.CSTNode
+    form: LossForm
 
 
 @dataclass
@@ -148,6 +167,7 @@ class Decisions:
     replicated: tuple[tuple[BatchLoop, str], ...] = ()  # and why they are not sharded
     divisions: tuple[Division, ...] = ()
     averages: tuple[Averaging, ...] = ()
+    loss_reductions: tuple[LossReduction, ...] = ()
     slicings: tuple[Slicing, ...] = ()  # of batches that are cut by hand
     prefixed: dict[cst.CSTNode, bool] = field(default_factory=dict)  # calls on nn.DataParallel: always, or sometimes
     reached_through: frozenset[cst.CSTNode] = frozenset()  # `.module` on nn.DataParallel in the original

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods.decisions import batch_size, cuts, doubts, evaluation, models, roles, sharing, training, views
+from distify_codemods.decisions import (
+    batch_size,
+    cuts,
+    doubts,
+    evaluation,
+    losses,
+    models,
+    roles,
+    sharing,
+    training,
+    views,
+)
 from distify_codemods.decisions.base import Decisions, Reduction
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
@@ -14,10 +25,12 @@ from distify_codemods.values import Wrapped
 def decide(facts: Facts) -> Decisions:
     """What happens to each model, loader and evaluation loop of a program that trains."""
     facts, slicings, uncut = cuts.decide_cuts(facts)
+    facts, loss_reductions = losses.decide_losses(facts)
     wraps, wrapped_facts, blocked = models.decide_wraps(facts)
     blocked += doubts.doubts(wrapped_facts)  # before figures are averaged: what hangs on them is no flag
     wrapped_facts, averages = models.agreed(wrapped_facts, wraps)
     decisions = Decisions(wrapped_facts, wraps, averages=averages, slicings=slicings, blocked=[*uncut, *blocked])
+    decisions.loss_reductions = loss_reductions
     sharing.decide_evaluations(decisions)
     training.decide_training(decisions)
     views.decide_other_uses(decisions)

@@ -11,6 +11,7 @@ from distify_codemods import tree
 from distify_codemods.decisions.agreement import averages
 from distify_codemods.decisions.base import Averaging, Blocked, Reduction, Wrap, path
 from distify_codemods.decisions.evaluation import training_sums
+from distify_codemods.decisions.touching import Touching, parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, infer
 from distify_codemods.interpreter import Hooks, Machine, run
@@ -19,32 +20,14 @@ from distify_codemods.values import (
     External,
     Instance,
     Obj,
-    Parameters,
     Share,
     Value,
     Wrapped,
-    contained,
     core,
 )
 
 BATCHNORMS = tuple(
     f"torch.nn.{name}" for name in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d")
-)
-#: Methods that neither change a model nor keep it.
-_HARMLESS = frozenset(
-    [
-        "parameters",
-        "named_parameters",
-        "state_dict",
-        "train",
-        "eval",
-        "modules",
-        "named_modules",
-        "children",
-        "named_children",
-        "zero_grad",
-        "buffers",
-    ]
 )
 
 
@@ -53,10 +36,13 @@ def decide_wraps(facts: Facts) -> tuple[tuple[Wrap, ...], Facts, list[Blocked]]:
     blocked: list[Blocked] = []
     open_ones: dict[Obj, Iterator[Wrap]] = {}
     normalised = _with_batchnorm(facts)
+    touching = Touching(facts)
     for model in facts.models:
         forwards = _training_forwards(facts, model)
         if forwards:
-            open_ones[model] = _candidates(facts, model, forwards[0], model in normalised)
+            open_ones[model] = _candidates(
+                facts, model, forwards[0], touching.before(model, forwards[0]), model in normalised
+            )
         else:
             blocked.append(_no_forward(facts, model))
     chosen: dict[Obj, Wrap] = {}
@@ -115,15 +101,15 @@ def _training_forwards(facts: Facts, model: Obj) -> list[Event]:
 
 def _no_forward(facts: Facts, model: Obj) -> Blocked:
     optimizer = next((one for one in facts.optimizers if model in one.models), None)
-    if optimizer is None and model.module is not None and model.site is not None:
+    if model in facts.settled.models and optimizer is None and model.module is not None and model.site is not None:
         message = f"you name `{facts.names.of(model)}`, which is never called in a training loop, as a model"
         return Blocked("MODEL01", model.module, model.site, message, "name the model that the training loop calls")
-    assert optimizer is not None
+    trained = optimizer.made if optimizer is not None else facts.by_hand[model]
     return Blocked(
         "MODEL01",
-        optimizer.made.module,
-        optimizer.made.node,
-        "the model that this optimizer trains is never called in a training loop, so DistributedDataParallel "
+        trained.module,
+        trained.node,
+        "the model that is trained here is never called in a training loop, so DistributedDataParallel "
         "would not see its gradients",
         "call the model itself (its forward) in the training loop, or average the gradients by hand after backward()",
     )
@@ -142,10 +128,9 @@ def _no_place(facts: Facts, forward: Event) -> Blocked:
 # ---- candidates
 
 
-def _candidates(facts: Facts, model: Obj, forward: Event, sync: bool) -> Iterator[Wrap]:
+def _candidates(facts: Facts, model: Obj, forward: Event, touching: list[Event], sync: bool) -> Iterator[Wrap]:
     """Variables first, from the outermost frame inwards; then attributes that the model is stored in."""
     frames = _frames_around_training(facts, forward)
-    touching = _touching(facts, model, forward)
     for frame in frames:
         for name in _names(facts, frame, model):
             wrap = _after_last(model, frame, name, forward, touching, sync)
@@ -199,58 +184,6 @@ def _holds(value: Value, model: Obj) -> bool:
     return any(core(obj) is model for obj in value.objs)
 
 
-def _touching(facts: Facts, model: Obj, forward: Event) -> list[Event]:
-    """What is done with the model, or to it, before it is first trained."""
-    parts = set(_parts(model))
-    return [
-        event
-        for event in facts.run.events[: forward.number]
-        if event.kind in (Kind.STORE, Kind.METHOD, Kind.CALL) and _touches(facts, event, model, parts)
-    ]
-
-
-def _touches(facts: Facts, event: Event, model: Obj, parts: set[Obj]) -> bool:
-    if event.kind is Kind.STORE:
-        parameters = (obj.of or obj for obj in event.receiver.objs if isinstance(obj, Parameters))
-        if _holds(event.value, model) or any(_outermost(core(obj)) in parts for obj in parameters):
-            return True
-    if event.kind is Kind.CALL:
-        made = event.node is model.site and not event.name.startswith("builtins.")
-        if made or any(_holds(value, model) for value in event.arguments.all()):
-            return True
-    elif _holds(event.receiver, model) and (event.kind is Kind.STORE or event.name not in _HARMLESS):
-        return True
-    return any(_reaches(facts, node, model) for node in _operands(event))
-
-
-def _outermost(part: Obj) -> Obj:
-    while isinstance(part, External) and part.whole is not None:
-        part = part.whole
-    return part
-
-
-def _operands(event: Event) -> list[cst.BaseExpression]:
-    """What an event is done to: the target of an assignment, the receiver of a method, the arguments of a call."""
-    node = event.node
-    if event.kind is Kind.STORE and isinstance(node, (cst.Attribute, cst.Subscript)):
-        return [node]
-    if event.kind in (Kind.METHOD, Kind.CALL) and isinstance(node, cst.Call):
-        receiver = [node.func.value] if isinstance(node.func, cst.Attribute) and event.name not in _HARMLESS else []
-        return [*receiver, *(argument.value for argument in node.args)]
-    return []
-
-
-def _reaches(facts: Facts, target: cst.BaseExpression, model: Obj) -> bool:
-    """`model.layer.weight.requires_grad = ...`: something inside the model is set."""
-    while isinstance(target, (cst.Attribute, cst.Subscript, cst.Call)):
-        if isinstance(target, cst.Attribute) and target.attr.value in _HARMLESS:
-            return False
-        target = target.func if isinstance(target, cst.Call) else target.value
-        if _holds(facts.value(target), model):
-            return True
-    return False
-
-
 def _after_last(model: Obj, frame: Frame, name: str, forward: Event, touching: list[Event], sync: bool) -> Wrap | None:
     training = path(forward, frame)
     if not training:
@@ -273,7 +206,7 @@ def _after_last(model: Obj, frame: Frame, name: str, forward: Event, touching: l
 
 def _with_batchnorm(facts: Facts) -> set[Obj]:
     """Models that may have BatchNorm: layers of the script are seen, what a library builds may hold them."""
-    parts = {model: _parts(model) for model in facts.models}
+    parts = {model: parts_of(model) for model in facts.models}
     found = {
         model
         for model, own in parts.items()
@@ -285,22 +218,6 @@ def _with_batchnorm(facts: Facts) -> set[Obj]:
         made, context = event.value.single(), set(event.here.frame.context)
         owners = {model for model in facts.models if model.site in context or made in members[model]}
         found |= owners or set(facts.models)
-    return found
-
-
-def _parts(model: Obj) -> list[Obj]:
-    """The model and what it is made of: attributes of local modules, arguments of the library's."""
-    found, queue = [model], [model]
-    while queue:
-        obj = queue.pop()
-        values = list(obj.attributes.values())
-        if isinstance(obj, External) and obj.arguments is not None and obj.name.startswith("torch.nn."):
-            values += obj.arguments.all()
-        for value in values:
-            for part in contained(value):
-                if isinstance(part, (Instance, External)) and part not in found:
-                    found.append(part)
-                    queue.append(part)
     return found
 
 
@@ -320,7 +237,7 @@ def _try_out(
     for wrap in wraps:
         table = hooks.setdefault((wrap.statement, wrap.after), [])
         table.append(lambda machine, wrap=wrap: _wrap(machine, wrap))  # type: ignore[misc]
-    return infer(facts.program, run(facts.program, hooks, True, facts.run.cutting, averaged))
+    return infer(facts.program, run(facts.program, hooks, True, facts.run.cutting, averaged, facts.run.reducing))
 
 
 def _wrap(machine: Machine, wrap: Wrap) -> None:

@@ -16,6 +16,7 @@ from distify_codemods.interpreter import (
     expressions,
     library,
     optimizers,
+    reductions,
     summaries,
     targets,
 )
@@ -197,7 +198,7 @@ def _per_sample(result: Value, arguments: Arguments) -> Value:
     """A module that maps samples to something that cannot be followed is taken to map each sample by itself."""
     scales = {value.scale for value in arguments.all()}
     if result.scale in (Scale.UNKNOWN, Scale.CONST) and scales & PER_SAMPLE:
-        sources = result.sources.union(*(value.sources for value in arguments.all()))
+        sources = reductions.unmarked(result).sources.union(*(value.sources for value in arguments.all()))
         along = Scale.TURNED if scales & PER_SAMPLE == {Scale.TURNED} else Scale.SAMPLES
         return Value(result.objs, along, sources)
     return result

@@ -11,6 +11,7 @@ from distify_codemods.interpreter import calls, cuts, iteration, scales, targets
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
+    SIZE,
     Arguments,
     Const,
     External,
@@ -36,7 +37,7 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
     if name == "len":
         scale = Scale.COUNT if first.scale in (Scale.SAMPLES, Scale.TURNED, Scale.COUNT) else Scale.CONST
         scale = Scale.SUM if first.scale is Scale.RAGGED else scale
-        return Value(scale=scale, sources=cuts.shape_sources(first.sources))
+        return Value(SIZE if scale is Scale.COUNT else frozenset(), scale, cuts.shape_sources(first.sources))
     if name == "dict":
         return dictionary(machine, arguments, node)
     if name in ("float", "int", "abs", "round", "bool", "str", "repr"):
@@ -44,7 +45,7 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
     if name == "sum":
         return _sum(arguments)
     if name in ("max", "min"):
-        return tensors.extreme_of_numbers(arguments)
+        return tensors.extreme_of_numbers(machine, arguments, node)
     if name in ("range",):
         made = machine.made(External, node, "builtins.range", name="builtins.range")
         return Value(frozenset({made}), *_whole(arguments))

@@ -19,6 +19,7 @@ from distify_codemods.interpreter import (
     imports,
     iteration,
     operators,
+    reductions,
     subscripts,
     targets,
 )
@@ -39,6 +40,8 @@ def evaluate(machine: Machine, node: cst.BaseExpression) -> Value:
         value = cuts.shared(machine, value, node)
     if machine.averaged and node in machine.averaged:
         value = Value(value.objs)
+    if machine.reducing is not None:
+        value = reductions.followed(machine, value, node)
     known = machine.values.get(node)
     machine.values[node] = value if known is None else join(known, value)
     return value

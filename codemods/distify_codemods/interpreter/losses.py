@@ -29,9 +29,17 @@ _MODULES = {
     "TripletMarginWithDistanceLoss": "triplet_margin_with_distance_loss",
     "CTCLoss": "ctc_loss",
 }
+#: Their mean is not that of their entries.
+_OF_LENGTHS = frozenset({"CTCLoss", "ctc_loss"})
 FUNCTIONS = frozenset(_MODULES.values())
 #: Their mean is weighted by the class of each sample, or leaves samples out.
 _WEIGHTED = {"cross_entropy", "nll_loss"}
+
+
+def takes_reduction(name: str) -> bool:
+    """Whether this is a loss of torch, a class or a function, by its full name."""
+    last = name.rsplit(".", 1)[-1]
+    return name.startswith("torch.nn.") and (last in _MODULES or last in FUNCTIONS) and last not in _OF_LENGTHS
 
 
 def of_module(obj: External, arguments: Arguments) -> Value | None:
@@ -57,8 +65,10 @@ def _scale(name: str, options: Arguments, given: list[Value], weight_position: i
     scales = {value.scale for value in given}
     if Scale.COUPLED in scales:
         return Scale.COUPLED
+    if scales <= {Scale.CONST, Scale.REDUCED}:
+        return Scale.REDUCED if Scale.REDUCED in scales else Scale.CONST
     if scales & {Scale.MEAN, Scale.SUM}:
-        return Scale.UNKNOWN  # a loss of means is no mean of losses
+        return Scale.COUPLED  # a loss of means is no mean of losses
     reduction = options.get("reduction")
     kind = reduction.constant() if reduction is not None else "mean"
     for old in ("size_average", "reduce"):

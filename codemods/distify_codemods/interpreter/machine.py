@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeVar
 
 import libcst as cst
@@ -27,6 +28,7 @@ from distify_codemods.interpreter import (
     targets,
     turns,
 )
+from distify_codemods.interpreter.reductions import Reducing
 from distify_codemods.program import Module, Program
 from distify_codemods.values import (
     NOTHING,
@@ -109,6 +111,19 @@ class Run:
     complete: bool  # false when the program was too large to be followed to its end
     outcomes: dict[tuple[cst.CSTNode, CallChain], set[bool | None]]  # of branches; None: not known
     cutting: Cutting | None = None
+    reducing: Reducing | None = None
+
+    def by_kind(self, *kinds: Kind) -> list[Event]:
+        """The events of some kinds, in order."""
+        found = [event for kind in kinds for event in self._by_kind.get(kind, ())]
+        return sorted(found, key=lambda event: event.number) if len(kinds) > 1 else found
+
+    @cached_property
+    def _by_kind(self) -> dict[Kind, list[Event]]:
+        found: dict[Kind, list[Event]] = {}
+        for event in self.events:
+            found.setdefault(event.kind, []).append(event)
+        return found
 
 
 _EXITS = ("builtins.SystemExit", "builtins.KeyboardInterrupt")
@@ -122,9 +137,11 @@ class Machine:
         drop_data_parallel: bool = False,
         cutting: Cutting | None = None,
         averaged: frozenset[cst.CSTNode] = frozenset(),
+        reducing: Reducing | None = None,
     ) -> None:
         self.program = program
         self.averaged = averaged
+        self.reducing = reducing
         self.cutting = cutting
         self.hooks: Hooks = hooks or {}
         self.drop_data_parallel = drop_data_parallel
@@ -495,8 +512,9 @@ def run(
     drop_data_parallel: bool = False,
     cutting: Cutting | None = None,
     averaged: frozenset[cst.CSTNode] = frozenset(),
+    reducing: Reducing | None = None,
 ) -> Run:
     """Runs the program from its entry. `averaged`: expressions whose figures are made the same on all ranks."""
-    machine = Machine(program, hooks, drop_data_parallel, cutting, averaged)
+    machine = Machine(program, hooks, drop_data_parallel, cutting, averaged, reducing)
     machine.module_frame(program.entry)
-    return Run(machine.events, machine.values, machine.globals, machine.complete, machine.outcomes, cutting)
+    return Run(machine.events, machine.values, machine.globals, machine.complete, machine.outcomes, cutting, reducing)

@@ -18,6 +18,7 @@ from distify_codemods.values import (
     Sequence,
     Setting,
     Value,
+    Verdict,
     join,
 )
 
@@ -54,7 +55,12 @@ def unary(machine: Machine, node: cst.UnaryOperation) -> Value:
     value = expressions.evaluate(machine, node.expression)
     if isinstance(node.operator, cst.Not):
         holds = truth(value)
-        return Value(sources=value.sources) if holds is None else expressions.literal(machine, node, not holds)
+        verdicts = [obj for obj in value.objs if isinstance(obj, Verdict)]
+        return (
+            Value(frozenset(verdicts), sources=value.sources)
+            if holds is None
+            else expressions.literal(machine, node, not holds)
+        )
     known = value.constant()
     if isinstance(node.operator, cst.Minus) and type(known) in (int, float):
         return expressions.literal(machine, node, -known)  # type: ignore[operator]
@@ -82,7 +88,10 @@ def comparison(machine: Machine, node: cst.Comparison) -> Value:
     result = values[0]
     for value in values[1:]:
         result = scales.compared(result, value)
-    return result
+    if result.mask or not result.sources:
+        return result
+    verdict = machine.made(Verdict, node)
+    return Value(frozenset({verdict}), result.scale, result.sources, deep=result.deep)
 
 
 def truth(value: Value) -> bool | None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from distify_codemods.values import PER_SAMPLE, Scale, Value
 
 S = Scale
 _ADDITIVE = {"Add", "Subtract"}
+#: Numbers that were made from all samples of a batch.
+_OF_ALL = frozenset({S.MEAN, S.SUM, S.WEIGHTED})
 _COMPARISONS = {"Equal", "NotEqual", "LessThan", "LessThanEqual", "GreaterThan", "GreaterThanEqual"}
 
 
 def binary(operator: str, left: Value, right: Value) -> Value:
     """`left operator right`, by the name of libcst's operator class."""
+    if S.REDUCED in (left.scale, right.scale):
+        if operator in ("Divide", "FloorDivide") and left.scale is S.SUM:
+            return Value(scale=S.WEIGHTED, sources=left.sources | right.sources)  # a rank's part of a mean
+        value = binary(operator, _as_const(left), _as_const(right))
+        return replace(value, scale=S.REDUCED) if value.scale is S.CONST else value
     sources = left.sources | right.sources
     if operator in _COMPARISONS:
         return compared(left, right)
@@ -27,6 +36,11 @@ def binary(operator: str, left: Value, right: Value) -> Value:
     else:
         scale = elementwise(left.scale, right.scale)
     return Value(scale=scale, sources=sources, mask=left.mask and right.mask, deep=left.deep or right.deep)
+
+
+def _as_const(value: Value) -> Value:
+    """To what it meets, a number that is the same on all ranks, with its gradient, is no part of the batch."""
+    return replace(value, scale=S.CONST) if value.scale is S.REDUCED else value
 
 
 def compared(left: Value, right: Value) -> Value:
@@ -46,6 +60,10 @@ def _add(left: Value, right: Value) -> Scale:
         return S.MEAN
     if pair == {S.SUM, S.COUNT}:
         return S.SUM
+    if pair <= {S.WEIGHTED, S.MEAN, S.CONST}:
+        return S.WEIGHTED
+    if pair & _OF_ALL and pair <= {*_OF_ALL, S.CONST, S.COUNT}:
+        return S.COUPLED  # averaged over ranks, a sum and what is no sum come out in another proportion
     return elementwise(left.scale, right.scale) if pair & PER_SAMPLE else _unless_coupled(pair)
 
 
@@ -70,9 +88,11 @@ def _divide(left: Scale, right: Scale) -> Scale:
 
 def elementwise(*scales: Scale, nonlinear_is_fine: bool = False) -> Scale:
     """A function of each entry by itself. Of one number that stands for a batch, only comparisons keep their sense."""
-    kinds = set(scales) - {S.CONST}
+    kinds = set(scales) - {S.CONST, S.REDUCED}
     if not kinds:
-        return S.CONST
+        return S.REDUCED if S.REDUCED in scales else S.CONST
+    if kinds <= _OF_ALL and not nonlinear_is_fine:
+        return S.COUPLED  # each sample's part of it depends on all of them
     if len(kinds) == 1:
         only = kinds.pop()
         return only if only in PER_SAMPLE or nonlinear_is_fine or only is S.COUPLED else S.UNKNOWN
@@ -86,7 +106,7 @@ def elementwise(*scales: Scale, nonlinear_is_fine: bool = False) -> Scale:
 
 
 def matrix_product(left: Scale, right: Scale) -> Scale:
-    if right is S.CONST or left is S.CONST:
+    if {left, right} & {S.CONST, S.REDUCED}:
         return elementwise(left, right)
     if {left, right} == {S.SAMPLES, S.TURNED}:
         return S.COUPLED

@@ -11,6 +11,7 @@ from distify_codemods.interpreter import calls, classes, cuts, expressions, reco
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
+    SIZE,
     Arguments,
     External,
     Instance,
@@ -46,7 +47,7 @@ def subscript(machine: Machine, node: cst.Subscript) -> Value:
     found = [_item_of(machine, obj, known, only_index, receiver, node) for obj in receiver.ordered()]
     if found and not all(value is NOTHING for value in found):
         return join(*found)
-    return _tensor_item(receiver, node, keys)
+    return _tensor_item(machine, receiver, node, keys)
 
 
 def _item_of(
@@ -68,7 +69,7 @@ def _item_of(
     if isinstance(obj, Shape):
         if not only_index:
             return Value(sources=receiver.sources)
-        return Value(scale=Scale.COUNT if known == 0 else Scale.CONST, sources=receiver.sources)
+        return Value(SIZE, Scale.COUNT, receiver.sources) if known == 0 else Value(sources=receiver.sources)
     inner = core(obj)
     if isinstance(inner, External) and not receiver.sources:
         part = machine.made(External, node, inner, name=f"{inner.name}[]", whole=inner)
@@ -96,15 +97,14 @@ def _item_of_instance(
 _PARTS = range(8)  # of a batch; a negative index is more often that of a sample
 
 
-def _tensor_item(receiver: Value, node: cst.Subscript, keys: list[Value]) -> Value:
+def _tensor_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Value]) -> Value:
     sources = receiver.sources.union(*(key.sources for key in keys))
     scale = receiver.scale
     if scale is Scale.SAMPLES:
         first = node.slice[0].slice
         if not isinstance(first, cst.Index):
             assert isinstance(first, cst.Slice)
-            whole = first.lower is None and first.upper is None and first.step is None
-            scale = Scale.SAMPLES if whole else Scale.RAGGED
+            scale = Scale.SAMPLES if first.step is None and _is_a_part(machine, first) else Scale.COUPLED
         elif keys[0].mask:
             scale = Scale.RAGGED
         elif keys[0].scale is Scale.SAMPLES or isinstance(first.value, cst.Ellipsis) or _names_a_part(first.value):
@@ -126,13 +126,22 @@ def _tensor_item(receiver: Value, node: cst.Subscript, keys: list[Value]) -> Val
     return Value(scale=scale, sources=sources, deep=sliced)
 
 
+def _is_a_part(machine: Machine, cut: cst.Slice) -> bool:
+    """`both[:len(x)]`, `both[len(x):]`: of batches that were put together, one.
+
+    A slice by other numbers is another one of each rank's share than of the batch.
+    """
+    bounds = [machine.values.get(bound, NOTHING) for bound in (cut.lower, cut.upper) if bound is not None]
+    return len(bounds) < 2 and all(bound.objs == SIZE for bound in bounds)
+
+
 def _turned_item(node: cst.Subscript, keys: list[Value]) -> Scale:
     """Of a tensor with the samples along its second dimension: `steps[-1]` has one entry per sample."""
     first, *rest = (element.slice for element in node.slice)
     if keys[0].mask or keys[0].scale in PER_SAMPLE or (isinstance(first, cst.Index) and _unclear(first.value)):
         return Scale.UNKNOWN
     if rest and not (isinstance(rest[0], cst.Slice) and rest[0].lower is None and rest[0].upper is None):
-        return Scale.RAGGED if isinstance(rest[0], cst.Slice) else Scale.UNKNOWN
+        return Scale.COUPLED if isinstance(rest[0], cst.Slice) else Scale.UNKNOWN
     return Scale.SAMPLES if isinstance(first, cst.Index) else Scale.TURNED
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import calls, classes, expressions, records, scales, subscripts
+from distify_codemods.interpreter import calls, classes, expressions, records, reductions, scales, subscripts
 from distify_codemods.values import (
     NOTHING,
+    SIZE,
     Arguments,
     Class,
     Counter,
@@ -111,7 +112,11 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
             obj.items = None
         elif isinstance(obj, Mapping) and operator == "BitOr":
             calls.update_mapping(obj, operand)
-    value = scales.binary(operator, current, operand)
+    if machine.reducing is not None:
+        machine.values[node] = join(machine.values.get(node, NOTHING), current)  # the target's is what it becomes
+        if node in machine.reducing.nodes:
+            current = reductions.reduced(machine, current, node)
+    value = reductions.marked(machine, scales.binary(operator, current, operand), node)
     if machine.cutting is not None:
         moved = machine.made(Counter, node, loop=None)
         value = Value(value.objs, value.scale, value.sources | {moved}, value.mask, deep=value.deep)
@@ -128,7 +133,7 @@ def item(value: Value, position: int, count: int) -> Value:
         elif (row := records.items_of(obj)) is not None and len(row) == count:
             found.append(row[position])
         elif isinstance(obj, Shape):
-            found.append(Value(scale=Scale.COUNT if position == 0 else Scale.CONST, sources=value.sources))
+            found.append(Value(SIZE, Scale.COUNT, value.sources) if position == 0 else Value(sources=value.sources))
         elif isinstance(obj, Passing) and obj.zipped and len(obj.zipped) == count:
             found.append(obj.zipped[position])
         else:

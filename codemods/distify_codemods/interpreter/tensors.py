@@ -10,6 +10,7 @@ from distify_codemods.interpreter import cuts, losses, scales, targets
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
+    SIZE,
     Arguments,
     Const,
     Obj,
@@ -18,6 +19,8 @@ from distify_codemods.values import (
     Setting,
     Shape,
     Value,
+    Verdict,
+    Zero,
     join,
 )
 
@@ -58,6 +61,7 @@ _ALONG = {
 _SAME_SHAPE = frozenset(_WORDS("softmax log_softmax softmin gumbel_softmax normalize sort argsort topk cumsum cumprod"))
 _COUPLING = frozenset(_WORDS("cdist pdist cov corrcoef unique histc bincount"))
 _ARITHMETIC = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract", "true_divide": "Divide"}
+_FIGURES = frozenset({S.MEAN, S.SUM, S.WEIGHTED, S.COUPLED})
 _MAKERS = frozenset(_WORDS("zeros ones full empty rand randn randint eye"))
 _RANDOM = frozenset(
     _WORDS("rand randn randint randperm normal bernoulli multinomial rand_like randn_like randint_like")
@@ -74,7 +78,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
     if cut is not None:
         value = cut
     elif last in _MAKERS or last in ("arange", "randperm"):
-        value = _made_from_sizes(arguments)
+        value = _made_from_sizes(machine, last, arguments, node)
     elif last in ("cat", "stack", "concat", "concatenate", "hstack", "vstack", "pad_sequence"):
         value = _joined(last, arguments)
     elif last == "einsum":
@@ -86,6 +90,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
         value = Value(scale=scales.elementwise(*(one.scale for one in given)), sources=_sources(given))
     else:
         tensor = arguments.positional[0] if arguments.positional else (arguments.get("input") or NOTHING)
+        tensor = _figures(tensor)
         rest = Arguments(arguments.positional[1:], arguments.keywords, arguments.star, arguments.double_star)
         value = method(machine, tensor, last, rest, node)
     if last in _RANDOM and name.startswith("torch."):
@@ -98,7 +103,10 @@ def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, nod
     sources = _sources(given)
     plain = name.rstrip("_") or name
     if all(value.scale is S.CONST for value in given):
-        return cuts.folded(machine, plain, tensor, arguments, node) or Value(sources=sources)
+        held = _held(tensor) if plain in _IDENTITY else frozenset()
+        if tensor.is_zero and plain in ("tensor", "as_tensor"):
+            held = frozenset({machine.made(Zero, node)})
+        return cuts.folded(machine, plain, tensor, arguments, node) or Value(held, sources=sources)
     if plain in _IDENTITY:
         return Value(_held(tensor), tensor.scale, sources, tensor.mask, deep=tensor.deep and plain not in _FLATTENING)
     if plain in _COMPARE:
@@ -106,7 +114,8 @@ def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, nod
     if plain in ("size", "shape"):
         return _size(machine, tensor, arguments, node)
     if plain in ("numel", "nelement"):
-        return Value(scale=S.COUNT if tensor.scale in PER_SAMPLE else S.CONST, sources=sources)
+        counted = {S.RAGGED: S.SUM, S.SAMPLES: S.COUNT, S.TURNED: S.COUNT}
+        return Value(scale=counted.get(tensor.scale, S.CONST), sources=sources)
     if plain in _SUMS or plain in _MEANS:
         return Value(scale=_reduced(plain, tensor, arguments), sources=sources)
     if plain == "cosine_similarity" and arguments.positional:
@@ -123,6 +132,17 @@ def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, nod
     return Value(scale=scale, sources=sources, mask=tensor.mask, deep=_keeps_depth(plain, tensor, arguments))
 
 
+def _figures(given: Value) -> Value:
+    """A list of figures is taken for a tensor of them: what they stand for, it stands for."""
+    listed = [obj for obj in given.objs if isinstance(obj, Sequence) and not obj.per_sample]
+    if not listed or given.scale is not S.CONST:
+        return given
+    item = targets.any_item(given)
+    if item.scale is S.CONST:
+        return given
+    return Value(scale=item.scale if item.scale in _FIGURES else S.UNKNOWN, sources=given.sources | item.sources)
+
+
 def _keeps_depth(name: str, tensor: Value, arguments: Arguments) -> bool:
     """Whether the result has more than one dimension, as far as that is seen."""
     if name in ("view", "reshape"):
@@ -133,7 +153,7 @@ def _keeps_depth(name: str, tensor: Value, arguments: Arguments) -> bool:
 
 
 def _held(tensor: Value) -> frozenset[Obj]:
-    return frozenset(obj for obj in tensor.objs if isinstance(obj, Shape))
+    return frozenset(obj for obj in tensor.objs if isinstance(obj, (Shape, Zero)))
 
 
 def _sources(given: list[Value]) -> frozenset[Obj | str]:
@@ -149,7 +169,9 @@ def _size(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNo
         return Value(frozenset({machine.made(Shape, node)}), S.COUNT, sources)
     along = 0 if tensor.scale is not S.TURNED else 1
     counted = S.SUM if tensor.scale is S.RAGGED else S.COUNT
-    return Value(scale=counted if dimension.constant() == along else S.CONST, sources=sources)
+    if dimension.constant() != along:
+        return Value(sources=sources)
+    return Value(SIZE if counted is S.COUNT else frozenset(), counted, sources)
 
 
 def _dimension(arguments: Arguments, position: int, tensor: Value = NOTHING) -> tuple[bool, int | None]:
@@ -225,11 +247,11 @@ def _reshaped(name: str, tensor: Value, arguments: Arguments) -> Scale:
         "index_select",
         "gather",
         "scatter",
-        "pow",
         "masked_fill",
-        "clamp",
     ):
-        return scales.elementwise(tensor.scale) if name == "pow" else tensor.scale
+        return tensor.scale
+    if name == "clamp" and tensor.scale is S.COUNT:
+        return S.COUNT  # at least one sample
     if name in ("flip", "roll", "flipud"):
         given, dimension = _dimension(arguments, 1 if name == "roll" else 0)
         moved = name == "flipud" or not given or dimension in (0, None)
@@ -239,6 +261,8 @@ def _reshaped(name: str, tensor: Value, arguments: Arguments) -> Scale:
     kinds = {value.scale for value in (tensor, *arguments.all())} - {S.CONST, S.COUNT}
     if kinds == {S.SAMPLES, S.TURNED}:
         return S.UNKNOWN
+    if not kinds and name in _SHAPE_KEEPING:
+        return S.UNKNOWN  # the root of a number of samples is no number of samples
     return scales.elementwise(*kinds) if kinds else S.COUNT
 
 
@@ -253,7 +277,7 @@ def _turned(name: str, scale: Scale, places: list[object]) -> Scale:
     return other if 0 in places else scale
 
 
-def _made_from_sizes(arguments: Arguments) -> Value:
+def _made_from_sizes(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     sizes = list(arguments.positional)
     for value in (*arguments.positional, *filter(None, [arguments.keywords.get("size")])):
         only = value.single()
@@ -263,7 +287,8 @@ def _made_from_sizes(arguments: Arguments) -> Value:
         if value.scale is S.COUNT:
             return Value(scale=S.SAMPLES if place == 0 else S.TURNED, sources=_sources(sizes))
     settings = (obj for value in sizes for obj in value.objs if isinstance(obj, (Setting, Const)))
-    return Value(sources=_sources(sizes).union(settings))
+    zero = {machine.made(Zero, node)} if name == "zeros" else ()
+    return Value(frozenset(zero), sources=_sources(sizes).union(settings))
 
 
 def _joined(name: str, arguments: Arguments) -> Value:
@@ -293,15 +318,16 @@ def _einsum(arguments: Arguments) -> Value:
     return Value(scale=join(*operands).scale if operands else S.CONST, sources=_sources(operands))
 
 
-def extreme_of_numbers(arguments: Arguments) -> Value:
+def extreme_of_numbers(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     """Python's max and min: of numbers that stand for batches, the sense is lost, what they depend on is not."""
     given = arguments.positional
     if len(given) == 1:
-        given = [targets.any_item(given[0])]
+        given = [*given, targets.any_item(given[0])]
     kinds = {value.scale for value in given} - {S.CONST}
-    held = (
-        frozenset().union(*(value.objs for value in arguments.positional))
-        if len(arguments.positional) > 1
-        else frozenset()
-    )
-    return Value(held, S.UNKNOWN if kinds else S.CONST, _sources(arguments.positional))
+    held: frozenset[Obj] = frozenset()
+    if len(arguments.positional) > 1:
+        held = held.union(*(value.objs for value in arguments.positional))
+    if kinds:
+        held |= {machine.made(Verdict, node)}
+    kind = S.UNKNOWN if kinds - {S.REDUCED} else S.REDUCED if kinds else S.CONST
+    return Value(held, kind, _sources(given))

@@ -17,7 +17,8 @@ def run(context: Context) -> None:
             found = True
             rt = context.rt(average.module)
             plan = context.plan(average.module)
-            plan.replace(average.node, call_of(f"{rt}.all_reduce_mean({{}})"), CODE, average.why)
+            call = "from_main_process" if average.told else "all_reduce_mean"
+            plan.replace(average.node, call_of(f"{rt}.{call}({{}})"), CODE, average.why)
             context.applied(average.why, average.module, average.node)
     for event in facts.of_kind(Kind.TEST):
         why = agreement.differs(facts, event)
@@ -45,8 +46,8 @@ RULE = Rule(
     why="When one rank stops, saves or lowers its learning rate and the others do not, the run hangs or the "
     "models part.",
     safety="A decision on evaluation results is the same on all ranks, because the results are. One that "
-    "compares a mean over a rank's own samples compares the mean over all ranks. Any other that depends on a rank's "
-    "own batches, on the time or on chance is left to a person, if anything but output hangs on it.",
+    "compares a mean over a rank's own samples compares the mean over all ranks; one by the clock or by chance is rank "
+    "0's, where all ranks come to it alike. Any other is left to a person, if anything but output hangs on it.",
     run=run,
     pitfalls=(18, 19),
     examples=(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods.decisions import losses
+from distify_codemods.decisions.base import LossForm, LossReduction
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import dealt_by
-from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.plan import Rewrite
+from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to
+from distify_codemods.tree import code_of
 from distify_codemods.values import Scale
 
 CODE = "LOSS01"
@@ -30,14 +33,13 @@ _UNKNOWN = (
 def run(context: Context) -> None:
     rescaled = False
     optimizers = {optimizer.obj for optimizer in context.facts.optimizers}
-    for event in context.facts.backwards:
+    for one in context.decisions.loss_reductions:
+        _reduce(context, one)
+    for event in losses.propagated(context.facts):
         scale = event.receiver.scale
-        dealt = dealt_by(event.receiver.sources)
-        if not dealt or all(map(context.facts.left_alone, dealt)):
-            continue  # said with the training data; or each rank has the whole of it
         if scale is Scale.SUM:
             rescaled = _rescale(context, event) or rescaled
-        elif scale is not Scale.MEAN:
+        elif scale not in (Scale.MEAN, Scale.REDUCED):
             message, fix = _PROBLEMS.get(scale, _UNKNOWN)
             context.needs_you(message, event.module, event.node, fix)
         given = event.arguments.get("create_graph")
@@ -57,8 +59,43 @@ def run(context: Context) -> None:
         sized = any(value.scale is not Scale.CONST for value in event.arguments.all())
         if sized and any(event.inside(loop.event) for loop in context.facts.training_loops):
             context.advice("samples are paired at random within a rank's share of the batch", event.module, event.node)
-    if not rescaled:
+    if not rescaled and not context.decisions.loss_reductions:
         context.not_needed("the loss is a mean over samples")
+
+
+_REASONS = {
+    LossForm.SUM: "a sum over the samples of all ranks goes into this loss",
+    LossForm.MEAN: "a mean over the samples of all ranks goes into this loss",
+    LossForm.ENTRIES: "a mean over the entries of all ranks, of which each has another number",
+    LossForm.CRITERION: "a mean by the weights of the samples of all ranks",
+}
+
+
+def _reduce(context: Context, one: LossReduction) -> None:
+    module, node = one.module, one.node
+    if not context.editable(module, node, "a loss is computed over all ranks"):
+        return
+    name, why, plan = f"{context.rt(module)}.{one.form.value}", _REASONS[one.form], context.plan(module)
+    if isinstance(node, cst.AugAssign):
+        target = code_of(node.target)
+        plan.insert_before(module.statement(node), f"{target} = {name}({target})", CODE, why)
+    elif isinstance(node, cst.BaseExpression):
+        spelled = {LossForm.CRITERION: given_to(name), LossForm.ENTRIES: _of_entries(name)}
+        plan.replace(node, spelled.get(one.form, call_of(f"{name}({{}})")), CODE, why)
+    context.applied(why, module, node)
+
+
+def _of_entries(name: str) -> Rewrite:
+    """`x.mean()` and `torch.mean(x)` become `name(x)`."""
+
+    def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
+        assert isinstance(updated, cst.Call)
+        if updated.args:
+            return updated.with_changes(func=cst.parse_expression(name))
+        assert isinstance(updated.func, cst.Attribute)
+        return call_of(f"{name}({{}})")(updated.func.value)
+
+    return rewrite
 
 
 def _rescale(context: Context, event: Event) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import libcst as cst
 
 from distify_codemods.decisions.base import Sharding
-from distify_codemods.events import Event, Kind
+from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import loaders_of
 from distify_codemods.program import Module
 from distify_codemods.rules import paths
@@ -30,9 +32,9 @@ def run(context: Context) -> None:
     streams = [
         event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.PRINT) if _prints_by_another_name(event)
     ]
-    done: set[cst.CSTNode] = set()
     elsewhere = [event for event in (*prints, *streams) if event.module is not context.entry]
-    left = [event for event in elsewhere if not _guard_call(context, event, done)]
+    talk = _Talk(context, paths.meetings(context) if elsewhere else set())
+    left = {event for event in elsewhere if not _guard_call(context, event, talk)}
     by_module: dict[Module, list[Event]] = {}
     for event in (*_passing_on(context), *prints):
         if event.module is context.entry or event in left:
@@ -96,35 +98,48 @@ def _guard(context: Context, event: Event) -> None:
     context.applied("rank 0 writes to the screen", event.module, event.node)
 
 
-def _guard_call(context: Context, event: Event, done: set[cst.CSTNode]) -> bool:
+@dataclass
+class _Talk:
+    """Which statements of the script do nothing but talk, in whatever file: each is judged once."""
+
+    context: Context
+    meetings: set[cst.CSTNode]
+    known: dict[cst.CSTNode, bool] = field(default_factory=dict)
+    guarded: set[cst.CSTNode] = field(default_factory=set)
+
+    def only(self, here: Here) -> bool:
+        if here.node not in self.known:
+            self.known[here.node] = self._is_only(here)
+        return self.known[here.node]
+
+    def _is_only(self, here: Here) -> bool:
+        assert isinstance(here.node, cst.SimpleStatementLine)
+        small = here.node.body[0]
+        if len(here.node.body) > 1 or not isinstance(small, cst.Expr) or not isinstance(small.value, cst.Call):
+            return False
+        return not any(
+            any(up.node is here.node for up in one.here.up())
+            for one in self.context.facts.run.events
+            if one.node in self.meetings or not _only_talks(one)
+        )
+
+
+def _guard_call(context: Context, event: Event, talk: _Talk) -> bool:
     """Guards the script's own call of a function of another file that does nothing but talk; says if it could."""
     for here in event.here.up():
         node = here.node
         if here.frame.module is not context.entry or here.arm or not isinstance(node, cst.SimpleStatementLine):
             continue
-        if node in done:
-            return True
+        if not talk.only(here):
+            return False
         small = node.body[0]
-        inner = [
-            one
-            for one in context.facts.run.events
-            if any(up is here or (up.node is node and up.frame is here.frame) for up in one.here.up())
-        ]
-        meetings = paths.meetings(context)
-        if (
-            isinstance(small, cst.Expr)
-            and isinstance(small.value, cst.Call)
-            and len(node.body) == 1
-            and all(_only_talks(one) and one.node not in meetings for one in inner)
-        ):
-            rt = context.rt(context.entry)
-            context.plan(context.entry).guard(
-                small, f"if {rt}.is_main_process():", CODE, "one rank writes to the screen"
-            )
+        rt = context.rt(context.entry)
+        plan = context.plan(context.entry)
+        if small not in talk.guarded:
+            talk.guarded.add(small)
+            plan.guard(small, f"if {rt}.is_main_process():", CODE, "one rank writes to the screen")
             context.applied("rank 0 draws it", context.entry, node)
-            done.add(node)
-            return True
-        return False
+        return True
     return False
 
 

@@ -189,11 +189,11 @@ def _is_contended(context: Context, test: Event) -> bool:
         return False
     started = test.number > context.facts.first_step
     for event in context.facts.run.events:
-        inside = any(here.node is test.node and here.arm for here in event.here.up())
-        soon = not started and test.number < event.number < context.facts.first_step
-        if (inside or soon) and (_writes(event) or event.name in _MAKES_FOLDERS):
+        writes = _writes(event) or event.name in _MAKES_FOLDERS
+        leaves = started and event.kind is Kind.LEAVE and event.name != "return"
+        if writes and not started and test.number < event.number < context.facts.first_step:
             return True
-        if inside and started and event.kind is Kind.LEAVE and event.name != "return":
+        if (writes or leaves) and any(here.node is test.node and here.arm for here in event.here.up()):
             return True
     return False
 

@@ -23,7 +23,12 @@ def run(context: Context) -> None:
     for event in context.facts.of_kind(Kind.FORWARD):
         if wrapped(event.receiver) and _trains(context, event):
             training.setdefault(event.receiver_node, []).append(event)
+    calls: set[cst.CSTNode] = set()  # what a call is given is known over all of its contexts
     for event in context.facts.run.events:
+        if event.kind in (Kind.CALL, Kind.PRINT) and not event.name.startswith("local."):
+            if event.node in calls:
+                continue
+            calls.add(event.node)
         for node, reason in _places(context, event):
             places.setdefault(node, (event.module, reason))
     for node, (module, reason) in places.items():

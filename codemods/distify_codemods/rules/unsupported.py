@@ -56,7 +56,7 @@ def run(context: Context) -> None:
         )
     for event in facts.backwards:
         doubted = any(blocked.code == doubts.CODE for blocked in context.decisions.blocked)
-        if not facts.optimizers and not doubted and dealt_by(event.receiver.sources):
+        if not facts.optimizers and not facts.by_hand and not doubted and dealt_by(event.receiver.sources):
             found = True
             context.needs_you(
                 "parameters are updated by hand, without an optimizer",

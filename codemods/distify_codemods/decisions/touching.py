@@ -1,0 +1,146 @@
+"""What is done with each trained model, or to it, before it is first trained: the wrap comes behind all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import TypeVar
+
+import libcst as cst
+
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
+from distify_codemods.values import External, Instance, Obj, Parameters, contained, core
+
+Key = TypeVar("Key")
+#: Methods that neither change a model nor keep it.
+HARMLESS = frozenset(
+    [
+        "parameters",
+        "named_parameters",
+        "state_dict",
+        "train",
+        "eval",
+        "modules",
+        "named_modules",
+        "children",
+        "named_children",
+        "zero_grad",
+        "buffers",
+    ]
+)
+
+
+class Touching:
+    """Looks through all events once, for all models: a program that chooses among many has many of both."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._models = frozenset(facts.models)
+        self._cores: dict[frozenset[Obj], frozenset[Obj]] = {}
+        self._reached: dict[cst.CSTNode, frozenset[Obj]] = {}
+
+    def before(self, model: Obj, forward: Event) -> list[Event]:
+        """The events that touch a model, up to one of its forward passes."""
+        found = [*self._by_model.get(model, ()), *self._by_site.get(model.site, ())]
+        if self._by_part:
+            found += [event for part in parts_of(model) for event in self._by_part.get(part, ())]
+        numbers = sorted({event.number for event in found if event.number < forward.number})
+        return [self._facts.run.events[number] for number in numbers]
+
+    @cached_property
+    def _events(self) -> list[Event]:
+        return self._facts.of_kind(Kind.STORE, Kind.METHOD, Kind.CALL)
+
+    @cached_property
+    def _by_model(self) -> dict[Obj, list[Event]]:
+        return _indexed(self._events, self._handled)
+
+    @cached_property
+    def _by_site(self) -> dict[cst.CSTNode | None, list[Event]]:
+        made = [event for event in self._events if event.kind is Kind.CALL and not event.name.startswith("builtins.")]
+        return _indexed(made, lambda event: [event.node])
+
+    @cached_property
+    def _by_part(self) -> dict[Obj, list[Event]]:
+        return _indexed([event for event in self._events if event.kind is Kind.STORE], _parameters_set)
+
+    def _handled(self, event: Event) -> frozenset[Obj]:
+        """The models that an event is about, or that it is given."""
+        found = self._given(event)
+        for node in _operands(event):
+            found |= self._inside(node)
+        return found
+
+    def _given(self, event: Event) -> frozenset[Obj]:
+        if event.kind is Kind.CALL:
+            return frozenset().union(*(self._held(value.objs) for value in event.arguments.all()))
+        if event.kind is Kind.STORE:
+            return self._held(event.value.objs) | self._held(event.receiver.objs)
+        return self._held(event.receiver.objs) if event.name not in HARMLESS else frozenset()
+
+    def _held(self, objs: frozenset[Obj]) -> frozenset[Obj]:
+        found = self._cores.get(objs)
+        if found is None:
+            found = self._cores[objs] = self._models & {core(obj) for obj in objs}
+        return found
+
+    def _inside(self, target: cst.BaseExpression) -> frozenset[Obj]:
+        """`model.layer.weight.requires_grad = ...`: the models of which something inside is set."""
+        found = self._reached.get(target)
+        if found is not None:
+            return found
+        node, found = target, frozenset()
+        while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):
+            if isinstance(node, cst.Attribute) and node.attr.value in HARMLESS:
+                break
+            node = node.func if isinstance(node, cst.Call) else node.value
+            found |= self._held(self._facts.value(node).objs)
+        self._reached[target] = found
+        return found
+
+
+def _indexed(events: Iterable[Event], about: Callable[[Event], Iterable[Key]]) -> dict[Key, list[Event]]:
+    found: dict[Key, list[Event]] = {}
+    for event in events:
+        for one in about(event):
+            found.setdefault(one, []).append(event)
+    return found
+
+
+def _parameters_set(event: Event) -> set[Obj]:
+    """The modules whose parameters are set something of."""
+    return {_outermost(core(obj.of or obj)) for obj in event.receiver.objs if isinstance(obj, Parameters)}
+
+
+def _outermost(part: Obj) -> Obj:
+    while isinstance(part, External) and part.whole is not None:
+        part = part.whole
+    return part
+
+
+def _operands(event: Event) -> list[cst.BaseExpression]:
+    """What an event is done to: the target of an assignment, the receiver of a method, the arguments of a call."""
+    node = event.node
+    if event.kind is Kind.STORE and isinstance(node, (cst.Attribute, cst.Subscript)):
+        return [node]
+    if event.kind in (Kind.METHOD, Kind.CALL) and isinstance(node, cst.Call):
+        receiver = [node.func.value] if isinstance(node.func, cst.Attribute) and event.name not in HARMLESS else []
+        return [*receiver, *(argument.value for argument in node.args)]
+    return []
+
+
+def parts_of(model: Obj) -> list[Obj]:
+    """The model and what it is made of: attributes of local modules, arguments of the library's."""
+    found, queue = dict.fromkeys([model]), [model]
+    while queue:
+        obj = queue.pop()
+        values = list(obj.attributes.values())
+        if isinstance(obj, External) and obj.arguments is not None and obj.name.startswith("torch.nn."):
+            values += obj.arguments.all()
+        for value in values:
+            for part in contained(value):
+                if isinstance(part, (Instance, External)) and part not in found:
+                    found[part] = None
+                    queue.append(part)
+    return list(found)

@@ -1,0 +1,58 @@
+"""Where a number stops being a mean or a sum over samples, and what becomes of it once it is taken over all ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.events import Kind
+from distify_codemods.values import LOST, Lost, Scale, Value
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+#: What an expression may say of its batch, so that there is one for the batches of all ranks.
+REDUCIBLE = frozenset({Scale.SUM, Scale.COUNT, Scale.MEAN, Scale.WEIGHTED})
+
+
+@dataclass(frozen=True)
+class Reducing:
+    """Asks a run to follow losses.
+
+    `nodes`: expressions that are taken over all ranks; of `a += b`, what `a` was before.
+    `traced`: whether values keep in mind where they stopped being means or sums.
+    """
+
+    nodes: frozenset[cst.CSTNode] = frozenset()
+    traced: bool = False
+
+
+def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
+    reducing = machine.reducing
+    assert reducing is not None
+    if node in reducing.nodes and not isinstance(node, cst.AugAssign):
+        value = reduced(machine, value, node)
+    return marked(machine, value, node)
+
+
+def reduced(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
+    """Where no gradients are recorded, the runtime leaves a value as it is."""
+    machine.event(Kind.REDUCED, node, name=f"{value.scale.name} {machine.grad}", value=value)
+    if not machine.grad or value.scale not in REDUCIBLE:
+        return value
+    return Value(value.objs, Scale.REDUCED, value.sources, open=value.open)
+
+
+def marked(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
+    if machine.reducing is None or not machine.reducing.traced or value.scale not in LOST:
+        return value
+    if any(isinstance(source, Lost) for source in value.sources):
+        return value
+    return replace(value, sources=value.sources | {machine.made(Lost, node)})
+
+
+def unmarked(value: Value) -> Value:
+    kept = frozenset(source for source in value.sources if not isinstance(source, Lost))
+    return value if len(kept) == len(value.sources) else replace(value, sources=kept)
