@@ -20,12 +20,12 @@ demo: .venv/test
 	@bash demo.sh
 
 test: .venv/test
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest -n 2 --dist worksteal
 
 check: .venv/dev
 	.venv/bin/python -m ruff check .
 	.venv/bin/python -m mypy
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest -n 2 --dist worksteal
 
 clean:
 	rm -rf .venv build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -13,10 +13,11 @@ from distify_codemods import Options, Said
 
 from distify.engine import BACKENDS
 from distify.errors import DistifyError
+from distify.settling import SCALES
 
 FILE = "pyproject.toml"
 SECTION = "[tool.distify]"
-KEYS = ("backend", "model", "train-loader")
+KEYS = ("backend", "model", "scale", "train-loader", "warmup-epochs")
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Config:
     backend: str | None = None
     models: tuple[str, ...] = ()
     train_loaders: tuple[str, ...] = ()
+    scale: str | None = None
+    warmup_epochs: int | None = None
 
 
 def options_for(
@@ -36,15 +39,26 @@ def options_for(
     models: Sequence[str] = (),
     train_loaders: Sequence[str] = (),
     why: bool = False,
+    scale: str | None = None,
+    warmup_epochs: int | None = None,
 ) -> Options:
-    """The options of the command line and, where it says nothing, those of the script's configuration."""
+    """The options of the command line and, where it says nothing, those of the script's configuration.
+
+    Raises DistifyError where a warm-up is asked for and the learning rate is not scaled.
+    """
     config = config_of(script)
+    chosen = scale or config.scale or SCALES[0]
+    if warmup_epochs is not None and chosen != "linear":
+        raise DistifyError("--warmup-epochs goes with --scale linear: else the learning rate stays as it is")
+    epochs = next((one for one in (warmup_epochs, config.warmup_epochs) if one is not None), Options.warmup_epochs)
     return Options(
         backend or config.backend or BACKENDS[0],
         partial,
         _said("--model", models, "model", config.models),
         _said("--train-loader", train_loaders, "train-loader", config.train_loaders),
         why,
+        scale=chosen,
+        warmup_epochs=epochs,
     )
 
 
@@ -74,7 +88,12 @@ def _read(path: str) -> Config:
     backend = section.get("backend")
     if backend is not None and backend not in BACKENDS:
         raise DistifyError(f"{path}: {SECTION} backend: {backend!r} is none of {', '.join(BACKENDS)}")
-    return Config(backend, _names(path, section, "model"), _names(path, section, "train-loader"))
+    scale, epochs = section.get("scale"), section.get("warmup-epochs")
+    if scale is not None and scale not in SCALES:
+        raise DistifyError(f"{path}: {SECTION} scale: {scale!r} is none of {', '.join(SCALES)}")
+    if epochs is not None and (type(epochs) is not int or epochs < 0):
+        raise DistifyError(f"{path}: {SECTION} warmup-epochs: a number of epochs is wanted, not {epochs!r}")
+    return Config(backend, _names(path, section, "model"), _names(path, section, "train-loader"), scale, epochs)
 
 
 def _section(path: str) -> dict[str, Any]:

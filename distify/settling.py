@@ -1,4 +1,4 @@
-"""The options with which a user settles what a script leaves in doubt."""
+"""Options of `convert` and `check`: what a user settles, and what is to become of batch and learning rate."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import click
 
+SCALES = ("global", "linear", "none")
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
@@ -21,3 +22,17 @@ def settling(command: Command) -> Command:
         help="NAME, a variable or attribute of the script, is a trained model; also file.py:NAME, NAME@LINE.",
     )  # fmt: skip
     return model(loader(command))
+
+
+def scaling(command: Command) -> Command:
+    """Adds `--scale` and `--warmup-epochs`; None where the user says nothing."""
+    warmup = click.option(
+        "--warmup-epochs", type=click.IntRange(min=0), metavar="N",
+        help="With --scale linear: how long the rate grows to its full size, at most a fifth of the run.  [default: 5]",
+    )  # fmt: skip
+    scale = click.option(
+        "--scale", type=click.Choice(SCALES),
+        help="What more ranks do to batch and learning rate: nothing (global); each keeps the batch size, and the "
+        "rate grows with their number, or its square root for Adam (linear), or not (none).  [default: global]",
+    )  # fmt: skip
+    return scale(warmup(command))

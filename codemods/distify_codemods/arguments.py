@@ -55,6 +55,7 @@ PARAMETERS: dict[str, Sequence[str]] = {
         "job_type",
         "mode",
     ),
+    "DistributedSampler": ("dataset", "num_replicas", "rank", "shuffle", "seed", "drop_last"),
     "mkdir": ("mode", "parents", "exist_ok"),
     "makedirs": ("name", "mode", "exist_ok"),
 }

@@ -13,7 +13,7 @@ from distify_codemods.interpreter import Run
 from distify_codemods.interpreter.attributes import LOADERS
 from distify_codemods.interpreter.iteration import ALL
 from distify_codemods.program import Module
-from distify_codemods.values import CallChain, External, Obj, Passing, Share, Value, contained
+from distify_codemods.values import CallChain, External, Obj, Passing, Share, Value, Whole, contained
 
 #: The loops that execution gets into, by node and chain of calls.
 Entered = dict[tuple[cst.CSTNode, CallChain], Event]
@@ -91,6 +91,12 @@ def loaders_of(sources: frozenset[Obj | str]) -> set[External]:
     return {source for source in sources if isinstance(source, External) and source.name in LOADERS}
 
 
+def drawn_from(sources: frozenset[Obj | str]) -> set[External]:
+    """The loaders whose batches a value depends on, be it on a rank's share of them or on the whole."""
+    whole = frozenset(source.of for source in sources if isinstance(source, Whole) and source.of is not None)
+    return loaders_of(sources | whole)
+
+
 def dealt_by(sources: frozenset[Obj | str]) -> set[Obj]:
     """What deals out the batches that a value depends on: loaders, and shares of batches that are cut by hand."""
     return {*loaders_of(sources), *(source for source in sources if isinstance(source, Share))}
@@ -117,7 +123,7 @@ def batch_loops(run: Run, backwards: Iterable[Event], forwards: Iterable[Event])
     trained: dict[Event, list[External]] = {}
     for backward in backwards:
         around = [loop for loop in _around(backward, entered) if loop in draws]
-        for loader in loaders_of(backward.receiver.sources):
+        for loader in drawn_from(backward.receiver.sources):
             using = next((loop for loop in around if any(loader in draw.value.objs for draw in draws[loop])), None)
             if using is not None:
                 trained.setdefault(using, []).append(loader)
@@ -164,7 +170,8 @@ def loops_over_shares(run: Run, backwards: Iterable[Event], forwards: Iterable[E
     """The innermost loops around the backward passes of batches that are cut by hand."""
     found: dict[Event, BatchLoop] = {}
     for backward in backwards:
-        if any(isinstance(source, Share) for source in backward.receiver.sources):
+        shares = [one.of if isinstance(one, Whole) else one for one in backward.receiver.sources]
+        if any(isinstance(source, Share) for source in shares):
             around = [event for event in run.by_kind(Kind.LOOP) if backward.inside(event)]
             for loop in around[-1:]:
                 inner = tuple(one for one in forwards if one.inside(loop))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distify_codemods import decisions, facts, interpreter, program, refusals, why
+from distify_codemods import decisions, facts, half_done, interpreter, program, refusals, why
 from distify_codemods.apply import apply
 from distify_codemods.backends import BACKENDS
 from distify_codemods.facts import Facts
@@ -46,11 +46,16 @@ def _convert(source: SourceFile, resolver: Resolver, options: Options | None) ->
     if refusal is not None:
         return Conversion(Outcome.REFUSED, (), (refusal,))
     found = facts.infer(loaded, interpreter.run(loaded))
-    refusal = refusals.distributed_in_other_file(entry, found.run.events)
+    refusal = refusals.distributed_by_torch(entry, found.run.events)
+    if half_done.missing(found):
+        refusal = None
+    refusal = refusal or refusals.distributed_in_other_file(entry, found.run.events)
     if refusal is not None:
         return Conversion(Outcome.REFUSED, (), (refusal,))
     if not found.backwards or not (found.optimizers or found.by_hand or found.training_loops):
         return Conversion(Outcome.REFUSED, (), (_no_training(entry, found),), why.beliefs(found) if options.why else ())
+    if not found.run.complete and not options.partial:  # no trial run would tell more
+        return Conversion(Outcome.REFUSED, (), (refusals.too_large(entry),), why.beliefs(found) if options.why else ())
     context = Context(decisions.decide(found), backend, {}, options)
     for rule in RULES:
         context.rule = rule

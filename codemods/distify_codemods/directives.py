@@ -1,4 +1,4 @@
-"""Comments that settle something: `# distify: skip`, `# distify: train-loader`, `# distify: not-a-model`.
+"""Comments that settle something: `# distify: skip`, `# distify: train-loader` and the other words below.
 
 A comment is about the statement that it stands in, behind or above; behind the header of a compound statement, about
 all of that. Above everything else of a file, `skip` is about the whole file.
@@ -20,7 +20,10 @@ from distify_codemods.results import SourceError
 SKIP = "skip"  # nothing is edited there
 TRAIN_LOADER = "train-loader"  # the loader that is made there feeds the training
 NOT_A_MODEL = "not-a-model"  # what is made there is not wrapped
-WORDS = (SKIP, TRAIN_LOADER, NOT_A_MODEL)
+RATE_LINEAR = "rate-linear"  # the rate of the optimizer that is made there grows with the batch
+RATE_SQUARE_ROOT = "rate-square-root"  # or with its square root
+RATES = (RATE_LINEAR, RATE_SQUARE_ROOT)
+WORDS = (SKIP, TRAIN_LOADER, NOT_A_MODEL, *RATES)
 
 #: What `--partial` leaves behind, and what a person may leave standing.
 NEEDS_YOU = "needs you"

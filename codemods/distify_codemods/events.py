@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.values import NOTHING, Arguments, CallChain, Obj, Value
+from distify_codemods.values import AT_THE_TOP, NOTHING, Arguments, CallChain, Obj, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Frame
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
+    __hash__ = object.__hash__  # members are compared by identity, and Enum hashes their names anew each time
+
     ARGUMENTS_PARSED = "the command line is read"
     CALL = "a library is called"
     METHOD = "a method of something of a library, or of a model, is called"
@@ -29,9 +31,11 @@ class Kind(Enum):
     YIELD = "a generator hands out a value"
     TEST = "a branch is decided"
     LEAVE = "a loop, function or program is left early"
+    GRADIENT = "gradients are taken without a backward pass"
     PRINT = "text goes to the screen"
     ASSERT = "something is asserted"
     REDUCED = "a number is taken over all ranks"
+    SHARE = "a rank keeps its part of a batch"
 
 
 #: What is taken to run when it is reached: loops too.
@@ -51,7 +55,7 @@ class Here:
     @property
     def parent_context(self) -> CallChain:
         """By which chain of calls the statement was reached that this is an arm of."""
-        return self.parent.frame.context if self.parent is not None else ()
+        return self.parent.frame.context if self.parent is not None else AT_THE_TOP
 
     def up(self) -> Iterator[Here]:
         here: Here | None = self

@@ -11,6 +11,7 @@ import libcst as cst
 from distify_codemods.batches import BatchLoop as BatchLoop
 from distify_codemods.batches import Beginning, batch_loops, beginnings, loops_over_shares
 from distify_codemods.batches import dealt_by as dealt_by
+from distify_codemods.batches import drawn_from as drawn_from
 from distify_codemods.batches import loaders_in as loaders_in
 from distify_codemods.batches import loaders_of as loaders_of
 from distify_codemods.events import Event, Kind
@@ -123,8 +124,8 @@ class Facts:
 def infer(program: Program, run: Run) -> Facts:
     settled = settle(program, run)
     optimizers = tuple(_optimizers(run, settled))
-    trained = (model for optimizer in optimizers for model in optimizer.models)
-    by_hand = {} if optimizers else _by_hand(run, settled)
+    trained = [model for optimizer in optimizers for model in optimizer.models]
+    by_hand = _by_hand(run, optimizers, settled)
     models = tuple(dict.fromkeys([*trained, *settled.models, *by_hand]))
     backwards = tuple(event for event in run.events if _is_backward(event))
     known = {optimizer.obj for optimizer in optimizers}
@@ -202,13 +203,16 @@ def _optimizers(run: Run, settled: Settled) -> list[Optimizer]:
     return list(found.values())
 
 
-def _by_hand(run: Run, settled: Settled) -> dict[Obj, Event]:
-    """Models whose parameters a program without an optimizer updates by itself."""
-    forwards = _forwards(run)
+def _by_hand(run: Run, optimizers: tuple[Optimizer, ...], settled: Settled) -> dict[Obj, Event]:
+    """Models whose gradients the program itself reads, to train them, and which no optimizer trains; and where."""
     found: dict[Obj, Event] = {}
-    for part, event in updated_by_hand(run).items():
+    given = (contained(value) for one in optimizers for value in one.made.arguments.all())
+    known = {obj.of for objs in given for obj in objs if isinstance(obj, Parameters)}
+    read = {part: event for part, event in updated_by_hand(run).items() if part not in known}
+    forwards = _forwards(run)
+    for part, event in read.items():
         model = _wholes(run, core(part), forwards)[0]
-        if model not in settled.not_models:
+        if model not in settled.not_models and all(model not in one.models for one in optimizers):
             found.setdefault(model, event)
     return found
 
@@ -226,7 +230,9 @@ def _parts_given(event: Event, made: External | Instance, added: list[Arguments]
         obj.of for given in calls for value in given.all() for obj in contained(value) if isinstance(obj, Parameters)
     ]
     if not parts and isinstance(made, External) and ".optim." in made.name and not made.name.startswith(OPTIMIZERS):
-        parts += [core(obj) for value in event.arguments.all() for obj in value.objs if core(obj) in forwards.called]
+        parts += [
+            core(obj) for value in event.arguments.all() for obj in value.ordered() if core(obj) in forwards.called
+        ]
     return [part for part in parts if part is not None]
 
 

@@ -152,12 +152,12 @@ PITFALLS: tuple[Pitfall, ...] = (
     ),
     Pitfall(
         27, "two forward passes before one backward pass", "a buffer was modified in place",
-        "buffers are not broadcast where several forward passes go into one loss",
+        "BatchNorm over all ranks keeps nothing for its backward pass that a broadcast of buffers writes to",
         "pytorch#22095, pytorch#65907",
     ),
     Pitfall(
         28, "reentrant checkpoints and shared parameters", "a parameter is marked as ready twice",
-        "`static_graph=True`, or gradients are averaged by themselves",
+        "gradients are averaged by a line of their own, where DistributedDataParallel would count a part twice",
         "accelerate#3536",
     ),
     Pitfall(
@@ -167,7 +167,7 @@ PITFALLS: tuple[Pitfall, ...] = (
     ),
     Pitfall(
         30, "accumulation synchronises every backward pass", "right, and slow",
-        "`no_sync()` around the forward and the backward pass of all but the last one before a step",
+        "the last one before a step averages; the flag of `no_sync()` is set over forward and backward pass",
         "DistributedDataParallel.no_sync",
     ),
     Pitfall(

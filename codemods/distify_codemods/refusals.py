@@ -9,11 +9,14 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.backends.ddp import RUNTIME
 from distify_codemods.events import Event, Kind
+from distify_codemods.half_done import MEANS, SPAWN
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level, Place
 
 #: Calls that distribute a program: (what, how it is launched)
 _TORCHRUN = "torchrun --nproc-per-node N {path}"
+#: torchrun gives no argument, and its predecessor one that is spelled `--local-rank` since torch 2.0.
+_BY_ARGUMENT = """torchrun --nproc-per-node N --no-python sh -c 'exec python {path} --local_rank=$LOCAL_RANK "$@"' sh"""
 _DISTRIBUTED = {
     "torch.distributed.init_process_group": ("torch.distributed", _TORCHRUN),
     "torch.nn.parallel.DistributedDataParallel": ("DistributedDataParallel", _TORCHRUN),
@@ -51,14 +54,24 @@ def imports_runtime(module: Module) -> bool:
 
 
 def distributed_already(module: Module) -> Finding | None:
-    found = (_distributed(name, module, node, module) for name, node in _called(module).items())
+    """By other means than torch's own, of which something may be missing."""
+    called = {name: node for name, node in _called(module).items() if name not in MEANS}
+    found = (_distributed(name, module, node, module) for name, node in called.items())
+    return next((finding for finding in found if finding is not None), None)
+
+
+def distributed_by_torch(entry: Module, events: Iterable[Event]) -> Finding | None:
+    """In the script itself, or in what it calls in the files that it imports."""
+    called = [(name, entry, node) for name, node in _called(entry).items()]
+    called += [(one.name, one.module, one.node) for one in events if one.kind is Kind.CALL]
+    found = (_distributed(name, module, node, entry) for name, module, node in called if name in MEANS)
     return next((finding for finding in found if finding is not None), None)
 
 
 def distributed_in_other_file(entry: Module, events: Iterable[Event]) -> Finding | None:
-    """The same for what the script calls in the files that it imports."""
+    """By other means, for what the script calls in the files that it imports."""
     calls = (event for event in events if event.kind is Kind.CALL and event.module is not entry)
-    found = (_distributed(event.name, event.module, event.node, entry) for event in calls)
+    found = (_distributed(one.name, one.module, one.node, entry) for one in calls if one.name not in MEANS)
     return next((finding for finding in found if finding is not None), None)
 
 
@@ -68,8 +81,24 @@ def _distributed(name: str, module: Module, node: cst.CSTNode, entry: Module) ->
     what, launch = _DISTRIBUTED[name]
     return Finding(
         Level.BLOCKING, "REFUSE01", "already distributed", f"this script is distributed with {what} already",
-        module.place(node), f"launch it as it is: {launch.format(path=entry.path)}",
+        module.place(node), f"launch it as it is: {_launch(entry, launch).format(path=entry.path)}",
     )  # fmt: skip
+
+
+def _launch(entry: Module, launch: str) -> str:
+    """The line for a script that starts its processes by itself, or reads their numbers from its arguments."""
+    if launch != _TORCHRUN:
+        return launch
+    if SPAWN in _called(entry):
+        return "python {path}"
+    return _BY_ARGUMENT if _reads_argument(entry) else launch
+
+
+def _reads_argument(module: Module) -> bool:
+    """Whether `--local_rank` is asked for, as torch.distributed.launch gave it before torch 2.0."""
+    options = {tree.string(node) for node in tree.walk(module.tree) if isinstance(node, cst.SimpleString)}
+    environment = {"LOCAL_RANK", "LOCAL-RANK"} & options
+    return "--local_rank" in options and not environment
 
 
 def runs_on_tpu(module: Module) -> Finding | None:
@@ -98,6 +127,13 @@ def no_training(module: Module, seen: str) -> Finding:
         "no training loop that can be followed was found: looked for an optimizer with a model's parameters and for "
         f"`.backward()`; {seen}",
         module.place(module.tree), "name the script that starts the training",
+    )  # fmt: skip
+
+
+def too_large(module: Module) -> Finding:
+    return Finding(
+        Level.BLOCKING, "OTHER01", "everything else", "the program is too large to be followed to its end",
+        module.place(module.tree), "convert a script that makes fewer of its networks and data sets at a time",
     )  # fmt: skip
 
 

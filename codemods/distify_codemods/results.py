@@ -52,6 +52,8 @@ class Options:
     `models`, `train_loaders`: what the user has settled. `why`: also return what was believed, and why.
     `twins`: the converted files go beside their originals, under other names, and import each other under those;
     `output` is the entry's, if it is not to be `<name>_dist.py`.
+    `scale`: what stays as it is, the global batch ("global"), or each rank's, with the learning rate scaled by the
+    optimizer's rule over the first `warmup_epochs` ("linear") or not ("none").
     """
 
     backend: str = "ddp"
@@ -61,6 +63,13 @@ class Options:
     why: bool = False
     twins: bool = True
     output: str = ""
+    scale: str = "global"
+    warmup_epochs: int = 5
+
+    @property
+    def per_rank_batch(self) -> bool:
+        """Whether each rank keeps the batch size of the script, so that the global batch grows."""
+        return self.scale != "global"
 
 
 class Outcome(Enum):

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.directives import SKIP, TRAIN_LOADER
+from distify_codemods.directives import RATES, SKIP, TRAIN_LOADER
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import Run
 from distify_codemods.interpreter.attributes import LOADERS
@@ -27,6 +27,7 @@ class Settled:
     models: dict[Obj, str] = field(default_factory=dict)
     not_models: dict[Obj, str] = field(default_factory=dict)  # models, or optimizers of what is none
     train_loaders: dict[External, str] = field(default_factory=dict)
+    rates: dict[Obj, str] = field(default_factory=dict)  # optimizers, and the word for how theirs grow with the batch
     unused: list[str] = field(default_factory=list)  # names of a configuration that this script does not have
 
 
@@ -66,6 +67,13 @@ def _from_comments(modules: list[Module], run: Run, settled: Settled) -> None:
                 if not loaders:
                     raise OptionError(f"{place}: `{comment}` is about a line that makes no DataLoader")
                 settled.train_loaders.update(dict.fromkeys(loaders, comment))
+            elif directive.word in RATES:
+                made_here: dict[Obj, str] = {
+                    obj: directive.word for obj in objs if isinstance(obj, (Instance, External))
+                }
+                if not made_here:
+                    raise OptionError(f"{place}: `{comment}` is about a line that makes no optimizer")
+                settled.rates.update(made_here)
             else:
                 models = [obj for obj in objs if isinstance(obj, (Instance, External))]
                 if not models:

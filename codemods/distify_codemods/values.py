@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class Scale(Enum):
     """How a number depends on how many samples it was computed from: what sharding a batch does to it."""
 
+    __hash__ = object.__hash__  # members are compared by identity, and Enum hashes their names anew each time
+
     CONST = "does not depend on the batch"
     SAMPLES = "one entry per sample"
     TURNED = "one entry per sample, not along the first dimension"
@@ -26,6 +28,7 @@ class Scale(Enum):
     MEAN = "a mean over samples"
     SUM = "a sum over samples"
     WEIGHTED = "a mean whose weights depend on the samples"
+    SLOPES = "one entry per sample, divided by the number of samples or not: a gradient, of which the sign is known"
     REDUCED = "computed over the batches of all ranks: the same on each, with its gradient"
     COUPLED = "relates the samples of a batch to each other"
     UNKNOWN = "unknown"
@@ -44,8 +47,26 @@ class Turn:
     number: int
 
 
-#: How execution got to a function's body or a turn of a loop: calls and turns, outermost first.
-CallChain = tuple["cst.CSTNode | Turn", ...]
+class CallChain(tuple["cst.CSTNode | Turn", ...]):
+    """How execution got to a function's body or a turn of a loop: calls and turns, outermost first.
+
+    A part of the key of all objects and events: its hash is kept.
+    """
+
+    _hash: int
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            self._hash = super().__hash__()
+            return self._hash
+
+    def then(self, step: cst.CSTNode | Turn) -> CallChain:
+        return CallChain((*self, step))
+
+
+AT_THE_TOP = CallChain()
 
 
 @dataclass(eq=False, repr=False)
@@ -53,7 +74,7 @@ class Obj:
     """An abstract object: where it was made (`site`) and by which chain of calls (`context`)."""
 
     site: cst.CSTNode | None
-    context: CallChain = ()
+    context: CallChain = AT_THE_TOP
     module: Module | None = None
     attributes: dict[str, Value] = field(default_factory=dict)
     number: int = field(default_factory=count().__next__)  # in the order of making
@@ -243,6 +264,13 @@ class Verdict(Obj):
 
 
 @dataclass(eq=False, repr=False)
+class Choice(Obj):
+    """As a source: which of two values this is was decided by a figure of a rank's samples, at `site`."""
+
+    by: Scale = Scale.UNKNOWN  # what the figure says of them; a mean can be averaged
+
+
+@dataclass(eq=False, repr=False)
 class Counter(Obj):
     """The variable of a loop over a range: an epoch or a step."""
 
@@ -266,6 +294,7 @@ class Cut(Obj):
     """A batch that the program cuts, draws or folds out of its data by itself: every rank would get all of it."""
 
     sizes: frozenset[Obj] = frozenset()  # literals and settings that the number of its samples may be
+    foreign: bool = False  # of a library that is not known: perhaps another one on each rank
 
 
 @dataclass(eq=False, repr=False)
@@ -276,6 +305,43 @@ class Share(Obj):
 
 
 @dataclass(eq=False, repr=False)
+class Through(Obj):
+    """As a source: gradients flow back through one call of a module."""
+
+    of: Obj | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Whole(Obj):
+    """All ranks' samples, put together again: of a loader's batches, or of shares of a cut one."""
+
+    of: Obj | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Views(Obj):
+    """Along the samples lie several blocks, each with all of them: `torch.cat([one, other])`."""
+
+    count: int | None = None  # of blocks, where it is known
+
+
+@dataclass(eq=False, repr=False)
+class Regrouped(Obj):
+    """What was done here may have changed which rows there are for each sample, and their order."""
+
+
+@dataclass(eq=False, repr=False)
+class Numbered(Obj):
+    """Numbers from 0 to that of the samples, or a square of that size: nothing of the samples themselves."""
+
+
+@dataclass(eq=False, repr=False)
+class Kept(Obj):
+    """Something of a rank's share was written into a tensor that stays: state, once another batch is taken."""
+
+    settled: bool = False
+
+
 class Lost(Obj):
     """Where a number stops being a mean or a sum over samples, as a source of what was made of it."""
 
@@ -295,7 +361,7 @@ class Shape(Obj):
     """The size of a tensor with one entry per sample."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Value:
     """What an expression may evaluate to.
 
@@ -308,6 +374,18 @@ class Value:
     mask: bool = False  # the outcome of a comparison: indexing with it takes some of the samples
     open: bool = False  # or something else, of which nothing is known
     deep: bool = False  # known to have more than one dimension: the last one is not that of the samples
+
+    def __init__(
+        self,
+        objs: frozenset[Obj] = frozenset(),
+        scale: Scale = Scale.CONST,
+        sources: frozenset[Obj | str] = frozenset(),
+        mask: bool = False,
+        open: bool = False,
+        deep: bool = False,
+    ) -> None:
+        # A frozen class's own initialiser sets fields one by one; a run makes hundreds of thousands of values.
+        self.__dict__.update(objs=objs, scale=scale, sources=sources, mask=mask, open=open, deep=deep)
 
     def single(self) -> Obj | None:
         return next(iter(self.objs)) if len(self.objs) == 1 else None
@@ -339,6 +417,9 @@ class Value:
 NOTHING = Value()
 #: What a value holds that is the number of samples.
 SIZE: frozenset[Obj] = frozenset({Size(None)})
+#: A source of what was unpacked from a batch: iterated, it gives samples, where a batch gives its parts.
+LENGTH = "the length of a loader"  # what follows from it counts the steps of an epoch
+PART = "a part of a batch"
 
 
 def _is_the_number_zero(obj: Obj) -> bool:
@@ -359,6 +440,8 @@ def join(*values: Value) -> Value:
 def _join(one: Value, other: Value) -> Value:
     """One of the two where it says all that the other does: most joins add nothing, and new values are dear."""
     scale = one.scale if one.scale is other.scale else _either(one.scale, other.scale)
+    if scale is Scale.SUM and any(value.scale is Scale.CONST and _may_be_added(value) for value in (one, other)):
+        scale = Scale.UNKNOWN  # what must be added up over ranks, or what must not
     mask, deep = one.mask or other.mask, one.deep and other.deep
     either = one.open or other.open or bool(one.objs) is not bool(other.objs)
     for known, more in ((one, other), (other, one)):
@@ -374,11 +457,24 @@ def _join(one: Value, other: Value) -> Value:
     return Value(one.objs | other.objs, scale, one.sources | other.sources, mask, either, deep)
 
 
+def _may_be_added(value: Value) -> bool:
+    """Whether a number or tensor that does not depend on the batch may be another than zero."""
+    numbers = [obj for obj in value.objs if not (isinstance(obj, Const) and obj.value is None)]
+    if not value.objs or value.open:
+        return True
+    return any(isinstance(obj, Const) and type(obj.value) in (int, float) and obj.value != 0 for obj in numbers)
+
+
 def _either(one: Scale, other: Scale) -> Scale:
     if Scale.CONST in (one, other):
         return other if one is Scale.CONST else one
     if {one, other} == {Scale.REDUCED, Scale.MEAN}:
         return Scale.MEAN
+    if {one, other} == {Scale.SAMPLES, Scale.RAGGED}:
+        return Scale.RAGGED
+    numbers = {one, other} & {Scale.SUM, Scale.WEIGHTED}
+    if numbers and PER_SAMPLE & {one, other}:
+        return Scale.COUPLED  # a number of the whole batch, which must never be taken for an entry of each sample
     return Scale.COUPLED if Scale.COUPLED in (one, other) else Scale.UNKNOWN
 
 
@@ -432,7 +528,7 @@ def contained(value: Value) -> Iterable[Obj]:
 
 
 def _contained(value: Value, seen: set[Obj]) -> Iterable[Obj]:
-    for obj in value.objs:
+    for obj in value.ordered():
         if obj in seen:
             continue
         seen.add(obj)

@@ -9,7 +9,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.decisions.base import Decisions
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import BatchLoop, Facts, Loader, Optimizer, loaders_of
+from distify_codemods.facts import BatchLoop, Facts, Loader, Optimizer, drawn_from
 from distify_codemods.naming import brief
 from distify_codemods.results import Belief, Reason
 from distify_codemods.values import Obj, Parameters, Share, contained, core
@@ -174,7 +174,7 @@ def _loop(facts: Facts, loop: BatchLoop, decisions: Decisions | None) -> Belief:
         what = "a training loop"
         passes = [
             event for event in facts.backwards
-            if event.inside(loop.event) and (loaders_of(event.receiver.sources) & set(loop.loaders) or loop.shares)
+            if event.inside(loop.event) and (drawn_from(event.receiver.sources) & set(loop.loaders) or loop.shares)
         ]  # fmt: skip
         reasons += [_at(f"{_quoted(event.node)} at {{}} is of its batches", event) for event in passes[:1]]
         if loop.shares and decisions is not None:

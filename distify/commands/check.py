@@ -20,7 +20,7 @@ from distify.errors import DistifyError, ExitCode
 from distify.files import read_script, tidy
 from distify.folders import files_below
 from distify.resolver import LocalModules
-from distify.settling import settling
+from distify.settling import scaling, settling
 from distify.terminal import Line, is_terminal, put, say, show, width
 from distify.why import as_json as belief_as_json
 from distify.why import chains
@@ -69,6 +69,7 @@ class Report:
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with an object for each file.")
 @click.option("--why", is_flag=True, help="Say what each thing was taken for, and what that was concluded from.")
+@scaling
 @settling
 @click.pass_context
 def check(
@@ -78,6 +79,8 @@ def check(
     why: bool,
     models: tuple[str, ...],
     train_loaders: tuple[str, ...],
+    scale: str | None,
+    warmup_epochs: int | None,
 ) -> None:
     """Say what converting PATH would do, what it need not do, and what needs you. Nothing is run or written.
 
@@ -91,12 +94,15 @@ def check(
       distify check scripts/ tools/finetune.py
       distify check --json train.py
       distify check --why train.py
+      distify check --scale linear train.py
 
     \b
     Exit codes: 0 all can be converted or are, 2 bad input, 3 something needs you.
     """
     files = list(dict.fromkeys(_python_files(paths)))
-    settled = partial(options_for, models=models, train_loaders=train_loaders, why=why)
+    settled = partial(
+        options_for, models=models, train_loaders=train_loaders, why=why, scale=scale, warmup_epochs=warmup_epochs
+    )
     reports = [_report(path, is_named, settled) for path, is_named in _with_progress(files)]
     several = len(reports) > 1 or any(os.path.isdir(path) for path in paths)
     if as_json:

@@ -21,7 +21,7 @@ from distify.layout import Layout, beside, conflicts, copied, in_place
 from distify.notebooks import is_notebook
 from distify.preview import preview
 from distify.resolver import LocalModules
-from distify.settling import settling
+from distify.settling import scaling, settling
 from distify.terminal import ask, can_ask, is_terminal, put, say, show, width
 
 
@@ -90,6 +90,7 @@ class Request:
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if there is something to convert.")
 @click.option("--force", is_flag=True, help="Overwrite a file that is there already.")
 @click.option("--partial", is_flag=True, help="Write although something needs you; comments say where.")
+@scaling
 @settling
 @click.pass_context
 def convert(
@@ -105,6 +106,8 @@ def convert(
     force: bool,
     models: tuple[str, ...],
     train_loaders: tuple[str, ...],
+    scale: str | None,
+    warmup_epochs: int | None,
 ) -> None:
     """Turn the training script PATH into a distributed one that takes the same steps.
 
@@ -123,6 +126,8 @@ def convert(
       distify convert train.py --in-place         changes train.py itself
       distify convert train.py -o distributed/    leaves the project alone, writes a converted copy
       distify convert train.py --check            for CI: exit 1 if unconverted
+      distify convert train.py --scale linear     N ranks, a batch N times as large, SGD's rate times N
+      distify convert train.py --scale linear --warmup-epochs 2
 
     \b
     Exit codes: 0 done, 1 --check found work, 2 bad input,
@@ -135,7 +140,10 @@ def convert(
     if os.path.isdir(path):
         raise DistifyError(_which_file(path))
     script = read_script(path)
-    options = options_for(path, backend=backend, partial=partial, models=models, train_loaders=train_loaders)
+    options = options_for(
+        path, backend=backend, partial=partial, models=models, train_loaders=train_loaders, scale=scale,
+        warmup_epochs=warmup_epochs,
+    )  # fmt: skip
     request = Request(script.path, options, output, yes, diff, check, in_place, force)
     if request.is_notebook:
         _check_notebook(request)

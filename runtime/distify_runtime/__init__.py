@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from distify_runtime.batch import per_rank_batch_size, per_rank_workers, shard_batch
-    from distify_runtime.batchnorm import convert_sync_batchnorm
+    from distify_runtime.batchnorm import average_running_statistics, convert_sync_batchnorm
     from distify_runtime.checkpoint import map_location, strip_module_prefix
-    from distify_runtime.environment import device, is_main_process, local_rank, rank, world_size
+    from distify_runtime.closures import averaged_closure
+    from distify_runtime.environment import device, gpu_index, is_main_process, local_rank, rank, world_size
     from distify_runtime.gather import gather_batch
+    from distify_runtime.gather_entries import gather_entries
+    from distify_runtime.gather_samples import gather_samples
+    from distify_runtime.gradients import all_reduce_gradients, average_gradients, broadcast_parameters
     from distify_runtime.iterables import shard_iterable
+    from distify_runtime.learning_rate import scale_learning_rate, warm_up
     from distify_runtime.loaders import shard_evaluation, shard_training
     from distify_runtime.losses import global_mean, mean_over_ranks, sum_over_ranks, weighted_mean
     from distify_runtime.main_process import (
@@ -31,12 +36,17 @@ if TYPE_CHECKING:
         init_process_group,
         main_process_first,
     )
-    from distify_runtime.randomness import common_seed, seed_ranks_apart
+    from distify_runtime.randomness import common_seed, seed_ranks_alike, seed_ranks_apart
     from distify_runtime.reduce import all_reduce_mean, all_reduce_sum, any_rank
     from distify_runtime.replica import device_ids, unwrap
     from distify_runtime.samplers import ShardedBatchSampler, UnpaddedSampler
     from distify_runtime.text_iterators import shard_text_iterator, shard_text_iterators
-    from distify_runtime.training_samplers import DistributedBatchSampler, DistributedSamplerWrapper, SharedOrder
+    from distify_runtime.training_samplers import (
+        DistributedBatchSampler,
+        DistributedSamplerWrapper,
+        SharedOrder,
+        TrainingSampler,
+    )
     from distify_runtime.views import evaluation_loader, is_sharded, set_epoch, training_loader, whole_loader
 
 __all__ = [
@@ -44,11 +54,17 @@ __all__ = [
     "DistributedSamplerWrapper",
     "ShardedBatchSampler",
     "SharedOrder",
+    "TrainingSampler",
     "UnpaddedSampler",
+    "all_reduce_gradients",
     "all_reduce_mean",
     "all_reduce_sum",
     "any_rank",
+    "average_gradients",
+    "average_running_statistics",
+    "averaged_closure",
     "barrier",
+    "broadcast_parameters",
     "call_on_main_process",
     "common_seed",
     "convert_sync_batchnorm",
@@ -58,7 +74,10 @@ __all__ = [
     "evaluation_loader",
     "from_main_process",
     "gather_batch",
+    "gather_entries",
+    "gather_samples",
     "global_mean",
+    "gpu_index",
     "init_process_group",
     "is_main_process",
     "is_sharded",
@@ -74,6 +93,8 @@ __all__ = [
     "rank",
     "rank_zero_logging",
     "rank_zero_print",
+    "scale_learning_rate",
+    "seed_ranks_alike",
     "seed_ranks_apart",
     "set_epoch",
     "shard_batch",
@@ -86,6 +107,7 @@ __all__ = [
     "sum_over_ranks",
     "training_loader",
     "unwrap",
+    "warm_up",
     "weighted_mean",
     "whole_loader",
     "world_size",
@@ -96,16 +118,26 @@ _HOME = {
     "per_rank_batch_size": "batch",
     "shard_batch": "batch",
     "per_rank_workers": "batch",
+    "average_running_statistics": "batchnorm",
     "convert_sync_batchnorm": "batchnorm",
     "map_location": "checkpoint",
     "strip_module_prefix": "checkpoint",
     "device": "environment",
+    "gpu_index": "environment",
     "is_main_process": "environment",
     "local_rank": "environment",
     "rank": "environment",
     "world_size": "environment",
     "gather_batch": "gather",
+    "gather_entries": "gather_entries",
+    "all_reduce_gradients": "gradients",
+    "average_gradients": "gradients",
+    "broadcast_parameters": "gradients",
+    "gather_samples": "gather_samples",
+    "averaged_closure": "closures",
     "shard_iterable": "iterables",
+    "scale_learning_rate": "learning_rate",
+    "warm_up": "learning_rate",
     "shard_evaluation": "loaders",
     "shard_training": "loaders",
     "global_mean": "losses",
@@ -129,6 +161,7 @@ _HOME = {
     "init_process_group": "process_group",
     "main_process_first": "process_group",
     "common_seed": "randomness",
+    "seed_ranks_alike": "randomness",
     "seed_ranks_apart": "randomness",
     "all_reduce_mean": "reduce",
     "all_reduce_sum": "reduce",
@@ -142,6 +175,7 @@ _HOME = {
     "DistributedBatchSampler": "training_samplers",
     "DistributedSamplerWrapper": "training_samplers",
     "SharedOrder": "training_samplers",
+    "TrainingSampler": "training_samplers",
     "evaluation_loader": "views",
     "is_sharded": "views",
     "set_epoch": "views",

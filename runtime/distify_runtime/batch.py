@@ -7,10 +7,39 @@ from typing import Any
 import torch
 
 from distify_runtime.environment import local_world_size, rank, world_size
-from distify_runtime.output import stop
+from distify_runtime.output import note, stop
 
 #: The largest batch that was shared out: only a smaller one may be the ragged last one of a pass.
 _largest = 0
+
+#: Whether loaders keep their batch size on each rank, so that the global batch grows with the world size.
+_per_rank = False
+
+#: Batches of a rank below this size seldom keep a device busy.
+_SMALL = 8
+
+#: The sizes that were spoken of.
+_told: set[int] = set()
+
+
+def keep_batch_size() -> None:
+    """From now on, loaders that are sharded keep their batch size on each rank."""
+    global _per_rank
+    _per_rank = True
+
+
+def keeps_batch_size() -> bool:
+    return _per_rank
+
+
+def loader_batch_size(batch_size: int) -> int:
+    """What a loader of `batch_size` samples loads on each rank: a part of them, or all if it is to keep its size."""
+    return batch_size if _per_rank else per_rank_batch_size(batch_size)
+
+
+def whole_batch_size(batch_size: int) -> int:
+    """The batch size that a sharded loader had before."""
+    return batch_size if _per_rank else batch_size * world_size()
 
 
 def per_rank_batch_size(batch_size: int) -> int:
@@ -25,7 +54,27 @@ def per_rank_batch_size(batch_size: int) -> int:
             f"a batch of {batch_size} samples does not divide by {ranks} ranks: "
             f"use a batch size of {below} or {below + ranks}, or another number of ranks"
         )
-    return batch_size // ranks
+    share = batch_size // ranks
+    _say(batch_size, share)
+    return share
+
+
+def say_per_rank(batch_size: int) -> None:
+    """Tell, once for each size, what batches of which each rank has `batch_size` samples are together."""
+    _say(batch_size * world_size(), batch_size)
+
+
+def _say(batch_size: int, share: int) -> None:
+    if world_size() == 1 or share in _told:
+        return
+    _told.add(share)
+    samples = "1 sample" if share == 1 else f"{share} samples"
+    text = f"batches of {batch_size}: {samples} on each of {world_size()} ranks"
+    if not _per_rank:
+        text += "; the learning rate is the script's"
+    if share < _SMALL:
+        text += "; so few seldom pay: fewer ranks may be as fast"
+    note(text)
 
 
 def per_rank_workers(num_workers: int) -> int:

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.nn.modules._functions import SyncBatchNorm as CudaSyncBatchNorm
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 from torch.nn.modules.lazy import LazyModuleMixin
+from torch.nn.parallel import DistributedDataParallel
 
 from distify_runtime.environment import world_size
 from distify_runtime.output import stop
@@ -38,6 +39,37 @@ def convert_sync_batchnorm(model: nn.Module) -> nn.Module:
         original: Any = type(layer)
         layer.__class__ = _synchronised(original)
     return model
+
+
+def average_running_statistics(model: nn.Module) -> None:
+    """Average, after each forward pass in training, the running statistics of `model`'s normalisation over the ranks.
+
+    For batches that each rank normalises by itself: all ranks then evaluate, and save, the same model.
+    """
+    layers = [layer for layer in model.modules() if isinstance(layer, _NormBase)]
+    running = [one for layer in layers for one in (layer.running_mean, layer.running_var) if one is not None]
+    if not running or world_size() == 1:
+        return
+    own_group("batchnorm")
+
+    disable: Any = torch.compiler.disable  # untyped in torch
+    if isinstance(model, DistributedDataParallel):
+        model.register_forward_hook(disable(lambda *_: _average_running(layers)))
+        return
+    for layer in layers:  # whose model need not be called itself
+        layer.register_forward_hook(disable(lambda layer, *_: _average_running([layer])))
+
+
+def _average_running(layers: list[_NormBase]) -> None:
+    """By way of `data`: a backward pass that is still to come does not depend on these numbers."""
+    trained = [layer for layer in layers if layer.training]
+    found = [one for layer in trained for one in (layer.running_mean, layer.running_var) if one is not None]
+    if not found:
+        return
+    flat = torch.cat([one.data.double().flatten() for one in found])
+    dist.all_reduce(flat, group=own_group("batchnorm"))
+    for one, mean in zip(found, torch.split(flat / world_size(), [one.numel() for one in found]), strict=True):
+        one.data.copy_(mean.view_as(one))
 
 
 def _uses_local_statistics(module: nn.Module) -> bool:

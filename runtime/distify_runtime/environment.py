@@ -88,6 +88,12 @@ def device() -> torch.device:
     return torch.device("cuda", index)
 
 
+def gpu_index() -> int:
+    """The number of this rank's GPU; -1, which `torch.cuda.device` takes for none, where there is no GPU."""
+    found = device().index
+    return -1 if found is None else found
+
+
 def _read(name: str, default: int | None = None) -> int:
     text = os.environ.get(name)
     if text is None and default is not None:

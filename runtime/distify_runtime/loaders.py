@@ -5,15 +5,13 @@ from __future__ import annotations
 import inspect
 from typing import Any, cast
 
-from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset
 
-from distify_runtime.batch import per_rank_batch_size, per_rank_workers
-from distify_runtime.environment import rank, world_size
+from distify_runtime.batch import loader_batch_size, per_rank_workers
 from distify_runtime.iterables import shard_iterable
 from distify_runtime.output import stop
-from distify_runtime.randomness import common_seed
 from distify_runtime.samplers import UnpaddedSampler
-from distify_runtime.training_samplers import DistributedBatchSampler, DistributedSamplerWrapper
+from distify_runtime.training_samplers import DistributedBatchSampler, DistributedSamplerWrapper, TrainingSampler
 
 _POSITIONAL = [
     parameter.name
@@ -25,31 +23,25 @@ _POSITIONAL = [
 def shard_training(*args: Any, **kwargs: Any) -> dict[str, Any]:
     """`DataLoader(**shard_training(...))` sees this rank's shard of what `DataLoader(...)` would load in training.
 
-    The global batch stays what the arguments say, and who chooses the samples still does. The caller calls
-    `set_epoch`. Raises SystemExit where the data set makes the batches.
+    The global batch stays what the arguments say (with `init_process_group(per_rank_batch=True)`, each rank's does),
+    and who chooses the samples still does. The caller calls `set_epoch`. Raises SystemExit where the data set makes
+    the batches.
     """
     options = _by_name(args, kwargs)
     drop_last = bool(options.get("drop_last"))
     if isinstance(options["dataset"], IterableDataset):
         options["dataset"] = shard_iterable(options["dataset"], drop_last)
-        options["batch_size"] = per_rank_batch_size(options.get("batch_size", 1))
+        options["batch_size"] = loader_batch_size(options.get("batch_size", 1))
         return options  # each worker's stream stays as it was, and so does their number
     if "num_workers" in options:
         options["num_workers"] = per_rank_workers(options["num_workers"])
     if options.get("batch_sampler") is not None:
         return {**options, "batch_sampler": DistributedBatchSampler(options["batch_sampler"])}
     shuffle, sampler = bool(options.pop("shuffle", False)), options.get("sampler")
-    options["batch_size"] = per_rank_batch_size(options.get("batch_size", 1))
+    options["batch_size"] = loader_batch_size(options.get("batch_size", 1))
     if sampler is not None:
         return {**options, "sampler": DistributedSamplerWrapper(sampler, drop_last)}
-    options["sampler"] = DistributedSampler(
-        options["dataset"],
-        num_replicas=world_size(),
-        rank=rank(),
-        shuffle=shuffle,
-        seed=common_seed(),
-        drop_last=drop_last,
-    )
+    options["sampler"] = TrainingSampler(options["dataset"], shuffle, drop_last)
     return options
 
 

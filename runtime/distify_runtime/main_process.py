@@ -15,7 +15,7 @@ from typing import IO, Any, ParamSpec, TypeVar
 from torch.distributed.distributed_c10d import _get_default_store
 
 from distify_runtime.environment import is_main_process, world_size
-from distify_runtime.process_group import init_process_group
+from distify_runtime.process_group import init_process_group, wait_for
 
 #: Each call of `from_main_process` has a number, the same on every rank, by which they find rank 0's value.
 _calls = itertools.count()
@@ -35,6 +35,7 @@ def from_main_process(value: T) -> T:
     init_process_group()
     store, key = _get_default_store(), f"distify/from_main_process/{next(_calls)}"
     if not is_main_process():
+        wait_for(store, key)
         return pickle.loads(store.get(key))  # type: ignore[no-any-return]
     store.set(key, pickle.dumps(value))  # type: ignore[arg-type]  # takes bytes as well
     return value

@@ -5,28 +5,38 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import itertools
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import HashStore
+from torch._C._distributed_c10d import HashStore, Store
+from torch.distributed.distributed_c10d import _get_default_store
 from torch.nn.parallel import DistributedDataParallel
 
+from distify_runtime.batch import keep_batch_size
 from distify_runtime.environment import device, local_rank, rank, read_launch, world_size
-from distify_runtime.randomness import share_random_state
+from distify_runtime.randomness import seed_ranks_alike
 
+#: Each use of `main_process_first` has a number, the same on every rank.
+_turns = itertools.count()
 #: Groups besides the default one, by purpose: collectives of different purposes must not meet in one queue.
 _own_groups: dict[str, dist.ProcessGroup] = {}
 
 
-def init_process_group() -> None:
+def init_process_group(per_rank_batch: bool = False) -> None:
     """Join the ranks that the launcher started; under plain `python` a world of one. Harmless to call twice.
 
     Binds this process to its GPU, lets all ranks go on with rank 0's random numbers (rank 0 keeps exactly
     those it would have had), and registers the teardown, so that a script needs no last line.
+
+    per_rank_batch: training loaders keep their batch size on each rank; else the global batch stays what it was.
     """
+    if per_rank_batch:
+        keep_batch_size()
     if dist.is_initialized():
         return
     # Its functions' default arguments are the default group at the time of the import. Imported later, as
@@ -38,7 +48,7 @@ def init_process_group() -> None:
         dist.init_process_group(_backend(), store=HashStore(), rank=0, world_size=1)
     else:
         dist.init_process_group(_backend())
-        share_random_state()
+        seed_ranks_alike()
     atexit.register(destroy_process_group)
 
 
@@ -72,16 +82,39 @@ def barrier() -> None:
 def main_process_first() -> Iterator[None]:
     """Let rank 0 run the block first, then the first rank of every other node, then all others.
 
-    For downloads and caches: who comes later finds them done, on node-local and on shared disks.
+    For downloads and caches: who comes later finds them done, on node-local and on shared disks. Ranks wait in the
+    store, not in a collective, whose time limit a large download would exceed.
     """
+    key = f"distify/main_process_first/{next(_turns)}"
+    if world_size() == 1:
+        yield
+        return
+    store = _get_default_store()
     turn = 0 if rank() == 0 else 1 if local_rank() == 0 else 2
-    for _ in range(turn):
-        barrier()
+    store.add(f"{key}/firsts", int(turn == 1))
+    store.add(f"{key}/arrived", 1)
+    if turn > 0:
+        wait_for(store, f"{key}/main")
+    while turn == 2 and not _other_nodes_are_done(store, key):
+        time.sleep(0.05)
     try:
         yield
-    finally:  # also after an exception that the script catches: all ranks meet at the same barriers
-        for _ in range(2 - turn):
-            barrier()
+    finally:  # also after an exception that the script catches
+        if turn == 0:
+            store.set(f"{key}/main", "done")
+        store.add(f"{key}/done", int(turn == 1))
+
+
+def _other_nodes_are_done(store: Store, key: str) -> bool:
+    """Whether the first rank of every other node has been through: how many there are shows once all have come."""
+    if store.add(f"{key}/arrived", 0) < world_size():
+        return False
+    return store.add(f"{key}/done", 0) == store.add(f"{key}/firsts", 0)
+
+
+def wait_for(store: Store, key: str) -> None:
+    """Until another rank sets the key, as long as that takes: if that rank dies, the launcher ends this one."""
+    store.wait([key], timedelta(days=7))
 
 
 def own_group(purpose: str) -> dist.ProcessGroup:

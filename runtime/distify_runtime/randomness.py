@@ -18,6 +18,9 @@ from distify_runtime.environment import rank, world_size
 #: What rank 0 leaves for the others has a number, the same on every rank, by which they find it.
 _calls = itertools.count()
 
+#: Ranks that part anew do not get the streams again that they had.
+_partings = itertools.count()
+
 T = TypeVar("T")
 
 
@@ -45,14 +48,15 @@ def next_key() -> str:
 def seed_ranks_apart(*models: nn.Module) -> None:
     """Give each rank random numbers of its own from here on, for augmentation, dropout and noise.
 
-    Rank 0 goes on with the stream it has, so that a world of one is left alone.
+    Rank 0 goes on with the stream it has, so that a world of one is left alone. To be called again where the script
+    has set a seed, which would have the ranks draw alike. Every rank has to call it.
     models: if any are given, only torch's draws inside their forward passes become the rank's own, and everything else
     goes on being drawn alike on all ranks: batches that a script chooses by itself.
     """
     if models:
         _seed_apart_inside(models)
         return
-    seed = common_seed() + rank()
+    seed = random.Random(f"{common_seed()}/{rank()}/{next(_partings)}").getrandbits(31)
     if rank() == 0:
         return
     torch.manual_seed(seed)
@@ -116,11 +120,14 @@ def _set_torch_state(state: tuple[torch.Tensor, torch.Tensor | None]) -> None:
         torch.cuda.set_rng_state(state[1])
 
 
-def share_random_state() -> None:
-    """Put every rank where rank 0 is in the streams of torch, `random` and (if imported) numpy.
+def seed_ranks_alike() -> None:
+    """Let every rank draw what rank 0 draws from here on, from torch, `random` and (if imported) numpy. A collective.
 
-    A collective.
+    Rank 0 goes on with the stream it has: what is drawn now, the split of the next fold say, is what it would have
+    drawn by itself.
     """
+    if world_size() == 1:
+        return
     states = [_random_state() if rank() == 0 else None]
     dist.broadcast_object_list(states, src=0, device=torch.device("cpu"))
     if rank() != 0 and states[0] is not None:

@@ -47,12 +47,59 @@ def all_reduce_sum(*values: Any) -> Any:
 def all_reduce_mean(*values: Any) -> Any:
     """The mean of each value over all ranks, on every rank: of what each rank says of its equal share. A collective.
 
-    Takes and returns what `all_reduce_sum` does; the mean of whole numbers is a float.
+    Takes and returns what `all_reduce_sum` does; the mean of whole numbers is a float. A gradient flows back through
+    a tensor as if it had not been averaged.
     """
-    totals = all_reduce_sum(*values)
     if world_size() == 1:
-        return totals
-    return totals / world_size() if len(values) == 1 else tuple(total / world_size() for total in totals)
+        return values[0] if len(values) == 1 else values
+    if all(_is_single(value) for value in values):
+        means = _means(values)
+    else:
+        totals = all_reduce_sum(*values)
+        means = [total / world_size() for total in (totals if len(values) > 1 else [totals])]
+    means = [_with_gradient(value, mean) for value, mean in zip(values, means, strict=True)]
+    return means[0] if len(means) == 1 else tuple(means)
+
+
+def _is_single(value: Any) -> bool:
+    return value.dim() == 0 if isinstance(value, Tensor) else _form(value).shape is None
+
+
+def _means(values: tuple[Any, ...]) -> list[Any]:
+    """Of single numbers, which need no agreement on their form: one collective for all."""
+    tensors = [value.detach() for value in values if isinstance(value, Tensor)]
+    home = tensors[0].device if tensors else torch.device("cpu")
+    plain = [float(value.detach() if isinstance(value, Tensor) else value) for value in values]
+    total = torch.tensor(plain, dtype=torch.float64, device=home)
+    dist.all_reduce(total)
+    found: list[Any] = []
+    for value, mean in zip(values, (total / world_size()).unbind(), strict=True):
+        if isinstance(value, Tensor):
+            dtype = value.dtype if value.is_floating_point() else torch.get_default_dtype()
+            found.append(mean.to(value.device, dtype))
+        else:
+            numpy = sys.modules.get("numpy")
+            kind = type(value) if numpy and isinstance(value, numpy.floating) else float
+            found.append(kind(mean.item()))
+    return found
+
+
+def _with_gradient(value: Any, mean: Any) -> Any:
+    if isinstance(value, Tensor) and value.requires_grad and torch.is_grad_enabled():
+        return _Shown.apply(value, mean)  # type: ignore[no-untyped-call]
+    return mean
+
+
+class _Shown(torch.autograd.Function):
+    """Another number in a value's place, with its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, shown: Tensor) -> Tensor:
+        return shown.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return gradients[0], None
 
 
 def any_rank(flag: object) -> bool:

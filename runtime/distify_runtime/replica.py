@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from typing import Any, TypeVar, overload
+
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+
+T = TypeVar("T")
 
 
 def device_ids(module: nn.Module) -> list[int] | None:
@@ -15,7 +20,18 @@ def device_ids(module: nn.Module) -> list[int] | None:
     return [device.index] if device.type == "cuda" else None
 
 
-def unwrap(model: nn.Module) -> nn.Module:
-    """The module inside DistributedDataParallel, also if that was compiled; any other model as it is."""
+@overload
+def unwrap(model: nn.Module) -> nn.Module: ...
+@overload
+def unwrap(model: T) -> T: ...
+def unwrap(model: Any) -> Any:
+    """The module inside DistributedDataParallel, also if that was compiled; any other model as it is.
+
+    Of a dictionary, list or tuple a copy, for a file: with the modules inside, and all else as it is.
+    """
+    if type(model) in (dict, OrderedDict):
+        return type(model)((key, unwrap(one)) for key, one in model.items())
+    if type(model) in (list, tuple):
+        return type(model)(unwrap(one) for one in model)
     eager = getattr(model, "_orig_mod", model)
     return eager.module if isinstance(eager, DistributedDataParallel) else model

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sized
+from typing import Any, cast
 
+import torch
 from torch.distributed.distributed_c10d import _get_default_store
-from torch.utils.data import Sampler
+from torch.utils.data import DistributedSampler, Sampler
 
+from distify_runtime.batch import keeps_batch_size
 from distify_runtime.environment import rank, world_size
 from distify_runtime.output import note
 from distify_runtime.proxy import Proxy
@@ -68,6 +70,46 @@ class _Shared(Proxy):
             )
 
 
+class TrainingSampler(DistributedSampler[Any]):
+    """torch's DistributedSampler, from the common seed, but that a pass is filled up with its last samples.
+
+    torch fills up with the first ones, which the last batch of one process does not have. Here that batch counts
+    some of its samples twice; one of a single sample, or of as many as divide the ranks, is the same mean.
+    Draws from the global stream as a RandomSampler does, for what is drawn after it.
+    """
+
+    def __init__(self, dataset: Sized, shuffle: bool = True, drop_last: bool = False) -> None:
+        super().__init__(cast(Any, dataset), num_replicas=1, rank=0, shuffle=shuffle, seed=common_seed())
+        self.leaves_out = drop_last  # torch's own `drop_last` is about one process here
+        missing = -len(dataset) % world_size()
+        if missing and not drop_last:
+            note(f"{len(dataset)} samples do not divide by {world_size()} ranks: the last batch repeats {missing}")
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.shuffle:
+            torch.empty((), dtype=torch.int64).random_(generator=torch.default_generator)
+        return iter(dealt_evenly([*super().__iter__()], self.leaves_out))
+
+    def __len__(self) -> int:
+        return shares_of(self.num_samples, self.leaves_out)
+
+
+def dealt_evenly(samples: list[Any], drop_last: bool) -> list[Any]:
+    """This rank's samples: every `world_size`-th. Those left over at the end are repeated, or left out."""
+    ranks = world_size()
+    left = len(samples) % ranks
+    if left and drop_last:
+        samples = samples[:-left]
+    elif left:
+        samples = [*samples, *itertools.islice(itertools.cycle(samples[-left:]), ranks - left)]
+    return samples[rank() :: ranks]
+
+
+def shares_of(samples: int, drop_last: bool) -> int:
+    """How many of so many samples each rank has."""
+    return samples // world_size() if drop_last else -(-samples // world_size())
+
+
 class SharedOrder(_Shared, Sampler[Any]):
     """The indices of another sampler, in the same order on all ranks and in each pass: for evaluation."""
 
@@ -82,8 +124,8 @@ class SharedOrder(_Shared, Sampler[Any]):
 class DistributedSamplerWrapper(_Shared, Sampler[Any]):
     """Deals out the indices of another sampler: each rank gets every `world_size`-th of one common order.
 
-    N ranks with batches of B/N see the batches that one process with batches of B sees. Like
-    `DistributedSampler`, it repeats at most N-1 indices at the end, or with `drop_last` leaves them out.
+    N ranks with batches of B/N see the batches that one process with batches of B sees. Where they do not divide,
+    it repeats at most N-1 of the last indices, or with `drop_last` leaves them out.
     """
 
     def __init__(self, sampler: Iterable[Any], drop_last: bool = False) -> None:
@@ -91,26 +133,18 @@ class DistributedSamplerWrapper(_Shared, Sampler[Any]):
         self.drop_last = drop_last
 
     def __iter__(self) -> Iterator[Any]:
-        ranks = world_size()
-        first: list[Any] = []
-        for block in self._drawn(_AT_ONCE * ranks):
-            first = first or block[:ranks]
-            rest = len(block) % ranks
-            if rest and self.drop_last:
-                block = block[:-rest]
-            elif rest:
-                block += [*itertools.islice(itertools.cycle(first), ranks - rest)]
-            yield from block[rank() :: ranks]
+        for block in self._drawn(_AT_ONCE * world_size()):
+            yield from dealt_evenly(block, self.drop_last)
 
     def __len__(self) -> int:
-        samples = len(self._inner)
-        return samples // world_size() if self.drop_last else -(-samples // world_size())
+        return shares_of(len(self._inner), self.drop_last)
 
 
 class DistributedBatchSampler(_Shared, Sampler[list[Any]]):
     """Deals out the batches of another batch sampler: of each, every rank gets every `world_size`-th index.
 
-    A batch that does not divide is filled up with its own first indices, so that no rank is left without.
+    A batch that does not divide is filled up with its own first indices, so that no rank is left without. Where ranks
+    keep the batch size of the script, they get whole batches instead, in turn; the first ones fill up the last turn.
     """
 
     def __init__(self, batch_sampler: Iterable[list[Any]]) -> None:
@@ -118,11 +152,22 @@ class DistributedBatchSampler(_Shared, Sampler[list[Any]]):
         self._noted = False
 
     def __iter__(self) -> Iterator[list[Any]]:
+        if keeps_batch_size():
+            yield from self._whole_batches()
+            return
         for (batch,) in self._drawn(1):
             yield share_of_batch(batch, self)
 
+    def _whole_batches(self) -> Iterator[list[Any]]:
+        first: list[Any] = []
+        for batches in self._drawn(world_size()):
+            first = first or batches
+            batches += [*itertools.islice(itertools.cycle(first), world_size() - len(batches))]
+            yield list(batches[rank()])
+
     def __len__(self) -> int:
-        return len(self._inner)
+        batches = len(self._inner)
+        return -(-batches // world_size()) if keeps_batch_size() else batches
 
 
 def share_of_batch(batch: Iterable[Any], owner: Any) -> list[Any]:

@@ -15,13 +15,19 @@ from torch.utils.data import (
     SequentialSampler,
 )
 
-from distify_runtime.batch import per_rank_batch_size
-from distify_runtime.environment import rank, world_size
+from distify_runtime.batch import keeps_batch_size, loader_batch_size, say_per_rank, whole_batch_size
+from distify_runtime.environment import world_size
 from distify_runtime.iterables import ShardedIterable, shard_iterable
+from distify_runtime.learning_rate import pass_begins
 from distify_runtime.output import stop
 from distify_runtime.randomness import common_seed
 from distify_runtime.samplers import ShardedBatchSampler, UnpaddedSampler
-from distify_runtime.training_samplers import DistributedBatchSampler, DistributedSamplerWrapper, SharedOrder
+from distify_runtime.training_samplers import (
+    DistributedBatchSampler,
+    DistributedSamplerWrapper,
+    SharedOrder,
+    TrainingSampler,
+)
 
 Loader = TypeVar("Loader", bound=DataLoader[Any])
 
@@ -33,23 +39,17 @@ def training_loader(loader: Loader) -> Loader:
     Raises SystemExit where the data set makes the batches.
     """
     if isinstance(loader.dataset, IterableDataset):
-        size = per_rank_batch_size(_batch_size(loader))
+        size = loader_batch_size(_batch_size(loader))
         return _view(loader, loader.sampler, size, dataset=shard_iterable(loader.dataset, loader.drop_last))
     if _has_own_batches(loader):
         return _like(loader, batch_sampler=DistributedBatchSampler(cast(Any, loader.batch_sampler)))
-    sampler: DistributedSamplerWrapper | DistributedSampler[Any]
+    sampler: DistributedSamplerWrapper | TrainingSampler
     if _has_own_sampler(loader):
         sampler = DistributedSamplerWrapper(loader.sampler, loader.drop_last)
     else:
-        sampler = DistributedSampler(
-            cast(Any, loader.dataset),
-            num_replicas=world_size(),
-            rank=rank(),
-            shuffle=isinstance(loader.sampler, RandomSampler),
-            seed=common_seed(),
-            drop_last=loader.drop_last,
-        )
-    return _view(loader, sampler, per_rank_batch_size(_batch_size(loader)))
+        shuffle = isinstance(loader.sampler, RandomSampler)
+        sampler = TrainingSampler(cast(Sized, loader.dataset), shuffle, loader.drop_last)
+    return _view(loader, sampler, loader_batch_size(_batch_size(loader)))
 
 
 def evaluation_loader(loader: Loader) -> Loader:
@@ -81,7 +81,7 @@ def whole_loader(loader: Loader) -> Loader:
     sampler, batches = loader.sampler, loader.batch_sampler
     dataset = cast(Any, loader.dataset)
     if isinstance(dataset, ShardedIterable):
-        return _view(loader, sampler, _batch_size(loader) * world_size(), dataset=dataset.wrapped)
+        return _view(loader, sampler, whole_batch_size(_batch_size(loader)), dataset=dataset.wrapped)
     if isinstance(batches, DistributedBatchSampler):
         return _like(loader, batch_sampler=SharedOrder(batches.wrapped))
     if isinstance(batches, ShardedBatchSampler):
@@ -89,9 +89,10 @@ def whole_loader(loader: Loader) -> Loader:
     if isinstance(sampler, UnpaddedSampler):
         return _view(loader, sampler.order, loader.batch_size)
     if isinstance(sampler, DistributedSamplerWrapper):
-        return _view(loader, SharedOrder(sampler.wrapped), _batch_size(loader) * world_size())
+        return _view(loader, SharedOrder(sampler.wrapped), whole_batch_size(_batch_size(loader)))
     if isinstance(sampler, DistributedSampler):
-        size = (loader.batch_size or 1) * sampler.num_replicas
+        ranks = world_size() if isinstance(sampler, TrainingSampler) else sampler.num_replicas
+        size = (loader.batch_size or 1) * (1 if keeps_batch_size() else ranks)
         return _view(loader, _whole(dataset, sampler.shuffle, sampler.seed, sampler.epoch), size)
     if isinstance(dataset, IterableDataset) or batches is None:
         return loader
@@ -109,7 +110,7 @@ class _WholeSampler(DistributedSampler[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         if self.shuffle:
-            torch.empty((), dtype=torch.int64).random_()
+            torch.empty((), dtype=torch.int64).random_(generator=torch.default_generator)
         return super().__iter__()
 
 
@@ -125,7 +126,26 @@ def set_epoch(loader: DataLoader[Any], epoch: int | None = None) -> None:
     for chooser in (loader.dataset, loader.batch_sampler, loader.sampler):
         if isinstance(chooser, kinds):
             chooser.set_epoch(chooser.epoch + 1 if epoch is None else epoch)
+            if keeps_batch_size():
+                _look_at_length(loader)
             return
+
+
+def _look_at_length(loader: DataLoader[Any]) -> None:
+    """What a pass over a loader that keeps its batch size says of the run. Raises SystemExit where it has no batch."""
+    try:
+        batches = len(loader)
+    except TypeError:  # of a stream nobody knows
+        batches = 0
+    else:
+        if not batches:
+            stop(
+                f"the loader has no batch: its data do not make one of {loader.batch_size} for each of {world_size()} "
+                "ranks: use a smaller batch size, or fewer ranks"
+            )
+    pass_begins(batches)
+    if loader.batch_size is not None:
+        say_per_rank(loader.batch_size)
 
 
 def _has_own_batches(loader: DataLoader[Any]) -> bool:

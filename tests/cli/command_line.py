@@ -65,9 +65,7 @@ class CommandLine:
         )
         return Ended(done.returncode, done.stdout, done.stderr.decode())
 
-    def at_terminal(
-        self, *args: str, answer: bytes | Callable[[], bytes] = b"", number: int = 0, **env: str
-    ) -> Ended:
+    def at_terminal(self, *args: str, answer: bytes | Callable[[], bytes] = b"", number: int = 0, **env: str) -> Ended:
         """Runs at a pseudo-terminal of 100 columns; at the prompt, answers or sends the signal of that number."""
         ours, theirs = os.openpty()
         with subprocess.Popen(

@@ -67,9 +67,7 @@ def test_a_file_named_by_the_user_is_judged_also_inside_a_folder(distify: Comman
     assert ended.out.count(b"\n") == 3
 
 
-def test_an_unreadable_file_is_named_and_the_others_are_still_checked(
-    distify: CommandLine, tree: Path
-) -> None:
+def test_an_unreadable_file_is_named_and_the_others_are_still_checked(distify: CommandLine, tree: Path) -> None:
     (tree / "bad.py").write_bytes(b"def f(:\n")
     ended = distify("check", "work")
     assert ended.code == 2
@@ -93,9 +91,7 @@ def test_json_has_what_the_checklist_says(distify: CommandLine, script: Path) ->
     assert ended.code == 2
     good, bad = json.loads(ended.out)
     assert (good["path"], good["verdict"], good["error"]) == ("train.py", "convertible", None)
-    assert any(
-        f["level"] == "applied" and (f["path"], f["line"]) == ("train.py", 8) for f in good["findings"]
-    )
+    assert any(f["level"] == "applied" and (f["path"], f["line"]) == ("train.py", 8) for f in good["findings"])
     for finding in good["findings"]:
         assert set(finding) == {"level", "code", "title", "message", "path", "line", "fix"}
     assert (bad["path"], bad["verdict"], bad["findings"]) == ("bad.py", "unreadable", [])

@@ -50,9 +50,7 @@ def test_the_diff_makes_of_the_script_what_yes_would_have_written(
     assert files(distify.folder) == {"train.py": converted}
 
 
-def test_yes_writes_beside_the_script_and_ends_with_the_launch_line(
-    distify: CommandLine, script: Path
-) -> None:
+def test_yes_writes_beside_the_script_and_ends_with_the_launch_line(distify: CommandLine, script: Path) -> None:
     script.chmod(0o750)
     ended = distify("convert", "train.py", "--yes")
     assert ended.code == 0
@@ -80,9 +78,7 @@ def test_in_place_changes_the_script_itself(distify: CommandLine, script: Path, 
     assert files(distify.folder) == {"train.py": converted}
 
 
-def test_a_script_elsewhere_is_converted_there(
-    distify: CommandLine, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_script_elsewhere_is_converted_there(distify: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("elsewhere")
     (folder / "train.py").write_bytes(TRAIN)
     ended = distify("convert", str(folder / "train.py"), "--yes")
@@ -162,9 +158,7 @@ def test_a_script_that_trains_nothing_is_refused_with_the_reason(distify: Comman
     assert files(distify.folder) == {"train.py": NO_TRAINING}
 
 
-def test_what_is_there_is_not_overwritten_without_force(
-    distify: CommandLine, script: Path, converted: bytes
-) -> None:
+def test_what_is_there_is_not_overwritten_without_force(distify: CommandLine, script: Path, converted: bytes) -> None:
     target = script.with_name("train_dist.py")
     target.write_bytes(b"mine\n")
     ended = distify("convert", "train.py", "--yes")

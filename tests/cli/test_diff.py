@@ -39,9 +39,7 @@ def test_any_change_of_any_bytes_can_be_applied(
     patch = b"".join(unified(NewFile(name, *pair, ())) for name, pair in files.items())
     if patch:
         applied(patch, command, tmp_path)
-    assert {name: Path(name).read_bytes() for name in files} == {
-        name: new for name, (_, new) in files.items()
-    }
+    assert {name: Path(name).read_bytes() for name in files} == {name: new for name, (_, new) in files.items()}
 
 
 @pytest.mark.parametrize("command", APPLIERS, ids=lambda command: command[0])

@@ -51,9 +51,7 @@ def test_a_diff_takes_at_most_four_times_the_import_of_libcst(distify: CommandLi
     assert seconds(sys.executable, "-m", "distify", "convert", "--diff", str(script), env=env) < 4 * libcst
 
 
-def test_a_conversion_imports_no_torch_and_without_a_terminal_no_rich(
-    distify: CommandLine, script: Path
-) -> None:
+def test_a_conversion_imports_no_torch_and_without_a_terminal_no_rich(distify: CommandLine, script: Path) -> None:
     ended = distify("convert", "--diff", script.name, python=("-X", "importtime"))
     assert ended.code == 0
     assert "distify_codemods" in imported(ended.err)

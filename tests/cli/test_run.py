@@ -52,9 +52,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_rank_0_is_on_the_screen_and_each_rank_in_its_log(
-    distify: CommandLine, write: Write, tmp_path: Path
-) -> None:
+def test_rank_0_is_on_the_screen_and_each_rank_in_its_log(distify: CommandLine, write: Write, tmp_path: Path) -> None:
     script = write(
         "print(rank, ascii(sys.argv), os.environ['WORLD_SIZE'])\n"
         "print('stdin', sys.stdin.read() == '', 'threads', os.environ['OMP_NUM_THREADS'])\n"
@@ -112,9 +110,7 @@ def test_the_first_failing_rank_is_shown_last_and_ends_the_others(
 def test_the_exit_code_is_the_failing_ranks(
     distify: CommandLine, write: Write, death: str, code: int, said: str
 ) -> None:
-    done = two_ranks(
-        distify, write(f"if rank == '1':\n    print('last words')\n    {death}\ntime.sleep(300)\n")
-    )
+    done = two_ranks(distify, write(f"if rank == '1':\n    print('last words')\n    {death}\ntime.sleep(300)\n"))
     assert done.code == code
     assert done.err.endswith(f"distify: rank 1 of 2 {said}; its log is logs/rank1.log\nlast words\n")
 
@@ -208,9 +204,7 @@ def test_a_reader_that_has_enough_ends_the_run(distify: CommandLine, write: Writ
         assert process.wait(30) == 141
 
 
-def test_a_module_runs_on_one_rank_with_all_threads(
-    distify: CommandLine, write: Write, tmp_path: Path
-) -> None:
+def test_a_module_runs_on_one_rank_with_all_threads(distify: CommandLine, write: Write, tmp_path: Path) -> None:
     write("", "pkg/__init__.py", head="")
     write(
         "import train\nprint(__spec__.name, sys.argv[1:], os.environ['WORLD_SIZE'], sys.path[0])\n",
@@ -229,9 +223,7 @@ def test_a_module_runs_on_one_rank_with_all_threads(
     assert done.err == f"distify: 1 rank, logs in {logs.relative_to(tmp_path)}\n"
 
 
-def test_a_script_that_is_not_converted_is_launched_with_a_warning(
-    distify: CommandLine, write: Write
-) -> None:
+def test_a_script_that_is_not_converted_is_launched_with_a_warning(distify: CommandLine, write: Write) -> None:
     done = distify("run", "-np", "1", "--logs", "logs", write("print('trained')\n", "train.py", head=""))
     assert (done.code, done.out) == (0, b"trained\n")
     assert done.err.splitlines()[0] == (
@@ -295,15 +287,10 @@ def test_without_torch_it_says_so(distify: CommandLine, write: Write) -> None:
         timeout=60,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert (
-        done.stderr
-        == f"distify: torch is not installed for {sys.executable}; its torchrun starts the ranks\n"
-    )
+    assert done.stderr == f"distify: torch is not installed for {sys.executable}; its torchrun starts the ranks\n"
 
 
-def test_ranks_are_counted_against_the_gpus(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranks_are_counted_against_the_gpus(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The count alone is stood in for; a launch would need the GPUs."""
     gpus = 2
     monkeypatch.setattr("distify_runtime.launch.gpu_count", lambda python: gpus)

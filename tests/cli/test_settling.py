@@ -47,7 +47,7 @@ def test_a_wrong_comment_is_one_line(distify: CommandLine, doubt: Path) -> None:
     assert (ended.code, ended.out) == (2, b"")
     assert ended.err == (
         "distify: doubt.py:8:70: `# distify: [bold]` is not known; after `# distify:` comes one of skip, train-loader, "
-        "not-a-model\n"
+        "not-a-model, rate-linear, rate-square-root\n"
     )
 
 
@@ -91,7 +91,11 @@ def test_a_configuration_for_one_script_leaves_others_in_peace(distify: CommandL
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[tool.distify]\nmodels = 'net'\n", "[tool.distify] knows no `models`; it knows backend, model, train-loader"),
+        ("[tool.distify]\nmodels = 'net'\n", "[tool.distify] knows no `models`; it knows backend, model, "
+         "scale, train-loader, warmup-epochs"),
+        ("[tool.distify]\nscale = 'big'\n", "[tool.distify] scale: 'big' is none of global, linear, none"),
+        ("[tool.distify]\nwarmup-epochs = -1\n",
+         "[tool.distify] warmup-epochs: a number of epochs is wanted, not -1"),
         ("[tool.distify]\nmodel = 3\n", "[tool.distify] model: a name or a list of names is wanted, not 3"),
         ("[tool.distify]\ntrain-loader = ['']\n",
          "[tool.distify] train-loader: a name or a list of names is wanted, not ['']"),
@@ -107,6 +111,23 @@ def test_a_bad_configuration_is_one_line(distify: CommandLine, script: Path, tex
         ended = distify(*command, "train.py")
         assert (ended.code, ended.out) == (2, b"")
         assert ended.err == f"distify: pyproject.toml: {says}\n"
+
+
+# ---- batch and learning rate
+
+
+def test_a_configured_scale_and_the_command_line_above_it(distify: CommandLine, script: Path) -> None:
+    configure(distify, "[tool.distify]\nscale = 'linear'\nwarmup-epochs = 2\n")
+    assert b"rt.warm_up(range(2), epochs=2)" in distify("convert", "train.py", "--diff").out
+    assert b"epochs=4)" in distify("convert", "train.py", "--diff", "--warmup-epochs", "4").out
+    assert b"per_rank_batch_size" in distify("convert", "train.py", "--diff", "--scale", "global").out
+
+
+def test_warm_up_without_a_scaled_rate(distify: CommandLine, script: Path) -> None:
+    for command in (("convert", "--yes"), ("check",)):
+        ended = distify(*command, "train.py", "--warmup-epochs", "2")
+        assert (ended.code, ended.out) == (2, b"")
+        assert ended.err == "distify: --warmup-epochs goes with --scale linear: else the learning rate stays as it is\n"
 
 
 # ---- --why

@@ -159,9 +159,7 @@ def test_batches_that_are_cut_by_hand() -> None:
 
 
 def test_batches_that_are_drawn_one_by_one() -> None:
-    lines = why(
-        f"{TRAINING}it = iter(DataLoader(x, batch_size=8))\nfor step in range(8):\n    rows = next(it)\n{STEP}"
-    )
+    lines = why(f"{TRAINING}it = iter(DataLoader(x, batch_size=8))\nfor step in range(8):\n    rows = next(it)\n{STEP}")
     assert (
         "train.py:8: `for step in range(8)` is a training loop: it takes batches of `DataLoader(x, batch_size=8)` at "
         "train.py:9 (`next(it)`); `loss.backward()` at train.py:12 is of its batches"

@@ -91,9 +91,7 @@ def _logs(workdir: Path) -> Path:
     return workdir.resolve().with_name(workdir.name + ".trace")
 
 
-def _run(
-    options: Sequence[str], script: Path, args: Sequence[str], world_size: int, workdir: Path
-) -> list[Trace]:
+def _run(options: Sequence[str], script: Path, args: Sequence[str], world_size: int, workdir: Path) -> list[Trace]:
     logs = _logs(workdir)
     command = [str(TRACER), "--out", str(logs / "{rank}.pt"), *options, str(script.resolve()), *args]
     outputs = run_ranks(command, world_size, workdir, logs)

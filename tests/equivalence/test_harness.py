@@ -104,9 +104,7 @@ def test_right_conversion_is_equivalent(runs: Runs) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "told"),
     [
-        pytest.param(
-            "    train_loader.sampler.set_epoch(epoch)\n", "", "same order in two passes", id="set_epoch"
-        ),
+        pytest.param("    train_loader.sampler.set_epoch(epoch)\n", "", "same order in two passes", id="set_epoch"),
         pytest.param("8 // world_size", "8", "6 optimizer steps instead of 10", id="batch"),
         pytest.param("distributed.all_reduce(counts)\n", "", "printed 'accuracy", id="evaluation"),
     ],
@@ -148,18 +146,12 @@ def _other_values(trace: Trace) -> Trace:
         pytest.param(0, _renamed, "other keys .*module.bias", id="prefix"),
         pytest.param(0, _other_values, "linear.pt: weight differs", id="saved-values"),
         pytest.param(0, lambda trace: replace(trace, saves=[]), "saved", id="not-saved"),
-        pytest.param(
-            1, lambda trace: replace(trace, lines=["accuracy 1 of 2"]), "rank 1 printed", id="prints"
-        ),
-        pytest.param(
-            0, lambda trace: replace(trace, lines=["", *trace.lines]), "3 lines, the original 2", id="lines"
-        ),
+        pytest.param(1, lambda trace: replace(trace, lines=["accuracy 1 of 2"]), "rank 1 printed", id="prints"),
+        pytest.param(0, lambda trace: replace(trace, lines=["", *trace.lines]), "3 lines, the original 2", id="lines"),
         pytest.param(0, lambda trace: replace(trace, files=[]), "left the files", id="files"),
         pytest.param(1, lambda trace: replace(trace, passes=[]), "another order", id="order"),
         pytest.param(1, lambda trace: replace(trace, world_size=1), "a world of 1", id="world"),
-        pytest.param(
-            1, lambda trace: replace(trace, group_left_open=True), "without destroying", id="teardown"
-        ),
+        pytest.param(1, lambda trace: replace(trace, group_left_open=True), "without destroying", id="teardown"),
         pytest.param(
             0,
             lambda trace: replace(trace, training_inputs=2 * trace.training_inputs),
@@ -192,8 +184,6 @@ def test_failing_rank_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(processes, "GRACE", 0.2)
     started = time.monotonic()
     code = "import os, time\nif os.environ['RANK'] == '1': raise SystemExit('out of luck')\ntime.sleep(60)"
-    with pytest.raises(
-        processes.RunError, match=r"(?s)rank 0 was stopped.*rank 1 ended with 1:\s+out of luck"
-    ):
+    with pytest.raises(processes.RunError, match=r"(?s)rank 0 was stopped.*rank 1 ended with 1:\s+out of luck"):
         processes.run_ranks(["-c", code], 2, tmp_path / "work", tmp_path / "logs")
     assert time.monotonic() - started < 30

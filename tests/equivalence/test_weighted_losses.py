@@ -92,6 +92,20 @@ LOSSES = {
     ),
     "picked": ("pass", "loss = functional.mse_loss(model(x)[kind > 0], value[kind > 0])"),
     "picked entries": ("pass", "loss = ((model(x) - value) ** 2)[kind == 1].mean()"),
+    "places": ("pass", "loss = functional.mse_loss(model(x)[kind.nonzero()[:, 0]], value[torch.where(kind)[0]])"),
+    "by the loader's size": (
+        "pass",
+        "loss = functional.mse_loss(model(x), value, reduction='sum') / loader.batch_size",
+    ),
+    "chosen": (
+        "pass",
+        "loss = functional.mse_loss(model(x), value)\n            if loss.item() > 1.0: loss = loss * 0.5\n"
+        "            loss = loss * 3 if loss.item() < 0.6 else loss",
+    ),
+    "products": (
+        "pass",
+        "loss = (torch.einsum('bi,bj->ij', model(x), value) / len(x)).pow(2).sum() + model(x).mean()",
+    ),
     "dice": ("pass", "loss = dice(model(x).sigmoid(), (value > 0).float())"),
     "focal": ("criterion = Focal(0)", "loss = criterion(model(x), kind)"),
     "root": ("pass", "loss = torch.sqrt(functional.mse_loss(model(x), value))"),
@@ -116,10 +130,13 @@ LOSSES = {
 }
 
 
+def training(number: int, setup: str, loss: str) -> str:
+    """A function that trains a model with the loss."""
+    return TRAINING.format(number=number, setup=setup, loss=loss)
+
+
 def script() -> str:
-    functions = "".join(
-        TRAINING.format(number=number, setup=setup, loss=loss) for number, (setup, loss) in enumerate(LOSSES.values())
-    )
+    functions = "".join(training(number, *parts) for number, parts in enumerate(LOSSES.values()))
     models = dict.fromkeys(LOSSES, "nn.Linear(4, 3)") | {"inside the model": "WithLoss()"}
     made = "".join(f"model_{number} = {model}\n" for number, model in enumerate(models.values()))
     calls = "".join(f"train_{number}(model_{number})\n" for number in range(len(models)))

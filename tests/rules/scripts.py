@@ -43,8 +43,14 @@ SHARDED = """\
 loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
                     sampler=DistributedSampler(data, seed=rt.common_seed()))
 """
+#: Of samples that are not seen to divide by the batch size.
+FILLED = """\
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=rt.TrainingSampler(data))
+"""
 WRAP = "model = DistributedDataParallel(model, device_ids=rt.device_ids(model))\n"
 APART = "rt.seed_ranks_apart()\n"
+ALIKE = "rt.seed_ranks_alike()\n"
 SHUFFLED = """\
 for epoch in range(3):
     loader.sampler.set_epoch(epoch)

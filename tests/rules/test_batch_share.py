@@ -118,3 +118,88 @@ def test_environment() -> None:
         lines, 'env, memory = gym.make("CartPole-v1"), []\nenv.reset()\nfor t in range(99):'
     )
     assert ("DATA04", line_of(before, "env.step(0)")) in blocked(before)
+
+
+_ITERATOR = """\
+class Batches:
+    def __init__(self, rows):
+        self.rows, self.index = rows, 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.index >= 64:
+            self.index = 0
+            raise StopIteration
+        rows = self.rows[self.index:self.index + size]
+        self.index += size
+        return torch.tensor([row[0] for row in rows]), torch.tensor([row[1] for row in rows])
+
+
+"""
+_GENERATOR = """\
+def batches():
+    for i in range(0, 64, size):
+        yield inputs[i:i + size], targets[i:i + size]
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "loop"),
+    [
+        pytest.param(_GENERATOR, "for x, y in batches():", id="generator"),
+        pytest.param(_GENERATOR, "for i, (x, y) in enumerate(batches()):", id="numbered"),
+        pytest.param(
+            _ITERATOR + "rows = [(float(i), float(i)) for i in range(64)]\nbatches = Batches(rows)\n",
+            "for x, y in batches:",
+            id="iterator",
+        ),
+        pytest.param("", "for x, y in zip(inputs.split(size), targets.split(size)):", id="pieces"),
+    ],
+)
+def test_loop_over_batches_of_the_script(made: str, loop: str) -> None:
+    body = "".join(f"    {line}\n" for line in STEP.splitlines())
+    after = converted(f"{HEAD}{made}{loop}\n{body}")
+    assert f"{loop}\n    x, y = rt.shard_batch((x, y))\n    loss" in after
+    assert after.count("shard_batch") == 1
+
+
+def test_loop_of_evaluation_over_the_same_iterator_is_left_alone() -> None:
+    body = "".join(f"    {line}\n" for line in STEP.splitlines())
+    loop = "for x, y in batches():\n"
+    held = f"model.eval()\nwith torch.no_grad():\n    {loop}        print(nn.functional.mse_loss(model(x), y))\n"
+    after = converted(f"{HEAD}{_GENERATOR}{loop}{body}{held}")
+    assert after.count("shard_batch") == 1
+    assert f"    {loop}        print(nn.functional.mse_loss(model.module(x), y))\n" in after
+
+
+def test_text_that_is_split_is_no_batch() -> None:
+    """A line of a file, read once more for each sample, is not what the training is dealt out by."""
+    read = (
+        "texts = []\nfor line in open('data.txt'):\n    text, label = line.split('\\t')\n    texts.append(len(text))\n"
+    )
+    before = looped("x, y = inputs[i:i + size], torch.tensor(texts[i:i + size])\n").replace("for i", read + "for i", 1)
+    assert "    x, y = rt.shard_batch((inputs[i:i + size], torch.tensor(texts[i:i + size])))\n" in converted(before)
+
+
+def test_batch_of_an_unknown_library() -> None:
+    """Beside noise that is shared out: each rank may get other samples, or would train on all of them."""
+    lines = "x, _ = data.train.next_batch(size)\ny = torch.randn(size, 1)\n"
+    before = "from somewhere import read\n" + looped(lines, "data = read('x')\nfor step in range(9):")
+    assert blocked(before) == {("DATA04", line_of(before, "data.train.next_batch"))}
+
+
+@pytest.mark.parametrize(("seed", "shared"), [("3", True), ("", False)])
+def test_generator_of_random_numbers(seed: str, shared: bool) -> None:
+    """One without a seed draws other numbers on each rank."""
+    lines = "x = torch.from_numpy(draws.normal(0, 1, (size, 4))).float()\ny = torch.randn(size, 1)\n"
+    before = looped(lines, f"draws = np.random.default_rng({seed})\nfor step in range(9):")
+    if not shared:
+        assert blocked(before) == {("DATA04", line_of(before, "draws.normal"))}
+        return
+    after = converted(before)
+    assert "    x = rt.shard_batch(torch.from_numpy(draws.normal(0, 1, (size, 4))).float())\n" in after
+    assert "    y = rt.shard_batch(torch.randn(size, 1))\n" in after

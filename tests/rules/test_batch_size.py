@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Level, Options
 
-from tests.rules.scripts import IMPORTS, LOOP, SHUFFLED, blocked, changes, converted, distributed, line_of, script
+from tests.rules.scripts import (
+    IMPORTS,
+    LOOP,
+    SHUFFLED,
+    blocked,
+    changes,
+    conversion_of,
+    converted,
+    distributed,
+    findings,
+    line_of,
+    script,
+)
 
 LOADER = "loader = DataLoader(data, batch_size=batch_size, shuffle=True, drop_last=True)\n"
 SHARDED = """\
@@ -121,3 +134,18 @@ def test_name_shadowed_in_a_function() -> None:
     own = "def blank(batch_size):\n    return torch.zeros(batch_size)\n\n\n"
     before = script(setup=f"batch_size = 8\n\n\n{own}", loader=LOADER, loop=with_line(LOOP, "w = blank(3)"))
     assert changes("BATCH01", before) == []
+
+
+@pytest.mark.parametrize(("size", "share"), [(16, "4 samples"), (6, "a single one"), (2, "none")])
+def test_too_small_for_several_ranks(size: int, share: str) -> None:
+    before = script(loader=f"loader = DataLoader(data, batch_size={size}, shuffle=True)\n")
+    (advice,) = findings("BATCH01", before, Level.ADVICE)
+    assert advice.message.startswith(f"of a batch of {size}, each of 4 ranks gets {share}: too few to be worth it")
+    assert f"--scale linear keeps {size} on each rank" in advice.message
+    kept = conversion_of(before, options=Options(scale="linear"))
+    assert not [one for one in kept.of(Level.ADVICE) if one.code == "BATCH01"]
+
+
+def test_large_enough_for_several_ranks() -> None:
+    before = script(loader="loader = DataLoader(data, batch_size=32, shuffle=True)\n")
+    assert findings("BATCH01", before, Level.ADVICE) == []

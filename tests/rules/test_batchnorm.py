@@ -126,7 +126,33 @@ class Norm(nn.BatchNorm1d):
 model = nn.Sequential(Norm(4), nn.Linear(4, 1))
 """
     before = script(model=model)
-    assert blocked(before) == {("MODEL02", line_of(before, "Norm(4)"))}
+    assert ("MODEL02", line_of(before, "Norm(4)")) in blocked(before)
+
+
+TEACHER = """\
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), teacher(x).detach())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+NORMED = "model = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 1))\n"
+
+
+@pytest.mark.parametrize("copied", ["copy.deepcopy(model)", "nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 1))"])
+def test_models_that_training_only_calls(copied: str) -> None:
+    """In training mode their statistics are a part of the loss; nothing else is done to them."""
+    before = script(imports="import copy\n" + IMPORTS, model=f"{NORMED}teacher = {copied}\n", loop=TEACHER)
+    after = converted(before)
+    assert after.count("rt.convert_sync_batchnorm(teacher)\n") == 1
+    assert "teacher = DistributedDataParallel" not in after
+
+
+def test_models_that_training_calls_in_evaluation_mode() -> None:
+    model = f"{NORMED}teacher = copy.deepcopy(model)\nteacher.eval()\n"
+    after = converted(script(imports="import copy\n" + IMPORTS, model=model, loop=TEACHER))
+    assert "convert_sync_batchnorm(teacher" not in after
 
 
 def test_order() -> None:

@@ -123,5 +123,3 @@ def test_ours_is_all_there_is() -> None:
     after = after.replace(SHARDED, "loader = DataLoader(data, batch_size=8, shuffle=True)\n")
     assert after.replace("    loader.sampler.set_epoch(epoch)\n", "") == script()
     assert PRINT not in after
-
-

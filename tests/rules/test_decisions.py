@@ -99,7 +99,8 @@ def test_list_of_figures_sets_the_rate() -> None:
         .replace("import random", "import numpy as np\nimport random")
         .replace("for epoch", "found = []\nplateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)\nfor epoch")
     )
-    assert "    plateau.step(rt.all_reduce_mean(np.mean(found)))\n" in converted(before)
+    after = converted(before)
+    assert "    found.append(rt.all_reduce_mean(loss.item()))\n    plateau.step(np.mean(found))\n" in after
 
 
 @pytest.mark.parametrize(
@@ -114,6 +115,29 @@ def test_list_of_figures_sets_the_rate() -> None:
 )
 def test_all_ranks_decide_on_the_mean(before: str, after: str) -> None:
     assert f"    {after}\n" in converted(in_epoch(f"    {before}\n"))
+
+
+@pytest.mark.parametrize(
+    ("loss", "after"),
+    [
+        ("if loss.item() > 0.5: loss = loss * 0.5", "if rt.all_reduce_mean(loss.item()) > 0.5: loss = loss * 0.5"),
+        (
+            "loss = loss * 0.5 if loss.item() > 0.5 else loss",
+            "loss = loss * 0.5 if rt.all_reduce_mean(loss.item()) > 0.5 else loss",
+        ),
+        ("small = not loss.item() > 0.5\n        if small: loss = loss * 2", "small = not rt.all_reduce_mean("),
+        (
+            "z = model(x)\n        loss = z.mean()\n        if (y > 0).any(): loss = loss + z[y > 0].sum() / len(x)",
+            "y, z = rt.gather_samples(y, z)\n        loss = z.mean()\n        if (y > 0).any():",
+        ),
+    ],
+)
+def test_loss_that_is_chosen(loss: str, after: str) -> None:
+    """All ranks take the same one: by the mean, or because all of them have the whole batch."""
+    line = "        loss = nn.functional.mse_loss(model(x), y)\n"
+    text = converted(script(loop=LOOP.replace(line, f"{line}        {loss}\n")))
+    assert f"        {after}" in text, text
+    assert ("rt.gather_samples(" in text) is ("any()" in loss)
 
 
 def test_both_sides_of_a_comparison_may_be_one_ranks() -> None:
@@ -247,5 +271,5 @@ stopper = Stopper()
 """
     before = script(setup=own, loop=f"{LOOP}    stopper.look(loss.item())\n    if stopper.stop: break\n")
     after = converted(before)
-    assert "        if rt.all_reduce_mean(loss) > self.best:\n" in after
-    assert "        self.best = min(rt.all_reduce_mean(loss), self.best)\n" in after
+    assert "    stopper.look(rt.all_reduce_mean(loss.item()))\n    if stopper.stop: break\n" in after
+    assert after.count("all_reduce_mean") == 1

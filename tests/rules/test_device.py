@@ -131,9 +131,7 @@ def test_block_on_one_gpu() -> None:
 def test_alias_of_torch_device() -> None:
     imports = f"{IMPORTS}from torch import device as place\n"
     given = script(imports=imports, setup='device = place("cuda:0")\n', loop=moving(LOOP))
-    assert converted(given) == distributed(
-        imports=imports, setup='device = place("cuda")\n', loop=moving(SHUFFLED)
-    )
+    assert converted(given) == distributed(imports=imports, setup='device = place("cuda")\n', loop=moving(SHUFFLED))
 
 
 def test_map_of_a_checkpoint() -> None:

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.scripts import DATA, GROUP, IMPORTS, changes, converted, distributed, indented, script
+from tests.rules.scripts import (
+    DATA,
+    FILLED,
+    GROUP,
+    IMPORTS,
+    RUNTIME,
+    WRAPPER,
+    changes,
+    converted,
+    distributed,
+    indented,
+    script,
+)
 
+OURS = RUNTIME + WRAPPER
 VISION = f"{IMPORTS}from torchvision import datasets\n"
 FETCH = f"import os\nfrom urllib.request import urlretrieve\n\n{IMPORTS}"
 FIRST = "with rt.main_process_first():\n"
@@ -23,19 +36,25 @@ FIRST = "with rt.main_process_first():\n"
     ],
 )
 def test_statement(data: str) -> None:
-    assert converted(script(imports=VISION, data=data)) == distributed(imports=VISION, data=FIRST + indented(data))
+    assert converted(script(imports=VISION, data=data)) == distributed(
+        imports=VISION, ours=OURS, loader=FILLED, data=FIRST + indented(data)
+    )
 
 
 def test_other_statements_of_the_line_stay_outside() -> None:
     before = 'data = datasets.MNIST(".", download=True); batch_size = 8  # both\n'
     after = f'{FIRST}    data = datasets.MNIST(".", download=True)\nbatch_size = 8  # both\n'
-    assert converted(script(imports=VISION, data=before)) == distributed(imports=VISION, data=after)
+    assert converted(script(imports=VISION, data=before)) == distributed(
+        imports=VISION, ours=OURS, loader=FILLED, data=after
+    )
 
 
 def test_one_line_suite() -> None:
     before = 'if True: data = datasets.MNIST(".", download=True)\nelse: data = None\n'
     after = f'if True:\n    {FIRST}        data = datasets.MNIST(".", download=True)\nelse: data = None\n'
-    assert converted(script(imports=VISION, data=before)) == distributed(imports=VISION, data=after)
+    assert converted(script(imports=VISION, data=before)) == distributed(
+        imports=VISION, ours=OURS, loader=FILLED, data=after
+    )
 
 
 @pytest.mark.parametrize("head", ["", "@functools.cache\n"])
@@ -44,7 +63,9 @@ def test_returned(head: str) -> None:
     function = f'{head}def digits():\n    return datasets.MNIST(".", download=True)\n\n\n'
     guarded = f'{head}def digits():\n    {FIRST}        return datasets.MNIST(".", download=True)\n\n\n'
     before = script(imports=imports, setup=function, data="data = digits()\n")
-    assert converted(before) == distributed(imports=imports, setup=guarded, data="data = digits()\n")
+    assert converted(before) == distributed(
+        imports=imports, ours=OURS, loader=FILLED, setup=guarded, data="data = digits()\n"
+    )
 
 
 def test_dataset_made_in_the_loaders_call() -> None:
@@ -56,9 +77,9 @@ def test_dataset_made_in_the_loaders_call() -> None:
     loader = f"""\
 {FIRST}    {name} = datasets.MNIST(".", download=True)
 loader = DataLoader({name}, rt.per_rank_batch_size(8),
-                    sampler=DistributedSampler({name}, seed=rt.common_seed()))
+                    sampler=rt.TrainingSampler({name}))
 """
-    assert after == distributed(imports=VISION, data="", loader=loader)
+    assert after == distributed(imports=VISION, ours=OURS, data="", loader=loader)
 
 
 @pytest.mark.parametrize(
@@ -81,9 +102,7 @@ def test_leaves_before_it_downloads() -> None:
     """`return` where the file is there: the barrier belongs around the call of the function."""
     function = 'def fetch():\n    if os.path.exists("x"):\n        return\n    urlretrieve("http://x", "x")\n\n\n'
     before = script(imports=FETCH, setup=f"{function}fetch()\n")
-    assert converted(before) == distributed(
-        imports=FETCH, setup=f"{function}{GROUP}{FIRST}    fetch()\n", group=""
-    )
+    assert converted(before) == distributed(imports=FETCH, setup=f"{function}{GROUP}{FIRST}    fetch()\n", group="")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +148,9 @@ def test_flag_that_is_computed() -> None:
     imports = f"import os\n\n{VISION}"
     data = 'data = datasets.MNIST(".", download=not os.path.exists("MNIST"))\n'
     after = f"{FIRST}    {data}"
-    assert converted(script(imports=imports, data=data)) == distributed(imports=imports, data=after)
+    assert converted(script(imports=imports, data=data)) == distributed(
+        imports=imports, ours=OURS, loader=FILLED, data=after
+    )
 
 
 def test_only_the_download_is_inside() -> None:

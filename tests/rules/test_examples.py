@@ -29,7 +29,7 @@ def test_every_rule_shows_what_it_does(rule: Rule) -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_every_rule_shows_where_it_keeps_still(rule: Rule) -> None:
     """Rules that only find faults have examples without an after; the others have at least one with."""
-    finds_only = rule.code in ("DECIDE01", "OTHER01", "READ01")
+    finds_only = rule.code in ("DECIDE01", "MEET01", "OTHER01", "READ01")
     assert any(not example.after for example in rule.examples) or len(rule.examples) > 1
     assert finds_only or any(example.after for example in rule.examples)
 
@@ -40,7 +40,7 @@ def _beside(example: Example) -> dict[str, str]:
 
 @pytest.mark.parametrize(("rule", "example"), APPLIED)
 def test_applied(rule: Rule, example: Example) -> None:
-    conversion = conversion_of(example.before, files=_beside(example))
+    conversion = conversion_of(example.before, files=_beside(example), scale=example.scale)
     assert conversion.outcome is Outcome.CONVERTED, conversion.of(Level.BLOCKING)
     new = next(one for one in conversion.files if one.path == "train.py")
     assert new.after.decode() == example.after
@@ -59,7 +59,7 @@ def test_applied_twice(rule: Rule, example: Example) -> None:
 @pytest.mark.parametrize(("rule", "example"), NO_OPS)
 def test_left_alone(rule: Rule, example: Example) -> None:
     """Not changed by this rule; and if the script is refused, then by this rule, which says why."""
-    conversion = conversion_of(example.before, files=_beside(example))
+    conversion = conversion_of(example.before, files=_beside(example), scale=example.scale)
     assert all(change.code != rule.code for new in conversion.files for change in new.changes)
     if conversion.outcome is Outcome.REFUSED:
         assert {finding.code for finding in conversion.of(Level.BLOCKING)} == {rule.code}

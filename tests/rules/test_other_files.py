@@ -148,10 +148,18 @@ def test_a_file_converted_for_another_script() -> None:
     assert {path for _, path, _ in needs(conversion)} == {"helper.py"}
 
 
-def test_a_project_that_is_distributed_in_another_file() -> None:
+def test_a_process_group_of_another_file_is_ours() -> None:
     helper = "import torch.distributed as dist\n\n\ndef start():\n    dist.init_process_group('gloo')\n"
-    before = script(imports=f"{IMPORTS}from helper import start\n", setup="start()\n")
+    wholly = {
+        "loader": "loader = DataLoader(data, batch_size=8, sampler=torch.utils.data.DistributedSampler(data))\n",
+        "model": "model = nn.parallel.DistributedDataParallel(nn.Linear(4, 1))\n",
+    }
+    before = script(imports=f"{IMPORTS}from helper import start\n", setup="start()\n", **wholly)
     conversion = conversion_of(before, files={"helper.py": helper})
-    assert {(code, path) for code, path, _ in needs(conversion)} == {("REFUSE01", "helper.py")}
+    assert {(code, path) for code, path, _ in needs(conversion)} == {("REFUSE01", "train.py")}
+    half = script(imports=f"{IMPORTS}from helper import start\n", setup="start()\n")
+    conversion = conversion_of(half, files={"helper.py": helper})
+    assert conversion.outcome is Outcome.CONVERTED
+    assert not any(b"init_process_group('gloo')" in file.after for file in conversion.files)
     unused = script(imports=f"{IMPORTS}from helper import start\n")
     assert conversion_of(unused, files={"helper.py": helper}).outcome is Outcome.CONVERTED

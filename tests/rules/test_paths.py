@@ -134,3 +134,30 @@ def test_read_in_a_function_that_opens_it() -> None:
 def test_left_to_a_person(after: str, part: str) -> None:
     before = script(imports=TOOLS, after=after)
     assert ("PATH01", line_of(before, part)) in blocked(before)
+
+
+def test_a_folder_is_made_anew_once_the_old_one_is_gone() -> None:
+    """Rank 0's rmtree would else fail on, or take away, what another rank has just made."""
+    tools = TOOLS + "import shutil\n"
+    setup = 'if os.path.exists("run"):\n    shutil.rmtree("run")\nos.makedirs("run")\nos.makedirs("run/best")\n'
+    new = converted(script(imports=tools, setup=setup))
+    removed = 'if rt.is_main_process():\n    if os.path.exists("run"):\n        shutil.rmtree("run")\n'
+    made = 'rt.barrier()\nos.makedirs("run", exist_ok=True)\nos.makedirs("run/best", exist_ok=True)\n'
+    assert removed + made in new
+    assert new.count("barrier") == 1
+
+
+def test_a_listing_of_what_the_run_wrote_is_rank_0s() -> None:
+    after = 'np.save("a/1.npy", [1])\nfound = sorted(glob.glob("a/*.npy"))\nv = np.load(found[-1])\n'
+    new = converted(script(imports=TOOLS, after=after))
+    assert 'found = sorted(rt.from_main_process(glob.glob("a/*.npy")))\nrt.barrier()\nv = np.load' in new
+    before = 'found = sorted(glob.glob("a/*.npy"))\n'
+    assert before in converted(script(imports=TOOLS, setup=before + "v = np.load(found[-1])\n"))
+
+
+def test_files_that_are_listed_before_a_loop_are_waited_for_once() -> None:
+    read = "    image = cv2.imread('in/' + name)\n    cv2.imwrite(target + name, image)\n"
+    before = f"import cv2\ntarget = os.environ['OUT']\nfor name in os.listdir('in'):\n{read}"
+    after = converted(script(imports=TOOLS, after=before))
+    assert "rt.barrier()\nfor name in os.listdir('in'):\n    image = cv2.imread" in after
+    assert after.count("rt.barrier()") == 1

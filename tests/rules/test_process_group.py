@@ -130,9 +130,7 @@ if __name__ == "__main__":
     main(arguments())
 """
     after = converted(before)
-    assert after == (
-        before.replace(IMPORTS, IMPORTS + OURS).replace(indented(BODY), indented(GROUP) + new_body())
-    )
+    assert after == (before.replace(IMPORTS, IMPORTS + OURS).replace(indented(BODY), indented(GROUP) + new_body()))
 
 
 def test_arguments_read_in_main() -> None:

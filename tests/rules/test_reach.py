@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.scripts import GROUP, LOADER, LOOP, SHUFFLED, blocked, changes, converted, distributed, script
+from tests.rules.scripts import (
+    GROUP,
+    LOADER,
+    LOOP,
+    OPTIMIZER,
+    SHUFFLED,
+    blocked,
+    changes,
+    converted,
+    distributed,
+    script,
+)
 
 NET = """\
 class Net(nn.Module):
@@ -223,3 +234,19 @@ model = Net()
 
 def test_nothing_to_reach_for() -> None:
     assert changes("MODEL03", script()) == []
+
+
+TRAINED_THROUGH = LOOP.replace("model(x)", 'models["net"](x)')
+
+
+def test_models_that_are_trained_through_what_is_saved_keep_their_wraps() -> None:
+    """A dictionary of bare models would train each rank for itself."""
+    before = script(
+        optimizer=OPTIMIZER + 'models = {"net": model}\n',
+        loop=TRAINED_THROUGH,
+        after='torch.save(models, "a.pt")\ntorch.save([model, 1], "b.pt")\n',
+    )
+    after = converted(before)
+    assert 'models = {"net": model}\n' in after
+    assert 'torch.save(rt.unwrap(models), "a.pt")' in after
+    assert 'torch.save([model.module, 1], "b.pt")' in after

@@ -442,7 +442,9 @@ def test_what_an_optimizer_trains_is_not_wrapped() -> None:
 
 # ---- comments that say nothing
 
-NOT_KNOWN = "is not known; after `# distify:` comes one of skip, train-loader, not-a-model"
+NOT_KNOWN = (
+    "is not known; after `# distify:` comes one of skip, train-loader, not-a-model, rate-linear, rate-square-root"
+)
 
 
 @pytest.mark.parametrize(
@@ -465,7 +467,11 @@ def test_a_comment_that_says_nothing_is_an_error(line: str, says: str) -> None:
 
 @pytest.mark.parametrize(
     ("word", "says"),
-    [("train-loader", "makes no DataLoader"), ("not-a-model", "makes neither model nor optimizer")],
+    [
+        ("train-loader", "makes no DataLoader"),
+        ("not-a-model", "makes neither model nor optimizer"),
+        ("rate-linear", "makes no optimizer"),
+    ],
 )
 def test_a_comment_about_the_wrong_line_is_an_error(word: str, says: str) -> None:
     with pytest.raises(OptionError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.scripts import (
+    ALIKE,
     APART,
     IMPORTS,
     LOOP,
@@ -73,10 +74,10 @@ def test_seeds_of_the_script_stay() -> None:
 
 
 def test_model_built_anew_in_each_turn() -> None:
-    """Initial weights are drawn before the ranks part, in the first turn; the wrap makes them alike in the others."""
+    """What the next turn draws, its first weights say, is drawn alike."""
     body = indented(MODEL + OPTIMIZER + LOOP)
     after = converted(script(model="", optimizer="", loop=f"for rate in (0.1, 0.2):\n{body}"))
-    new = indented(MODEL + WRAP + OPTIMIZER + APART + SHUFFLED)
+    new = indented(MODEL + WRAP + OPTIMIZER + APART + SHUFFLED + ALIKE)
     assert after == distributed(model="", wrap="", optimizer="", apart="", loop=f"for rate in (0.1, 0.2):\n{new}")
 
 
@@ -86,13 +87,26 @@ CHOICES = [
     "chosen = torch.utils.data.random_split(data, [32, 32])",
     "random.shuffle(order)",
 ]
+CHOSEN = [
+    "chosen = rt.from_main_process(torch.randperm(64))",
+    "chosen = rt.from_main_process(random.sample(range(64), 8))",
+    "rt.seed_ranks_alike()\n    chosen = torch.utils.data.random_split(data, [32, 32])\n    rt.seed_ranks_apart()",
+    "rt.seed_ranks_alike()\n    random.shuffle(order)\n    rt.seed_ranks_apart()",
+]
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-def test_samples_chosen_in_training(choice: str) -> None:
+@pytest.mark.parametrize(("choice", "chosen"), [*zip(CHOICES, CHOSEN, strict=True)])
+def test_samples_chosen_in_training(choice: str, chosen: str) -> None:
+    """A rank that chose others would train on what another one leaves out, and leave out what no other has."""
     loop = LOOP.replace("    for x", f"    {choice}\n    for x")
     before = script(imports=f"import random\n{IMPORTS}", setup="order = [1, 2]\n", loop=loop)
-    assert blocked(before) == {("SEED01", line_of(before, choice))}
+    assert f"\n    {chosen}\n" in converted(before)
+
+
+def test_samples_chosen_by_one_rank_alone() -> None:
+    loop = LOOP.replace("    for x", "    if loss > 1:\n        chosen = torch.randperm(64)\n    for x")
+    before = script(setup="loss = torch.tensor(2.0)\n", loop=loop)
+    assert ("SEED01", line_of(before, "randperm")) in blocked(before)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -103,12 +117,62 @@ def test_samples_chosen_before_training(choice: str) -> None:
 
 def test_folds() -> None:
     """From the second fold on the ranks would split differently: training on what others validate with."""
-    body = f"""\
-part, rest = torch.utils.data.random_split(data, [32, 32])
-loader = DataLoader(part, batch_size=8, shuffle=True)
-{MODEL}{OPTIMIZER}{LOOP}"""
-    before = script(loader="", model="", optimizer="", loop=f"for fold in range(2):\n{indented(body)}")
-    assert blocked(before) == {("SEED01", line_of(before, "random_split"))}
+    split = "part, rest = torch.utils.data.random_split(data, [32, 32])\n"
+    loader = "loader = DataLoader(part, batch_size=8, shuffle=True)\n"
+    body = split + loader + MODEL + OPTIMIZER + LOOP
+    after = converted(script(loader="", model="", optimizer="", loop=f"for fold in range(2):\n{indented(body)}"))
+    assert f"for fold in range(2):\n    {split}" in after
+    assert after.endswith(indented(OPTIMIZER + APART + SHUFFLED + ALIKE))
+
+
+def test_fold_in_a_function_left_by_return() -> None:
+    loop = LOOP + "        if epoch:\n            return\n"
+    before = script(loop=f"def fold():\n{indented(loop)}\n\nfold()\ntorch.randperm(8)\nfold()\n")
+    assert converted(before).endswith(f"\n\nfold()\n{ALIKE}torch.randperm(8)\nfold()\n{ALIKE}")
+
+
+def test_training_twice() -> None:
+    """A split between two runs, and the second run's dropout."""
+    part = "part, rest = torch.utils.data.random_split(data, [32, 32])\n"
+    after = converted(script(loop=LOOP + part + LOOP))
+    assert ALIKE + part + APART in after
+    assert (after.count(APART), after.count(ALIKE)) == (2, 1)
+
+
+SEEDS = ["torch.manual_seed(epoch)", "np.random.seed(epoch)", "set_seed(epoch)"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_seed_in_training(seed: str) -> None:
+    """It would have all ranks draw the same dropout from there on."""
+    helper = "def set_seed(k):\n    torch.manual_seed(k)\n    np.random.seed(k)\n\n\nset_seed(0)\n"
+    loop = LOOP.replace("    for x", f"    {seed}\n    for x")
+    after = converted(script(imports=f"import numpy as np\n{IMPORTS}", setup=helper, loop=loop))
+    assert f"    {seed}\n    {APART}    loader.sampler.set_epoch(epoch)\n" in after
+    assert after.count(APART) == 2
+
+
+def test_several_seeds_in_training() -> None:
+    seeds = "    torch.manual_seed(epoch)\n    np.random.seed(epoch)\n"
+    after = converted(
+        script(imports=f"import numpy as np\n{IMPORTS}", loop=LOOP.replace("    for x", f"{seeds}    for x"))
+    )
+    assert f"{seeds}    {APART}" in after
+    assert after.count(APART) == 2
+
+
+@pytest.mark.parametrize("draw", ["random.randint(1, 4)", "np.random.beta(1.0, 1.0)"])
+def test_one_number_for_a_batch(draw: str) -> None:
+    """Ranks that cut a batch to another length, or mix it otherwise, do together what no process would."""
+    loop = LOOP.replace("        loss =", f"        drawn = {draw}\n        loss =")
+    after = converted(script(imports=f"import random\nimport numpy as np\n{IMPORTS}", loop=loop))
+    assert f"        drawn = rt.from_main_process({draw})\n" in after
+
+
+def test_numbers_for_each_sample_of_a_batch() -> None:
+    line = "drawn = [random.randint(1, 4) for _ in x]"
+    loop = LOOP.replace("        loss =", f"        {line}\n        loss =")
+    assert f"        {line}\n" in converted(script(imports=f"import random\n{IMPORTS}", loop=loop))
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class DataLoader:
 """
     imports = IMPORTS.replace("DataLoader, ", "")
     before = script(imports=imports, setup=own, loader="loader = DataLoader(data, batch_size=8)\n")
-    assert "yield rt.shard_batch(self.samples[start : start + self.batch_size])" in converted(before)
+    assert "    for x, y in loader:\n        x, y = rt.shard_batch((x, y))\n" in converted(before)
 
 
 def test_parameter_named_data_loader() -> None:

@@ -1,11 +1,11 @@
-"""METRIC01: sums over samples that leave the training loop are those of all ranks."""
+"""METRIC01: figures of training that are kept are those of all ranks."""
 
 from __future__ import annotations
 
 import pytest
 from distify_codemods import Level
 
-from tests.rules.scripts import blocked, changes, converted, distributed, findings, script
+from tests.rules.scripts import IMPORTS, blocked, changes, converted, distributed, findings, script
 
 STEP = """\
         guess = model(x)
@@ -38,6 +38,103 @@ def test_summed_after_the_loop(start: str, count: str, names: str) -> None:
     before = script(loop=counting(start, count, f"    print({names})\n"))
     after = f"    {names} = rt.all_reduce_sum({names})\n    print({names})\n"
     assert converted(before) == distributed(loop=counting(start, count, after, TOLD), prints=True)
+
+
+def test_means_of_batches_are_averaged_after_the_loop() -> None:
+    before = script(loop=counting("    total = 0.0\n", "total += loss.item()", "    print(total / len(loader))\n"))
+    after = "    total = rt.all_reduce_mean(total)\n    print(total / len(loader))\n"
+    expected = counting("    total = 0.0\n", "total += loss.item()", after, TOLD)
+    assert converted(before) == distributed(loop=expected, prints=True)
+
+
+METER = """\
+class Meter:
+    def __init__(self):
+        self.sum, self.count = 0.0, 0
+
+    def update(self, value, n=1):
+        self.sum += value * n
+        self.count += n
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "whole"),
+    [
+        ("seen.append(loss.item())", "seen.append(rt.all_reduce_mean(loss.item()))"),
+        ("seen += [loss.item()]", "seen += [rt.all_reduce_mean(loss.item())]"),
+        ("seen.append(len(x))", "seen.append(rt.all_reduce_sum(len(x)))"),
+        ("seen.extend((guess > y).tolist())", "seen.extend(rt.gather_entries((guess > y).tolist()))"),
+        ("seen.append((epoch, loss.item()))", "seen.append((epoch, rt.all_reduce_mean(loss.item())))"),
+        ("seen.append(math.exp(loss.item()))", "seen.append(math.exp(rt.all_reduce_mean(loss.item())))"),
+        ("meter.update(loss.item())", "meter.update(rt.all_reduce_mean(loss.item()))"),
+        (
+            "meter.update(loss.item(), len(x))",
+            "meter.update(rt.all_reduce_mean(loss.item()), rt.all_reduce_sum(len(x)))",
+        ),
+        ("meter.sum += loss.item()", "meter.sum += rt.all_reduce_mean(loss.item())"),
+        ("table['loss'] += loss.item()", "table['loss'] += rt.all_reduce_mean(loss.item())"),
+        ("file.write(f'{loss.item()}')", "file.write(f'{rt.all_reduce_mean(loss.item())}')"),
+    ],
+)
+def test_kept_in_the_loop(kept: str, whole: str) -> None:
+    setup = f"{METER}meter, seen, table = Meter(), [], {{'loss': 0.0}}\n"
+    opened = "    file = open('losses.txt', 'a')\n"
+    before = script(imports=f"import math\n{IMPORTS}", setup=setup, loop=counting(opened, kept, ""))
+    assert f"        optimizer.step()\n        {whole}\n" in converted(before)
+
+
+@pytest.mark.parametrize(
+    ("count", "whole"),
+    [
+        ("most = max(most, loss.item())", "most = max(most, rt.all_reduce_mean(loss.item()))"),
+        (
+            "most = (most * 9 + loss.item()) / 10",
+            "most = rt.all_reduce_mean((most * 9 + loss.item()) / 10)",
+        ),
+        ("most = torch.cat([most, y])", "most = torch.cat([most, rt.gather_entries(y)])"),
+        ("most = most + unseen(y)", "most = most + unseen(rt.gather_entries(y))"),
+    ],
+)
+def test_carried_from_turn_to_turn(count: str, whole: str) -> None:
+    imports = f"{IMPORTS}from somewhere import unseen\n"
+    before = script(imports=imports, loop=counting("    most = torch.zeros(0)\n", count, "    print(most)\n"))
+    assert f"        optimizer.step()\n        {whole}\n    print(most)\n" in converted(before)
+
+
+def test_entries_that_are_left_do_not_stand_beside_those_of_all() -> None:
+    both = "seen.append(y); found.append([one for one in guess if one > 0])"
+    before = script(setup="seen, found = [], []\n", loop=counting("", both, ""))
+    assert changes("METRIC01", before) == []
+    assert findings("METRIC01", before, Level.ADVICE)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        pytest.param("local = []; local.append(loss.item())", id="made anew in each turn"),
+        pytest.param("seen.append(epoch)", id="no figure"),
+        pytest.param("seen.append(lambda: loss.item())", id="not computed here"),
+        pytest.param("model.last = loss.item()", id="of the last batch only"),
+    ],
+)
+def test_left_alone_in_the_loop(kept: str) -> None:
+    before = script(setup="seen = []\n", loop=counting("", kept, ""))
+    assert changes("METRIC01", before) == []
+
+
+def test_ranks_that_may_not_all_come_do_not_wait_for_each_other() -> None:
+    before = script(setup="seen = []\n", loop=counting("", "if guess[0, 0] > 0: seen.append(loss.item())", ""))
+    assert changes("METRIC01", before) == []
+    assert findings("METRIC01", before, Level.ADVICE)
+
+
+def test_function_that_some_ranks_leave_early() -> None:
+    keep = "def keep():\n    if loss > 1: return\n    seen.append(loss.item())\n\n\n"
+    before = script(setup=f"seen = []\n{keep}", loop=counting("", "keep()", ""))
+    assert changes("METRIC01", before) == []
 
 
 def test_returned_by_a_function() -> None:
@@ -75,9 +172,9 @@ def test_decisions_on_summed_figures_are_everyones(after: str) -> None:
 
 
 def test_said_of_figures_that_stay_one_ranks() -> None:
-    mean = script(loop=counting("    total = 0.0\n", "total += loss.item()", "    print(total / len(loader))\n"))
-    assert changes("METRIC01", mean) == []
-    assert findings("OUT01", mean, Level.ADVICE)
+    shown = script(loop=counting("", "print(loss.item())", ""))
+    assert changes("METRIC01", shown) == []
+    assert findings("OUT01", shown, Level.ADVICE)
     summed = script(loop=counting("    seen = 0\n", "seen += len(x)", "    print(seen)\n"))
     assert not findings("OUT01", summed, Level.ADVICE)
 
@@ -85,7 +182,6 @@ def test_said_of_figures_that_stay_one_ranks() -> None:
 @pytest.mark.parametrize(
     ("start", "count", "after"),
     [
-        pytest.param("    total = 0.0\n", "total += loss.item()", "    print(total)\n", id="mean of batch means"),
         pytest.param("    right = 0\n", "right += (guess > y).sum().item()", "", id="never used"),
         pytest.param("    steps = 0\n", "steps += 1", "    print(steps)\n", id="steps"),
         pytest.param("    last = 0\n", "last = (guess > y).sum().item()", "    print(last)\n", id="last batch"),

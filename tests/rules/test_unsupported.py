@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from distify_codemods import Level, Options, Outcome, SourceFile, convert
 
-from tests.rules.scripts import LOOP, blocked, changes, conversion_of, converted, findings, line_of, script
+from tests.rules.scripts import LOOP, WRAP, blocked, changes, conversion_of, converted, findings, line_of, script
 
 BY_HAND = LOOP.replace("optimizer.zero_grad()", "model.zero_grad()").replace(
     "optimizer.step()", "for p in model.parameters(): p.data -= 0.1 * p.grad"
@@ -36,18 +36,18 @@ def test_free_parameter_beside_a_model(given: str) -> None:
 
 
 def test_parameters_updated_by_hand() -> None:
-    """The gradients that the script reads are those of the whole batch."""
-    before = script(optimizer="", loop=BY_HAND)
-    assert "model = DistributedDataParallel(model, device_ids=rt.device_ids(model))" in converted(before)
+    """Whoever reads a model's gradients trains it; DistributedDataParallel averages them."""
+    assert WRAP in converted(script(optimizer="", loop=BY_HAND))
 
 
-def test_tensors_updated_by_hand() -> None:
+def test_parameters_of_no_module_updated_by_hand() -> None:
     before = script(
         model="w = torch.zeros(4, 1, requires_grad=True)\n",
         optimizer="",
-        loop=BY_HAND.replace("model(x)", "x @ w").replace("model.zero_grad()", "w.grad = None")
-        .replace("for p in model.parameters(): p.data -= 0.1 * p.grad", "w.data -= 0.1 * w.grad"),
-    )  # fmt: skip
+        loop=LOOP.replace("model(x)", "x @ w")
+        .replace("optimizer.zero_grad()", "w.grad = None")
+        .replace("optimizer.step()", "w.data -= 0.1 * w.grad"),
+    )
     assert ("OTHER01", line_of(before, "loss.backward()")) in blocked(before)
 
 
@@ -105,7 +105,7 @@ CALL = "torch.cuda.set_rng_state(torch.cuda.get_rng_state())"
         (script(after=f"{CALL}\nrate = 0.1\n"), CALL),
         (script(after=f"if len(data) > 3:\n    {CALL}\n"), f"    {CALL}"),
         (script(after=f"# kept\n{CALL}  # too\n"), f"{CALL}  # too"),
-        (script(loop=LOOP.replace("mse_loss(model(x), y)", "softmax(model(x), 0).max()")), "        loss.backward()"),
+        (script(loop=LOOP.replace("(model(x), y)", "(model(x), model(x.flip(0)))")), "        loss.backward()"),
     ],
 )
 def test_written_all_the_same_with_a_comment_at_the_place(before: str, statement: str) -> None:

@@ -48,9 +48,7 @@ class TestCommand:
         argv, _ = launch_command(LaunchConfig("pkg.train", ("-m",), module=True), {}, SCRATCH)
         assert argv[-3:] == [":-m", ":pkg.train", ":-m"]
 
-    @pytest.mark.parametrize(
-        ("nproc", "cores", "threads"), [(1, 16, None), (2, 16, "8"), (3, 16, "5"), (8, 2, "1")]
-    )
+    @pytest.mark.parametrize(("nproc", "cores", "threads"), [(1, 16, None), (2, 16, "8"), (3, 16, "5"), (8, 2, "1")])
     def test_the_cores_are_shared_out(self, nproc: int, cores: int, threads: str | None) -> None:
         _, env = launch_command(LaunchConfig("train.py", nproc=nproc, cores=cores), {}, SCRATCH)
         assert env.get("OMP_NUM_THREADS") == threads
@@ -199,9 +197,7 @@ class TestTarget:
         with pytest.raises(LaunchError, match="is not a regular file"):
             find_script(str(pipe))
 
-    def test_a_module_is_found_without_being_imported(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_module_is_found_without_being_imported(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         package = tmp_path / "launched_package"
         package.mkdir()
         (package / "__init__.py").write_text("raise SystemExit('imported')")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,26 @@ def test_ranks_begin_with_common_random_numbers_and_go_apart_when_told() -> None
     assert all(len(set(column)) == 3 for column in zip(*apart, strict=True))
 
 
+def _parted_and_joined() -> Any:
+    torch.manual_seed(7)
+    rt.seed_ranks_apart()
+    first = _draw()
+    torch.manual_seed(7)  # a script that sets a seed for each epoch
+    rt.seed_ranks_apart()
+    second = _draw()
+    rt.seed_ranks_alike()
+    return first, second, _draw()
+
+
+def test_ranks_part_again_and_join_rank_0() -> None:
+    first, second, joined = zip(*on_ranks(_parted_and_joined), strict=True)
+    assert first[0][0] == second[0][0]  # rank 0 goes on as the script has it
+    assert not set(first[1]) & {*second[0], *second[1]}
+    assert joined[0] == joined[1]
+    torch.manual_seed(7)
+    assert [torch.rand(()).item() for _ in range(2)][1] == joined[0][0]
+
+
 def _seeded_in_turn() -> list[int]:
     torch.manual_seed(5 + rt.rank())
     with rt.main_process_first():
@@ -171,6 +192,20 @@ def test_the_main_process_goes_first_then_one_rank_of_every_other_node(tmp_path:
     assert set(order[2:]) == {1, 3}
 
 
+def _slow_first() -> float:
+    dist.distributed_c10d._get_default_store().set_timeout(timedelta(seconds=1))
+    begun = time.monotonic()
+    with rt.main_process_first():
+        time.sleep(1.5 * (rt.rank() == 0))
+    return time.monotonic() - begun
+
+
+def test_the_main_process_may_take_longer_than_the_group_waits() -> None:
+    first, second = on_ranks(_slow_first, ranks=2)
+    assert first >= 1.5
+    assert second >= 1.0
+
+
 PRINTS = """
 from distify_runtime import rank_zero_print as print
 import distify_runtime as rt, sys
@@ -202,14 +237,15 @@ def test_wrappers_come_off() -> None:
     assert rt.device_ids(nn.Flatten()) is None
     compiled: Any = torch.compile(model, backend="eager")
     assert rt.unwrap(compiled) is compiled
-    assert on_ranks(_unwrapped, ranks=1) == [[True, True]]
+    assert on_ranks(_unwrapped, ranks=1) == [[True, True, True]]
 
 
 def _unwrapped() -> list[bool]:
     model = nn.Linear(2, 2)
     replica = DistributedDataParallel(model)
     compiled: Any = torch.compile(replica, backend="eager")
-    return [rt.unwrap(replica) is model, rt.unwrap(compiled) is model]
+    inside = rt.unwrap({"nets": [replica, 1], "pair": (compiled,)}) == {"nets": [model, 1], "pair": (model,)}
+    return [rt.unwrap(replica) is model, rt.unwrap(compiled) is model, inside]
 
 
 def test_checkpoints_from_gpus_load_here(tmp_path: Path) -> None:

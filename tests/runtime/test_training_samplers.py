@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import distify_runtime as rt
 import pytest
@@ -13,6 +13,7 @@ from ranks import RankFailed, on_ranks
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
+    DistributedSampler,
     IterableDataset,
     RandomSampler,
     Sampler,
@@ -97,9 +98,43 @@ def _lengths(samples: int, drop_last: bool) -> tuple[int, list[list[int]]]:
     return len(sampler), [list(sampler)]
 
 
-@pytest.mark.parametrize(("drop_last", "shares"), [(False, [[0, 3], [1, 4], [2, 0]]), (True, [[0], [1], [2]])])
+@pytest.mark.parametrize(("drop_last", "shares"), [(False, [[0, 3], [1, 4], [2, 3]]), (True, [[0], [1], [2]])])
 def test_uneven_ends(drop_last: bool, shares: list[list[int]]) -> None:
     assert on_ranks(_lengths, 5, drop_last, ranks=3) == [(len(share), [share]) for share in shares]
+
+
+def _order(samples: int, drop_last: bool, epoch: int) -> tuple[int, list[int]]:
+    torch.manual_seed(7)
+    sampler = rt.TrainingSampler(range(samples), drop_last=drop_last)
+    sampler.set_epoch(epoch)
+    return len(sampler), [*sampler]
+
+
+def _of_one_process(samples: int, epoch: int) -> list[int]:
+    sampler: DistributedSampler[Any] = DistributedSampler(cast(Any, range(samples)), num_replicas=1, rank=0, seed=7)
+    sampler.set_epoch(epoch)
+    return [*sampler]
+
+
+@pytest.mark.parametrize(("samples", "drop_last"), [(9, False), (9, True), (8, False)])
+def test_training_sampler_deals_out_the_order_of_one_process(samples: int, drop_last: bool) -> None:
+    """Its last sample is both ranks' where it is alone: the mean of a batch of one."""
+    order = _of_one_process(samples, epoch=2)
+    whole = order[:8] if drop_last or samples == 8 else [*order, order[-1]]
+    half = len(whole) // 2
+    assert on_ranks(_order, samples, drop_last, 2) == [(half, whole[0::2]), (half, whole[1::2])]
+
+
+def _drawn_after_a_pass(ours: bool) -> float:
+    torch.manual_seed(7)
+    sampler = rt.TrainingSampler(range(9)) if ours else RandomSampler(range(9))
+    list(sampler)
+    return torch.rand(()).item()
+
+
+def test_training_sampler_leaves_the_global_stream_where_a_random_sampler_does() -> None:
+    """What is drawn after an epoch, the next fold's split say, is what one process draws."""
+    assert on_ranks(_drawn_after_a_pass, True)[0] == _drawn_after_a_pass(False)
 
 
 def _fewer_samples_than_ranks() -> list[int]:

@@ -16,7 +16,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
 from distify_codemods.interpreter.targets import any_item
 from distify_codemods.program import Module
-from distify_codemods.values import External, Obj, Scale, Sequence, Share, Value, Verdict, core
+from distify_codemods.values import Choice, External, Obj, Scale, Sequence, Share, Value, Verdict, core
 
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _CHECKS = frozenset(
@@ -24,6 +24,11 @@ _CHECKS = frozenset(
 )
 #: Draws of one number, where they are given no size but 1.
 _SINGLE_DRAWS = ("random.random", "random.uniform", "numpy.random.rand", "numpy.random.random", "torch.rand")
+#: Draws of one number, and how many arguments they have without a size.
+_NUMBERS = {
+    "random.randint": 2, "random.randrange": 3, "random.uniform": 2, "random.gauss": 2, "random.betavariate": 2,
+    "numpy.random.randint": 2, "numpy.random.uniform": 2, "numpy.random.normal": 2, "numpy.random.beta": 2,
+}  # fmt: skip
 #: What keeps something of the run for later.
 _KEEPING = frozenset(["torch.save", *(f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "move"))])
 
@@ -31,11 +36,15 @@ _KEEPING = frozenset(["torch.save", *(f"shutil.{name}" for name in ("copy", "cop
 def averages(facts: Facts) -> tuple[Averaging, ...]:
     """The figures behind decisions that differ, where the mean over the ranks is what one process would have."""
     found: dict[cst.CSTNode, Averaging] = {}
+    for module, node in _numbers(facts):
+        found[node] = Averaging(module, node, "one number for the whole batch: rank 0's", told=True)
+    if found:
+        return tuple(found.values())  # what hangs on them is asked when they are alike
     figures = _Figures(facts)
     tests = [
         (event, event.node)
         for event in facts.of_kind(Kind.TEST)
-        if isinstance(event.node, (cst.If, cst.While)) and differs(facts, event)
+        if isinstance(event.node, (cst.If, cst.While, cst.IfExp)) and differs(facts, event)
     ]
     decisive = [(event, node) for event, node in tests if matters(facts, event)]
     rates = any(
@@ -53,7 +62,7 @@ def averages(facts: Facts) -> tuple[Averaging, ...]:
         for figure in figures.behind(branch.test) or ():
             if facts.value(figure).scale is Scale.MEAN:
                 found[figure] = Averaging(event.module, figure, "all ranks decide on the mean over the global batch")
-            elif _reached_alike(facts, event):
+            elif reached_alike(facts, event):
                 found[figure] = Averaging(event.module, figure, "rank 0 decides for all", told=True)
     for module, node in _drawn(facts):
         found.setdefault(node, Averaging(module, node, "rank 0 decides for all", told=True))
@@ -129,12 +138,35 @@ def _drawn(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
         parent = module.parents.get(node)
         one = all(value.constant() == 1 for value in event.arguments.positional) or event.name == "random.uniform"
         compares = isinstance(parent, cst.Comparison) and why_different(facts, facts.value(parent).sources)
-        if one and compares and any(event.inside(loop) for loop in loops) and _reached_alike(facts, event):
+        if one and compares and any(event.inside(loop) for loop in loops) and reached_alike(facts, event):
             assert isinstance(parent, cst.Comparison)
             yield module, parent
 
 
-def _reached_alike(facts: Facts, event: Event) -> bool:
+def _numbers(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
+    """`random.randint(low, high)` in training: one length for the batch, not one for each part of it."""
+    loops = [loop.event for loop in facts.training_loops]
+    for event in facts.calls(*_NUMBERS) if facts.run.trial.cutting is None else ():
+        node, module = event.node, event.module
+        single = len(event.arguments.positional) <= _NUMBERS[event.name] and not event.arguments.keywords
+        if node in facts.run.trial.averaged or isinstance(module.parents.get(node), cst.Comparison):
+            continue  # known already, or told as what it decides
+        if single and not _in_parts(module, node) and any(map(event.inside, loops)) and reached_alike(facts, event):
+            assert isinstance(node, cst.BaseExpression)
+            yield module, node
+
+
+def _in_parts(module: Module, node: cst.CSTNode) -> bool:
+    """Whether it is evaluated for each of several items, within one statement."""
+    for around in module.enclosing(node):
+        if isinstance(around, (cst.BaseComp, cst.Lambda)):
+            return True
+        if isinstance(around, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+            break
+    return False
+
+
+def reached_alike(facts: Facts, event: Event) -> bool:
     """Whether all ranks come to a place equally often: no branch or loop around it is a rank's own."""
     for here in event.here.up():
         around = here.node.iter if isinstance(here.node, cst.For) else getattr(here.node, "test", None)
@@ -228,7 +260,7 @@ def why_different(facts: Facts, sources: frozenset[Obj | str]) -> str:
             return "depends on the training loss or batch of one rank"
     if "time" in sources:
         return "depends on the time"
-    if "random" in sources and facts.backwards and facts.run.cutting is None:
+    if "random" in sources and facts.backwards and facts.run.trial.cutting is None:
         return "depends on chance"
     return ""
 
@@ -240,7 +272,10 @@ def matters(facts: Facts, test: Event) -> bool:
     for event in facts.run.events:
         if event.number > test.number and _guarded_by(event, test) and _consequence(facts, event):
             return True
-    return isinstance(test.node, cst.While)
+    return isinstance(test.node, cst.While) or any(
+        isinstance(source, Choice) and source.site is test.node
+        for backward in facts.backwards for source in backward.receiver.sources
+    )  # fmt: skip
 
 
 def _in_training_run(facts: Facts, test: Event) -> bool:

@@ -8,6 +8,7 @@ from enum import Enum
 
 import libcst as cst
 
+from distify_codemods.decisions.optimizer_rules import ScalingRule
 from distify_codemods.events import Event
 from distify_codemods.facts import BatchLoop, Facts, Loader
 from distify_codemods.interpreter.machine import Frame
@@ -38,6 +39,7 @@ class Dealing(Enum):
 
     DATASET = "nobody but the loader: DistributedSampler"
     OWN_SAMPLER = "a sampler of the script"
+    OWN_SHARDS = "a DistributedSampler of the script"
     OWN_BATCHES = "a batch sampler of the script"
     STREAM = "the data set, an IterableDataset"
     AT_RUN_TIME = "told from the loader's arguments when it is made"
@@ -74,6 +76,57 @@ class Wrap:
     sync_batchnorm: bool
     why: str
     attribute: cst.Attribute | None = None  # the target, where it is an attribute
+    unused: str = ""  # why some of its parameters may be without gradients in a step; empty: none are
+
+
+@dataclass(frozen=True)
+class Unwrapped:
+    """A trained model that DistributedDataParallel is not right for: its gradients are averaged by a line."""
+
+    model: Obj
+    module: Module
+    node: cst.CSTNode  # where that shows
+    why: str
+
+
+@dataclass(frozen=True)
+class GradientAveraging:
+    """`rt.all_reduce_gradients(...)` before a statement, or after one."""
+
+    targets: tuple[str, ...]
+    module: Module
+    statement: cst.CSTNode
+    after: bool = False
+
+
+@dataclass(frozen=True)
+class GradientCall:
+    """`torch.autograd.grad(...)` of a rank's share, whose mean over the ranks is what one process would see."""
+
+    module: Module
+    node: cst.BaseExpression
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """Before the first forward pass of a turn: whether its backward pass averages what the turns have added up."""
+
+    target: str
+    module: Module
+    statement: cst.CSTNode
+    when: str  # a condition
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """`rt.broadcast_parameters(...)` after a statement, or before one."""
+
+    target: str
+    module: Module
+    statement: cst.CSTNode
+    after: bool
+    models: tuple[Obj, ...]
+    sync_batchnorm: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +137,7 @@ class Reduction:
     names: tuple[str, ...]
     when: str = ""  # a condition of the script's own; empty: always
     loader: str = ""  # only where this one is sharded; empty: always
+    means: tuple[str, ...] = ()  # sums of means, which are averaged
 
 
 @dataclass(frozen=True)
@@ -119,22 +173,80 @@ class Division:
 
 @dataclass(frozen=True)
 class Slicing:
-    """Each rank keeps its part of the batches that an expression gives, along one dimension."""
+    """Each rank keeps its part of the batches that an expression gives, or each turn of a loop, along one dimension."""
+
+    module: Module
+    node: cst.BaseExpression | cst.For
+    dimension: int
+    why: str
+    names: tuple[str, ...] = ()  # of the loop: those of its variables that hold batches
+
+
+class Putting(Enum):
+    """How the figures of all ranks become one."""
+
+    MEAN = "all_reduce_mean"
+    SUM = "all_reduce_sum"
+    GATHERED = "gather_entries"
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The learning rate of the optimizer that a call makes is scaled."""
+
+    module: Module
+    node: cst.Call
+    name: str  # of its class
+    rule: ScalingRule
+    told: bool  # by the user
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """A loop over what an expression gives, in whose first epochs scaled rates grow to their full size."""
 
     module: Module
     node: cst.BaseExpression
-    dimension: int
-    why: str
+    epochs: int
+    by_step: bool  # the loop is a single epoch
 
 
 @dataclass(frozen=True)
 class Averaging:
-    """A figure of one rank's share that is averaged over the ranks where it is used."""
+    """A figure of one rank's share that is put together with those of the others where it is used."""
 
     module: Module
     node: cst.BaseExpression
     why: str
     told: bool = False  # not averaged: rank 0 tells the others what it has
+    how: Putting = Putting.MEAN
+    code: str = "DECIDE01"  # of the rule that spells it
+    parts: bool = False  # of what is gathered: shares are pieces of the batch
+
+
+@dataclass(frozen=True)
+class Left:
+    """A figure that stays one rank's, though it is kept."""
+
+    module: Module
+    node: cst.CSTNode
+
+
+class FigureForm(Enum):
+    """How a figure of a rank's share becomes that of the batch."""
+
+    COUNT = "{value} * {rt}.world_size()"
+    MEAN = "{rt}.all_reduce_mean({value})"
+    SUM = "{rt}.all_reduce_sum({value})"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What is written into parameters or gradients by hand is computed for the batch of all ranks."""
+
+    module: Module
+    node: cst.BaseExpression
+    form: FigureForm
 
 
 class LossForm(Enum):
@@ -155,10 +267,40 @@ class LossReduction:
     form: LossForm
 
 
+@dataclass(frozen=True)
+class Layout:
+    """How a rank's samples lie in a value."""
+
+    dimension: int = 0
+    views: int | cst.Call = 1  # how many blocks of all samples lie behind each other, or where they are joined
+
+
+@dataclass(frozen=True)
+class Joining:
+    """From a statement of the training step on, these values are those of the whole batch, on all ranks."""
+
+    module: Module
+    statement: cst.CSTNode
+    before: tuple[tuple[str, Layout], ...]  # names that are gathered before the statement
+    after: tuple[tuple[str, Layout], ...]  # and after it
+    values: tuple[tuple[cst.BaseExpression, Layout], ...]  # gathered where they stand
+    numbers: tuple[str, ...]  # of samples: times the world size
+    counts: tuple[cst.BaseExpression, ...]  # times the world size
+    parts: bool  # shares are pieces of the batch
+    unseen: bool  # what the loss does with the samples cannot be seen
+
+
 @dataclass
 class Decisions:
     facts: Facts  # of the program as it will be
     wraps: tuple[Wrap, ...] = ()
+    unwrapped: tuple[Unwrapped, ...] = ()
+    broadcasts: tuple[Broadcast, ...] = ()  # of the unwrapped ones
+    bystanders: tuple[Broadcast, ...] = ()  # models that are not trained: only their BatchNorm is synchronised
+    gradients: tuple[GradientAveraging, ...] = ()  # of the unwrapped ones
+    gradient_calls: tuple[GradientCall, ...] = ()
+    accumulations: tuple[Accumulation, ...] = ()  # of the wrapped ones
+    written: tuple[Figure, ...] = ()  # into parameters and gradients
     loaders: tuple[LoaderDecision, ...] = ()
     reductions: tuple[Reduction, ...] = ()
     gatherings: tuple[Gathering, ...] = ()
@@ -167,11 +309,21 @@ class Decisions:
     replicated: tuple[tuple[BatchLoop, str], ...] = ()  # and why they are not sharded
     divisions: tuple[Division, ...] = ()
     averages: tuple[Averaging, ...] = ()
+    left: tuple[Left, ...] = ()  # figures that are kept and stay one rank's
     loss_reductions: tuple[LossReduction, ...] = ()
     slicings: tuple[Slicing, ...] = ()  # of batches that are cut by hand
+    rates: tuple[Rate, ...] = ()  # that are scaled, since the global batch grows
+    warm_ups: tuple[WarmUp, ...] = ()
+    joinings: tuple[Joining, ...] = ()  # of batches that a loss looks at as a whole
+    coupled: dict[cst.CSTNode, str] = field(default_factory=dict)  # backward passes, and why nothing is gathered
     prefixed: dict[cst.CSTNode, bool] = field(default_factory=dict)  # calls on nn.DataParallel: always, or sometimes
     reached_through: frozenset[cst.CSTNode] = frozenset()  # `.module` on nn.DataParallel in the original
     blocked: list[Blocked] = field(default_factory=list)
+
+    @property
+    def built(self) -> tuple[Wrap | Broadcast, ...]:
+        """Where all is done to a trained model that is done before training."""
+        return (*self.wraps, *self.broadcasts)
 
     def divided_at_definition(self, batch_size: Value) -> bool:
         return any(division.obj in batch_size.objs for division in self.divisions)

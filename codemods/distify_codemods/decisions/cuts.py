@@ -1,7 +1,8 @@
 """Batches that are cut by hand: where each rank takes its share of them, tried out before it is believed.
 
 Every rank draws, cuts and folds the whole batch, alike; then it keeps its own samples of it. The place is the first
-assignment on the way to the training forward that holds batches of training and nothing else.
+assignment on the way to the training forward that holds batches of training and nothing else; where there is none, the
+loop that an iterator of the script's own hands its batches to.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.decisions.base import Blocked, Slicing
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, infer
-from distify_codemods.interpreter import Cutting, run
+from distify_codemods.interpreter import Cutting, Trial, run
 from distify_codemods.interpreter.cuts import OUTPUT, key_of
 from distify_codemods.program import Module
 from distify_codemods.values import (
@@ -57,17 +59,46 @@ def decide_cuts(facts: Facts) -> tuple[Facts, tuple[Slicing, ...], list[Blocked]
     sizes = frozenset(key_of(size) for cut in cuts for size in cut.sizes)
     if sizes:
         seen = _run(facts, Cutting(sizes))
+        unknown = [cut for cut in _trained_on(seen) if cut.foreign]
+        if unknown:
+            return facts, (), [_of_unknown(unknown[0])]
+    for loops in (False, True):
+        tried = _shared(seen, sizes, loops)
+        if tried is not None:
+            return (*tried, [])
+    return facts, (), [_nowhere(facts, next(iter(_trained_on(seen))))]
+
+
+def _shared(
+    facts: Facts, sizes: frozenset[tuple[cst.CSTNode | None, str]], loops: bool
+) -> tuple[Facts, tuple[Slicing, ...]] | None:
+    """Places after which no training step depends on a whole batch. `loops`: those that get batches come first."""
     slicings: tuple[Slicing, ...] = ()
     while len(slicings) < MOST_PLACES:
-        cuts = _trained_on(seen)
+        cuts = _trained_on(facts)
         if not cuts:
-            return seen, slicings, []
-        slicing = _next_place(seen, cuts, slicings)
-        if slicing is None:
-            return facts, (), [_nowhere(facts, next(iter(cuts)))]
-        slicings += (slicing,)
-        seen = _run(facts, Cutting(sizes, frozenset(one.node for one in slicings)))
-    return facts, (), [_nowhere(facts, next(iter(cuts)))]
+            return facts, slicings
+        assigned, elsewhere = _next_places(facts, cuts, slicings)
+        handed_out = _next_loops(facts, cuts, slicings)
+        found = (handed_out or assigned if loops else assigned or handed_out) or elsewhere
+        if not found:
+            return None
+        slicings += tuple(found)
+        facts = _run(facts, Cutting(sizes, frozenset(one.node for one in slicings)))
+        if not all(_is_of_training(facts, event) for event in facts.of_kind(Kind.SHARE)):
+            return None
+    return None
+
+
+def _is_of_training(facts: Facts, share: Event) -> bool:
+    """Whether what is shared out there is a whole batch of training, each time."""
+    trained = {source.of for source in _sources(facts) if isinstance(source, Share)} | _trained_on(facts)
+    if isinstance(share.node, cst.For):
+        parts = [part.sources for part in _parts(share.value)]
+        cuts = {source for sources in parts for source in sources if isinstance(source, Cut)}
+        return bool(cuts) and cuts <= trained and not any(isinstance(one, Share) for part in parts for one in part)
+    layout = _layout(share.value)
+    return layout is not None and layout.cuts <= trained
 
 
 def _environment(facts: Facts) -> Event | None:
@@ -94,11 +125,16 @@ def _plays(step: Event) -> Blocked:
 
 
 def _run(facts: Facts, cutting: Cutting) -> Facts:
-    return infer(facts.program, run(facts.program, cutting=cutting))
+    return infer(facts.program, run(facts.program, trial=Trial(cutting=cutting)))
 
 
 def _trained_on(facts: Facts) -> set[Cut]:
     """The whole batches that a training step still depends on."""
+    return {source for source in _sources(facts) if isinstance(source, Cut)}
+
+
+def _sources(facts: Facts) -> set[Obj | str]:
+    """What training steps depend on."""
     values = [event.receiver for event in facts.backwards]
     loops = [event for event in facts.of_kind(Kind.LOOP) if any(one.inside(event) for one in facts.backwards)]
     models = set(facts.models)
@@ -106,7 +142,7 @@ def _trained_on(facts: Facts) -> set[Cut]:
         trains = event.grad and any(core(obj) in models for obj in event.receiver.objs)
         if trains and any(event.inside(loop) for loop in loops) and _leads_to(event, facts):
             values += event.arguments.all()
-    return {source for value in values for source in value.sources if isinstance(source, Cut)}
+    return {source for value in values for source in value.sources}
 
 
 def _leads_to(event: Event, facts: Facts) -> bool:
@@ -117,29 +153,61 @@ def _leads_to(event: Event, facts: Facts) -> bool:
     )
 
 
-def _next_place(facts: Facts, cuts: set[Cut], taken: tuple[Slicing, ...]) -> Slicing | None:
-    """The first assignment that holds whole batches of training; else the expression that makes one."""
+def _next_places(facts: Facts, cuts: set[Cut], taken: tuple[Slicing, ...]) -> tuple[list[Slicing], list[Slicing]]:
+    """The first assignments that hold whole batches of training, one for each batch; and one in another function."""
     known = {one.node for one in taken}
     frames = {here.frame.node for backward in facts.backwards for here in backward.here.up()}
     models = _inside_models(facts)
+    found: list[Slicing] = []
+    covered: set[Cut] = set()
     later: Slicing | None = None
     for node, value in facts.run.values.items():
         if node in known or not isinstance(node, cst.BaseExpression):
             continue
         layout = _layout(value)
-        if layout is None or not layout.cuts & cuts or not layout.cuts <= cuts:
+        if layout is None or not layout.cuts & cuts or not layout.cuts <= cuts or layout.cuts & covered:
             continue
         module = next((module for module in facts.run.frames if node in module.parents), None)
         if module is None or _function_of(module, node) in models:
             continue
-        found = Slicing(module, node, layout.dimension, "each rank takes its own samples of the batch")
+        place = Slicing(module, node, layout.dimension, "each rank takes its own samples of the batch")
         if _is_assigned(module, node):
             if _function_of(module, node) in frames:
-                return found
-            later = later or found
+                found.append(place)
+                covered |= layout.cuts
+            later = later or place
         elif any(cut.site is node for cut in cuts):
-            later = later or found
-    return later
+            later = later or place
+    return found, [later] if later is not None else []
+
+
+def _next_loops(facts: Facts, cuts: set[Cut], taken: tuple[Slicing, ...]) -> list[Slicing]:
+    """`for x, y in batches:` over an iterator of the script: the outermost such loop around a backward pass."""
+    known = {one.node for one in taken}
+    around = [here for backward in facts.backwards for here in reversed(backward.loops())]
+    for here in around:
+        loop, module = here.node, here.frame.module
+        if not isinstance(loop, cst.For) or not isinstance(loop.body, cst.IndentedBlock) or loop in known:
+            continue
+        layouts = _handed_out(facts, loop)
+        if layouts and all(one is not None and one.cuts <= cuts for one in layouts.values()):
+            dimensions = {one.dimension for one in layouts.values() if one is not None}
+            if len(dimensions) == 1:
+                why = "each rank takes its own samples of the batch"
+                return [Slicing(module, loop, dimensions.pop(), why, tuple(layouts))]
+    return []
+
+
+def _handed_out(facts: Facts, loop: cst.For) -> dict[str, _Layout | None]:
+    """The variables of a loop that depend on whole batches, and how those lie in them where they are first read."""
+    names = {node.value for node in tree.walk(loop.target) if isinstance(node, cst.Name)}
+    found: dict[str, _Layout | None] = {}
+    for node in tree.walk(loop.body):
+        if isinstance(node, cst.Name) and node.value in names - found.keys():
+            value = facts.run.values.get(node)
+            if value is not None and any(isinstance(source, Cut) for part in _parts(value) for source in part.sources):
+                found[node.value] = _layout(value)
+    return found
 
 
 def _inside_models(facts: Facts) -> set[cst.CSTNode]:
@@ -191,6 +259,18 @@ def _parts(value: Value) -> Iterator[Value]:
         else:
             for item in obj.items:
                 yield from _parts(item)
+
+
+def _of_unknown(cut: Cut) -> Blocked:
+    assert cut.module is not None
+    assert cut.site is not None
+    return Blocked(
+        "DATA04",
+        cut.module,
+        cut.site,
+        "this batch comes from something that cannot be followed: whether all ranks get the same one is not known",
+        "put the data into a Dataset and loop over a DataLoader",
+    )
 
 
 def _nowhere(facts: Facts, cut: Cut) -> Blocked:

@@ -8,6 +8,7 @@ from enum import Enum
 from distify_codemods import arguments
 from distify_codemods.decisions.base import Dealing
 from distify_codemods.facts import Loader
+from distify_codemods.half_done import samplers
 from distify_codemods.interpreter import text
 from distify_codemods.values import Class, External, Instance, Mapping, Obj, Setting, Value
 
@@ -38,6 +39,8 @@ def dealing(loaders: Sequence[Loader]) -> Dealing:
     streams = _all(loaders, _is_stream)
     own_batches = _all(loaders, lambda loader: given(loader, "batch_sampler"))
     own_order = _all(loaders, lambda loader: given(loader, "sampler"))
+    if any(map(samplers, loaders)):
+        return _own_shards(loaders)
     if streams is Given.YES:
         return Dealing.STREAM
     if any(map(_is_starred, loaders)):
@@ -47,6 +50,18 @@ def dealing(loaders: Sequence[Loader]) -> Dealing:
     if own_batches is Given.YES:
         return Dealing.OWN_BATCHES
     return Dealing.OWN_SAMPLER if own_order is Given.YES else Dealing.DATASET
+
+
+def _own_shards(loaders: Sequence[Loader]) -> Dealing:
+    """What is dealt out by the script's own DistributedSampler, in each case."""
+    for loader in loaders:
+        sampler = loader.arguments.get("sampler", 3) or Value()
+        if sampler.open or len(samplers(loader)) < len(sampler.objs):
+            raise Impossible(
+                "its samples are dealt out by a DistributedSampler of the script's own, at times",
+                "give it one in any case, or none at all: the conversion deals the samples out",
+            )
+    return Dealing.OWN_SHARDS
 
 
 def given(loader: Loader, name: str) -> Given:

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import libcst as cst
 
 from distify_codemods.decisions import (
+    accumulation,
     batch_size,
+    broadcasts,
+    bystanders,
     cuts,
     doubts,
     evaluation,
+    gathering,
+    gradients,
+    hand_updates,
     losses,
     models,
     roles,
+    scaling,
     sharing,
     training,
+    trials,
     views,
 )
-from distify_codemods.decisions.base import Decisions, Reduction
+from distify_codemods.decisions.base import Decisions, Joining, LossReduction, Reduction
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
 from distify_codemods.values import Wrapped
@@ -25,16 +35,32 @@ from distify_codemods.values import Wrapped
 def decide(facts: Facts) -> Decisions:
     """What happens to each model, loader and evaluation loop of a program that trains."""
     facts, slicings, uncut = cuts.decide_cuts(facts)
-    facts, loss_reductions = losses.decide_losses(facts)
-    wraps, wrapped_facts, blocked = models.decide_wraps(facts)
-    blocked += doubts.doubts(wrapped_facts)  # before figures are averaged: what hangs on them is no flag
-    wrapped_facts, averages = models.agreed(wrapped_facts, wraps)
-    decisions = Decisions(wrapped_facts, wraps, averages=averages, slicings=slicings, blocked=[*uncut, *blocked])
-    decisions.loss_reductions = loss_reductions
+    per_rank = facts.program.options.per_rank_batch  # then each rank's loss is that of one process
+    facts, loss_reductions, joinings, coupled = (facts, (), (), {}) if per_rank else _losses(facts)
+    averaged = models.decide_models(facts)
+    wraps = averaged.wraps
+    blocked = [*uncut, *averaged.blocked, *doubts.doubts(averaged.facts)]  # before figures are averaged: no flags then
+    wrapped_facts, averages, left = trials.agreed(averaged.facts, wraps)
+    decisions = Decisions(wrapped_facts, wraps, averages=averages, left=left, slicings=slicings, blocked=blocked)
+    decisions.loss_reductions, decisions.joinings, decisions.coupled = loss_reductions, joinings, coupled
+    decisions.unwrapped = tuple(
+        replace(one, model=model) for one in averaged.unwrapped for model in wrapped_facts.models
+        if models.same(model, one.model)
+    )  # fmt: skip
+    decisions.broadcasts, nowhere = broadcasts.decide_broadcasts(wrapped_facts, decisions.unwrapped)
+    decisions.bystanders, unplaced = bystanders.decide_bystanders(wrapped_facts)
+    decisions.gradients, unreachable = gradients.decide_gradients(wrapped_facts, decisions.unwrapped)
+    decisions.gradient_calls, unaveraged = gradients.decide_gradient_calls(wrapped_facts)
+    decisions.accumulations = accumulation.decide_accumulation(wrapped_facts, wraps)
+    decisions.written, unseen = hand_updates.decide_updates(wrapped_facts)
+    decisions.blocked += [*nowhere, *unreachable, *unaveraged, *unseen, *unplaced]
     sharing.decide_evaluations(decisions)
     training.decide_training(decisions)
     views.decide_other_uses(decisions)
-    batch_size.decide_divisions(decisions)
+    if per_rank:
+        scaling.decide_scaling(decisions)
+    else:
+        batch_size.decide_divisions(decisions)
     decisions.training_sums = tuple(_training_sums(decisions))
     decisions.prefixed = _prefixed(facts)
     decisions.reached_through = frozenset(
@@ -43,6 +69,18 @@ def decide(facts: Facts) -> Decisions:
         if event.name == "module" and any(isinstance(obj, Wrapped) for obj in event.receiver.objs)
     )
     return decisions
+
+
+def _losses(facts: Facts) -> tuple[Facts, tuple[LossReduction, ...], tuple[Joining, ...], dict[cst.CSTNode, str]]:
+    """What is reduced stays where it is; what couples the samples of a batch needs them all in one place."""
+    reduced, reductions = losses.decide_losses(facts)
+    found, joinings, coupled = gathering.decide_gatherings(reduced)
+    if coupled and reductions:  # what is gathered must not be reduced, too
+        other, joinings, why = gathering.decide_gatherings(facts)
+        if not why:
+            return other, (), joinings, {}
+        joinings = ()
+    return found, reductions, joinings, coupled
 
 
 def _training_sums(decisions: Decisions) -> list[Reduction]:
@@ -57,8 +95,9 @@ def _training_sums(decisions: Decisions) -> list[Reduction]:
         when = roles.training_only(facts, loop)
         if when is None and names:
             decisions.blocked.append(roles.two_purposes(loop))
-        elif names:
-            found.append(Reduction(loop, names, when or "", doubts.shared_loader(facts, loop) or ""))
+        elif names or reduction.means:
+            shared = doubts.shared_loader(facts, loop) or ""
+            found.append(Reduction(loop, names, when or "", shared, reduction.means))
     return found
 
 

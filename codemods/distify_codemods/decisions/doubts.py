@@ -12,7 +12,7 @@ from distify_codemods.decisions.base import Blocked
 from distify_codemods.decisions.evaluation import training_sums
 from distify_codemods.decisions.names import loader_expression
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import BatchLoop, Facts, Optimizer, given_to, loaders_in, loaders_of
+from distify_codemods.facts import BatchLoop, Facts, Optimizer, drawn_from, given_to, loaders_in, loaders_of
 from distify_codemods.naming import brief
 from distify_codemods.settled import called, is_module
 from distify_codemods.values import External, Obj, Turn, core
@@ -170,7 +170,7 @@ def _flags(facts: Facts, loop: BatchLoop) -> list[Event]:
     """The tests inside the loop that a backward pass of its batches hangs on, unless it happens either way."""
     mine = [
         event for event in facts.backwards
-        if event.inside(loop.event) and loaders_of(event.receiver.sources) & set(loop.loaders)
+        if event.inside(loop.event) and drawn_from(event.receiver.sources) & set(loop.loaders)
     ]  # fmt: skip
     arms = [event.here.conditions() - loop.event.here.conditions() for event in mine]
     taken = {(node, arm) for one in arms for node, arm, _ in one}

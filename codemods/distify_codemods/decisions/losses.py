@@ -9,6 +9,7 @@ the loss is right once they are reduced is tried out.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -57,7 +58,7 @@ def propagated(facts: Facts) -> Iterator[Event]:
 
 def _with(facts: Facts, chosen: Found, traced: bool = False) -> Facts:
     reducing = Reducing(frozenset(chosen), traced)
-    return infer(facts.program, run(facts.program, cutting=facts.run.cutting, reducing=reducing))
+    return infer(facts.program, run(facts.program, trial=replace(facts.run.trial, reducing=reducing)))
 
 
 def _lost(facts: Facts) -> list[Event]:

@@ -1,271 +1,137 @@
-"""Where each trained model is wrapped: as late as it can be, and tried out before it is believed."""
+"""How each trained model's gradients are averaged: by DistributedDataParallel, or, where that is not right, by a line.
+
+A wrap is proposed, tried out on the program, and believed only if every gradient of training goes through it. What no
+wrap is right for keeps its model as it is, and its gradients are averaged after the backward pass (`gradients.py`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from distify_codemods import tree
-from distify_codemods.decisions.agreement import averages
-from distify_codemods.decisions.base import Averaging, Blocked, Reduction, Wrap, path
-from distify_codemods.decisions.evaluation import training_sums
-from distify_codemods.decisions.touching import Touching, parts_of
-from distify_codemods.events import Event, Kind
-from distify_codemods.facts import Facts, infer
-from distify_codemods.interpreter import Hooks, Machine, run
-from distify_codemods.interpreter.machine import Frame
-from distify_codemods.values import (
-    External,
-    Instance,
-    Obj,
-    Share,
-    Value,
-    Wrapped,
-    core,
-)
-
-BATCHNORMS = tuple(
-    f"torch.nn.{name}" for name in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d")
-)
+from distify_codemods.decisions.base import Blocked, Unwrapped, Wrap
+from distify_codemods.decisions.ddp_limits import beyond, leaves_unused
+from distify_codemods.decisions.past_the_wrap import past_the_wrap, training_forwards
+from distify_codemods.decisions.touching import Touching
+from distify_codemods.decisions.trials import try_out, with_sums
+from distify_codemods.decisions.wrapping import candidates, with_batchnorm
+from distify_codemods.facts import Facts
+from distify_codemods.values import Obj, Wrapped, core
 
 
-def decide_wraps(facts: Facts) -> tuple[tuple[Wrap, ...], Facts, list[Blocked]]:
-    """The wraps and the facts of the program with them in place; or what stands in the way."""
-    blocked: list[Blocked] = []
+@dataclass(frozen=True)
+class Averagings:
+    """What averages the gradients of each trained model, and the facts of the program with all wraps in place."""
+
+    facts: Facts
+    wraps: tuple[Wrap, ...]
+    unwrapped: tuple[Unwrapped, ...]
+    blocked: tuple[Blocked, ...] = ()
+
+
+def decide_models(facts: Facts) -> Averagings:
+    blocked = [_never_called(facts, model) for model in facts.models if _is_only_named(facts, model)]
+    models = [model for model in facts.models if not _is_only_named(facts, model)]
+    wraps, reasons, seen = _tried_out(facts, models)
+    if _together(facts, wraps, reasons):
+        wraps = [wrap for wrap in wraps if not _any_of(wrap.models, reasons)]
+        seen = try_out(facts, _merged(wraps))
+    unwrapped = tuple(reasons[model] for model in models if model in reasons)
+    merged = _merged(wraps)
+    return Averagings(with_sums(seen, merged), merged, unwrapped, tuple(blocked))
+
+
+def _tried_out(facts: Facts, models: list[Obj]) -> tuple[list[Wrap], dict[Obj, Unwrapped], Facts]:
+    """The wraps that are right, the models for which none is, and the run with those wraps."""
+    reasons: dict[Obj, Unwrapped] = {}
     open_ones: dict[Obj, Iterator[Wrap]] = {}
-    normalised = _with_batchnorm(facts)
+    normalised = with_batchnorm(facts)
     touching = Touching(facts)
-    for model in facts.models:
-        forwards = _training_forwards(facts, model)
+    for model in models:
+        forwards = training_forwards(facts, model)
         if forwards:
-            open_ones[model] = _candidates(
-                facts, model, forwards[0], touching.before(model, forwards[0]), model in normalised
-            )
+            before = touching.before(model, forwards[0])
+            open_ones[model] = candidates(facts, model, forwards[0], before, model in normalised)
         else:
-            blocked.append(_no_forward(facts, model))
+            reasons[model] = _no_forward(facts, model)
     chosen: dict[Obj, Wrap] = {}
-    seen = facts
     while True:
         trial = {**chosen, **{model: wrap for model, more in open_ones.items() if (wrap := next(more, None))}}
-        blocked += [_no_place(facts, _training_forwards(facts, model)[0]) for model in open_ones if model not in trial]
-        wraps = _merged(list(trial.values()))
-        seen = _try_out(facts, wraps)
+        reasons |= {model: _no_place(facts, model) for model in open_ones if model not in trial}
+        seen = try_out(facts, _merged(trial.values()))
         chosen = {model: wrap for model, wrap in trial.items() if _all_wrapped(seen, model)}
         open_ones = {model: more for model, more in open_ones.items() if model in trial and model not in chosen}
         if not open_ones:
-            return wraps, _with_sums(seen, wraps), blocked
+            break
+    traced = try_out(facts, _merged(chosen.values()), tracing=True) if chosen else seen
+    for passed in (*past_the_wrap(seen), *(beyond(traced) if chosen else ())):
+        reasons.update((model, replace(passed, model=model)) for model in models if same(model, passed.model))
+    return [_told(wrap, traced) for wrap in chosen.values()], reasons, seen
 
 
-def _with_sums(facts: Facts, wraps: tuple[Wrap, ...]) -> Facts:
-    """The facts once figures of training are summed over the ranks: what depends on them no longer differs."""
-    sums = [one for loop in facts.training_loops if (one := training_sums(facts, loop)) is not None]
-    return _try_out(facts, wraps, sums) if sums else facts
+def _told(wrap: Wrap, traced: Facts) -> Wrap:
+    """With what DistributedDataParallel has to know of its model."""
+    (model,) = wrap.models
+    unused = (leaves_unused(traced, one) for one in traced.models if same(one, model))
+    return replace(wrap, unused=next(filter(None, unused), ""))
 
 
-def agreed(facts: Facts, wraps: tuple[Wrap, ...]) -> tuple[Facts, tuple[Averaging, ...]]:
-    """The facts once figures that decisions hang on are averaged; what depends on those decisions is alike, too."""
-    found: dict[cst.CSTNode, Averaging] = {}
-    while True:
-        more: dict[cst.CSTNode, Averaging] = {one.node: one for one in averages(facts) if one.node not in found}
-        if not more:
-            return facts, tuple(found.values())
-        found.update(more)
-        sums = [one for loop in facts.training_loops if (one := training_sums(facts, loop)) is not None]
-        facts = _try_out(facts, wraps, sums, frozenset(found))
+def _together(facts: Facts, wraps: list[Wrap], reasons: dict[Obj, Unwrapped]) -> bool:
+    """Models of one optimizer, or wrapped by one statement, go the same way. Whether any wrap is undone."""
+    groups = [optimizer.models for optimizer in facts.optimizers] + [wrap.models for wrap in _merged(wraps)]
+    grows = True
+    while grows:
+        grows = False
+        for group in groups:
+            first = next((reasons[model] for model in group if model in reasons), None)
+            for model in group if first is not None else ():
+                if model not in reasons and first is not None:
+                    reasons[model] = replace(first, model=model, why="another model of its optimizer is not wrapped")
+                    grows = True
+    return any(_any_of(wrap.models, reasons) for wrap in wraps)
 
 
-def _summed(machine: Machine, reduction: Reduction) -> None:
-    made = {loader.site for loader in reduction.loop.loaders}
-    for name in reduction.names:
-        value = machine.lookup(name)
-        kept = frozenset(
-            one
-            for one in value.sources
-            if not isinstance(one, Share) and (not isinstance(one, External) or one.site not in made)
-        )
-        machine.bind(name, Value(value.objs, value.scale, kept, value.mask, value.open, value.deep))
+def _any_of(models: Iterable[Obj], reasons: dict[Obj, Unwrapped]) -> bool:
+    return any(model in reasons for model in models)
 
 
-def _training_forwards(facts: Facts, model: Obj) -> list[Event]:
-    loops = facts.training_loops
-    return [
-        event
-        for event in facts.of_kind(Kind.FORWARD)
-        if event.grad
-        and any(core(obj) is model for obj in event.receiver.objs)
-        and any(event.inside(loop.event) for loop in loops)
-    ]
+def same(one: Obj, other: Obj) -> bool:
+    """Whether objects of two runs are the same."""
+    return one.site is other.site and one.context == other.context
 
 
-def _no_forward(facts: Facts, model: Obj) -> Blocked:
+def _is_only_named(facts: Facts, model: Obj) -> bool:
+    """The user names it, and the program does not train it."""
+    trained = any(model in optimizer.models for optimizer in facts.optimizers) or model in facts.by_hand
+    return not trained and not training_forwards(facts, model)
+
+
+def _never_called(facts: Facts, model: Obj) -> Blocked:
+    assert model.module is not None
+    assert model.site is not None
+    message = f"you name `{facts.names.of(model)}`, which is never called in a training loop, as a model"
+    return Blocked("MODEL01", model.module, model.site, message, "name the model that the training loop calls")
+
+
+def _no_forward(facts: Facts, model: Obj) -> Unwrapped:
     optimizer = next((one for one in facts.optimizers if model in one.models), None)
-    if model in facts.settled.models and optimizer is None and model.module is not None and model.site is not None:
-        message = f"you name `{facts.names.of(model)}`, which is never called in a training loop, as a model"
-        return Blocked("MODEL01", model.module, model.site, message, "name the model that the training loop calls")
-    trained = optimizer.made if optimizer is not None else facts.by_hand[model]
-    return Blocked(
-        "MODEL01",
-        trained.module,
-        trained.node,
-        "the model that is trained here is never called in a training loop, so DistributedDataParallel "
-        "would not see its gradients",
-        "call the model itself (its forward) in the training loop, or average the gradients by hand after backward()",
+    made = optimizer.made if optimizer is not None else facts.backwards[0]
+    return Unwrapped(
+        model, made.module, made.node, "training never calls the model itself, only parts or methods of it"
     )
 
 
-def _no_place(facts: Facts, forward: Event) -> Blocked:
-    return Blocked(
-        "MODEL01",
-        forward.module,
-        forward.node,
-        "this trained model is reached through more than one variable, and no single place wraps them all",
-        "wrap it by hand right after it is built: `model = DistributedDataParallel(model)`",
-    )
-
-
-# ---- candidates
-
-
-def _candidates(facts: Facts, model: Obj, forward: Event, touching: list[Event], sync: bool) -> Iterator[Wrap]:
-    """Variables first, from the outermost frame inwards; then attributes that the model is stored in."""
-    frames = _frames_around_training(facts, forward)
-    for frame in frames:
-        for name in _names(facts, frame, model):
-            wrap = _after_last(model, frame, name, forward, touching, sync)
-            if wrap is not None:
-                yield wrap
-    for event in touching:
-        if event.kind is Kind.STORE and isinstance(event.node, cst.Attribute) and _holds(event.value, model):
-            statement = event.module.statement(event.node)
-            yield Wrap(
-                tree.code_of(event.node),
-                event.module,
-                statement,
-                True,
-                (model,),
-                sync,
-                "its forward pass is called in the training loop",
-                event.node,
-            )
-
-
-def _frames_around_training(facts: Facts, forward: Event) -> list[Frame]:
-    """The activations that lead to a training forward, outermost first, up to the one that loops over batches."""
-    loops = {loop.node for loop in facts.training_loops}
-    frames: list[Frame] = []
-    for here in forward.here.up():
-        if here.node in loops and here.arm == "body":
-            frames = [here.frame]
-        elif here.frame not in frames:
-            frames.insert(0, here.frame)
-    return frames
-
-
-def _names(facts: Facts, frame: Frame, model: Obj) -> list[str]:
-    """The variables of an activation that hold the model: at its end, or, in one turn of a loop, at a loop inside."""
-    own = _self_of(frame)
-    tables = [frame.env, frame.bound, *(loop.names for loop in facts.of_kind(Kind.LOOP) if loop.here.frame is frame)]
-    found = [name for table in tables for name, value in table.items() if _holds(value, model)]
-    return [name for name in dict.fromkeys(found) if name.isidentifier() and name != own]
-
-
-def _self_of(frame: Frame) -> str:
-    """`self`: rebinding it would wrap nothing."""
-    function = frame.function
-    if function is None or function.owner is None or not isinstance(function.node, cst.FunctionDef):
-        return ""
-    params = function.node.params.params
-    return params[0].name.value if params else ""
-
-
-def _holds(value: Value, model: Obj) -> bool:
-    return any(core(obj) is model for obj in value.objs)
-
-
-def _after_last(model: Obj, frame: Frame, name: str, forward: Event, touching: list[Event], sync: bool) -> Wrap | None:
-    training = path(forward, frame)
-    if not training:
-        return None
-    paths = [steps for steps in (path(event, frame) for event in touching) if steps]
-    made = next((steps for steps in paths), [])
-    depth = 0
-    while depth < len(made) and depth < len(training) and made[depth] is training[depth]:
-        depth += 1
-    if depth >= len(training):
-        return None
-    before = [
-        steps[depth] for steps in paths
-        if len(steps) > depth and steps[:depth] == training[:depth] and steps[depth] is not training[depth]
-    ]  # fmt: skip
-    statement = before[-1] if before else training[depth]
-    why = "all that is done to it before the first training step is done by here"
-    return Wrap(name, frame.module, statement, bool(before), (model,), sync, why)
-
-
-def _with_batchnorm(facts: Facts) -> set[Obj]:
-    """Models that may have BatchNorm: layers of the script are seen, what a library builds may hold them."""
-    parts = {model: parts_of(model) for model in facts.models}
-    found = {
-        model
-        for model, own in parts.items()
-        if any(isinstance(part, External) and not part.name.startswith(("torch.", "builtins.")) for part in own)
-        or any(isinstance(part, Instance) and part.of and part.of.derives_from(*BATCHNORMS) for part in own)
-    }
-    members = {model: set(own) for model, own in parts.items()}
-    for event in facts.calls(*BATCHNORMS):
-        made, context = event.value.single(), set(event.here.frame.context)
-        owners = {model for model in facts.models if model.site in context or made in members[model]}
-        found |= owners or set(facts.models)
-    return found
-
-
-# ---- trying out
-
-
-def _try_out(
-    facts: Facts,
-    wraps: tuple[Wrap, ...],
-    sums: Sequence[Reduction] = (),
-    averaged: frozenset[cst.CSTNode] = frozenset(),
-) -> Facts:
-    hooks: Hooks = {}
-    for reduction in sums:
-        table = hooks.setdefault((reduction.loop.node, True), [])
-        table.append(lambda machine, reduction=reduction: _summed(machine, reduction))  # type: ignore[misc]
-    for wrap in wraps:
-        table = hooks.setdefault((wrap.statement, wrap.after), [])
-        table.append(lambda machine, wrap=wrap: _wrap(machine, wrap))  # type: ignore[misc]
-    return infer(facts.program, run(facts.program, hooks, True, facts.run.cutting, averaged, facts.run.reducing))
-
-
-def _wrap(machine: Machine, wrap: Wrap) -> None:
-    if wrap.attribute is None:
-        value = machine.lookup(wrap.target)
-        machine.bind(wrap.target, _wrapped(machine, value, wrap))
-        return
-    from distify_codemods.interpreter.expressions import evaluate
-
-    for obj in evaluate(machine, wrap.attribute.value).objs:
-        known = obj.attributes.get(wrap.attribute.attr.value)
-        if known is not None:
-            obj.attributes[wrap.attribute.attr.value] = _wrapped(machine, known, wrap)
-
-
-def _wrapped(machine: Machine, value: Value, wrap: Wrap) -> Value:
-    objs = {
-        machine.made(Wrapped, wrap.statement, core(obj), "ours", inner=core(obj), ours=True)
-        if isinstance(obj, (Instance, External, Wrapped)) else obj
-        for obj in value.objs
-    }  # fmt: skip
-    return Value(frozenset(objs), value.scale, value.sources)
+def _no_place(facts: Facts, model: Obj) -> Unwrapped:
+    forward = training_forwards(facts, model)[0]
+    why = "it is reached in more than one way, and no single place wraps them all"
+    return Unwrapped(model, forward.module, forward.node, why)
 
 
 def _all_wrapped(facts: Facts, model: Obj) -> bool:
     """Whether each training forward of the model (the same site in this run) goes through the wrap."""
-    same = [one for one in facts.models if one.site is model.site and one.context == model.context]
-    forwards = [event for one in same for event in _training_forwards(facts, one)]
+    forwards = [event for one in facts.models if same(one, model) for event in training_forwards(facts, one)]
     return bool(forwards) and all(
         isinstance(obj, Wrapped) and obj.ours
         for event in forwards
@@ -274,7 +140,7 @@ def _all_wrapped(facts: Facts, model: Obj) -> bool:
     )
 
 
-def _merged(wraps: list[Wrap]) -> tuple[Wrap, ...]:
+def _merged(wraps: Iterable[Wrap]) -> tuple[Wrap, ...]:
     """Models that share a variable are wrapped by one statement, behind the last thing that is done to any of them."""
     found: dict[tuple[str, cst.CSTNode], Wrap] = {}
     for wrap in wraps:
@@ -284,7 +150,7 @@ def _merged(wraps: list[Wrap]) -> tuple[Wrap, ...]:
         if known is not None:
             last = max(known, wrap, key=lambda one: one.module.place(one.statement).line)
             models, sync = (*known.models, *wrap.models), known.sync_batchnorm or wrap.sync_batchnorm
-            wrap = replace(last, models=models, sync_batchnorm=sync)
+            wrap = replace(last, models=models, sync_batchnorm=sync, unused=known.unused or wrap.unused)
         found[key] = wrap
     return tuple(found.values())
 

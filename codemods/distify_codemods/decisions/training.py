@@ -96,7 +96,7 @@ def _returning_call(facts: Facts, loader: Loader, others: Sequence[Loader]) -> c
     chains = [(*other.obj.context, other.call) for other in others]
     chain = (*loader.obj.context, loader.call)
     for depth in range(1, len(chain)):
-        step, value = chain[depth - 1], facts.value(chain[depth - 1])  # type: ignore[arg-type]
+        step, value = chain[depth - 1], facts.value(chain[depth - 1])
         alone = all(other[:depth] != chain[:depth] for other in chains)
         strangers = [obj for obj in value.objs if obj is not loader.obj and obj.site is not loader.call]
         if alone and isinstance(step, cst.Call) and loader.obj in value.objs and not strangers:

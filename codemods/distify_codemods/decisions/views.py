@@ -11,10 +11,12 @@ from distify_codemods.decisions.base import Blocked, Decisions, Sharding, View
 from distify_codemods.decisions.names import loader_node
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_iterated
-from distify_codemods.values import Mapping, Sequence, Value
+from distify_codemods.values import External, Mapping, Scale, Sequence, Value, Wrapped
 
 #: Builtins that go through all that they are given.
 _READERS = frozenset(f"builtins.{name}" for name in "list tuple set sorted sum max min map filter next".split())
+#: Goes through all of a loader to find BatchNorm's statistics.
+_UPDATE_BN = "torch.optim.swa_utils.update_bn"
 #: What may be asked of a sharded loader: its number of batches and its data set are the same.
 _HARMLESS = ("builtins.", "tqdm.", "torch.", "itertools.", "local.", "copy.")
 
@@ -61,9 +63,9 @@ def decide_other_uses(decisions: Decisions) -> None:
 def _is_asked(decisions: Decisions, event: Event) -> bool:
     """`len(loader.sampler)`, `loader.batch_size`: figures of all samples and of the global batch.
 
-    In a training loop the batch size is left that of a rank's share, as `x.size(0)` is.
+    In a loop over its batches the batch size is left that of a rank's share, as `x.size(0)` is.
     """
-    if event.name == "batch_size" and any(event.inside(loop.event) for loop in decisions.facts.training_loops):
+    if event.name == "batch_size" and event.value.scale is Scale.COUNT:
         return False
     if event.name not in ("sampler", "batch_sampler", "batch_size") or not _is_sharded(decisions, event.receiver):
         return False
@@ -84,10 +86,19 @@ def _reads(facts: Facts) -> Iterator[tuple[Event, cst.BaseExpression]]:
     for event in facts.of_kind(Kind.CALL):
         if event.node in trained:
             continue
+        if event.name == _UPDATE_BN and isinstance(event.node, cst.Call) and event.node.args and not _is_synced(event):
+            yield event, event.node.args[0].value
         if event.name in _READERS and isinstance(event.node, cst.Call) and event.node.args:
             given = event.node.args[-1 if event.name in ("builtins.map", "builtins.filter") else 0].value
             if event.name != "builtins.next" or _is_call(given):
                 yield event, given
+
+
+def _is_synced(event: Event) -> bool:
+    """Whether a model that was averaged has the BatchNorm of a wrapped one, which sees the batches of all ranks."""
+    averaged = [obj for value in event.arguments.all() for obj in value.objs if isinstance(obj, External)]
+    models = [obj.arguments.get("model", 0) for obj in averaged if obj.arguments and obj.name.endswith("AveragedModel")]
+    return any(isinstance(obj, Wrapped) for model in models if model is not None for obj in model.objs)
 
 
 def _is_call(node: cst.BaseExpression) -> bool:

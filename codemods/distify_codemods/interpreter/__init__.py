@@ -1,6 +1,7 @@
 """A small abstract interpreter: runs the program on values that stand for all that may occur."""
 
-from distify_codemods.interpreter.machine import Cutting, Hooks, Machine, Run, run
+from distify_codemods.interpreter.machine import Machine, Run, run
 from distify_codemods.interpreter.reductions import Reducing
+from distify_codemods.interpreter.trial import Cutting, Gathering, Hooks, Trial
 
-__all__ = ["Cutting", "Hooks", "Machine", "Reducing", "Run", "run"]
+__all__ = ["Cutting", "Gathering", "Hooks", "Machine", "Reducing", "Run", "Trial", "run"]

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.events import Kind
 from distify_codemods.interpreter import classes, cuts, imports, text
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
+    SIZE,
     Class,
     External,
     Instance,
@@ -90,10 +92,24 @@ def _external_attribute(machine: Machine, obj: External, name: str, receiver: Va
         return Value(frozenset({machine.made(Setting, obj.site, name, name=name)}))
     if obj.name == text.BATCH:
         return text.part_of(machine, obj, name, receiver, node)
+    if obj.name in LOADERS and name == "batch_size" and _is_dealing(machine, obj):
+        return Value(SIZE, Scale.COUNT, frozenset({obj}))
     if obj.name in LOADERS and name in ("dataset", "batch_size"):
         position = 0 if name == "dataset" else 1
         return (obj.arguments and obj.arguments.get(name, position)) or NOTHING
     return method_of(machine, obj, receiver, name, node)
+
+
+def _is_dealing(machine: Machine, loader: External) -> bool:
+    """Whether this is inside of a loop that takes the loader's batches: its batch size is theirs there, a rank's."""
+    around = {(here.node, here.frame) for here in machine.here.up() if here.arm == "body"}
+    for event in machine.events:
+        if event.kind is Kind.DRAW and loader in event.value.objs:
+            loops = (here for here in event.here.up() if here.arm and isinstance(here.node, (cst.For, cst.While)))
+            inner = next(loops, None)
+            if inner is not None and (inner.node, inner.frame) in around:
+                return True
+    return False
 
 
 def method_of(machine: Machine, obj: Obj, receiver: Value, name: str, node: cst.Attribute | None) -> Value:
@@ -115,6 +131,8 @@ def tensor_attribute(machine: Machine, receiver: Value, name: str, node: cst.Att
         return Value(sources=cuts.shape_sources(receiver.sources))
     if name == "num_graphs" and receiver.scale is Scale.SAMPLES:  # of a batch of torch_geometric
         return Value(scale=Scale.COUNT, sources=receiver.sources)
+    if name == "grad" and receiver.scale in PER_SAMPLE:
+        return Value(scale=Scale.SLOPES, sources=receiver.sources)
     if name in _TENSOR_ATTRIBUTES:
         return Value(scale=receiver.scale, sources=receiver.sources, mask=receiver.mask, deep=receiver.deep)
     if name in ("T", "mT"):

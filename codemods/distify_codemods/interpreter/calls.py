@@ -14,11 +14,13 @@ from distify_codemods.interpreter import (
     cuts,
     definitions,
     expressions,
+    graph,
     library,
     optimizers,
     reductions,
     summaries,
     targets,
+    whole,
 )
 from distify_codemods.interpreter import machine as machines
 from distify_codemods.values import (
@@ -41,6 +43,8 @@ from distify_codemods.values import (
     Suspended,
     Value,
     Wrapped,
+    contained,
+    core,
     join,
 )
 
@@ -166,9 +170,7 @@ def _combined(first: Arguments, more: Arguments) -> Arguments:
 
 def _forward(machine: Machine, obj: Instance | External | Wrapped, arguments: Arguments, node: cst.CSTNode) -> Value:
     """An object called like a function: a model, a loss, a callable of any kind."""
-    place = node.func if isinstance(node, cst.Call) else None
-    if isinstance(place, cst.Attribute) and place.attr.value == "forward":
-        place = place.value
+    place = _place_of(machine, obj, node)
     machine.event(Kind.FORWARD, node, receiver=Value(frozenset({obj})), receiver_node=place, arguments=arguments)
     inner: Obj = obj
     while isinstance(inner, Wrapped) and inner.inner is not None:
@@ -176,12 +178,26 @@ def _forward(machine: Machine, obj: Instance | External | Wrapped, arguments: Ar
     result = _run_forward(machine, inner, arguments, node)
     if machine.cutting is not None and inner in machine.optimized:
         result = cuts.marked(machine, result, node, frozenset({cuts.OUTPUT}))
-    return result
+    if inner in machine.optimized:
+        result = whole.through_a_model(machine, result, arguments, node)
+    return graph.through(machine, inner, arguments, result, node) if machine.tracing and machine.grad else result
+
+
+def _place_of(machine: Machine, obj: Obj, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """The expression of what is called: the function of a call, or an argument of one that calls it."""
+    if not isinstance(node, cst.Call):
+        return None
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value == "forward":
+        return node.func.value
+    given = [argument.value for argument in node.args if obj in machine.values.get(argument.value, NOTHING).objs]
+    return given[0] if given and obj not in machine.values.get(node.func, NOTHING).objs else node.func
 
 
 def _run_forward(machine: Machine, inner: Obj, arguments: Arguments, node: cst.CSTNode) -> Value:
     if isinstance(inner, External):
-        return library.call_external_object(machine, inner, arguments, node)
+        result = library.call_external_object(machine, inner, arguments, node)
+        own = _own_parts(inner)
+        return _in_turn(machine, own, arguments, node, result) if own else result
     if not isinstance(inner, Instance):
         return NOTHING
     for name in ("__call__", "forward"):
@@ -192,6 +208,27 @@ def _run_forward(machine: Machine, inner: Obj, arguments: Arguments, node: cst.C
             machine.inside_models -= name == "forward"
             return _per_sample(result, arguments) if name == "forward" else result
     return library.unknown_call(machine, NOTHING, arguments, node)
+
+
+def _own_parts(container: External) -> list[Instance]:
+    """The script's own modules in an `nn.Sequential`: one of each class, for what they do to a batch is the same."""
+    if container.name != "torch.nn.Sequential" or container.arguments is None:
+        return []
+    found: dict[Class | None, Instance] = {}
+    for value in container.arguments.all():
+        for part in sorted(map(core, contained(value)), key=lambda one: one.number):
+            if isinstance(part, Instance):
+                found.setdefault(part.of, part)
+    return list(found.values())
+
+
+def _in_turn(machine: Machine, parts: list[Instance], arguments: Arguments, node: cst.CSTNode, result: Value) -> Value:
+    """`result`, or what its parts make of it: each is given what the one before it returned."""
+    value = join(*arguments.all())
+    for part in parts:
+        value = _run_forward(machine, part, Arguments([value]), node)
+    scale = Scale.COUPLED if value.scale is Scale.COUPLED else result.scale
+    return Value(result.objs, scale, result.sources | value.sources, result.mask, result.open, result.deep)
 
 
 def _per_sample(result: Value, arguments: Arguments) -> Value:
@@ -228,7 +265,7 @@ def invoke(
         machine.summaries[key] = value
     if helper is not None:
         events, machine.watched = machine.watched or [], outer
-        summaries.learn(helper, (*frame.context, node), events, value, receiver)
+        summaries.learn(helper, frame.context.then(node), events, value, receiver)
         if outer is not None:
             outer += events
     return value
@@ -286,7 +323,7 @@ def _activation(
     receiver: Obj | None,
 ) -> Frame:
     assert function.module is not None
-    context = (*machine.frame.context, node)
+    context = machine.frame.context.then(node)
     inner = machines.Frame(definition, function.module, context, function.closure, function=function)
     _bind_parameters(machine, inner, definition.params, arguments, receiver, node)
     return inner
@@ -383,14 +420,16 @@ def _starred(star: Value, position: int) -> Value:
     return targets.any_item(star)
 
 
-def call_back(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> None:
+def call_back(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     """A local function given to a library may be called by it, with arguments that are not known."""
+    returned = NOTHING
     for value in arguments.all():
         for obj in value.objs:
             if isinstance(obj, (Function, Bound)):
-                call_object(machine, obj, no_arguments(), node)
+                returned = join(returned, call_object(machine, obj, no_arguments(), node))
             elif isinstance(obj, Suspended) and obj.function is not None and obj.arguments is not None:
                 run_suspended(machine, obj.function, obj.arguments, node, obj.receiver, lambda entered: None)
+    return returned
 
 
 def update_mapping(obj: Mapping, other: Value) -> None:

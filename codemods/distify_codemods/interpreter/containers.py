@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import calls, cuts, iteration, scales, targets, tensors, turns
+from distify_codemods.interpreter import attributes, calls, cuts, iteration, scales, targets, tensors, turns
 from distify_codemods.values import (
+    LENGTH,
     NOTHING,
     PER_SAMPLE,
     SIZE,
@@ -23,6 +24,7 @@ from distify_codemods.values import (
     Sequence,
     Value,
     join,
+    to_library,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +39,11 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
     if name == "len":
         scale = Scale.COUNT if first.scale in (Scale.SAMPLES, Scale.TURNED, Scale.COUNT) else Scale.CONST
         scale = Scale.SUM if first.scale is Scale.RAGGED else scale
-        return Value(SIZE if scale is Scale.COUNT else frozenset(), scale, cuts.shape_sources(first.sources))
+        sources = cuts.shape_sources(first.sources)
+        measured = (to_library(obj) for obj in first.objs)
+        if any(isinstance(one, External) and one.name in attributes.LOADERS for one in measured):
+            sources |= {LENGTH}
+        return Value(SIZE if scale is Scale.COUNT else frozenset(), scale, sources)
     if name == "dict":
         return dictionary(machine, arguments, node)
     if name in ("float", "int", "abs", "round", "bool", "str", "repr"):
@@ -130,7 +136,7 @@ def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Argument
         return iteration.element_of(machine, own, node)
     if name in ("append", "add", "insert", "extend", "appendleft"):
         value = arguments.positional[-1] if arguments.positional else NOTHING
-        added = targets.any_item(value) if name == "extend" else value
+        added = machine.tainted(targets.any_item(value) if name == "extend" else value)
         obj.element = join(targets.any_item(own), added)
         obj.items = None
         return NOTHING

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.events import Kind
 from distify_codemods.values import (
     NOTHING,
     Arguments,
@@ -17,6 +18,7 @@ from distify_codemods.values import (
     Cut,
     External,
     Mapping,
+    Method,
     Obj,
     Scale,
     Sequence,
@@ -159,7 +161,7 @@ def folded(machine: Machine, name: str, tensor: Value, arguments: Arguments, nod
     if name in _FOLDS and len(sizes) > 1 and _is(sizes[0], -1) and _known(machine, sizes[1]):
         value = _cut(machine, node, _size_objs(sizes[1]), tensor.sources)
         return Value(value.objs, Scale.TURNED, value.sources)
-    if name in _SPLITS and sizes and "dim" not in arguments.keywords and len(sizes) == 1:
+    if name in _SPLITS and "dim" not in arguments.keywords and len(sizes) == 1 and not _is_text(sizes[0]):
         pieces = machine.made(Sequence, node, "pieces")
         assert isinstance(pieces, Sequence)
         pieces.element = _cut(machine, node, _size_objs(sizes[0]), tensor.sources)
@@ -176,6 +178,10 @@ def _flat(arguments: Arguments) -> list[Value]:
         if isinstance(only, Sequence) and only.items is not None:
             return list(only.items)
     return sizes
+
+
+def _is_text(value: Value) -> bool:
+    return any(isinstance(obj, Const) and isinstance(obj.value, str) for obj in value.objs)
 
 
 def _is(value: Value, number: int) -> bool:
@@ -198,6 +204,34 @@ def made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -
     if drawn and not machine.cutting.sizes and not machine.inside_models and _in_loop(machine) and _size_objs(sizes[0]):
         return _cut(machine, node, _size_objs(sizes[0]), frozenset({"random"}), deep=len(sizes) > 1)
     return None
+
+
+#: Generators of random numbers, by the module whose functions they have; without a seed they differ from rank to rank.
+GENERATORS = {
+    "numpy.random.RandomState": "numpy.random", "numpy.random.default_rng": "numpy.random", "random.Random": "random",
+}  # fmt: skip
+
+
+def foreign(machine: Machine, obj: Obj, name: str, value: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`generator.choice(n, size)`; `data.next_batch(size)`: what something of a library gives of a batch's size."""
+    if machine.inside_models or value.scale is not Scale.CONST or obj in machine.modules or not _is_strange(obj):
+        return value
+    library = GENERATORS.get(obj.name) if isinstance(obj, External) else None
+    if library is not None and isinstance(obj, External) and obj.arguments is not None and obj.arguments.all():
+        drawn = made(machine, f"{library}.{'randint' if name == 'integers' else name}", arguments, node)
+        return value if drawn is None else drawn
+    sizes = [size for given in arguments.all() for size in _flat(Arguments([given]))]
+    if not _in_loop(machine) or not any(_known(machine, size) for size in sizes):
+        return value
+    cut = machine.made(Cut, node, foreign=True)
+    return Value(value.objs, Scale.SAMPLES, value.sources | {cut}, open=value.open)
+
+
+def _is_strange(obj: Obj) -> bool:
+    """Something of a library that is neither torch's nor Python's, or a part of it."""
+    while isinstance(obj, Method) and obj.receiver is not None and obj.receiver.single() is not None:
+        obj = obj.receiver.single() or obj
+    return isinstance(obj, External) and not obj.name.startswith(("torch", "builtins."))
 
 
 def _sizes_of(name: str, arguments: Arguments) -> list[Value]:
@@ -233,17 +267,24 @@ def _sized(machine: Machine, sizes: list[Value], node: cst.CSTNode) -> Value | N
     return Value(value.objs, scale if len(places) == 1 else Scale.UNKNOWN, value.sources, deep=len(sizes) > 1)
 
 
-def goes_through_samples(machine: Machine, node: cst.BaseComp) -> bool:
+def goes_through_samples(machine: Machine, node: cst.BaseComp, over: Value) -> bool:
     """`[f(one) for one in batch]`: an item for each sample of a cut batch."""
     if machine.cutting is None or node.for_in.ifs or node.for_in.inner_for_in is not None:
         return False
-    over = machine.values.get(node.for_in.iter, NOTHING)
     listed = [obj for obj in over.objs if isinstance(obj, Sequence)]
     cut = any(isinstance(source, (Cut, Share)) for source in over.sources)
     return over.scale is Scale.SAMPLES and cut and all(obj.per_sample for obj in listed)
 
 
 # ---- shares
+
+
+def dealt(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
+    """What an expression or a turn of a loop gives, once each rank takes its share of it."""
+    if machine.cutting is None or node not in machine.cutting.shares:
+        return value
+    machine.event(Kind.SHARE, node, value=value)
+    return shared(machine, value, node)
 
 
 def shared(machine: Machine, value: Value, node: cst.CSTNode) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -55,17 +56,17 @@ def dictionary(machine: Machine, node: cst.Dict) -> Value:
 
 
 def comprehension(machine: Machine, node: cst.BaseComp) -> Value:
-    turns, dealt = iteration.while_drawing(machine, lambda: _turns(machine, node))
-    return _comp_result(machine, node, *turns, dealt)
+    (values, over), dealt = iteration.while_drawing(machine, lambda: _turns(machine, node))
+    return _comp_result(machine, node, values, over, dealt)
 
 
-def _turns(machine: Machine, node: cst.BaseComp) -> tuple[list[tuple[Value, Value]], bool]:
-    """Over a few known items, each turn makes objects of its own; else one turn stands for all."""
+def _turns(machine: Machine, node: cst.BaseComp) -> tuple[list[tuple[Value, Value]], Value | None]:
+    """Over a few known items, each turn makes objects of its own; else one turn stands for all: over what."""
     outer = dict(machine.frame.env)
-    items = _known_turns(machine, node.for_in)
+    items, over = _known_turns(machine, node.for_in), None
     values = []
     if items is None:
-        _comp_for(machine, node.for_in)
+        over = _comp_for(machine, node.for_in)
         values.append(_comp_item(machine, node))
     else:
         frame = machine.frame
@@ -76,7 +77,7 @@ def _turns(machine: Machine, node: cst.BaseComp) -> tuple[list[tuple[Value, Valu
         machine.frame = frame
     machine.frame.env.clear()
     machine.frame.env.update(outer)
-    return values, items is not None
+    return values, over
 
 
 def _known_turns(machine: Machine, node: cst.CompFor) -> tuple[Value, ...] | None:
@@ -94,9 +95,17 @@ def _comp_item(machine: Machine, node: cst.BaseComp) -> tuple[Value, Value]:
 
 
 def _comp_result(
-    machine: Machine, node: cst.BaseComp, turns: list[tuple[Value, Value]], known: bool, dealt: set[External]
+    machine: Machine,
+    node: cst.BaseComp,
+    turns: list[tuple[Value, Value]],
+    over: Value | None,
+    dealt: set[External],
 ) -> Value:
+    """`over`: what is not known item by item."""
+    known = over is None
     whole = join(*(value for _, value in turns))
+    if over is not None and whole.scale in (Scale.MEAN, Scale.SUM) and iteration.gives_samples(over):
+        whole = replace(whole, scale=Scale.COUPLED)  # of each sample: summed up, no mean over samples
     if isinstance(node, cst.DictComp):
         table = machine.made(Mapping, node)
         assert isinstance(table, Mapping)
@@ -111,12 +120,12 @@ def _comp_result(
     assert isinstance(made, Sequence)
     made.element = join(made.element or NOTHING, whole)
     made.items = tuple(value for _, value in turns) if known else None
-    made.per_sample = not known and cuts.goes_through_samples(machine, node)
+    made.per_sample = over is not None and cuts.goes_through_samples(machine, node, over)
     made.deals |= {loader for loader in dealt if loader in whole.sources}
     return Value(frozenset({made}), whole.scale, whole.sources)
 
 
-def _comp_for(machine: Machine, node: cst.CompFor) -> None:
+def _comp_for(machine: Machine, node: cst.CompFor) -> Value:
     over = expressions.evaluate(machine, node.iter)
     machine.event(Kind.LOOP, node, value=over)
     iterator = iteration.begin(machine, over, node, node.iter)
@@ -125,3 +134,4 @@ def _comp_for(machine: Machine, node: cst.CompFor) -> None:
         expressions.evaluate(machine, condition.test)
     if node.inner_for_in is not None:
         _comp_for(machine, node.inner_for_in)
+    return over

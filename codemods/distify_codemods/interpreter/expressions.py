@@ -16,12 +16,14 @@ from distify_codemods.interpreter import (
     cuts,
     definitions,
     displays,
+    graph,
     imports,
     iteration,
     operators,
     reductions,
     subscripts,
     targets,
+    whole,
 )
 from distify_codemods.values import NOTHING, Const, External, Obj, Ref, Value, join
 
@@ -36,14 +38,19 @@ def evaluate(machine: Machine, node: cst.BaseExpression) -> Value:
     if handler is None:
         return NOTHING
     value = handler(machine, node)
-    if machine.cutting is not None and node in machine.cutting.shares:
-        value = cuts.shared(machine, value, node)
+    if machine.cutting is not None:
+        value = cuts.dealt(machine, value, node)
+    if machine.gathering is not None and node in machine.gathering.values:
+        value = whole.of_all_ranks(machine, value, node, attributes.LOADERS)
+    if machine.tracing:
+        value = graph.flowing(machine, value, node)
     if machine.averaged and node in machine.averaged:
         value = Value(value.objs)
     if machine.reducing is not None:
         value = reductions.followed(machine, value, node)
     known = machine.values.get(node)
-    machine.values[node] = value if known is None else join(known, value)
+    if known is not value:
+        machine.values[node] = value if known is None else join(known, value)
     return value
 
 

@@ -45,7 +45,7 @@ def reference(machine: Machine, name: str) -> Value:
     key = (Ref, name)
     obj = machine.objects.get(key)
     if obj is None:
-        obj = machine.objects[key] = Ref(None, (), None, name=name)
+        obj = machine.objects[key] = Ref(None, name=name)
     return Value(frozenset({obj}))
 
 
@@ -96,7 +96,7 @@ def local(machine: Machine, module: Module) -> Value:
     key = (Local, module)
     obj = machine.objects.get(key)
     if obj is None:
-        obj = machine.objects[key] = Local(None, (), module, target=module)
+        obj = machine.objects[key] = Local(None, module=module, target=module)
     return Value(frozenset({obj}))
 
 

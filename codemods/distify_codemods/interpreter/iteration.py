@@ -11,6 +11,8 @@ from distify_codemods.events import Kind
 from distify_codemods.interpreter import attributes, calls, classes, records, targets, text
 from distify_codemods.values import (
     NOTHING,
+    PART,
+    PER_SAMPLE,
     Const,
     Counter,
     External,
@@ -101,7 +103,17 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
     if taken:
         machine.frame.drawn |= taken
         machine.event(Kind.DRAW, place, name=part, value=Value(frozenset(taken)))
+    if not found and isinstance(place, cst.For) and gives_samples(over):
+        return Value(scale=Scale.COUPLED, sources=over.sources)  # what is summed over turns is summed over samples
     return join(*found) if found else targets.any_item(over)
+
+
+def gives_samples(over: Value) -> bool:
+    """Whether iterating gives the samples of a batch, one by one."""
+    passing = [obj for obj in over.objs if isinstance(obj, Passing)]
+    if passing:
+        return any(gives_samples(one) for obj in passing for one in (obj.over or NOTHING, *obj.zipped))
+    return not over.objs and over.scale in PER_SAMPLE and PART in over.sources
 
 
 def _batch(machine: Machine, loader: External) -> Value:

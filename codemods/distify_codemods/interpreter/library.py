@@ -18,10 +18,12 @@ from distify_codemods.interpreter import (
     iteration,
     iterators,
     losses,
+    patterns,
     records,
     reflection,
     runners,
     search_path,
+    state,
     targets,
     tensors,
     text,
@@ -88,6 +90,9 @@ _SOURCES = {
     "glob.": "file",
     "random.": "random",
     "numpy.random.": "random",
+    "torch.distributed.get_rank": "rank",
+    "torch.distributed.get_node_local_rank": "rank",
+    "torch.distributed.get_world_size": "ranks",
 }
 #: Methods of tensors that rules look at: device spellings, the backward pass, and what shapes a tensor by a number.
 _RECORDED = frozenset(
@@ -123,6 +128,12 @@ _RECORDED = frozenset(
 )
 #: Modules whose output has a dimension of features beside that of the samples.
 _DEEP = frozenset(f"torch.nn.{name}" for name in ("Linear", "Embedding", "Conv1d", "Conv2d", "Conv3d", "LayerNorm"))
+#: Layers that are functions along a dimension, which may be that of the samples.
+_ALONG_A_DIMENSION = {
+    "torch.nn.Softmax": "softmax",
+    "torch.nn.LogSoftmax": "log_softmax",
+    "torch.nn.Softmin": "softmin",
+}
 _CONTEXTS = frozenset(
     "torch.no_grad torch.inference_mode torch.enable_grad torch.set_grad_enabled torch.autograd.no_grad".split()
 )
@@ -166,6 +177,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     known = special(machine, arguments, node) if special is not None else None
     if known is not None:
         value = known
+    elif name in patterns.FUNCTIONS:
+        value = patterns.FUNCTIONS[name](machine, arguments, node)
     elif name in records.NAMESPACES:
         value = records.namespace(machine, name, arguments, node)
     elif name.startswith("random.") and (cut := cuts.made(machine, name, arguments, node)) is not None:
@@ -177,7 +190,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     elif name in runners.RUNNERS:
         runners.run(machine, name, arguments, node)
         value = _external(machine, name, arguments, node)
-    elif name in attributes.LOADERS or name in _CONTEXTS or _is_class(name):
+    elif name in attributes.LOADERS or name in _CONTEXTS or name in cuts.GENERATORS or _is_class(name):
         value = _external(machine, name, arguments, node)
     elif name.startswith(("torch.", "numpy.", "math.")) and not name.startswith(
         ("torch.utils.data.", "torch.load", "torch.hub", "torch.jit.")
@@ -237,10 +250,17 @@ def call_external_object(machine: Machine, obj: External, arguments: Arguments, 
     known_module = losses.of_module(obj, arguments) or cuts.of_module(machine, obj, arguments, node)
     if known_module is not None:
         return known_module
+    if obj.name in patterns.LAYERS:
+        options = obj.arguments or Arguments()
+        return patterns.layer(machine, options, arguments, node, patterns.LAYERS[obj.name])
+    if obj.name in _ALONG_A_DIMENSION and arguments.positional:
+        options = obj.arguments or Arguments()
+        if (options.get("dim", 0) or NOTHING).constant() == 0:
+            return tensors.method(machine, arguments.positional[0], _ALONG_A_DIMENSION[obj.name], options, node)
     given = arguments.all()
     sources = frozenset().union(*(value.sources for value in given)) if given else frozenset()
     scales = {value.scale for value in given} - {Scale.CONST}
-    if Scale.COUPLED in scales or cuts.couples(machine, obj, scales):
+    if scales & {Scale.COUPLED, Scale.SLOPES} or cuts.couples(machine, obj, scales):
         return Value(scale=Scale.COUPLED, sources=sources)
     known = obj in machine.modules or obj.name.startswith(("torch.nn.", "torchvision."))
     if not scales:
@@ -261,8 +281,16 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
         machine.given[obj] = arguments
         classes.derive(machine, obj, arguments, node)
     value = _method_value(machine, method, receiver, obj, name, arguments, node)
+    if machine.cutting is not None and obj is not None:
+        value = cuts.foreign(machine, obj, name, value, arguments, node)
     if name == "copy_" and isinstance(node, cst.Call) and arguments.positional:
         targets.fill(machine, node.func, arguments.positional[0])
+    elif name in ("add_", "sub_", "mul_") and isinstance(node, cst.Call):  # a batch that moves along its gradient
+        coupled = [one for one in arguments.all() if one.scale in (Scale.SLOPES, Scale.COUPLED)]
+        if coupled and receiver.scale in PER_SAMPLE:
+            targets.fill(machine, node.func, Value(scale=Scale.COUPLED, sources=receiver.sources))
+    if name.endswith("_"):
+        state.method(machine, name, node, join(*arguments.all()), attributes.LOADERS)
     value = files.carried(receiver, name, arguments, value)
     interesting = obj is not None or name in _RECORDED or (name.endswith("_") and not name.endswith("__"))
     if interesting:
@@ -318,7 +346,9 @@ def _method_value(
             return folded
         if isinstance(inner, External) and receiver.scale is not Scale.CONST:
             return tensors.method(machine, receiver, name, arguments, node)
-        calls.call_back(machine, arguments, node)
+        returned = calls.call_back(machine, arguments, node)
+        if name == "step" and returned.sources:  # of an optimizer: the loss that its closure computed
+            return Value(scale=returned.scale, sources=returned.sources)
         return _external(machine, f"{_type_name(inner)}.{name}", arguments, node)
     return tensors.method(machine, receiver, name, arguments, node)
 
@@ -396,6 +426,15 @@ def _counting(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Valu
     return containers.builtin_call(machine, "range", arguments, node)
 
 
+def _checkpointed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`checkpoint(function, *arguments)` returns what the function does."""
+    function = arguments.get("function", 0) or NOTHING
+    own = ("function", "use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop")
+    keywords = {name: value for name, value in arguments.keywords.items() if name not in own}
+    given = arguments.positional if "function" in arguments.keywords else arguments.positional[1:]
+    return calls.call(machine, function, Arguments(given, keywords, arguments.star, arguments.double_star), node)
+
+
 def _initialised(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`amp.initialize(models, optimizers)` gives both back."""
     parts = [arguments.get("models", 0), arguments.get("optimizers", 1)]
@@ -422,9 +461,16 @@ def _partial(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
 
 _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]] = {
     "torch.nn.DataParallel": lambda machine, arguments, node: _wrap(machine, arguments, node, ours=False),
-    "torch.nn.parallel.DistributedDataParallel": lambda machine, arguments, node: _wrap(
-        machine, arguments, node, ours=True
+    **dict.fromkeys(
+        (
+            "torch.nn.parallel.DistributedDataParallel",
+            "torch.nn.parallel.distributed.DistributedDataParallel",
+            "torch.nn.parallel.DistributedDataParallelCPU",
+            "apex.parallel.DistributedDataParallel",
+        ),
+        lambda machine, arguments, node: _wrap(machine, arguments, node, ours=False),
     ),
+    "torch.utils.checkpoint.checkpoint": _checkpointed,
     "torch.autograd.Variable": _first,
     "apex.parallel.convert_syncbn_model": _first,
     "torch.compile": _first,

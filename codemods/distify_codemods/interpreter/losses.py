@@ -63,7 +63,7 @@ def _value(name: str, options: Arguments, arguments: Arguments, weight_position:
 
 def _scale(name: str, options: Arguments, given: list[Value], weight_position: int) -> Scale:
     scales = {value.scale for value in given}
-    if Scale.COUPLED in scales:
+    if scales & {Scale.COUPLED, Scale.SLOPES, Scale.WEIGHTED}:
         return Scale.COUPLED
     if scales <= {Scale.CONST, Scale.REDUCED}:
         return Scale.REDUCED if Scale.REDUCED in scales else Scale.CONST

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import libcst as cst
 
@@ -19,18 +19,21 @@ from distify_codemods.events import Event, Here, Kind
 from distify_codemods.interpreter import (
     attributes,
     contexts,
+    cuts,
     definitions,
     expressions,
     imports,
     iteration,
     operators,
+    state,
     summaries,
     targets,
     turns,
 )
-from distify_codemods.interpreter.reductions import Reducing
+from distify_codemods.interpreter.trial import NOTHING_TRIED, Hooks, Trial
 from distify_codemods.program import Module, Program
 from distify_codemods.values import (
+    AT_THE_TOP,
     NOTHING,
     Arguments,
     CallChain,
@@ -50,9 +53,6 @@ MOST_STATEMENTS = 60_000
 Key = TypeVar("Key")
 DEEPEST = 30
 PASSES_OF_A_LOOP = 3
-
-#: What happens besides, before (False) or after (True) a statement: how a conversion is tried out.
-Hooks = dict[tuple[cst.CSTNode, bool], list[Callable[["Machine"], None]]]
 
 
 @dataclass(eq=False)
@@ -85,20 +85,8 @@ class Frame:
         """The same activation and the same names, in one turn of a loop: a calling context of its own."""
         turn = Turn(loop, number)
         if turn not in self.turns:
-            self.turns[turn] = replace(self, context=(*self.context, turn), turns={})
+            self.turns[turn] = replace(self, context=self.context.then(turn), turns={})
         return self.turns[turn]
-
-
-@dataclass(frozen=True)
-class Cutting:
-    """Asks a run to follow batches that are cut by hand.
-
-    `sizes`: the literals and settings that are known to be the size of a batch, by the place where they are made.
-    `shares`: expressions after which each rank keeps its part of the batch.
-    """
-
-    sizes: frozenset[tuple[cst.CSTNode | None, str]] = frozenset()
-    shares: frozenset[cst.CSTNode] = frozenset()
 
 
 @dataclass(eq=False)
@@ -110,8 +98,7 @@ class Run:
     frames: dict[Module, Frame]
     complete: bool  # false when the program was too large to be followed to its end
     outcomes: dict[tuple[cst.CSTNode, CallChain], set[bool | None]]  # of branches; None: not known
-    cutting: Cutting | None = None
-    reducing: Reducing | None = None
+    trial: Trial = NOTHING_TRIED
 
     def by_kind(self, *kinds: Kind) -> list[Event]:
         """The events of some kinds, in order."""
@@ -134,17 +121,18 @@ class Machine:
         self,
         program: Program,
         hooks: Hooks | None = None,
-        drop_data_parallel: bool = False,
-        cutting: Cutting | None = None,
-        averaged: frozenset[cst.CSTNode] = frozenset(),
-        reducing: Reducing | None = None,
+        trial: Trial = NOTHING_TRIED,
     ) -> None:
         self.program = program
-        self.averaged = averaged
-        self.reducing = reducing
-        self.cutting = cutting
-        self.hooks: Hooks = hooks or {}
-        self.drop_data_parallel = drop_data_parallel
+        self.gathering = gathering = trial.gathering
+        self.tracing = trial.tracing
+        self.averaged = trial.averaged
+        self.reducing = trial.reducing
+        self.cutting = trial.cutting
+        self.drop_data_parallel = trial.drop_data_parallel
+        self.hooks: Hooks = {place: list(found) for place, found in (hooks or {}).items()}
+        for place, hook in gathering.hooks if gathering else ():
+            self.hooks.setdefault(place, []).append(hook)
         self.events: list[Event] = []
         self.values: dict[cst.CSTNode, Value] = {}
         self.objects: dict[tuple[object, ...], Obj] = {}
@@ -164,6 +152,7 @@ class Machine:
         self.grad = True
         self.control: frozenset[Obj | str] = frozenset()  # what the branches taken depend on
         self.outcomes: dict[tuple[cst.CSTNode, CallChain], set[bool | None]] = {}
+        self.pending: list[tuple[Frame, str]] = []  # names of tensors that something of a batch was written into
         self.stores = 0  # how often an attribute, item or global came to hold something new
         self.statements = 0
         self.complete = True
@@ -173,7 +162,7 @@ class Machine:
     def module_frame(self, module: Module) -> Frame:
         frame = self.globals.get(module)
         if frame is None:
-            frame = self.globals[module] = Frame(module.tree, module, ())
+            frame = self.globals[module] = Frame(module.tree, module, AT_THE_TOP)
             self.run_frame(frame, module.tree.body)
         return frame
 
@@ -302,64 +291,11 @@ class Machine:
         return result
 
     def statement(self, node: cst.CSTNode) -> bool:
-        if isinstance(node, cst.SimpleStatementLine):
-            return self.block(node.body) if len(node.body) > 1 else self.small(node.body[0])
-        if isinstance(node, cst.BaseSmallStatement):
-            return self.small(node)
-        if isinstance(node, cst.If):
-            return self.branch(node)
-        if isinstance(node, (cst.For, cst.While)):
-            return self.loop(node)
-        if isinstance(node, cst.With):
-            return self.with_block(node)
-        if isinstance(node, (cst.Try, cst.TryStar)):
-            return self.try_block(node)
-        if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
-            definitions.define(self, node)
-        elif isinstance(node, cst.Match):
-            return self.match(node)
-        return True
+        handler = _STATEMENTS.get(type(node))  # by type: asking libcst's classes one after the other is dear
+        return handler(self, node) if handler is not None else True
 
-    def small(self, node: cst.CSTNode) -> bool:
-        evaluate = expressions.evaluate
-        if isinstance(node, cst.Expr):
-            evaluate(self, node.value)
-        elif isinstance(node, cst.Assign):
-            value = evaluate(self, node.value)
-            for target in node.targets:
-                targets.assign(self, target.target, value)
-        elif isinstance(node, cst.AnnAssign):
-            if node.value is not None:
-                targets.assign(self, node.target, evaluate(self, node.value))
-        elif isinstance(node, cst.AugAssign):
-            targets.augment(self, node)
-        elif isinstance(node, (cst.Import, cst.ImportFrom)):
-            imports.execute(self, node)
-        elif isinstance(node, cst.Global):
-            self.frame.globals_declared.update(item.name.value for item in node.names)
-        elif isinstance(node, cst.Nonlocal):
-            self.frame.outer_declared.update(item.name.value for item in node.names)
-        elif isinstance(node, cst.Return):
-            self.frame.returned.append(evaluate(self, node.value) if node.value else NOTHING)
-            self.event(Kind.LEAVE, node, name="return")
-            return False
-        elif isinstance(node, cst.Raise):
-            raised = evaluate(self, node.exc) if node.exc else NOTHING
-            ends = any(isinstance(obj, (Ref, External)) and obj.name in _EXITS for obj in raised.objs)
-            self.event(Kind.LEAVE, node, name="exit" if ends else "raise")
-            return False
-        elif isinstance(node, (cst.Break, cst.Continue)):
-            self.frame.exits.append(dict(self.frame.env))
-            self.event(Kind.LEAVE, node, name="break" if isinstance(node, cst.Break) else "continue")
-            return False
-        elif isinstance(node, cst.Del):
-            parts = node.target.elements if isinstance(node.target, cst.Tuple) else ()
-            for gone in [part.value for part in parts] or [node.target]:
-                if isinstance(gone, (cst.Attribute, cst.Subscript)):
-                    evaluate(self, gone)
-        elif isinstance(node, cst.Assert):
-            self.event(Kind.ASSERT, node, value=evaluate(self, node.test))
-        return True
+    def line(self, node: cst.SimpleStatementLine) -> bool:
+        return self.block(node.body) if len(node.body) > 1 else self.statement(node.body[0])
 
     # ---- compound statements
 
@@ -371,7 +307,7 @@ class Machine:
         self.event(Kind.TEST, node, value=test)
         env = self.frame.env
         before, outer = dict(env), self.control
-        self.control = outer | test.sources
+        self.control = outer | test.sources | (operators.choice(self, node, test) if known is None else frozenset())
         falls = known is not False and self.arm(node, "body", node.body, outcomes)
         after = dict(env) if falls else None
         env.clear()
@@ -408,10 +344,11 @@ class Machine:
         iterator = iteration.begin(self, over, node, node.iter) if isinstance(node, cst.For) else NOTHING
         outer = self.here
         for _ in range(PASSES_OF_A_LOOP):
+            state.next_batch(self, node)
             before, stores = dict(frame.env), self.stores
             self.here = Here(outer, node, frame, "body")
             if isinstance(node, cst.For):
-                targets.assign(self, node.target, iteration.element_of(self, iterator, node))
+                targets.assign(self, node.target, cuts.dealt(self, iteration.element_of(self, iterator, node), node))
             else:
                 self.event(Kind.TEST, node, value=expressions.evaluate(self, node.test))
             self.here = outer
@@ -506,15 +443,95 @@ def constant(machine: Machine, node: cst.CSTNode, value: object) -> Value:
     return Value(frozenset({machine.made(Const, node, value=value)}))
 
 
-def run(
-    program: Program,
-    hooks: Hooks | None = None,
-    drop_data_parallel: bool = False,
-    cutting: Cutting | None = None,
-    averaged: frozenset[cst.CSTNode] = frozenset(),
-    reducing: Reducing | None = None,
-) -> Run:
-    """Runs the program from its entry. `averaged`: expressions whose figures are made the same on all ranks."""
-    machine = Machine(program, hooks, drop_data_parallel, cutting, averaged, reducing)
+def run(program: Program, hooks: Hooks | None = None, trial: Trial = NOTHING_TRIED) -> Run:
+    """Runs the program from its entry, and follows what `trial` asks for."""
+    machine = Machine(program, hooks, trial)
     machine.module_frame(program.entry)
-    return Run(machine.events, machine.values, machine.globals, machine.complete, machine.outcomes, cutting, reducing)
+    return Run(machine.events, machine.values, machine.globals, machine.complete, machine.outcomes, trial)
+
+
+# ---- simple statements
+
+
+def _assign(machine: Machine, node: cst.Assign) -> bool:
+    value = expressions.evaluate(machine, node.value)
+    for target in node.targets:
+        targets.assign(machine, target.target, value)
+    return True
+
+
+def _annotated(machine: Machine, node: cst.AnnAssign) -> bool:
+    if node.value is not None:
+        targets.assign(machine, node.target, expressions.evaluate(machine, node.value))
+    return True
+
+
+def _return(machine: Machine, node: cst.Return) -> bool:
+    machine.frame.returned.append(machine.tainted(expressions.evaluate(machine, node.value)) if node.value else NOTHING)
+    machine.event(Kind.LEAVE, node, name="return")
+    return False
+
+
+def _raise(machine: Machine, node: cst.Raise) -> bool:
+    raised = expressions.evaluate(machine, node.exc) if node.exc else NOTHING
+    ends = any(isinstance(obj, (Ref, External)) and obj.name in _EXITS for obj in raised.objs)
+    machine.event(Kind.LEAVE, node, name="exit" if ends else "raise")
+    return False
+
+
+def _leave_loop(machine: Machine, node: cst.Break | cst.Continue) -> bool:
+    machine.frame.exits.append(dict(machine.frame.env))
+    machine.event(Kind.LEAVE, node, name="break" if isinstance(node, cst.Break) else "continue")
+    return False
+
+
+def _delete(machine: Machine, node: cst.Del) -> bool:
+    parts = node.target.elements if isinstance(node.target, cst.Tuple) else ()
+    for gone in [part.value for part in parts] or [node.target]:
+        if isinstance(gone, (cst.Attribute, cst.Subscript)):
+            expressions.evaluate(machine, gone)
+    return True
+
+
+def _and_on(handler: Callable[[Machine, Any], object]) -> Callable[[Machine, Any], bool]:
+    """Of a statement that control always goes on from."""
+
+    def handled(machine: Machine, node: Any) -> bool:
+        handler(machine, node)
+        return True
+
+    return handled
+
+
+_STATEMENTS: dict[type[cst.CSTNode], Callable[[Machine, Any], bool]] = {
+    cst.SimpleStatementLine: Machine.line,
+    cst.Expr: _and_on(lambda machine, node: expressions.evaluate(machine, node.value)),
+    cst.Assign: _assign,
+    cst.AnnAssign: _annotated,
+    cst.AugAssign: _and_on(targets.augment),
+    cst.Import: _and_on(imports.execute),
+    cst.ImportFrom: _and_on(imports.execute),
+    cst.Global: _and_on(
+        lambda machine, node: machine.frame.globals_declared.update(item.name.value for item in node.names)
+    ),
+    cst.Nonlocal: _and_on(
+        lambda machine, node: machine.frame.outer_declared.update(item.name.value for item in node.names)
+    ),
+    cst.Return: _return,
+    cst.Raise: _raise,
+    cst.Break: _leave_loop,
+    cst.Continue: _leave_loop,
+    cst.Del: _delete,
+    cst.Assert: _and_on(
+        lambda machine, node: machine.event(Kind.ASSERT, node, value=expressions.evaluate(machine, node.test))
+    ),
+    cst.If: Machine.branch,
+    cst.For: Machine.loop,
+    cst.While: Machine.loop,
+    cst.With: Machine.with_block,
+    cst.Try: Machine.try_block,
+    cst.TryStar: Machine.try_block,
+    cst.FunctionDef: _and_on(definitions.define),
+    cst.ClassDef: _and_on(definitions.define),
+    cst.Match: Machine.match,
+}

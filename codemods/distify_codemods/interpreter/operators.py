@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.events import Kind
 from distify_codemods.interpreter import calls, expressions, files, scales, targets
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
+    Choice,
     Const,
     External,
     Function,
     Mapping,
     Obj,
+    Scale,
     Sequence,
     Setting,
     Value,
@@ -24,6 +27,10 @@ from distify_codemods.values import (
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
+
+
+#: What a test of a batch as a whole depends on; shapes and settings are the same on all ranks.
+_FIGURES = frozenset({Scale.MEAN, Scale.SUM, Scale.WEIGHTED, Scale.COUPLED})
 
 
 def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
@@ -57,7 +64,7 @@ def unary(machine: Machine, node: cst.UnaryOperation) -> Value:
         holds = truth(value)
         verdicts = [obj for obj in value.objs if isinstance(obj, Verdict)]
         return (
-            Value(frozenset(verdicts), sources=value.sources)
+            Value(frozenset(verdicts), value.scale if verdicts else Scale.CONST, value.sources)
             if holds is None
             else expressions.literal(machine, node, not holds)
         )
@@ -142,5 +149,13 @@ def conditional(machine: Machine, node: cst.IfExp) -> Value:
     known = truth(test)
     if known is not None:
         return expressions.evaluate(machine, node.body if known else node.orelse)
+    chosen = choice(machine, node, test)
+    if chosen and machine.grad:
+        machine.event(Kind.TEST, node, value=test)
     value = join(expressions.evaluate(machine, node.body), expressions.evaluate(machine, node.orelse))
-    return Value(value.objs, value.scale, value.sources | test.sources, value.mask, value.open, value.deep)
+    return Value(value.objs, value.scale, value.sources | test.sources | chosen, value.mask, value.open, value.deep)
+
+
+def choice(machine: Machine, node: cst.If | cst.IfExp, test: Value) -> frozenset[Obj]:
+    """A source of what is chosen here, where ranks may choose differently: by a loss, or by how many there are."""
+    return frozenset({machine.made(Choice, node, by=test.scale)}) if test.scale in _FIGURES else frozenset()

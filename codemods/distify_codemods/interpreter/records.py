@@ -82,7 +82,7 @@ def named_tuple(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Va
         names = tuple(known.replace(",", " ").split())
     elif isinstance(only, Sequence) and only.items is not None:
         names = tuple(str(item.constant()) for item in only.items)
-    base = Ref(None, (), None, name="collections.namedtuple")
+    base = Ref(None, name="collections.namedtuple")
     made = machine.made(Class, node, bases=(Value(frozenset({base})),), fields=names)
     return Value(frozenset({made}))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.values import LOST, Lost, Scale, Value
+from distify_codemods.values import LOST, Lost, Scale, Value, Whole
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -42,6 +42,8 @@ def reduced(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     machine.event(Kind.REDUCED, node, name=f"{value.scale.name} {machine.grad}", value=value)
     if not machine.grad or value.scale not in REDUCIBLE:
         return value
+    if any(isinstance(source, Whole) for source in value.sources):
+        return replace(value, scale=Scale.COUPLED)  # all ranks have all of it: it would count once for each
     return Value(value.objs, Scale.REDUCED, value.sources, open=value.open)
 
 

@@ -17,6 +17,7 @@ RUNNERS = {
     "threading.Thread": ("target", 1, "args"),
     "multiprocessing.Process": ("target", 1, "args"),
     "torch.multiprocessing.Process": ("target", 1, "args"),
+    "torch.multiprocessing.spawn": ("fn", 0, "args"),
     "fire.Fire": ("component", 0, ""),
     "typer.run": ("function", 0, ""),
     "absl.app.run": ("main", 0, ""),
@@ -26,9 +27,12 @@ RUNNERS = {
 def run(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> None:
     parameter, place, args = RUNNERS[name]
     target = arguments.get(parameter, place) or (_commands(machine) if name == "fire.Fire" else NOTHING)
-    given = arguments.keywords.get(args)
+    spawns = name.endswith(".spawn")
+    given = arguments.get(args, 1) if spawns else arguments.keywords.get(args)
     only = given.single() if given is not None else None
     items = list(only.items) if isinstance(only, Sequence) and only.items is not None else []
+    if spawns:
+        items.insert(0, Value(sources=frozenset({"rank"})))
     table = target.single()
     choices = list(table.items.values()) if isinstance(table, Mapping) else [target]
     results = [calls.call(machine, one, Arguments(items), node) for one in choices if one.objs]

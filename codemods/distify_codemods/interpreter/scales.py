@@ -91,6 +91,8 @@ def elementwise(*scales: Scale, nonlinear_is_fine: bool = False) -> Scale:
     kinds = set(scales) - {S.CONST, S.REDUCED}
     if not kinds:
         return S.REDUCED if S.REDUCED in scales else S.CONST
+    if S.SLOPES in kinds:
+        return S.COUPLED  # each was divided by the number of samples
     if kinds <= _OF_ALL and not nonlinear_is_fine:
         return S.COUPLED  # each sample's part of it depends on all of them
     if len(kinds) == 1:
@@ -115,6 +117,16 @@ def matrix_product(left: Scale, right: Scale) -> Scale:
 
 def _unless_coupled(kinds: set[Scale]) -> Scale:
     return S.COUPLED if S.COUPLED in kinds else S.UNKNOWN
+
+
+def gradient(of: Scale, by: Scale) -> Scale:
+    """What a gradient of `of` by `by` says about the batch."""
+    if by in PER_SAMPLE:
+        known = {**dict.fromkeys(PER_SAMPLE, by), S.SUM: by, S.MEAN: S.SLOPES, S.COUPLED: S.COUPLED}
+        return known.get(of, S.UNKNOWN)
+    if by is not S.CONST:
+        return S.UNKNOWN
+    return of if of in (S.CONST, S.MEAN) else S.UNKNOWN
 
 
 def total(scale: Scale) -> Scale:

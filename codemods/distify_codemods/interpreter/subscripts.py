@@ -10,6 +10,7 @@ from distify_codemods.events import Kind
 from distify_codemods.interpreter import calls, classes, cuts, expressions, records, scales, targets
 from distify_codemods.values import (
     NOTHING,
+    PART,
     PER_SAMPLE,
     SIZE,
     Arguments,
@@ -105,21 +106,20 @@ def _tensor_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: l
         if not isinstance(first, cst.Index):
             assert isinstance(first, cst.Slice)
             scale = Scale.SAMPLES if first.step is None and _is_a_part(machine, first) else Scale.COUPLED
-        elif keys[0].mask:
+        elif keys[0].mask or keys[0].scale is Scale.RAGGED:
             scale = Scale.RAGGED
         elif keys[0].scale is Scale.SAMPLES or isinstance(first.value, cst.Ellipsis) or _names_a_part(first.value):
             scale = Scale.SAMPLES
+            sources |= {PART}
         else:
             # `batch[0]` is the inputs, `tensor[0]` one sample: only a batch as it comes from its loader is unpacked so.
-            scale = (
-                Scale.SAMPLES
-                if len(keys) == 1 and keys[0].constant() in _PARTS and not receiver.mask
-                else Scale.UNKNOWN
-            )
+            is_part = len(keys) == 1 and keys[0].constant() in _PARTS and not receiver.mask
+            scale = Scale.SAMPLES if is_part else Scale.UNKNOWN
+            sources |= {PART}
     elif scale is Scale.TURNED:
         scale = _turned_item(node, keys)
     elif scale is Scale.RAGGED:
-        scale = Scale.RAGGED
+        scale = _ragged_item(node, keys)
     elif scale is Scale.CONST and any(key.scale is not Scale.CONST for key in keys):
         scale = scales.elementwise(*(key.scale for key in keys))
     sliced = len(node.slice) > 1 and all(isinstance(element.slice, cst.Slice) for element in node.slice[:2])
@@ -143,6 +143,16 @@ def _turned_item(node: cst.Subscript, keys: list[Value]) -> Scale:
     if rest and not (isinstance(rest[0], cst.Slice) and rest[0].lower is None and rest[0].upper is None):
         return Scale.COUPLED if isinstance(rest[0], cst.Slice) else Scale.UNKNOWN
     return Scale.SAMPLES if isinstance(first, cst.Index) else Scale.TURNED
+
+
+def _ragged_item(node: cst.Subscript, keys: list[Value]) -> Scale:
+    """Some of some samples. Which ones are at a place differs from rank to rank."""
+    first = node.slice[0].slice
+    if isinstance(first, cst.Slice):
+        return Scale.RAGGED if first.lower is None and first.upper is None and first.step is None else Scale.COUPLED
+    assert isinstance(first, cst.Index)
+    chosen = keys[0].mask or keys[0].scale in PER_SAMPLE or isinstance(first.value, cst.Ellipsis) or keys[0].is_none
+    return Scale.RAGGED if chosen else Scale.COUPLED
 
 
 def _unclear(key: cst.BaseExpression) -> bool:

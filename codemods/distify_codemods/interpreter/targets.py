@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import calls, classes, expressions, records, reductions, scales, subscripts
+from distify_codemods.interpreter import (
+    attributes,
+    calls,
+    classes,
+    expressions,
+    graph,
+    records,
+    reductions,
+    scales,
+    state,
+    subscripts,
+)
 from distify_codemods.values import (
     NOTHING,
+    PART,
+    PER_SAMPLE,
     SIZE,
     Arguments,
     Class,
@@ -44,7 +58,7 @@ def assign(machine: Machine, target: cst.BaseExpression, value: Value) -> None:
             else:
                 assign(machine, element.value, item(value, position, count))
     elif isinstance(target, cst.Attribute):
-        value = machine.tainted(value)
+        value = state.stored(machine, target, machine.tainted(value), attributes.LOADERS)
         receiver = expressions.evaluate(machine, target.value)
         machine.event(
             Kind.STORE, target, name=target.attr.value, receiver=receiver, receiver_node=target.value, value=value
@@ -69,6 +83,7 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
         else:
             subscripts.evaluate_slice(machine, element.slice)
     machine.event(Kind.STORE, target, name="[]", receiver=receiver, receiver_node=target.value, value=value)
+    state.written(machine, target.value, target, value, attributes.LOADERS)
     for obj in [records.held(machine, one) or one for one in receiver.ordered()]:
         if isinstance(obj, Instance):
             method = classes.attribute(machine, obj, "__setitem__", NOTHING, None)
@@ -85,6 +100,8 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
         elif isinstance(obj, Sequence):
             obj.element = join(any_item(Value(frozenset({obj}))), value)
             obj.items = None
+    if machine.tracing and not receiver.objs and isinstance(target.value, cst.Name):
+        machine.bind(target.value.value, graph.stored(receiver, value))
 
 
 def fill(machine: Machine, node: cst.BaseExpression, batch: Value) -> None:
@@ -120,6 +137,8 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
     if machine.cutting is not None:
         moved = machine.made(Counter, node, loop=None)
         value = Value(value.objs, value.scale, value.sources | {moved}, value.mask, deep=value.deep)
+    if any(isinstance(obj, Parameters) for obj in current.objs):  # in place, as if it were `.data`
+        machine.event(Kind.STORE, node.target, name="data", receiver=current, receiver_node=node.target, value=value)
     held = frozenset(obj for obj in current.objs if isinstance(obj, (Sequence, Mapping, Parameters)))
     assign(machine, node.target, Value(held, value.scale, value.sources))
 
@@ -138,7 +157,18 @@ def item(value: Value, position: int, count: int) -> Value:
             found.append(obj.zipped[position])
         else:
             found.append(any_item(Value(frozenset({obj}), value.scale, value.sources)))
-    return join(*found) if found else Value(scale=value.scale, sources=value.sources)
+    if found:
+        return join(*found)
+    return Value(scale=value.scale, sources=value.sources | {PART} if value.scale in PER_SAMPLE else value.sources)
+
+
+def flat(values: Iterable[Value]) -> list[Value]:
+    """`view(a, b)` may be given `view((a, b))`: the items, where they are known."""
+    found: list[Value] = []
+    for value in values:
+        only = value.single()
+        found += only.items if isinstance(only, Sequence) and only.items is not None else (value,)
+    return found
 
 
 def any_item(value: Value) -> Value:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import cuts, losses, scales, targets
+from distify_codemods.events import Kind
+from distify_codemods.interpreter import cuts, losses, patterns, scales, targets, whole
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -21,7 +22,6 @@ from distify_codemods.values import (
     Value,
     Verdict,
     Zero,
-    join,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ _IDENTITY = frozenset(
         flatten ravel expand_as view_as reshape_as chunk split unbind pin_memory nan_to_num real"""
     )
 )
+_SPLITTING = ("chunk", "split", "tensor_split", "unbind")
 _SHAPE_KEEPING = frozenset(
     _WORDS(
         """exp log sqrt abs sin cos tanh relu sigmoid gelu dropout clamp masked_fill softplus pow neg flip roll
@@ -58,8 +59,10 @@ _ALONG = {
     "sort": (0, True, True), "argsort": (0, False, True), "topk": (1, True, True), "kthvalue": (1, True, True),
     "cumsum": (0, False, True), "cumprod": (0, False, True), "cosine_similarity": (1, False, True),
 }  # fmt: skip
+_PICKING = frozenset(_WORDS("sort argsort topk kthvalue cumsum cumprod"))
 _SAME_SHAPE = frozenset(_WORDS("softmax log_softmax softmin gumbel_softmax normalize sort argsort topk cumsum cumprod"))
 _COUPLING = frozenset(_WORDS("cdist pdist cov corrcoef unique histc bincount"))
+_PLACES = frozenset(_WORDS("nonzero argwhere flatnonzero"))
 _ARITHMETIC = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract", "true_divide": "Divide"}
 _FIGURES = frozenset({S.MEAN, S.SUM, S.WEIGHTED, S.COUPLED})
 _MAKERS = frozenset(_WORDS("zeros ones full empty rand randn randint eye"))
@@ -75,14 +78,25 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
     if loss is not None:
         return loss
     cut = cuts.made(machine, name, arguments, node)
+    if name == "torch.autograd.grad":
+        return _gradients(machine, arguments, node)
     if cut is not None:
         value = cut
+    elif name.startswith("torch.autograd.functional."):
+        given = arguments.all()
+        value = Value(scale=S.UNKNOWN if _sources(given) else S.CONST, sources=_sources(given))
     elif last in _MAKERS or last in ("arange", "randperm"):
         value = _made_from_sizes(machine, last, arguments, node)
+        if last in ("arange", "randperm", "eye"):
+            value = whole.numbered(machine, value, node)
     elif last in ("cat", "stack", "concat", "concatenate", "hstack", "vstack", "pad_sequence"):
         value = _joined(last, arguments)
+        if last not in ("stack", "hstack", "pad_sequence") and _dimension(arguments, 1)[1] in (0, None):
+            value = whole.joined(machine, value, node, _count(arguments))
+    elif last == "batch_norm":
+        value = _batch_norm(arguments)
     elif last == "einsum":
-        value = _einsum(arguments)
+        value = patterns.einsum(arguments)
     elif name.startswith("torch.nn.init.") or last in ("set_grad_enabled", "manual_seed"):
         value = NOTHING
     elif name.startswith("math."):
@@ -98,7 +112,36 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
     return value
 
 
+def _batch_norm(arguments: Arguments) -> Value:
+    """Of torch.nn.functional: in training, each sample is normalised by what all of them are."""
+    tensor = arguments.get("input", 0) or NOTHING
+    training = arguments.get("training", 5)
+    fixed = training is None or training.constant() is False
+    coupled = tensor.scale in PER_SAMPLE and not fixed
+    return Value(scale=S.COUPLED if coupled else tensor.scale, sources=tensor.sources, deep=tensor.deep)
+
+
+def _gradients(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`torch.autograd.grad`: a tuple. A mean's gradient by what all samples share is averaged: alike on all ranks."""
+    outputs, inputs = (
+        targets.any_item(value) if any(isinstance(obj, Sequence) for obj in value.objs) else value
+        for value in (arguments.get("outputs", 0) or NOTHING, arguments.get("inputs", 1) or NOTHING)
+    )
+    scale = scales.gradient(outputs.scale, inputs.scale)
+    averaged = scale is S.MEAN
+    sources = frozenset() if averaged else _sources(arguments.all())
+    item = Value(scale=S.CONST if averaged else scale, sources=sources, deep=inputs.deep)
+    said = Value(scale=scale, sources=outputs.sources)
+    machine.event(Kind.GRADIENT, node, name=outputs.scale.name, value=said, arguments=arguments)
+    return Value(frozenset({machine.made(Sequence, node, "gradients", element=item)}))
+
+
 def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    value = _method(machine, tensor, name, arguments, node)
+    return whole.regrouped(machine, name.rstrip("_"), tensor, arguments, value, node)
+
+
+def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     given = [tensor, *arguments.all()]
     sources = _sources(given)
     plain = name.rstrip("_") or name
@@ -107,12 +150,21 @@ def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, nod
         if tensor.is_zero and plain in ("tensor", "as_tensor"):
             held = frozenset({machine.made(Zero, node)})
         return cuts.folded(machine, plain, tensor, arguments, node) or Value(held, sources=sources)
+    if plain in _SPLITTING and _is_split_by_place(plain, tensor, arguments):
+        return Value(scale=S.COUPLED, sources=sources)
     if plain in _IDENTITY:
         return Value(_held(tensor), tensor.scale, sources, tensor.mask, deep=tensor.deep and plain not in _FLATTENING)
+    if tensor.scale is S.SLOPES:
+        return Value(scale=S.SAMPLES if plain in ("sign", "sgn") else S.COUPLED, sources=sources)
     if plain in _COMPARE:
         return scales.compared(tensor, arguments.positional[0] if arguments.positional else NOTHING)
     if plain in ("size", "shape"):
         return _size(machine, tensor, arguments, node)
+    if plain in _PLACES or (plain == "where" and not arguments.all()):
+        return _places(machine, plain, tensor, arguments, node)
+    if plain in ("new_zeros", "new_ones", "new_full", "new_empty"):
+        value = _made_from_sizes(machine, plain.removeprefix("new_"), arguments, node)
+        return Value(value.objs, value.scale, value.sources | sources)
     if plain in ("numel", "nelement"):
         counted = {S.RAGGED: S.SUM, S.SAMPLES: S.COUNT, S.TURNED: S.COUNT}
         return Value(scale=counted.get(tensor.scale, S.CONST), sources=sources)
@@ -130,6 +182,16 @@ def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, nod
         return Value(scale=S.COUPLED if tensor.scale in PER_SAMPLE else tensor.scale, sources=sources)
     scale = _reshaped(plain, tensor, arguments)
     return Value(scale=scale, sources=sources, mask=tensor.mask, deep=_keeps_depth(plain, tensor, arguments))
+
+
+def _places(machine: Machine, name: str, mask: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`mask.nonzero()`: where the samples are that it holds for; indexing with it takes these."""
+    scale = S.RAGGED if mask.scale in (S.SAMPLES, S.RAGGED) else S.UNKNOWN
+    item = Value(scale=scale if mask.scale is not S.CONST else S.CONST, sources=mask.sources)
+    as_tuple = arguments.get("as_tuple")
+    if name != "where" and (as_tuple is None or as_tuple.constant() is False):
+        return item
+    return Value(frozenset({machine.made(Sequence, node, "places", element=item)}), item.scale, item.sources)
 
 
 def _figures(given: Value) -> Value:
@@ -150,6 +212,17 @@ def _keeps_depth(name: str, tensor: Value, arguments: Arguments) -> bool:
     if name == "unsqueeze":
         return True
     return tensor.deep and name in (*_SHAPE_KEEPING, *_TURNING)
+
+
+def _is_split_by_place(name: str, tensor: Value, arguments: Arguments) -> bool:
+    """Whether samples are told apart by where they are in the batch, which is elsewhere in a rank's share.
+
+    A batch that was put behind another, and is cut off at its own size, is no such part.
+    """
+    given, dimension = _dimension(arguments, 0 if name == "unbind" else 1)
+    along = dimension == 0 if given else True
+    sizes = targets.any_item(arguments.positional[0]) if arguments.positional else NOTHING
+    return along and tensor.scale is S.SAMPLES and sizes.objs != SIZE
 
 
 def _held(tensor: Value) -> frozenset[Obj]:
@@ -210,6 +283,10 @@ def _along(
     machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode, sources: frozenset[Obj | str]
 ) -> Value:
     position, pair, defaults_to_last = _ALONG[name]
+    if tensor.scale not in PER_SAMPLE:
+        return Value(scale=scales.elementwise(*(value.scale for value in (tensor, *arguments.all()))), sources=sources)
+    if name in _PICKING and not tensor.deep and not _dimension(arguments, position, tensor)[0]:
+        return Value(scale=S.COUPLED, sources=sources)  # the last dimension may be the samples': the hardest of them
     given, dimension = _dimension(arguments, position, tensor)
     if given or defaults_to_last:
         whole = scales.of_extremes(tensor.scale)
@@ -236,19 +313,18 @@ def _reshaped(name: str, tensor: Value, arguments: Arguments) -> Scale:
     if name == "unsqueeze" and first.constant() == 0:
         return S.TURNED if tensor.scale is S.SAMPLES else tensor.scale
     if name in ("view", "reshape"):
+        leading = first.constant()
+        if tensor.scale in PER_SAMPLE and isinstance(leading, int) and leading > 1:
+            return S.UNKNOWN  # where the samples are now is not seen
         if tensor.scale in (S.SAMPLES, S.TURNED):
             only_one = first.constant() == 1 and len(arguments.positional) > 1
             return S.TURNED if only_one else S.SAMPLES
         return tensor.scale
-    if name in (
-        "expand",
-        "repeat",
-        "repeat_interleave",
-        "index_select",
-        "gather",
-        "scatter",
-        "masked_fill",
-    ):
+    if name in ("expand", "repeat", "tile") and tensor.scale is S.CONST:
+        return _sized(targets.flat(arguments.positional))
+    if name in ("index_select", "take") and any(value.scale is S.RAGGED for value in arguments.all()):
+        return S.RAGGED if tensor.scale in (S.SAMPLES, S.CONST) and first.constant() in (0, None) else S.UNKNOWN
+    if name in ("expand", "repeat", "tile", "repeat_interleave", "index_select", "gather", "scatter", "masked_fill"):
         return tensor.scale
     if name == "clamp" and tensor.scale is S.COUNT:
         return S.COUNT  # at least one sample
@@ -278,17 +354,19 @@ def _turned(name: str, scale: Scale, places: list[object]) -> Scale:
 
 
 def _made_from_sizes(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    sizes = list(arguments.positional)
-    for value in (*arguments.positional, *filter(None, [arguments.keywords.get("size")])):
-        only = value.single()
-        if isinstance(only, Sequence) and only.items is not None:
-            sizes = [*only.items]
-    for place, value in enumerate(sizes):
-        if value.scale is S.COUNT:
-            return Value(scale=S.SAMPLES if place == 0 else S.TURNED, sources=_sources(sizes))
+    sizes = targets.flat([*arguments.positional, *filter(None, [arguments.keywords.get("size")])])
+    scale = _sized(sizes)
+    if scale is not S.CONST:
+        return Value(scale=scale, sources=_sources(sizes))
     settings = (obj for value in sizes for obj in value.objs if isinstance(obj, (Setting, Const)))
     zero = {machine.made(Zero, node)} if name == "zeros" else ()
     return Value(frozenset(zero), sources=_sources(sizes).union(settings))
+
+
+def _sized(sizes: list[Value]) -> Scale:
+    """A tensor of these sizes, by which of them is the number of samples."""
+    place = next((place for place, value in enumerate(sizes) if value.scale is S.COUNT), None)
+    return S.CONST if place is None else {0: S.SAMPLES, 1: S.TURNED}.get(place, S.UNKNOWN)
 
 
 def _joined(name: str, arguments: Arguments) -> Value:
@@ -305,17 +383,10 @@ def _joined(name: str, arguments: Arguments) -> Value:
     return Value(scale=scale, sources=sources, deep=item.deep or per_sample)
 
 
-def _einsum(arguments: Arguments) -> Value:
-    equation = arguments.positional[0].constant() if arguments.positional else None
-    operands = arguments.positional[1:]
-    kinds = [value.scale for value in operands]
-    batches = [place for place, kind in enumerate(kinds) if kind is S.SAMPLES]
-    if isinstance(equation, str) and "->" in equation and len(batches) > 1:
-        inputs, output = equation.replace(" ", "").split("->")
-        letters = {part[:1] for place, part in enumerate(inputs.split(",")) if place in batches}
-        if len(letters) > 1 and letters <= set(output):
-            return Value(scale=S.COUPLED, sources=_sources(operands))
-    return Value(scale=join(*operands).scale if operands else S.CONST, sources=_sources(operands))
+def _count(arguments: Arguments) -> int | None:
+    """How many tensors are joined."""
+    parts = arguments.positional[0].single() if arguments.positional else None
+    return len(parts.items) if isinstance(parts, Sequence) and parts.items is not None else None
 
 
 def extreme_of_numbers(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from distify_codemods.rules import (
+    accumulation,
     batch_share,
     batch_size,
     batchnorm,
@@ -12,10 +13,16 @@ from distify_codemods.rules import (
     download,
     evaluation,
     files,
+    gathering,
+    gradients,
+    half_done,
+    hand_updates,
     imports,
+    learning_rate,
     load,
     logs,
     loss,
+    meetings,
     output,
     paths,
     process_group,
@@ -36,9 +43,10 @@ from distify_codemods.rules.base import Context, Example, Rule
 RULES: tuple[Rule, ...] = tuple(
     module.RULE
     for module in (
-        process_group, device, download, training_data, batch_share, set_epoch, batch_size, seeds, batchnorm, wrap,
-        data_parallel, reach, loss, evaluation, training_figures, decisions, save, load, output, progress, logs,
-        trackers, files, paths, unsupported, imports, readings,
+        process_group, device, download, training_data, batch_share, set_epoch, batch_size, learning_rate, seeds,
+        batchnorm, wrap, gradients, accumulation, hand_updates, data_parallel, half_done, reach, gathering, loss,
+        evaluation, training_figures, decisions, save, load, output, progress, logs, trackers, files, paths, meetings,
+        unsupported, imports, readings,
     )
 )  # fmt: skip
 

@@ -32,6 +32,7 @@ class Example:
     before: str
     after: str = ""
     helper: str = ""  # helper.py, which the script imports
+    scale: str = "global"  # the option
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,10 @@ class Context:
 
     def _imported(self, module: Module, wanted: str, statement: str, order: int) -> str:
         key = (module, wanted)
-        if key not in self.aliases:
+        own = None if key in self.aliases else _own_name(module, statement)
+        if own is not None:
+            self.aliases[key] = own
+        elif key not in self.aliases:
             name = self.fresh(module, wanted)
             text = statement.format(name=name)
             if name != wanted and "{name}" not in statement:
@@ -215,6 +219,22 @@ class Context:
     def _code(self) -> str:
         assert self.rule is not None
         return self.rule.code
+
+
+def _own_name(module: Module, statement: str) -> str | None:
+    """What the file calls the thing already that `from source import thing` would bring."""
+    if "{name}" in statement:
+        return None
+    wanted = tree.code_of(cst.parse_statement(statement))
+    lines = [line for line in module.tree.body if isinstance(line, cst.SimpleStatementLine)]
+    for one in (one for line in lines for one in line.body):
+        if isinstance(one, cst.ImportFrom) and not isinstance(one.names, cst.ImportStar):
+            for alias in one.names:
+                thing = one.with_changes(names=[cst.ImportAlias(alias.name)])
+                if f"{tree.code_of(thing)}\n" == wanted:
+                    own = alias.asname.name if alias.asname else alias.name
+                    return own.value if isinstance(own, cst.Name) else None
+    return None
 
 
 _HOLE = "_distify_"

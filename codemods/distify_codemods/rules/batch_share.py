@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import libcst as cst
+
 from distify_codemods.decisions.base import Slicing
 from distify_codemods.rules.base import Context, Example, Rule, call_of
 
@@ -12,7 +14,7 @@ def run(context: Context) -> None:
     for blocked in context.decisions.blocked:
         if blocked.code == CODE:
             context.blocked(blocked)
-    for slicing in context.decisions.slicings:
+    for slicing in () if context.options.per_rank_batch else context.decisions.slicings:
         if context.editable(slicing.module, slicing.node, "a batch of training is made here"):
             _share(context, slicing)
     if not context.decisions.slicings:
@@ -20,12 +22,17 @@ def run(context: Context) -> None:
 
 
 def _share(context: Context, slicing: Slicing) -> None:
-    rt = context.rt(slicing.module)
+    rt, node = context.rt(slicing.module), slicing.node
     along = f", dim={slicing.dimension}" if slicing.dimension else ""
-    context.plan(slicing.module).replace(
-        slicing.node, call_of(f"{rt}.shard_batch({{}}{along})"), CODE, "each rank takes its own samples of the batch"
-    )
-    context.applied("each rank takes its share of the batch; all draw it alike", slicing.module, slicing.node)
+    why = "each rank takes its own samples of the batch"
+    if isinstance(node, cst.For):
+        names = ", ".join(slicing.names)
+        given = f"({names})" if len(slicing.names) > 1 else names
+        text = f"{names} = {rt}.shard_batch({given}{along})"
+        context.plan(slicing.module).insert_before(node.body.body[0], text, CODE, why)
+    else:
+        context.plan(slicing.module).replace(node, call_of(f"{rt}.shard_batch({{}}{along})"), CODE, why)
+    context.applied("each rank takes its share of the batch; all draw it alike", slicing.module, node)
 
 
 _BEFORE = """\

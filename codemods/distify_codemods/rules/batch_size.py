@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods.decisions.base import Division
+from distify_codemods.decisions.base import Division, LoaderDecision, Sharding
 from distify_codemods.rules.base import Context, Example, Rule, call_of
 
 CODE = "BATCH01"
+
+#: With fewer samples a device seldom has enough to do; seen at as many ranks as a machine often has devices.
+_FEW, _RANKS = 8, 4
 
 
 def run(context: Context) -> None:
@@ -16,8 +19,27 @@ def run(context: Context) -> None:
             context.blocked(blocked)
     for division in context.decisions.divisions:
         _divide(context, division)
-    if not context.decisions.divisions:
+    for decision in context.decisions.loaders:
+        if decision.sharding is Sharding.TRAINING and not context.options.per_rank_batch:
+            _advise(context, decision)
+    if context.options.per_rank_batch:
+        context.not_needed("each rank's batch is as large as the script says")
+    elif not context.decisions.divisions:
         context.not_needed("the batch size is used by the loaders alone")
+
+
+def _advise(context: Context, decision: LoaderDecision) -> None:
+    """A batch whose shares would be too small to be worth several ranks, if its size is seen."""
+    given = [loader.arguments.get("batch_size", 1) for loader in decision.loaders]
+    sizes = {value.constant() for value in given if value is not None}
+    size = sizes.pop() if len(sizes) == 1 else None
+    if type(size) is int and 1 < size < _FEW * _RANKS:
+        share = f"{size // _RANKS} samples" if size >= 2 * _RANKS else "a single one" if size >= _RANKS else "none"
+        context.advice(
+            f"of a batch of {size}, each of {_RANKS} ranks gets {share}: too few to be worth it, unless a sample is "
+            f"much work; --scale linear keeps {size} on each rank, and scales the learning rate",
+            decision.module, decision.node,
+        )  # fmt: skip
 
 
 def _divide(context: Context, division: Division) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distify_codemods.decisions.models import BATCHNORMS
+from distify_codemods.decisions.wrapping import BATCHNORMS
 from distify_codemods.events import Kind
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.values import Instance
@@ -11,6 +11,9 @@ CODE = "MODEL02"
 
 
 def run(context: Context) -> None:
+    if context.options.per_rank_batch:
+        _keep_local(context)
+        return
     found = False
     for wrap in context.decisions.wraps:
         if wrap.sync_batchnorm:
@@ -22,8 +25,37 @@ def run(context: Context) -> None:
             context.applied(
                 f"BatchNorm layers of `{wrap.target}`, if any, see the global batch", wrap.module, wrap.statement
             )
+    for blocked in context.decisions.blocked:
+        if blocked.code == CODE:
+            context.blocked(blocked)
+    for one in (*context.decisions.broadcasts, *context.decisions.bystanders):
+        if one.sync_batchnorm and context.editable(one.module, one.statement, "a model with BatchNorm is built here"):
+            found = True
+            rt, plan = context.rt(one.module), context.plan(one.module)
+            text = context.backend.sync_batchnorm_in_place(one.target, rt)
+            reason = "BatchNorm's statistics see the global batch, as before"
+            (plan.insert_after if one.after else plan.insert_before)(one.statement, text, CODE, reason, 9)
+            context.applied(
+                f"BatchNorm layers of `{one.target}`, if any, see the global batch", one.module, one.statement
+            )
     _own_layers(context)
     if not found:
+        context.not_needed("no BatchNorm layers")
+
+
+def _keep_local(context: Context) -> None:
+    """Each rank normalises as many samples as one process did; what it keeps for later is shared."""
+    built = [one for one in context.decisions.built if one.sync_batchnorm]
+    for one in built:
+        rt, plan = context.rt(one.module), context.plan(one.module)
+        text = context.backend.average_running_statistics(one.target, rt)
+        reason = "evaluations and checkpoints see the running statistics of all ranks"
+        (plan.insert_after if one.after else plan.insert_before)(one.statement, text, CODE, reason, 11)
+        context.applied(
+            f"BatchNorm layers of `{one.target}`, if any, see as many samples as before; the ranks average what they "
+            "keep for evaluation", one.module, one.statement,
+        )  # fmt: skip
+    if not built:
         context.not_needed("no BatchNorm layers")
 
 
@@ -51,7 +83,7 @@ RULE = Rule(
     safety="The global batch is kept, so BatchNorm is synchronised wherever the script or a library may have put it. "
     "Models without it are left as they are. Checkpoints keep their keys and classes.",
     run=run,
-    pitfalls=(21,),
+    pitfalls=(21, 27),
     examples=(
         Example(
             """\

@@ -8,14 +8,17 @@ from distify_codemods import tree
 from distify_codemods.arguments import bound
 from distify_codemods.events import Kind
 from distify_codemods.facts import wrapped
+from distify_codemods.half_done import WRAPS
 from distify_codemods.rules.base import Context, Example, Rule, call_of
 
 CODE = "OLD01"
+#: Those of the script's own, of one process and of many.
+_WRAPS = ("torch.nn.DataParallel", *WRAPS)
 _REASON = "one process per GPU takes the place of one process for all of them"
 
 
 def run(context: Context) -> None:
-    found = context.facts.calls("torch.nn.DataParallel")
+    found = context.facts.calls(*_WRAPS)
     for event in found:
         node, module = event.node, event.module
         assert isinstance(node, cst.Call)
@@ -48,7 +51,7 @@ def _module_argument(updated: cst.BaseExpression) -> cst.BaseExpression:
 
 def _module_before_wrap(context: Context) -> None:
     """`.module` where the model is not wrapped yet: there is nothing to reach through."""
-    if not context.facts.calls("torch.nn.DataParallel"):
+    if not context.facts.calls(*_WRAPS):
         return
     for event in context.facts.of_kind(Kind.ATTRIBUTE):
         models = [obj for obj in event.receiver.objs if obj in context.facts.models]

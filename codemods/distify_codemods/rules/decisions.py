@@ -13,7 +13,8 @@ def run(context: Context) -> None:
     facts = context.facts
     found = False
     for average in context.decisions.averages:
-        if context.editable(average.module, average.node, "a decision hangs on one rank's figures"):
+        decisive = average.code == CODE
+        if decisive and context.editable(average.module, average.node, "a decision hangs on one rank's figures"):
             found = True
             rt = context.rt(average.module)
             plan = context.plan(average.module)

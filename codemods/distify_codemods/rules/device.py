@@ -108,7 +108,7 @@ def _of_event(context: Context, event: Event) -> bool:
     if event.kind is Kind.CALL and event.name == "torch.cuda.set_device":
         return _remove(context, event, "the process group has set the rank's GPU")
     if event.kind is Kind.CALL and event.name == "torch.cuda.device":
-        return _replace(context, event, first, "local_rank")
+        return _replace(context, event, first, "gpu_index")
     if event.kind is Kind.CALL and event.name == "torch.device":
         numbered = len(node.args) > 1 or _is_number(context.facts.value(first))
         return numbered and _replace(context, event, node, "device")

@@ -83,7 +83,7 @@ RULE = Rule(
     safety="A statement that may download runs on rank 0 first, then on the first rank of every other node, "
     "then on the rest.",
     run=run,
-    pitfalls=(14,),
+    pitfalls=(14, 47),
     examples=(
         Example(
             """\
@@ -110,13 +110,12 @@ from torch.utils.data import DataLoader
 from torchvision import datasets, transforms
 import distify_runtime as rt
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data.distributed import DistributedSampler
 
 rt.init_process_group()
 with rt.main_process_first():
     data = datasets.MNIST(".", download=True, transform=transforms.ToTensor())
 loader = DataLoader(data, batch_size=rt.per_rank_batch_size(100),
-                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+                    sampler=rt.TrainingSampler(data))
 model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
 model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods.batches import dealt_by
 from distify_codemods.decisions import losses
 from distify_codemods.decisions.base import LossForm, LossReduction
 from distify_codemods.events import Event, Kind
+from distify_codemods.interpreter.state import kept_in
 from distify_codemods.plan import Rewrite
 from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to
 from distify_codemods.tree import code_of
@@ -31,36 +33,60 @@ _UNKNOWN = (
 
 
 def run(context: Context) -> None:
-    rescaled = False
+    rescaled, per_rank = False, context.options.per_rank_batch
     optimizers = {optimizer.obj for optimizer in context.facts.optimizers}
     for one in context.decisions.loss_reductions:
         _reduce(context, one)
     for event in losses.propagated(context.facts):
-        scale = event.receiver.scale
+        scale = Scale.COUPLED if kept_in(event.receiver) else Scale.MEAN if per_rank else event.receiver.scale
         if scale is Scale.SUM:
             rescaled = _rescale(context, event) or rescaled
         elif scale not in (Scale.MEAN, Scale.REDUCED):
-            message, fix = _PROBLEMS.get(scale, _UNKNOWN)
+            message, fix = _of_earlier(event) or _PROBLEMS.get(scale, _UNKNOWN)
+            why = context.decisions.coupled.get(event.node)
+            message += f"; it cannot be gathered by itself: {why}" if why else ""
             context.needs_you(message, event.module, event.node, fix)
-        given = event.arguments.get("create_graph")
-        if given is not None and given.constant() is not False:
-            context.needs_you(
-                "a double backward pass, which DistributedDataParallel does not support", event.module, event.node,
-                "average the gradients over the ranks by hand",
-            )  # fmt: skip
     for event in context.facts.steps:
-        own = any(obj in optimizers for obj in event.receiver.objs)
-        if own and (event.arguments.positional or "closure" in event.arguments.keywords):
-            context.needs_you(
-                "the optimizer evaluates its loss in a closure, on one rank's share", event.module, event.node,
-                "use an optimizer that steps on gradients",
-            )  # fmt: skip
+        if any(obj in optimizers for obj in event.receiver.objs):
+            _average_closure(context, event)
     for event in context.facts.calls("torch.randperm", "numpy.random.permutation"):
         sized = any(value.scale is not Scale.CONST for value in event.arguments.all())
         if sized and any(event.inside(loop.event) for loop in context.facts.training_loops):
             context.advice("samples are paired at random within a rank's share of the batch", event.module, event.node)
-    if not rescaled and not context.decisions.loss_reductions:
+    if per_rank:
+        context.not_needed("each rank's loss is that of one process's batch, and their gradients are averaged")
+    elif not rescaled and not context.decisions.loss_reductions:
         context.not_needed("the loss is a mean over samples")
+
+
+def _average_closure(context: Context, event: Event) -> None:
+    """`optimizer.step(closure)`: what the optimizer compares is the loss of the global batch."""
+    node, scale = event.node, event.value.scale
+    if not isinstance(node, cst.Call) or not node.args or not dealt_by(event.value.sources):
+        return
+    if scale not in (Scale.MEAN, Scale.REDUCED, Scale.SUM):
+        context.needs_you(
+            "the optimizer compares what its closure returns, which is one rank's", event.module, node,
+            "return the loss of the global batch from the closure",
+        )  # fmt: skip
+    elif context.editable(event.module, node, "an optimizer evaluates its loss here"):
+        options = ", summed=True" if scale is Scale.SUM else ""
+        why = "the optimizer compares losses of the global batch"
+        call = call_of(f"{context.rt(event.module)}.averaged_closure({{}}{options})")
+        context.plan(event.module).replace(node.args[0].value, call, CODE, why)
+        context.applied(why, event.module, node)
+
+
+def _of_earlier(event: Event) -> tuple[str, str] | None:
+    """A queue, a codebook, centres: what a rank keeps of its own share only."""
+    kept = next(iter(kept_in(event.receiver)), None)
+    if kept is None or kept.module is None or kept.site is None:
+        return None
+    return (
+        f"the loss depends on what earlier batches left behind ({kept.module.place(kept.site)}), and a rank sees only "
+        "its share of them",
+        "gather over all ranks what is kept, before it is written: `rt.gather_samples(values)`",
+    )
 
 
 _REASONS = {

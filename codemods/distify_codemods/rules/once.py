@@ -166,7 +166,9 @@ def _is_quiet_code(context: Context, code: cst.CSTNode, own: cst.CSTNode | None 
 
 def _needed(context: Context, node: cst.CSTNode, depth: int) -> bool:
     """Whether a part of a statement does what every rank has to do."""
-    if isinstance(node, _NEEDED) or any(one.node is node for one in context.decisions.loss_reductions):
+    decisions = context.decisions
+    figures = [*(one.node for one in decisions.averages), *(one.node for one in decisions.loss_reductions)]
+    if isinstance(node, _NEEDED) or any(one is node for one in figures):
         return True
     if isinstance(node, cst.AssignTarget):
         return any(isinstance(one, (cst.Attribute, cst.Subscript)) for one in _parts(node.target))

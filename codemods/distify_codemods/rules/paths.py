@@ -31,6 +31,10 @@ _LISTINGS = frozenset({"os.listdir", "os.scandir", "glob.glob"})
 #: Their first argument is what is written, their second where to.
 _TARGET_SECOND = (".dump", ".save_image", "torch.save", "os.rename", "os.replace")
 _MAKES_FOLDERS = frozenset({"os.makedirs", "mkdir"})
+_SHELL = ("os.system", "subprocess.")
+_REMOVES = (
+    "shutil.rmtree", "shutil.move", "os.rename", "os.replace", "os.rmdir", "os.removedirs", "rename", *_SHELL,
+)  # fmt: skip
 _ASKS = ("builtins.input", "getpass.getpass")
 #: They make something: rank 0 alone does.
 _MAKES = frozenset({"tempfile.mkdtemp"})
@@ -59,7 +63,7 @@ def meetings(context: Context) -> set[cst.CSTNode]:
 
 def _origins(context: Context) -> list[Origin]:
     events = context.facts.of_kind(Kind.CALL, Kind.METHOD)
-    return list(dict.fromkeys(origin for event in events for origin in _of_a_path(event)))
+    return list(dict.fromkeys(origin for event in events for origin in _of_a_path(context, event)))
 
 
 def _own_values(context: Context) -> bool:
@@ -70,15 +74,28 @@ def _own_values(context: Context) -> bool:
     return bool(found)
 
 
-def _of_a_path(event: Event) -> Iterator[Origin]:
+def _of_a_path(context: Context, event: Event) -> Iterator[Origin]:
     """What the path that every rank uses here was made of."""
     makes = event.name in _MAKES_FOLDERS
     if not makes and not reads(event) and event.name not in _TESTS and event.name != "torch.load":
         return
     for value in (event.receiver, *event.arguments.positional[:1], *event.arguments.keywords.values()):
         for source in files.origins(value):
-            if isinstance(source, Origin) and (makes or source.name not in _LISTINGS):
+            if isinstance(source, Origin) and (makes or not _lists_what_was_there(context, source)):
                 yield source
+
+
+def _lists_what_was_there(context: Context, origin: Origin) -> bool:
+    """Whether what is found in a folder was there before the run, and is the same for all ranks."""
+    if origin.name not in _LISTINGS:
+        return False
+    listings = [event for event in context.facts.of_kind(Kind.CALL) if event.node is origin.site]
+    return not any(
+        _writes(write) and (write.before(listing) or {one.node for one in write.loops()} & {one.node for one in loops})
+        for listing in listings
+        for loops in [listing.loops()]
+        for write in context.facts.run.events
+    )
 
 
 def _share(context: Context, origin: Origin, module: Module, node: cst.CSTNode) -> None:
@@ -203,13 +220,21 @@ def _is_contended(context: Context, test: Event) -> bool:
 
 def _waits(context: Context) -> bool:
     writes = [event for event in context.facts.run.events if _writes(event)]
-    found = False
+    removals = [event for event in writes if event.name.startswith(_REMOVES)]
+    found, waited = False, list[Event]()
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD):
-        if not reads(event) or not any(_may_be_read(write, event) for write in writes):
+        makes = event.name in _MAKES_FOLDERS
+        if makes:
+            contended = any(_may_be_gone(removal, event) for removal in removals)
+            contended = contended and not any(_holds_still(one, event, removals) for one in waited)
+        else:
+            contended = reads(event) and any(_may_be_read(write, event) for write in writes)
+        if not contended:
             continue
         found = True
         if context.is_on_main(event.module, event.node):
             continue
+        waited.append(event)
         if not context.editable(event.module, event.node, "a file is read that the run wrote"):
             continue
         if _in_unequal_turns(context, event):
@@ -218,11 +243,39 @@ def _waits(context: Context) -> bool:
                 event.module, event.node, "read it before or after the loop, after `rt.barrier()`",
             )  # fmt: skip
             continue
-        module, place = context.above_file_tests(event)
+        module, place = _listing(context, event) or context.above_file_tests(event)
         text = f"{context.rt(module)}.barrier()"
+        if makes:
+            context.plan(module).insert_before(place, text, CODE, "rank 0 has removed what was there before")
+            context.applied("a folder is made once rank 0 has removed the old one", event.module, event.node)
+            continue
         context.plan(module).insert_before(place, text, CODE, "rank 0 has written the file before it is read")
         context.applied("a file is read once rank 0 has written it", event.module, event.node)
     return found
+
+
+def _may_be_gone(removal: Event, made: Event) -> bool:
+    """Whether rank 0 may be removing a folder, or one around it, while another rank makes it."""
+    if not removal.before(made) and not {here.node for here in removal.loops()} & {here.node for here in made.loops()}:
+        return False
+    given = () if removal.name.startswith(_SHELL) else removal.arguments.positional[:1]
+    removed, wanted = next((one.constant() for one in given), None), _path(made)
+    known = isinstance(removed, str) and isinstance(wanted, str)
+    return not known or str(wanted).startswith(str(removed))
+
+
+def _holds_still(wait: Event, made: Event, removals: list[Event]) -> bool:
+    """Whether all ranks have waited, and nothing has been removed since."""
+    return wait.dominates(made) and not any(wait.number < one.number < made.number for one in removals)
+
+
+def _listing(context: Context, event: Event) -> tuple[Module, cst.CSTNode] | None:
+    """`for name in os.listdir(folder):` with a file in it that is read: what is listed was there before the loop."""
+    path = event.arguments.positional[0] if event.arguments.positional else Value()
+    for here in event.loops() if "file" in path.sources else ():
+        if isinstance(here.node, cst.For) and "file" in context.facts.value(here.node.iter).sources:
+            return here.frame.module, here.node
+    return None
 
 
 def reads(event: Event) -> bool:
@@ -257,7 +310,7 @@ def _may_be_read(write: Event, read: Event) -> bool:
 
 def _path(event: Event) -> object:
     """The path, where it is a literal."""
-    if event.name.startswith(("os.system", "subprocess.")):
+    if event.name.startswith(_SHELL):
         return None
     at = 1 if event.name.endswith(_TARGET_SECOND) or event.name.startswith("shutil.") else 0
     given = event.receiver if event.name in ("open", *_READING_METHODS, "write_text", "write_bytes") else None

@@ -12,7 +12,7 @@ def run(context: Context) -> None:
         return
     statement, after = found
     module, plan = context.entry, context.plan(context.entry)
-    text = context.backend.process_group(context.rt(module))
+    text = context.backend.process_group(context.rt(module), context.options.per_rank_batch)
     reason = "each process joins the group, takes its own GPU, and starts from rank 0's random numbers"
     (plan.insert_after if after else plan.insert_before)(statement, text, "GROUP01", reason, -10)
     context.applied("one process group, torn down at exit", module, statement)
@@ -26,7 +26,7 @@ RULE = Rule(
     "devices. The group takes itself down at exit, also after `return`, `sys.exit` and exceptions.",
     run=run,
     limits="A script whose first such step is inside a condition gets it before the condition.",
-    pitfalls=(13, 23, 46, 47),
+    pitfalls=(13, 23, 46),
     examples=(
         Example(
             """\

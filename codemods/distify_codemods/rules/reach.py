@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.decisions import modes
+from distify_codemods.decisions.past_the_wrap import TRANSPARENT
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import wrapped
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Example, Rule, attribute_of, call_of
-from distify_codemods.rules.wrap import TRANSPARENT
-from distify_codemods.values import Instance, Mapping, Parameters, Value, Wrapped, contained, core
+from distify_codemods.values import Instance, Mapping, Parameters, Sequence, Value, Wrapped, contained, core
 
 CODE = "MODEL03"
 _REASON = "the model itself, not its wrap"
+#: What writes objects as they are, whatever they are in.
+_PICKLES = frozenset({"torch.save", "pickle.dump", "pickle.dumps", "dill.dump", "joblib.dump"})
+_DISPLAYS = (cst.Dict, cst.List, cst.Tuple)
 _EVALUATION = "evaluation calls the model itself: the wrap would wait for the other ranks"
 
 
@@ -23,12 +27,14 @@ def run(context: Context) -> None:
     for event in context.facts.of_kind(Kind.FORWARD):
         if wrapped(event.receiver) and _trains(context, event):
             training.setdefault(event.receiver_node, []).append(event)
+    saved = False
     calls: set[cst.CSTNode] = set()  # what a call is given is known over all of its contexts
     for event in context.facts.run.events:
         if event.kind in (Kind.CALL, Kind.PRINT) and not event.name.startswith("local."):
             if event.node in calls:
                 continue
             calls.add(event.node)
+            saved = _unwrap_what_is_saved(context, event) or saved
         for node, reason in _places(context, event):
             places.setdefault(node, (event.module, reason))
     for node, (module, reason) in places.items():
@@ -54,7 +60,7 @@ def run(context: Context) -> None:
             plan.replace(node, attribute_of("module"), CODE, reason)
         else:
             plan.replace(node, call_of(f"{context.rt(module)}.unwrap({{}})"), CODE, reason)
-    if places:
+    if places or saved:
         context.applied("state, attributes and evaluation go to the model inside the wrap")
     else:
         context.not_needed("the script never reaches into a trained model")
@@ -120,17 +126,36 @@ def _trains(context: Context, event: Event) -> bool:
 
 
 def _models_in(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """The wrapped model that is given to a library: itself, or as a value of a dictionary."""
+    """The wrapped model that is given to a library: itself, or in a dictionary or list that is made for it.
+
+    What is made elsewhere may be there to train with: it keeps its wraps.
+    """
     value: Value = context.facts.value(node)
     if wrapped(value) and not any(isinstance(obj, Parameters) for obj in value.objs):
         return [node]
-    found = []
-    for obj in contained(value):
-        if isinstance(obj, Mapping) and isinstance(obj.site, cst.Dict):
-            for element in obj.site.elements:
-                if wrapped(context.facts.value(element.value)):
-                    found.append(element.value)
-    return found
+    inside = {id(one) for one in tree.walk(node)}
+    return [
+        element.value
+        for obj in contained(value)
+        if isinstance(obj, (Mapping, Sequence)) and isinstance(obj.site, _DISPLAYS) and id(obj.site) in inside
+        for element in obj.site.elements
+        if wrapped(context.facts.value(element.value))
+    ]
+
+
+def _unwrap_what_is_saved(context: Context, event: Event) -> bool:
+    """`torch.save(state)`, with a wrapped model somewhere in what is saved."""
+    node = event.node
+    if event.name not in _PICKLES or not isinstance(node, cst.Call) or not node.args or node.args[0].star:
+        return False
+    saved = node.args[0].value
+    value = context.facts.value(saved)
+    if not any(isinstance(obj, Wrapped) and obj.ours for obj in contained(value)):
+        return False
+    if wrapped(value) or _models_in(context, saved) or not context.editable(event.module, saved, "a model is saved"):
+        return False
+    context.plan(event.module).replace(saved, call_of(f"{context.rt(event.module)}.unwrap({{}})"), CODE, _REASON)
+    return True
 
 
 RULE = Rule(

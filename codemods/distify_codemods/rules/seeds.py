@@ -2,66 +2,96 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
-from distify_codemods.decisions.base import chain
-from distify_codemods.events import Event, Kind
+from distify_codemods.decisions import streams
+from distify_codemods.decisions.agreement import reached_alike
+from distify_codemods.decisions.streams import Stretch
+from distify_codemods.events import Event
 from distify_codemods.program import Module
-from distify_codemods.rules.base import Context, Example, Rule
-from distify_codemods.values import Scale
+from distify_codemods.rules.base import Context, Example, Rule, call_of
 
 CODE = "SEED01"
-#: Draws that choose samples: they must be the same on all ranks.
-_CHOOSING = frozenset(
-    [
-        "torch.utils.data.random_split",
-        "torch.randperm",
-        "numpy.random.permutation",
-        "numpy.random.shuffle",
-        "numpy.random.choice",
-        "random.shuffle",
-        "random.sample",
-        "random.choice",
-        "random.choices",
-        "sklearn.model_selection.train_test_split",
-        "sklearn.model_selection.KFold",
-    ]
-)
+_ALIKE = "what is drawn from here on is drawn alike on all ranks"
 
 
 def run(context: Context) -> None:
     if context.decisions.slicings:
         _apart_in_models(context)
         return
-    place = _place(context)
-    if place is None:
+    found = streams.stretches(context.decisions)
+    if not found:
         return
-    module, node, first = place
-    if not context.editable(module, node, "the training loop"):
-        return
-    rt = context.rt(module)
+    ended = list(streams.ends(context.facts, found))
+    for node, one in {one.node: one for one in (found if ended else found[:1])}.items():
+        if context.editable(one.module, node, "the training loop"):
+            _apart(context, one)
+    for statement, module in dict(_ends(context, ended)).items():
+        text = f"{context.rt(module)}.seed_ranks_alike()"
+        context.plan(module).insert_after(statement, text, CODE, _ALIKE, 90)
+    for statement, module in streams.reseeded(context.facts, found).items():
+        text = f"{context.rt(module)}.seed_ranks_apart()"
+        context.plan(module).insert_after(statement, text, CODE, "one seed on all ranks would have them draw alike")
+    for event in streams.choices(context.facts):
+        if any(one.holds(event) for one in found):
+            _choose_alike(context, event, found)
+
+
+def _apart(context: Context, one: Stretch) -> None:
     reason = "from here on dropout and augmentation differ from rank to rank; until here all draw alike"
-    context.plan(module).insert_before(node, f"{rt}.seed_ranks_apart()", CODE, reason, -5)
-    context.applied("random numbers: common up to here, each rank's own in training", module, node)
-    for event in context.facts.of_kind(Kind.CALL):
-        if (
-            event.name in _CHOOSING
-            and "generator" not in event.arguments.keywords
-            and _after(context, event, node, first)
-            and event.value.scale is Scale.CONST
-            and not _sized_by_batch(event)
-        ):
+    text = f"{context.rt(one.module)}.seed_ranks_apart()"
+    context.plan(one.module).insert_before(one.node, text, CODE, reason, -5)
+    message = "random numbers: common up to here, each rank's own in training"
+    context.applied(message, one.module, one.node)
+
+
+def _ends(context: Context, ended: list[Stretch]) -> Iterator[tuple[cst.CSTNode, Module]]:
+    """The statements after which all draw alike again."""
+    for one in ended:
+        place = streams.end(context.facts, one)
+        if place is not None:
+            yield place
+        else:
             context.needs_you(
-                "samples are chosen at random after training has begun, where the ranks draw apart",
-                event.module, event.node,
-                "draw with a generator of its own: torch.Generator().manual_seed(epoch)",
+                "there is no place after this loop that every rank comes to, from where all must draw alike again",
+                one.module, one.node, "leave the loop by `break`, and return after it",
             )  # fmt: skip
+
+
+def _choose_alike(context: Context, event: Event, found: list[Stretch]) -> None:
+    """Samples that are chosen for all ranks while they draw apart: rank 0 chooses."""
+    module, node, plan = event.module, event.node, context.plan(event.module)
+    statement = module.statement(node)
+    elsewhere = any(
+        other.node is node and not any(one.holds(other) for one in found) for other in streams.choices(context.facts)
+    )
+    if not reached_alike(context.facts, event):
+        context.needs_you(
+            "samples are chosen at random after training has begun, where the ranks draw apart",
+            module, node, "draw with a generator of its own: torch.Generator().manual_seed(epoch)",
+        )  # fmt: skip
+    elif event.name in streams.OF_NUMBERS and isinstance(node, cst.BaseExpression):
+        pattern = f"{context.rt(module)}.from_main_process({{}})"
+        plan.replace(node, call_of(pattern), CODE, "rank 0 chooses for all")
+        context.applied("samples are chosen by rank 0 for all", module, node)
+    elif elsewhere or not isinstance(statement, cst.SimpleStatementLine):
+        context.needs_you(
+            "samples are chosen at random after training has begun, where the ranks draw apart",
+            module, node, "choose them in a statement of its own, or before training",
+        )  # fmt: skip
+    else:
+        rt = context.rt(module)
+        plan.insert_before(statement, f"{rt}.seed_ranks_alike()", CODE, _ALIKE)
+        plan.insert_after(statement, f"{rt}.seed_ranks_apart()", CODE, "and from here on apart again")
+        context.applied("samples are chosen alike on all ranks", module, node)
 
 
 def _apart_in_models(context: Context) -> None:
     """Batches that are drawn by hand must be drawn alike until the end: only the models' own draws may differ."""
     reason = "dropout differs from rank to rank; all else is drawn alike, batches too"
-    for wrap in context.decisions.wraps:
+    for wrap in context.decisions.built:
         if not context.editable(wrap.module, wrap.statement, "the model is wrapped here"):
             continue
         plan, text = context.plan(wrap.module), f"{context.rt(wrap.module)}.seed_ranks_apart({wrap.target})"
@@ -72,51 +102,15 @@ def _apart_in_models(context: Context) -> None:
         context.applied("random numbers: common but for those drawn inside the model", wrap.module, wrap.statement)
 
 
-def _place(context: Context) -> tuple[Module, cst.CSTNode, Event] | None:
-    """The outermost loop that trains and does not build the model anew."""
-    loops = context.facts.training_loops
-    if not loops:
-        return None
-    building = _building(context)
-    for frame, node in chain(loops[0].event):
-        if isinstance(node, (cst.For, cst.While)) and node not in building:
-            return frame.module, node, loops[0].event
-    return None
-
-
-def _building(context: Context) -> set[cst.CSTNode]:
-    """The statements in whose course a model is wrapped, be it in a function that they call."""
-    wraps = {wrap.statement for wrap in context.decisions.wraps}
-    found = set(wraps)
-    for wrap in context.decisions.wraps:
-        found.update(wrap.module.enclosing(wrap.statement))
-    for event in context.facts.run.events:
-        nodes = [here.node for here in event.here.up()]
-        if wraps.intersection(nodes):
-            found.update(nodes)
-    return found
-
-
-def _after(context: Context, event: Event, node: cst.CSTNode, first: Event) -> bool:
-    """In the training loop or after it; or before it, in an outer loop whose next turn comes after."""
-    outer = {here.node for here in first.loops()} | {node}
-    inside = any(here.node in outer for here in event.here.up())
-    return inside or event.number > first.number
-
-
-def _sized_by_batch(event: Event) -> bool:
-    return any(value.scale is not Scale.CONST for value in event.arguments.all())
-
-
 RULE = Rule(
     code=CODE,
     name="random numbers",
     why="With one seed on all ranks every rank draws the same augmentation and dropout; with different ones "
     "from the start "
     "they build different splits.",
-    safety="The group starts all ranks with rank 0's random numbers. Right before training the ranks go apart. "
-    "A choice of samples "
-    "after that is left to a person.",
+    safety="The group starts all ranks with rank 0's random numbers. Right before training the ranks go apart, and "
+    "after it, where another fold or run follows, together again. A seed that the script sets in training is followed "
+    "by another parting, and samples that are chosen there are chosen by rank 0.",
     run=run,
     pitfalls=(22, 23),
     examples=(
@@ -182,6 +176,32 @@ for fold in range(3):
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+""",
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset, random_split
+import distify_runtime as rt
+from torch.nn.parallel import DistributedDataParallel
+
+rt.init_process_group()
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+for fold in range(3):
+    part, rest = random_split(data, [48, 16])
+    loader = DataLoader(part, batch_size=rt.per_rank_batch_size(8),
+                        sampler=rt.TrainingSampler(part))
+    model = nn.Linear(4, 1)
+    model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    rt.seed_ranks_apart()
+    for epoch in range(3):
+        loader.sampler.set_epoch(epoch)
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    rt.seed_ranks_alike()
 """,
         ),
     ),

@@ -7,7 +7,8 @@ import libcst as cst
 from distify_codemods.batches import Beginning
 from distify_codemods.decisions.base import Dealing, Sharding
 from distify_codemods.decisions.names import loader_expression, loader_node
-from distify_codemods.events import Here
+from distify_codemods.events import Here, Kind
+from distify_codemods.half_done import samplers
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.values import Counter
 
@@ -21,6 +22,9 @@ def run(context: Context) -> None:
             continue
         if all(context.decisions.dealing_of(loader) is Dealing.EXAMPLES for loader in one.loaders):
             context.not_needed("the training iterator shuffles by a random state of its own")
+            continue
+        if _is_told(context, one):
+            context.not_needed("the script tells its DistributedSampler the epoch")
             continue
         passes = _passes(context, one)
         alike = [other for other in passes if other.event.node is one.event.node]
@@ -42,6 +46,17 @@ def run(context: Context) -> None:
 
 def _is_sharded(context: Context, one: Beginning) -> bool:
     return any(context.decisions.sharding_of(loader) is Sharding.TRAINING for loader in one.loaders)
+
+
+def _is_told(context: Context, one: Beginning) -> bool:
+    """Whether the script's own DistributedSampler hears of each epoch before the pass."""
+    own = {sampler for made in context.facts.loaders if made.obj in one.loaders for sampler in samplers(made)}
+    around = {here.node for here in one.event.loops()[:1]}
+    return bool(own) and any(
+        event.name == "set_epoch" and own & event.receiver.objs and event.before(one.event)
+        and around == {here.node for here in event.loops()[:1]}
+        for event in context.facts.of_kind(Kind.METHOD)
+    )  # fmt: skip
 
 
 def _is_viewed(context: Context, one: Beginning) -> bool:
@@ -134,6 +149,7 @@ def _counted(context: Context, one: Beginning) -> str | None:
 _CHOOSERS = {
     Dealing.DATASET: "sampler",
     Dealing.OWN_SAMPLER: "sampler",
+    Dealing.OWN_SHARDS: "sampler",
     Dealing.OWN_BATCHES: "batch_sampler",
     Dealing.STREAM: "dataset",
 }
@@ -142,7 +158,7 @@ _CHOOSERS = {
 def _call(context: Context, one: Beginning, loader: str, epoch: str | None) -> str:
     choosers = {_CHOOSERS.get(context.decisions.dealing_of(each)) for each in one.loaders}
     chooser = choosers.pop() if len(choosers) == 1 else None
-    if chooser is None or _evaluates(context, one):
+    if chooser is None or _evaluates(context, one) or context.options.per_rank_batch:  # which looks at its length
         return f"{context.rt(one.module)}.set_epoch({loader}{f', {epoch}' if epoch else ''})"
     return f"{loader}.{chooser}.set_epoch({epoch or f'{loader}.{chooser}.epoch + 1'})"
 

@@ -205,7 +205,7 @@ for epoch in range(3):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-writer.add_scalar("loss", loss.item(), epoch)
+writer.add_scalar("loss", rt.all_reduce_mean(loss.item()), epoch)
 """,
         ),
         Example(

@@ -7,7 +7,7 @@ import libcst as cst
 from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Dealing, LoaderDecision, Sharding
 from distify_codemods.program import Module
-from distify_codemods.rules import texts
+from distify_codemods.rules import datasets, texts
 from distify_codemods.rules.base import Context, Example, Rule, call_of
 from distify_codemods.rules.datasets import can_be_named, dataset_expression, only_other_options, through_runtime
 
@@ -53,12 +53,14 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
         through_runtime(context, decision, f"{rt}.shard_training", CODE, _REASON)
     else:
         _BY_DEALING[dealing](context, decision)
-    context.applied("the training loader deals each rank its share; the global batch stays as it is", *_at(decision))
+    kept = "each rank's batch is as large as one process's" if context.options.per_rank_batch else _KEPT
+    context.applied(f"the training loader deals each rank its share; {kept}", *_at(decision))
     if dealing is Dealing.STREAM:
         context.advice("every rank reads the whole stream and keeps its share: training gets faster, reading does not",
                        *_at(decision))  # fmt: skip
 
 
+_KEPT = "the global batch stays as it is"
 _REASON = "each rank gets its own share, reshuffled alike on all"
 
 
@@ -90,7 +92,10 @@ def _by_dataset(context: Context, decision: LoaderDecision) -> None:
         return
     shuffle = _text_or_false(bound.get("shuffle"), "shuffle", decision)
     drop_last = _text_or_false(bound.get("drop_last"), "drop_last", decision)
-    sampler = context.backend.training_sampler(dataset, context.sampler(module), rt, shuffle, drop_last)
+    if drop_last == "True" or datasets.fill_their_batches(context.facts, decision.loaders):
+        sampler = context.backend.training_sampler(dataset, context.sampler(module), rt, shuffle, drop_last)
+    else:
+        sampler = context.backend.filled_up_sampler(dataset, rt, shuffle, drop_last)
     if decision.when:
         sampler = f"{sampler} if {decision.when} else {_other_sampler(context, decision, dataset, rt)}"
     for name in ("shuffle", "batch_sampler"):
@@ -109,6 +114,13 @@ def _by_own_sampler(context: Context, decision: LoaderDecision) -> None:
     context.plan(decision.module).set_keyword(
         decision.node, "sampler", call_of(pattern), CODE, "its order, drawn alike on all ranks, is dealt out to them"
     )
+    _divide(context, decision, bound)
+    _share_workers(context, decision, bound)
+
+
+def _by_own_shards(context: Context, decision: LoaderDecision) -> None:
+    """The script's own DistributedSampler deals out the samples; the batch is still to be divided."""
+    bound = _bound(decision)
     _divide(context, decision, bound)
     _share_workers(context, decision, bound)
 
@@ -135,6 +147,7 @@ def _by_stream(context: Context, decision: LoaderDecision) -> None:
 _BY_DEALING = {
     Dealing.DATASET: _by_dataset,
     Dealing.OWN_SAMPLER: _by_own_sampler,
+    Dealing.OWN_SHARDS: _by_own_shards,
     Dealing.OWN_BATCHES: _by_own_batches,
     Dealing.STREAM: _by_stream,
 }
@@ -145,15 +158,24 @@ def _bound(decision: LoaderDecision) -> dict[str, cst.Arg]:
 
 
 def _divide(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg]) -> None:
+    if context.options.per_rank_batch:
+        return
     plan, node, rt = context.plan(decision.module), decision.node, context.rt(decision.module)
     size = tree.code_of(bound["batch_size"].value) if "batch_size" in bound else "1"
     other = f" if {decision.when} else {size}" if decision.when else ""
     if "batch_size" not in bound:
         text = f"{rt}.per_rank_batch_size(1){other}"
         plan.set_keyword(node, "batch_size", text, CODE, "batches of 1 cannot be divided")
-    elif not context.decisions.divided_at_definition(context.facts.value(bound["batch_size"].value)):
+    elif not _is_a_ranks(context, bound["batch_size"].value) and not context.decisions.divided_at_definition(
+        context.facts.value(bound["batch_size"].value)
+    ):
         rewrite = call_of(f"{rt}.per_rank_batch_size({{}}){other}")
         plan.set_keyword(node, "batch_size", rewrite, CODE, "the global batch stays what it was")
+
+
+def _is_a_ranks(context: Context, size: cst.BaseExpression) -> bool:
+    """Whether the script has divided its batch by the number of ranks itself."""
+    return "ranks" in context.facts.value(size).sources
 
 
 def _share_workers(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg]) -> None:
@@ -195,10 +217,10 @@ RULE = Rule(
     "ranks draw from them alike, and share what is drawn; so do streams (IterableDataset). Data sets that yield whole "
     "batches, and batches that do not come from a DataLoader, are left to a person.",
     run=run,
-    limits="When the number of samples does not divide by the world size, at most N-1 samples are repeated in "
-    "the last step; of a batch sampler, in each batch that does not divide. Every rank reads the whole of a stream, "
+    limits="When the number of samples does not divide by the world size, at most N-1 samples of the last batch count "
+    "twice in it; of a batch sampler, in each batch that does not divide. Every rank reads the whole of a stream, "
     "and a stream that draws from a generator of its own must seed it alike on all ranks.",
-    pitfalls=(2, 3, 4, 32, 33, 34, 35),
+    pitfalls=(2, 3, 4, 20, 32, 33, 34, 35),
     examples=(
         Example(
             """\

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods.decisions.base import Sharding
-from distify_codemods.rules.base import Context, Example, Rule, outside_with
+from distify_codemods.decisions.base import Reduction, Sharding
+from distify_codemods.rules.base import Context, Example, Rule, call_of, outside_with
 
 CODE = "METRIC01"
 
 
 def run(context: Context) -> None:
+    summed = _after_loops(context)
+    kept = [one for one in context.decisions.averages if one.code == CODE]
+    for one in kept:
+        if context.editable(one.module, one.node, "training figures are kept"):
+            options = ", parts=True" if one.parts else ""
+            call = call_of(f"{context.rt(one.module)}.{one.how.value}({{}}{options})")
+            context.plan(one.module).replace(one.node, call, CODE, one.why)
+            context.applied(one.why, one.module, one.node)
+    for left in context.decisions.left:
+        context.advice("what is kept or logged here is of rank 0's samples only", left.module, left.node)
+    if not summed and not kept:
+        context.not_needed("no figure of the training loop is kept")
+
+
+def _after_loops(context: Context) -> bool:
     done: set[cst.CSTNode] = set()
     for reduction in context.decisions.training_sums:
         loop, module = reduction.loop, reduction.loop.module
@@ -20,25 +35,44 @@ def run(context: Context) -> None:
         if loop.node in done or not sharded or not context.editable(module, loop.node, "training figures are counted"):
             continue
         done.add(loop.node)
-        names = ", ".join(reduction.names)
-        text = f"{names} = {context.rt(module)}.all_reduce_sum({names})"
-        if reduction.loader:
-            text = f"if {context.rt(module)}.is_sharded({reduction.loader}):\n    {text}"
-        elif reduction.when:
-            text = f"if {reduction.when}:\n    {text}"
-        reason = "counted over all ranks' samples, as what it is divided by counts them all"
-        context.plan(module).insert_after(outside_with(module, loop.node), text, CODE, reason)
-        context.applied(f"{names} summed over the ranks after the training loop", module, loop.node)
-    if not done:
-        context.not_needed("no sum over samples leaves the training loop")
+        if reduction.names:
+            _sum(context, reduction)
+        if reduction.means:
+            _average(context, reduction)
+    return bool(done)
+
+
+def _sum(context: Context, reduction: Reduction) -> None:
+    loop, module = reduction.loop, reduction.loop.module
+    names = ", ".join(reduction.names)
+    text = f"{names} = {context.rt(module)}.all_reduce_sum({names})"
+    if reduction.loader:
+        text = f"if {context.rt(module)}.is_sharded({reduction.loader}):\n    {text}"
+    elif reduction.when:
+        text = f"if {reduction.when}:\n    {text}"
+    reason = "counted over all ranks' samples, as what it is divided by counts them all"
+    context.plan(module).insert_after(outside_with(module, loop.node), text, CODE, reason)
+    context.applied(f"{names} summed over the ranks after the training loop", module, loop.node)
+
+
+def _average(context: Context, reduction: Reduction) -> None:
+    """Of means over equal shares; where the loop also evaluates, all ranks have the same, and keep it."""
+    loop, module = reduction.loop, reduction.loop.module
+    names = ", ".join(reduction.means)
+    text = f"{names} = {context.rt(module)}.all_reduce_mean({names})"
+    reason = "the mean over the ranks is that of the global batches"
+    context.plan(module).insert_after(outside_with(module, loop.node), text, CODE, reason)
+    context.applied(f"{names} averaged over the ranks after the training loop", module, loop.node)
 
 
 RULE = Rule(
     code=CODE,
     name="training figures",
     why="A rank counts its own share: divided by the size of the whole data set, its accuracy is 1/N of the truth.",
-    safety="Sums over samples that start at zero, are added to in the training loop and are used after it. Means of "
-    "batch means stay rank 0's, which is said.",
+    safety="What is added up in the training loop and used after it is summed over the ranks, or averaged where it "
+    "adds up means. What is handed over in the loop to a meter, a list, an attribute, a file or a tracker is made that "
+    "of the global batch first, as long as no gradient flows through it. What is only printed under way stays rank "
+    "0's, as does what cannot be followed; both are said.",
     run=run,
     pitfalls=(7,),
     examples=(

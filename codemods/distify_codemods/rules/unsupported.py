@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods import half_done
 from distify_codemods.decisions import doubts
 from distify_codemods.events import Kind
-from distify_codemods.facts import dealt_by
+from distify_codemods.facts import dealt_by, drawn_from
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.tree import string
 from distify_codemods.values import Mapping, Method, Parameters, contained
@@ -44,7 +45,7 @@ def run(context: Context) -> None:
                 optimizer.made.module, free, "make it a parameter of the model",
             )  # fmt: skip
     for event in facts.of_kind(Kind.CALL):
-        if event.name in _CALLS:
+        if event.name in _CALLS and not (event.name == half_done.SPAWN and facts.calls(half_done.GROUP)):
             found = True
             context.needs_you(
                 f"{_CALLS[event.name]}", event.module, event.node, "start one process per GPU with `distify run`"
@@ -56,7 +57,8 @@ def run(context: Context) -> None:
         )
     for event in facts.backwards:
         doubted = any(blocked.code == doubts.CODE for blocked in context.decisions.blocked)
-        if not facts.optimizers and not facts.by_hand and not doubted and dealt_by(event.receiver.sources):
+        blind = not facts.optimizers and not facts.models and not doubted
+        if blind and (dealt_by(event.receiver.sources) or drawn_from(event.receiver.sources)):
             found = True
             context.needs_you(
                 "parameters are updated by hand, without an optimizer",

@@ -4,32 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods.decisions.past_the_wrap import is_module
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import dealt_by, wrapped
 from distify_codemods.rules.base import Context, Example, Rule
-from distify_codemods.tree import walk
-from distify_codemods.values import External, Instance, Obj, Parameters, Value, core
+from distify_codemods.values import Parameters, core
 
 CODE = "MODEL01"
-#: Attributes of a module that read or set nothing that a wrap would hide.
-TRANSPARENT = frozenset(
-    [
-        "train",
-        "eval",
-        "forward",
-        "parameters",
-        "zero_grad",
-        "requires_grad_",
-        "to",
-        "cuda",
-        "cpu",
-        "float",
-        "double",
-        "half",
-        "bfloat16",
-        "training",
-    ]
-)
 
 
 def run(context: Context) -> None:
@@ -41,18 +21,21 @@ def run(context: Context) -> None:
         if not context.editable(module, wrap.statement, "the trained model is built here"):
             continue
         rt, plan = context.rt(module), context.plan(module)
-        text = context.backend.wrap(wrap.target, context.wrapper(module), rt)
+        text = context.backend.wrap(wrap.target, context.wrapper(module), rt, bool(wrap.unused))
         insert = plan.insert_after if wrap.after else plan.insert_before
         insert(wrap.statement, text, CODE, f"gradients are averaged over the ranks; {wrap.why}", 10)
         context.applied(f"`{wrap.target}` is trained by all ranks together", module, wrap.statement)
-    _other_ways(context)
+        if wrap.unused:
+            context.advice(f"each step looks for parameters without gradients, because {wrap.unused}", module,
+                           wrap.statement)  # fmt: skip
+    if not context.decisions.wraps and context.decisions.unwrapped:
+        context.not_needed("no model is wrapped: gradients are averaged by lines of their own")
     _compiled(context)
-    _accumulation(context)
     _changed_later(context)
 
 
 def _changed_later(context: Context) -> None:
-    """What is done to a model after its wrap, the wrap does not know of."""
+    """Weights that are drawn once the ranks draw apart."""
     if not context.facts.training_loops:
         return
     first = context.facts.training_loops[0].event
@@ -64,16 +47,6 @@ def _changed_later(context: Context) -> None:
 
 
 def _problem(context: Context, event: Event) -> tuple[str, str] | None:
-    if event.kind is Kind.STORE and event.name == "requires_grad" and _of_a_model(context, event.receiver):
-        return (
-            "parameters are frozen or thawed after the model is wrapped, which does not notice",
-            "do it before training, or wrap the model anew after it",
-        )
-    if event.kind is Kind.STORE and wrapped(event.receiver) and any(map(_is_module, event.value.objs)):
-        return (
-            "a part of the model is replaced after it is wrapped, which does not notice",
-            "do it before training, or wrap the model anew after it",
-        )
     random = event.name in _DRAWING or (event.name.endswith("_") and "random" in event.value.sources)
     drawn = event.kind is Kind.METHOD and random and _is_weight(context, event.receiver_node)
     building = any(
@@ -95,7 +68,7 @@ def _is_weight(context: Context, node: cst.BaseExpression | None) -> bool:
     """`module.weight.data`: a tensor that is reached through a module or its parameters."""
     while node is not None:
         value = context.facts.value(node)
-        if any(isinstance(obj, Parameters) or _is_module(core(obj)) for obj in value.objs):
+        if any(isinstance(obj, Parameters) or is_module(core(obj)) for obj in value.objs):
             return True
         if isinstance(node, (cst.Attribute, cst.Subscript)):
             node = node.value
@@ -104,75 +77,13 @@ def _is_weight(context: Context, node: cst.BaseExpression | None) -> bool:
     return False
 
 
-def _is_module(obj: Obj) -> bool:
-    return isinstance(obj, Instance) or (isinstance(obj, External) and obj.name.startswith("torch.nn."))
-
-
-def _of_a_model(context: Context, value: Value) -> bool:
-    return any(isinstance(obj, Parameters) or core(obj) in context.facts.models for obj in value.objs)
-
-
 def _compiled(context: Context) -> None:
-    for event in context.facts.calls("torch.compile"):
+    for event in context.facts.calls("torch.compile") if context.decisions.wraps else ():
         if any(core(obj) in context.facts.models for value in event.arguments.all() for obj in value.objs):
             context.advice(
                 "the compiled model is wrapped, so that checkpoints keep their keys; compiling the wrapped "
                 "one would be faster", event.module, event.node,
             )  # fmt: skip
-
-
-def _accumulation(context: Context) -> None:
-    """Where the optimizer steps on some batches only, gradients need to be averaged on those alone."""
-    for loop in context.facts.training_loops:
-        for step in context.facts.steps:
-            sometimes = any(
-                isinstance(here.node, cst.If) and any(isinstance(node, cst.Modulo) for node in walk(here.node.test))
-                for here in step.here.up()
-                if here.frame is loop.event.here.frame
-            )
-            if sometimes and step.inside(loop.event):
-                context.advice(
-                    "gradients are averaged after each backward pass, which is right; under `model.no_sync()` "
-                    "for all but the "
-                    "last before a step it would be faster", step.module, step.node,
-                )  # fmt: skip
-                return
-
-
-def _other_ways(context: Context) -> None:
-    """Training through anything but the model's own forward is not seen by DistributedDataParallel."""
-    loops = [loop.event for loop in context.facts.training_loops]
-    for event in context.facts.of_kind(Kind.METHOD, Kind.FORWARD, Kind.CALL):
-        if not event.grad or not any(event.inside(loop) for loop in loops):
-            continue
-        node = event.node
-        if isinstance(node, cst.Call) and isinstance(node.func, (cst.Attribute, cst.Subscript)):
-            _past_the_wrap(context, event, node, node.func)
-    for event in context.facts.of_kind(Kind.LOOP):
-        if event.grad and wrapped(event.value) and any(event.inside(loop) for loop in loops):
-            context.needs_you(
-                "the parts of the model are called one by one; DistributedDataParallel only averages gradients of the "
-                "model's own forward",
-                event.module, event.node, "call the model itself",
-            )  # fmt: skip
-    for event in context.facts.calls("torch.autograd.grad"):
-        context.needs_you(
-            "gradients are taken by `torch.autograd.grad`, past DistributedDataParallel", event.module, event.node,
-            "average these gradients over the ranks by hand",
-        )  # fmt: skip
-
-
-def _past_the_wrap(context: Context, event: Event, node: cst.Call, function: cst.Attribute | cst.Subscript) -> None:
-    name = f".{function.attr.value}" if isinstance(function, cst.Attribute) else "[...]"
-    if not wrapped(context.facts.value(function.value)) or name[1:] in TRANSPARENT:
-        return
-    result: Value = context.facts.value(node)
-    if event.kind is Kind.FORWARD or dealt_by(result.sources):
-        context.needs_you(
-            f"the model is trained through `{name}(...)`; DistributedDataParallel only averages gradients of "
-            f"its forward",
-            event.module, node, "call it through the model's forward, e.g. model(x, mode=...)",
-        )  # fmt: skip
 
 
 RULE = Rule(
@@ -185,8 +96,8 @@ RULE = Rule(
     "before the first training step (moved, initialised, loaded, frozen). The wrap is tried out on the program: every "
     "training forward must go through it.",
     run=run,
-    limits="Models whose forward leaves parameters unused stop with torch's own error; pass "
-    "find_unused_parameters=True there.",
+    limits="Parameters that a step leaves without gradients are looked for where the forward pass shows that. What "
+    "depends on how the model was built is not; there torch stops in the second step, and names the option.",
     pitfalls=(24, 25, 26, 29, 43, 44),
     examples=(
         Example(
@@ -275,35 +186,6 @@ for epoch in range(3):
     loader.sampler.set_epoch(epoch)
     for x, y in loader:
         loss = nn.functional.mse_loss(decoder(encoder(x)), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-        ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.out = nn.Linear(4, 1)
-
-    def loss(self, x, y):
-        return nn.functional.mse_loss(self.out(x), y)
-
-
-model = Net()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = model.loss(x, y)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

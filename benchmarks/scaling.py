@@ -1,0 +1,155 @@
+"""Compares the accuracy that fixtures reach with --scale linear on several ranks with that of one process.
+
+python benchmarks/scaling.py [-np N] [--seeds K] [--only TEXT] [--warmup-epochs E] [--json]
+
+Each fixture is converted and trained on N ranks, where its batch is N times as large, and as it is in one process,
+once for each of K seeds, which are added to those that the script sets. Its last printed line with the word "accuracy"
+is what counts, in percent. Fixtures whose conversion needs a person are listed with what it needs. Everything runs on
+this machine's CPUs, one thread for each process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import mean, stdev
+
+from distify_codemods import Level, Options, Outcome, convert
+
+from distify.files import read_script
+from distify.resolver import LocalModules
+
+ROOT = Path(__file__).resolve().parents[1]
+WITHIN = 1.0  # percentage points between the means
+
+#: Runs a script whose seeds are moved by the first argument.
+SEEDED = """\
+import random, runpy, sys
+import numpy, torch
+offset, script, sys.argv = int(sys.argv[1]), sys.argv[2], sys.argv[2:]
+for owner, name in ((torch, "manual_seed"), (random, "seed"), (numpy.random, "seed")):
+    def moved(seed=0, *rest, own=getattr(owner, name)):
+        return own(seed + 1000 * offset, *rest)
+    setattr(owner, name, moved)
+torch.manual_seed(0)
+random.seed(0)
+numpy.random.seed(0)
+sys.path[0] = script.rpartition("/")[0] or "."
+runpy.run_path(script, run_name="__main__")
+"""
+
+
+@dataclass
+class Result:
+    fixture: str
+    needs: str = ""
+    one_process: tuple[float, ...] = ()
+    ranks: tuple[float, ...] = ()
+
+    @property
+    def gap(self) -> float:
+        return mean(self.ranks) - mean(self.one_process)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-np", type=int, default=4, dest="ranks")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", default="", help="fixtures with this in their name")
+    parser.add_argument("--warmup-epochs", type=int, default=Options.warmup_epochs)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    names = [path.parent.name for path in sorted((ROOT / "fixtures").glob("*/train.py"))]
+    names = [name for name in names if options.only in name]
+    with tempfile.TemporaryDirectory() as folder:
+        results = [
+            measured(name, options.ranks, seeds, options.warmup_epochs, Path(folder))
+            for name, seeds in _with_progress(names, options.seeds)
+        ]
+    if options.json:
+        print(json.dumps([asdict(one) for one in results], indent=2))
+    else:
+        _print(results)
+    return int(any(not one.needs and one.gap < -WITHIN for one in results))
+
+
+def measured(name: str, ranks: int, seeds: Iterator[int], warmup: int, folder: Path) -> Result:
+    script = ROOT / "fixtures" / name / "train.py"
+    options = Options(scale="linear", warmup_epochs=warmup)
+    conversion = convert(read_script(str(script)), LocalModules(str(script)), options)
+    if conversion.outcome is not Outcome.CONVERTED:
+        found = conversion.of(Level.BLOCKING)
+        return Result(name, "; ".join(f"{one.code} at line {one.place.line if one.place else 0}" for one in found))
+    here = folder / name
+    here.mkdir()
+    (here / "train.py").write_bytes(script.read_bytes())
+    (here / "train_dist.py").write_bytes(conversion.files[0].after)
+    (here / "seeded.py").write_text(SEEDED, encoding="utf-8")
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    pairs = [(_accuracy([sys.executable], "train.py", seed, here), _accuracy(launch, "train_dist.py", seed, here))
+             for seed in seeds]  # fmt: skip
+    return Result(name, "", tuple(one for one, _ in pairs), tuple(several for _, several in pairs))
+
+
+def _accuracy(launch: list[str], script: str, seed: int, folder: Path) -> float:
+    """In percent. Raises SystemExit, with the end of what it said, where the run fails."""
+    work = folder / f"{script}.{seed}"
+    work.mkdir()
+    command = [*launch, str(folder / "seeded.py"), str(seed), str(folder / script)]
+    paths = [str(ROOT / "runtime"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = {
+        **os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }  # fmt: skip
+    ended = subprocess.run(command, cwd=work, env=env, capture_output=True, text=True, check=False)
+    lines = [line for line in re.split(r"[\r\n]+", ended.stdout) if "accuracy" in line.lower()]
+    if ended.returncode or not lines:
+        said = ended.stderr[-2000:]
+        raise SystemExit(f"{script} of {folder.name}, seed {seed}, ended with {ended.returncode}:\n{said}")
+    number, percent = re.findall(r"(\d+\.\d+)\s*(%?)", lines[-1])[-1]
+    return float(number) * (1 if percent else 100)
+
+
+def _with_progress(names: list[str], seeds: int) -> Iterator[tuple[str, Iterator[int]]]:
+    """Each fixture with its seeds, and on a terminal a line that says how far this has come."""
+    total = len(names) * seeds
+    shown = sys.stderr.isatty()
+
+    def numbered(name: str, done: int) -> Iterator[int]:
+        for seed in range(seeds):
+            if shown:
+                filled = 30 * (done + seed) // total
+                bar = "#" * filled + "." * (30 - filled)
+                print(f"\r\033[K[{bar}] {done + seed}/{total} {name}, seed {seed}", end="", file=sys.stderr)
+            yield seed
+
+    for number, name in enumerate(names):
+        yield name, numbered(name, number * seeds)
+    if shown:
+        print("\r\033[K", end="", file=sys.stderr)
+
+
+def _print(results: list[Result]) -> None:
+    print(f"{'fixture':20} {'one process':>16} {'ranks':>16} {'gap':>7}")
+    for one in results:
+        if one.needs:
+            print(f"{one.fixture:20} needs you: {one.needs}")
+        else:
+            texts = [f"{mean(found):.1f} ± {_spread(found):.1f}" for found in (one.one_process, one.ranks)]
+            print(f"{one.fixture:20} {texts[0]:>16} {texts[1]:>16} {one.gap:>+7.1f}")
+
+
+def _spread(found: tuple[float, ...]) -> float:
+    return stdev(found) if len(found) > 1 else 0.0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

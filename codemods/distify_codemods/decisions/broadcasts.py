@@ -1,0 +1,121 @@
+"""Where rank 0's weights are sent to all ranks, for models that no wrap does that for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions.base import Blocked, Broadcast, Unwrapped, Wrap
+from distify_codemods.decisions.expressions import is_bound_before, texts_of
+from distify_codemods.decisions.models import same
+from distify_codemods.decisions.names import bound_by
+from distify_codemods.decisions.past_the_wrap import in_the_course_of_training, is_module, training_forwards
+from distify_codemods.decisions.touching import Touching
+from distify_codemods.decisions.wrapping import after_last, frames_around_training, with_batchnorm
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
+from distify_codemods.values import Obj, core
+
+
+def decide_broadcasts(facts: Facts, unwrapped: Iterable[Unwrapped]) -> tuple[tuple[Broadcast, ...], list[Blocked]]:
+    models = [model for model in facts.models if any(same(model, one.model) for one in unwrapped)]
+    normalised = with_batchnorm(facts) if models else set()
+    found: list[Broadcast] = []
+    blocked: list[Blocked] = []
+    for model in models:
+        anchor = _first_use(facts, model)
+        place = next(places_of(facts, model, model, anchor, model in normalised), None)
+        optimizer = next((one for one in facts.optimizers if model in one.models), None)
+        if place is None and optimizer is not None and model not in normalised:
+            place = next(places_of(facts, model, optimizer.obj, anchor, False), None)
+        if place is None:
+            blocked.append(_nowhere(facts, model))
+        else:
+            found.append(place)
+    return (*_merged(found), *_anew(facts, models)), blocked
+
+
+def _first_use(facts: Facts, model: Obj) -> Event:
+    """What training first does with the model."""
+    forwards = training_forwards(facts, model)
+    steps = [
+        event
+        for event in facts.steps
+        if any(model in one.models and one.obj in event.receiver.objs for one in facts.optimizers)
+        and any(event.inside(loop.event) for loop in facts.training_loops)
+    ]
+    backwards = [event for event in facts.backwards if any(event.inside(one.event) for one in facts.training_loops)]
+    return [*forwards, *steps, *backwards, *facts.run.events][0]
+
+
+def places_of(facts: Facts, model: Obj, held: Obj, anchor: Event, sync: bool) -> Iterator[Broadcast]:
+    """As late as it can be, in the outermost function that has an expression for what is held."""
+    touching = Touching(facts).before(model, anchor)
+    if held is not model:
+        touching = [event for event in facts.run.events[: anchor.number] if held in event.value.objs]
+    for frame in frames_around_training(facts, anchor):
+        names = {name: value for name, value in {**frame.bound, **frame.env}.items() if name.isidentifier()}
+        texts = sorted(
+            (rank, len(text), text, name)
+            for name, value in names.items()
+            for rank, text in texts_of(name, value, held, 2)
+        )
+        for _, _, text, name in texts:
+            place = after_last(model, frame, text, anchor, touching, sync)
+            if place is not None and _is_bound(place, name):
+                yield Broadcast(text, place.module, place.statement, place.after, (model,), sync)
+
+
+def _is_bound(place: Wrap, name: str) -> bool:
+    if place.after and name in bound_by(place.statement):
+        return True
+    return is_bound_before(place.module, place.statement, name)
+
+
+def _merged(broadcasts: list[Broadcast]) -> Iterator[Broadcast]:
+    """A list or dictionary of models is sent once, when all of them are there."""
+    found: dict[tuple[str, cst.CSTNode], Broadcast] = {}
+    for one in broadcasts:
+        scope = next(node for node in one.module.enclosing(one.statement) if isinstance(node, _SCOPES))
+        known = found.get((one.target, scope))
+        if known is not None:
+            last = max(known, one, key=lambda each: each.module.place(each.statement).line)
+            sync = known.sync_batchnorm or one.sync_batchnorm
+            one = replace(last, models=(*known.models, *one.models), sync_batchnorm=sync)
+        found[(one.target, scope)] = one
+    return iter(found.values())
+
+
+def _anew(facts: Facts, models: list[Obj]) -> Iterator[Broadcast]:
+    """Parts that a model gets during training: the ranks draw their weights apart by then."""
+    for event in facts.of_kind(Kind.STORE):
+        own = [core(obj) for obj in event.receiver.objs if core(obj) in models]
+        if not own or event.receiver_node is None or not any(map(is_module, event.value.objs)):
+            continue
+        if in_the_course_of_training(facts, event) and not _building(event):
+            statement = event.module.statement(event.node)
+            yield Broadcast(tree.code_of(event.receiver_node), event.module, statement, True, tuple(own))
+
+
+def _building(event: Event) -> bool:
+    return any(
+        isinstance(here.node, cst.FunctionDef) and here.node.name.value == "__init__" for here in event.here.up()
+    )
+
+
+def _nowhere(facts: Facts, model: Obj) -> Blocked:
+    assert model.module is not None
+    assert model.site is not None
+    return Blocked(
+        "GRAD01",
+        model.module,
+        model.site,
+        f"`{facts.names.of(model)}` cannot be wrapped, and no line before training can send its weights to all ranks",
+        "give it a variable in the function that trains it",
+    )
+
+
+_SCOPES = (cst.FunctionDef, cst.Module)

@@ -1,0 +1,73 @@
+"""What DistributedDataParallel must be told of a model, or cannot do for it: seen in a run that traces gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from distify_codemods.decisions.backward_passes import Session, sessions
+from distify_codemods.decisions.base import Unwrapped
+from distify_codemods.decisions.unused import Unused, left_over, unused_parts
+from distify_codemods.events import Event
+from distify_codemods.facts import Facts
+from distify_codemods.values import Obj
+
+CHECKPOINT = "torch.utils.checkpoint.checkpoint"
+
+
+def beyond(facts: Facts) -> Iterator[Unwrapped]:
+    """The models whose gradients it would average wrongly, or stop at, whatever it is told."""
+    for model in facts.models:
+        found = sessions(facts, model)
+        problem = _problem(facts, model, found)
+        if problem is not None:
+            yield Unwrapped(model, problem[0].module, problem[0].node, problem[1])
+
+
+def _problem(facts: Facts, model: Obj, found: Sequence[Session]) -> tuple[Event, str] | None:
+    for session in found:
+        if not session.forwards:
+            return session.backward, "several backward passes follow one forward pass, of which it averages the first"
+    if not facts.run.complete:
+        return None
+    unused = list(unused_parts(facts, model, found))
+    several = next((session for session in found if len(session.forwards) > 1), None)
+    if several is not None and any(one.sometimes for one in unused):
+        return several.backward, "parts of it are used in only one of several forward passes before a backward pass"
+    left = left_over(facts, model, found)
+    if left is not None:
+        return left, "not all that its forward pass computes goes into the loss"
+    again = _recomputed_twice(facts, found, unused)
+    if again is not None:
+        return (
+            again,
+            "reentrant checkpoints go back through a part of it more than once, or past parts without gradients",
+        )
+    return None
+
+
+def _recomputed_twice(facts: Facts, found: Sequence[Session], unused: list[Unused]) -> Event | None:
+    """Each reentrant checkpoint is a backward pass of its own: a part may be in one of them, and none be left out."""
+    for session in found:
+        used: set[Obj] = set()
+        for event in facts.calls(CHECKPOINT):
+            reentrant = event.arguments.get("use_reentrant")
+            if reentrant is not None and reentrant.constant() is False:
+                continue
+            times = sum(forward.node in event.here.frame.context for forward in session.forwards)
+            parts = (event.arguments.get("function", 0) or event.value).objs
+            if times > 1 or (times and (unused or used & parts)):
+                return event
+            used |= parts if times else set()
+    return None
+
+
+def leaves_unused(facts: Facts, model: Obj) -> str:
+    """Why it must look for parameters without gradients after each forward pass; nothing where it need not."""
+    if not facts.run.complete:
+        return ""
+    parts = list(unused_parts(facts, model, sessions(facts, model)))
+    if not parts:
+        return ""
+    part = next((one for one in parts if not one.sometimes), parts[0])
+    name = facts.names.of(part.part)
+    return f"`{name}` is used in some steps only" if part.sometimes else f"no training step is seen to use `{name}`"

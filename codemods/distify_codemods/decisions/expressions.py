@@ -1,0 +1,88 @@
+"""How a line that is put somewhere can refer to an object: by a variable, or by an attribute or item of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions.names import bound_by
+from distify_codemods.facts import Facts
+from distify_codemods.interpreter.machine import Frame
+from distify_codemods.program import Module
+from distify_codemods.values import Instance, Obj, Parameters, Value, Wrapped, contained, core
+
+_SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
+
+
+def held_in(facts: Facts, frame: Frame, statement: cst.CSTNode, wanted: Obj) -> str:
+    """An expression that holds the object, or a list or dictionary with it, right before a statement; or none."""
+    found: list[tuple[int, str]] = []
+    scope: Frame | None = frame
+    while scope is not None:
+        for name, value in scope.env.items():
+            if name.isidentifier() and is_bound_before(frame.module, statement, name):
+                found += [(rank, text) for rank, text in texts_of(name, value, wanted, 2)]
+        if found:
+            break
+        scope = scope.parent
+    if not found and (globals_ := facts.run.frames.get(frame.module)) is not None and globals_ is not frame:
+        for name, value in globals_.env.items():
+            if name.isidentifier() and name not in frame.env:
+                found += [(rank, text) for rank, text in texts_of(name, value, wanted, 2)]
+    return min(found, key=lambda one: (one[0], len(one[1])), default=(0, ""))[1]
+
+
+def texts_of(name: str, value: Value, wanted: Obj, depth: int) -> Iterator[tuple[int, str]]:
+    """Expressions that begin with a name, each with how far it is from being the object itself."""
+    objs = {core(obj) for obj in value.objs}
+    if wanted in objs:
+        if len(objs) == 1:
+            yield 0, name
+        return
+    if any(_is_it(obj, wanted) for obj in contained(value)) and not any(isinstance(obj, Parameters) for obj in objs):
+        yield 2, name
+    only = value.single()
+    if depth and isinstance(only, (Instance, Wrapped)):
+        for attribute, held in core(only).attributes.items():
+            if attribute.isidentifier():
+                yield from ((rank + 1, text) for rank, text in texts_of(f"{name}.{attribute}", held, wanted, depth - 1))
+
+
+def _is_it(obj: Obj, wanted: Obj) -> bool:
+    return core(obj) is wanted
+
+
+def is_bound_before(module: Module, statement: cst.CSTNode, name: str) -> bool:
+    """Whether a name that is read in a statement's function has its value before the statement, and keeps it."""
+    if name in bound_by(statement):
+        return False
+    line = module.place(statement).line
+    scopes = [node for node in module.enclosing(statement) if isinstance(node, (*_SCOPES, cst.Module))]
+    for scope in scopes:
+        if isinstance(scope, (cst.FunctionDef, cst.Lambda)) and name in _parameters(scope):
+            return True
+        stores = [node for node in tree.walk(scope) if _binds(node, name) and _scope_of(module, node) is scope]
+        if stores:
+            return scope is not scopes[0] or any(module.place(node).line <= line for node in stores)
+    return False
+
+
+def _binds(node: cst.CSTNode, name: str) -> bool:
+    """Whether a node binds a name in the scope around it: the variable of a comprehension is seen nowhere else."""
+    if isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.For, cst.NamedExpr)):
+        return name in tree.target_names(node.target)
+    if isinstance(node, cst.AsName):
+        return name in tree.target_names(node.name)
+    return isinstance(node, cst.ImportAlias) and node.asname is None and tree.code_of(node.name).split(".")[0] == name
+
+
+def _parameters(scope: cst.FunctionDef | cst.Lambda) -> set[str]:
+    given = scope.params
+    starred = [one for one in (given.star_arg, given.star_kwarg) if isinstance(one, cst.Param)]
+    return {one.name.value for one in (*given.posonly_params, *given.params, *given.kwonly_params, *starred)}
+
+
+def _scope_of(module: Module, node: cst.CSTNode) -> cst.CSTNode:
+    return next((one for one in module.enclosing(node) if isinstance(one, _SCOPES)), module.tree)

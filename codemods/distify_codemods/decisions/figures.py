@@ -1,0 +1,222 @@
+"""Figures of training that outlive their batch: kept, returned or logged, they are those of the global batch.
+
+A rank computes its loss and its accuracy on its own share. Where such a figure is handed over to what outlives the
+turn of the loop (a meter, a list, an attribute, a file), all ranks put theirs together first: means are averaged,
+which is right over equal shares, sums and counts are added up, and what has one entry per sample is gathered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from itertools import groupby
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions.base import Averaging, Left, Putting
+from distify_codemods.decisions.places import Place, Places
+from distify_codemods.decisions.sinks import Kind, Sink, sinks
+from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.program import Module
+from distify_codemods.values import Mapping, Obj, Scale, Sequence, Shape, Share, Value
+
+CODE = "METRIC01"
+_HOW = {
+    Scale.MEAN: Putting.MEAN,
+    Scale.SUM: Putting.SUM,
+    Scale.COUNT: Putting.SUM,
+    Scale.SAMPLES: Putting.GATHERED,
+}
+_NUMBERS = (Scale.MEAN, Scale.SUM, Scale.COUNT)
+_WHY = {
+    Putting.MEAN: "kept for the global batch: the mean over the ranks",
+    Putting.SUM: "kept for the global batch: the sum over the ranks",
+    Putting.GATHERED: "kept for the global batch: the entries of all ranks",
+}
+_MADE_OF_PARTS = (cst.Tuple, cst.List, cst.Dict, cst.FormattedString, cst.BinaryOperation)
+#: What may not be evaluated, or not as often on one rank as on another.
+_NOT_ALWAYS = (cst.Lambda, cst.BaseComp, cst.IfExp, cst.BooleanOperation, cst.Await, cst.Yield)
+
+
+class Stage(Enum):
+    """In which order figures are put together: what was, need not be again where it goes from there."""
+
+    LOOPS = "in the training loops themselves"
+    CALLED = "in functions that they call"
+    AROUND = "where their figures come out"
+
+
+def kept(facts: Facts, stage: Stage, done: Collection[cst.CSTNode]) -> tuple[list[Averaging], list[Left]]:
+    """What to put together, and what stays one rank's. `done`: what has been put together already."""
+    search = _Search(facts, stage, done)
+    for _, together in groupby(sinks(facts) if facts.training_loops else (), lambda sink: sink.node):
+        search.look_at(list(together))
+    found = [one for one in search.found.values() if not search.stands_by_what_is_left(one)]
+    left = [*search.left, *(Left(one.module, one.node) for one in search.found.values() if one not in found)]
+    return found, list(dict.fromkeys(left))
+
+
+def not_reached_by_all(facts: Facts, found: Iterable[Averaging]) -> list[cst.CSTNode]:
+    """Figures that some ranks would wait for, while another has left the loop or the function before."""
+    places = Places(facts, early=True)
+    kept = [one for one in found if one.code == CODE]
+    return [one.node for one in kept if places.of(one.module, one.node) is Place.UNSURE]
+
+
+@dataclass(eq=False)
+class _Search:
+    facts: Facts
+    stage: Stage
+    done: Collection[cst.CSTNode]
+    found: dict[cst.CSTNode, Averaging] = field(default_factory=dict)
+    left: list[Left] = field(default_factory=list)
+    mixed: set[cst.CSTNode] = field(default_factory=set)  # functions that put entries together of which some are left
+
+    @cached_property
+    def places(self) -> Places:
+        return Places(self.facts)
+
+    @cached_property
+    def training(self) -> frozenset[Obj]:
+        return frozenset(self.facts.training_loaders)
+
+    def look_at(self, together: list[Sink]) -> None:
+        """What one statement hands over: of all samples, or of a rank's own. Means fit with either."""
+        found = [one for sink in together for one in self._of(sink)]
+        whole = None not in found
+        for one in found:
+            if one is None:
+                first = together[0]
+                self.left.append(Left(first.module, first.node))
+                if first.kind in (Kind.ADDED, Kind.CARRIED) and self.facts.value(first.value).scale not in _NUMBERS:
+                    self.mixed.add(_function(first.module, first.node))
+            elif whole or one.how is Putting.MEAN:
+                self.found.setdefault(one.node, one)
+
+    def stands_by_what_is_left(self, one: Averaging) -> bool:
+        """Entries of all samples beside entries of a rank's own would not fit together."""
+        return one.how is Putting.GATHERED and _function(one.module, one.node) in self.mixed
+
+    def _of(self, sink: Sink) -> Iterator[Averaging | None]:
+        if not self._is_one_ranks(sink.value):
+            return
+        place = self.places.of(sink.module, sink.node)
+        if self._stage(sink, place) is not self.stage or not sink.counts(place) or self.places.may_train(sink.node):
+            return
+        figures = list(self._figures(sink.value, sink.module, sink.own)) if place is not Place.UNSURE else []
+        for module, node in figures:
+            how = self._how(module, node, sink)
+            parts = how is Putting.GATHERED and any(isinstance(one, Share) for one in self._dealt(node))
+            yield None if how is None else Averaging(module, node, _WHY[how], how=how, code=CODE, parts=parts)
+        if not self._is_covered(sink.value, {*sink.own, *(node for _, node in figures)}):
+            yield None
+
+    def _stage(self, sink: Sink, place: Place) -> Stage:
+        if place is not Place.INSIDE:
+            return Stage.AROUND
+        return Stage.LOOPS if self.places.is_shallow(sink.module, sink.node) else Stage.CALLED
+
+    def _how(self, module: Module, node: cst.BaseExpression, sink: Sink) -> Putting | None:
+        """How the ranks' figures become one; None where this is not known, or not the same in all of its roles."""
+        how = _HOW.get(self.facts.value(node).scale)
+        lonely = self.places.of(module, node) is Place.UNSURE or self.places.may_be_shared_out(node)
+        if lonely or (sink.changes and not _is_number(node)):
+            return None
+        if how is Putting.MEAN:
+            return how
+        if how is Putting.GATHERED and sink.kind not in (Kind.ADDED, Kind.HANDED, Kind.CARRIED):
+            return None  # pictures, texts: of rank 0's samples
+        others = any(one not in self.training and not isinstance(one, Share) for one in self._dealt(node))
+        return None if others or self.places.evaluates(node) else how
+
+    def _figures(
+        self, node: cst.CSTNode, module: Module, own: Collection[cst.CSTNode], seen: int = 0
+    ) -> Iterator[tuple[Module, cst.BaseExpression]]:
+        """The largest expressions of a known scale that a figure is made of. `own`: of what was put together before."""
+        if isinstance(node, _NOT_ALWAYS) or node in self.done or node in own:
+            return
+        value = self.facts.value(node) if isinstance(node, cst.BaseExpression) else Value()
+        again = value.scale is not Scale.MEAN and any(one in own for one in tree.walk(node))  # would count twice
+        if isinstance(node, cst.BaseExpression) and self._is_figure(value) and not again:
+            yield module, node
+            return
+        if seen < 3:
+            for place in self._displays(value):
+                if place is not node:
+                    yield from self._figures(place, self.facts.module_of(place), own, seen + 1)
+        for child in self._parts(node):
+            yield from self._figures(child, module, own, seen)
+
+    def _is_covered(self, node: cst.CSTNode, chosen: Collection[cst.CSTNode], seen: int = 0) -> bool:
+        """Whether nothing of one rank is left in it once these are put together."""
+        if node in chosen or node in self.done or not self._is_one_ranks(node):
+            return True
+        if isinstance(node, _NOT_ALWAYS):
+            return False
+        if isinstance(node, cst.BaseExpression) and seen < 3:
+            displays = [one for one in self._displays(self.facts.value(node)) if one is not node]
+            if displays and all(self._is_covered(one, chosen, seen + 1) for one in displays):
+                return True
+        parts = [part for part in self._parts(node) if self._is_one_ranks(part)]
+        return bool(parts) and all(self._is_covered(part, chosen, seen) for part in parts)
+
+    def _displays(self, value: Value) -> Iterable[cst.CSTNode]:
+        """Where figures were written down that are held together: the dictionary that a function returns."""
+        for obj in value.objs:
+            if (isinstance(obj, Mapping) and isinstance(obj.site, cst.Dict)) or (
+                isinstance(obj, Sequence) and isinstance(obj.site, (cst.List, cst.Tuple))
+            ):
+                yield obj.site
+
+    def _is_figure(self, value: Value) -> bool:
+        held = any(isinstance(obj, (Mapping, Shape)) or _is_list(obj) for obj in value.objs)
+        return value.scale in _HOW and self._differs(value) and not held
+
+    def _is_one_ranks(self, node: cst.CSTNode, seen: int = 0) -> bool:
+        """Whether any part of it depends on one rank's share of a batch."""
+        if isinstance(node, cst.Lambda) or node in self.done:
+            return False
+        if isinstance(node, cst.BaseExpression):
+            value = self.facts.value(node)
+            if not isinstance(node, _MADE_OF_PARTS) and self._differs(value):
+                return True
+            if seen < 3 and any(self._is_one_ranks(one, seen + 1) for one in self._displays(value) if one is not node):
+                return True
+        return any(self._is_one_ranks(part, seen) for part in self._parts(node))
+
+    def _parts(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        if isinstance(node, cst.Call):
+            if self.places.may_train(node):
+                return  # what it is given is the batch
+            if isinstance(node.func, cst.Attribute):
+                yield node.func.value
+            yield from (argument.value for argument in node.args)
+        elif isinstance(node, cst.Attribute):
+            yield node.value
+        else:
+            yield from tree.children(node)
+
+    def _dealt(self, node: cst.BaseExpression) -> set[Obj]:
+        return set(dealt_by(self.facts.value(node).sources))
+
+    def _differs(self, value: Value) -> bool:
+        return any(one in self.training or isinstance(one, Share) for one in dealt_by(value.sources))
+
+
+def _function(module: Module, node: cst.CSTNode) -> cst.CSTNode:
+    return next(one for one in module.enclosing(node) if isinstance(one, (cst.FunctionDef, cst.Module)))
+
+
+def _is_number(node: cst.BaseExpression) -> bool:
+    """What nobody can change in place."""
+    if not isinstance(node, cst.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
+    return isinstance(name, cst.Name) and name.value in ("item", "float", "int", "len", "tolist", "size")
+
+
+def _is_list(obj: Obj) -> bool:
+    return isinstance(obj, Sequence) and not obj.per_sample

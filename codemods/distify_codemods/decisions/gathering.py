@@ -1,0 +1,207 @@
+"""Losses that relate the samples of a batch: after the last forward pass, all ranks have all of it.
+
+What the models return, and whatever else of the batch is used after them, is gathered over the ranks there, so that
+the rest of the step is that of one process, as it is written. The region is found in the text of one function; that
+nothing in it was overlooked is found out by running the program with everything gathered: then no loss may depend on
+a rank's share other than as a mean, and nothing may meet both a share and a whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+import libcst as cst
+
+from distify_codemods.decisions import meetings, regions
+from distify_codemods.decisions.base import Joining
+from distify_codemods.decisions.regions import Impossible, Region
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts, dealt_by, infer
+from distify_codemods.interpreter import Gathering, Machine, run
+from distify_codemods.interpreter.attributes import LOADERS
+from distify_codemods.interpreter.state import kept_in
+from distify_codemods.interpreter.whole import of_all_ranks
+from distify_codemods.values import PER_SAMPLE, Choice, Obj, Scale, Share, Value, core
+
+#: Losses that gathering makes right. A mean is right without, a sum is rescaled.
+_WRONG = frozenset([Scale.COUPLED, Scale.UNKNOWN])
+
+
+@dataclass(eq=False)
+class _Seen:
+    """What a trial run saw where something is gathered."""
+
+    elsewhere: list[cst.CSTNode] = field(default_factory=list)  # where it is no batch of training
+    twice: list[cst.CSTNode] = field(default_factory=list)
+
+
+def decide_gatherings(facts: Facts) -> tuple[Facts, tuple[Joining, ...], dict[cst.CSTNode, str]]:
+    """The facts of a program whose coupled losses see whole batches; or, by backward pass, why they cannot."""
+    wrong = [event for event in facts.backwards if _is_wrong(facts, event)]
+    if not wrong:
+        return facts, (), {}
+    seen = _run(facts, Gathering())
+    why: dict[cst.CSTNode, str] = {}
+    for around in (False, True):
+        try:
+            found = _regions(seen, wrong, around)
+            trial = _try_out(seen, found)
+            return trial, _joinings(seen, found), {}
+        except Impossible as problem:
+            why = why or {event.node: problem.why for event in wrong}
+    return facts, (), why
+
+
+def _is_wrong(facts: Facts, event: Event) -> bool:
+    dealt = [one for one in dealt_by(event.receiver.sources) if not facts.left_alone(one)]
+    wrong = event.receiver.scale in _WRONG or bool(kept_in(event.receiver)) or _is_chosen(event.receiver)
+    return bool(dealt) and wrong
+
+
+def _is_chosen(loss: Value) -> bool:
+    """Whether each rank chooses by its own samples which loss it has, by more than a mean (see `agreement`)."""
+    return any(isinstance(source, Choice) and source.by is not Scale.MEAN for source in loss.sources)
+
+
+def _run(facts: Facts, gathering: Gathering) -> Facts:
+    trial = replace(facts.run.trial, drop_data_parallel=True, gathering=gathering)
+    return infer(facts.program, run(facts.program, trial=trial))
+
+
+def _regions(facts: Facts, wrong: list[Event], around: bool) -> list[Region]:
+    found: list[Region] = []
+    for event in wrong:
+        backward = next(one for one in facts.backwards if _same(one, event))
+        for last in regions.last_forwards(facts, backward):
+            region = regions.region_of(facts, backward, last, around)
+            if all(one.statement is not region.statement for one in found):
+                found.append(region)
+    return found
+
+
+def _same(one: Event, other: Event) -> bool:
+    return one.node is other.node and one.here.frame.context == other.here.frame.context
+
+
+# ---- trying out
+
+
+def _try_out(facts: Facts, found: list[Region]) -> Facts:
+    """Raises Impossible where the gathered values do not make every loss right."""
+    saw = _Seen()
+    snapshots: dict[cst.CSTNode, dict[str, Value]] = {}
+    looks = tuple(((region.statement, True), _look(region, snapshots)) for region in found)
+    again = _run(facts, Gathering(hooks=looks))
+    for region in found:
+        regions.fill(again, region, snapshots.get(region.statement, {}))
+    hooks = tuple(
+        ((region.statement, after), _bind(region, names, saw)) for region in found for after, names in _names(region)
+    )
+    values = frozenset(node for region in found for node in (*region.values, *region.counts))
+    trial = _run(facts, Gathering(values, hooks))
+    _check(facts, trial, found, saw)
+    return trial
+
+
+def _look(region: Region, snapshots: dict[cst.CSTNode, dict[str, Value]]) -> Callable[[Machine], None]:
+    def look(machine: Machine) -> None:
+        if machine.frame.node is region.function:
+            snapshots[region.statement] = dict(machine.frame.env)
+
+    return look
+
+
+def _names(region: Region) -> list[tuple[bool, list[str]]]:
+    """The names that are given other values before the statement, and after it."""
+    computed = bool(region.values)
+    before = [*region.before, *(region.numbers if computed else ())]
+    after = [*region.after, *(() if computed else region.numbers)]
+    return [(when, names) for when, names in ((False, before), (True, after)) if names]
+
+
+def _bind(region: Region, names: list[str], saw: _Seen) -> Callable[[Machine], None]:
+    def bind(machine: Machine) -> None:
+        for name in names:
+            value = machine.lookup(name)
+            if not regions.is_shared(value):
+                saw.elsewhere.append(region.statement)
+            machine.bind(name, of_all_ranks(machine, value, region.statement, LOADERS))
+
+    return bind
+
+
+def _check(before: Facts, trial: Facts, found: list[Region], saw: _Seen) -> None:
+    if saw.elsewhere:
+        raise Impossible("the code between the forward and the backward pass also runs on other data than training's")
+    for event in trial.backwards:
+        if kept_in(event.receiver):
+            raise Impossible("what is kept of a batch is written where only a rank's share is seen")
+        if _is_wrong(trial, event):
+            raise Impossible("it still depends on one rank's share then")
+    meeting = meetings.first(trial)
+    if meeting:
+        raise Impossible(f"{meeting} a rank's share meets the whole batch")
+    for event in trial.calls("torch.autograd.grad"):
+        inputs = event.arguments.get("inputs", 1)
+        if inputs is not None and meetings.is_whole(inputs):
+            raise Impossible("a gradient is taken by samples, of which what is gathered is a copy")
+    encoders = {one.node for region in found for one in region.forwards}
+    models = {_key(obj) for region in found for one in region.forwards for obj in one.receiver.objs}
+    for event in trial.of_kind(Kind.FORWARD):
+        again = event.grad and any(_key(obj) in models for obj in event.receiver.objs)
+        if again and any(meetings.is_whole(one) for one in event.arguments.all()):
+            raise Impossible("the model is called again with what is gathered")
+    if any(_is_by_samples(trial, event) for event in trial.of_kind(Kind.GRADIENT, Kind.ATTRIBUTE)):
+        raise Impossible("gradients by the samples themselves are taken")
+    loops = [loop.event for loop in trial.training_loops]
+    functions = {region.function for region in found}
+    for event in trial.run.events:
+        trains = event.grad and any(event.inside(loop) for loop in loops)
+        if event.node in encoders and event.here.frame.node in functions and not trains:
+            raise Impossible("the function that computes it serves the evaluation, too")
+
+
+def _key(obj: Obj) -> tuple[object, object]:
+    """What an object has in common in two runs."""
+    return core(obj).site, core(obj).context
+
+
+def _is_by_samples(trial: Facts, event: Event) -> bool:
+    """The gradient of a whole batch's loss by one rank's samples comes back once from each rank."""
+    if event.kind is Kind.ATTRIBUTE:
+        by = event.receiver if event.name == "grad" else Value()
+        return bool(by.scale in PER_SAMPLE and meetings.shares_in(trial, by))
+    given = event.arguments.get("inputs", 1)
+    parts = [given, *regions.parts_of(given)] if given else []
+    return meetings.is_whole(event.value) and any(
+        meetings.is_whole(one) or meetings.shares_in(trial, one) for one in parts
+    )
+
+
+# ---- as data
+
+
+def _joinings(facts: Facts, found: list[Region]) -> tuple[Joining, ...]:
+    joinings = []
+    for region in found:
+        common = (region.module, region.statement)
+        joinings.append(
+            Joining(
+                *common,
+                before=tuple((name, region.layouts[name]) for name in region.before),
+                after=tuple((name, region.layouts[name]) for name in region.after),
+                values=tuple((node, region.layouts[node]) for node in region.values),
+                numbers=tuple(region.numbers),
+                counts=tuple(region.counts),
+                parts=any(isinstance(one, Share) for one in dealt_by(region.backward.receiver.sources)),
+                unseen=region.backward.receiver.scale is Scale.UNKNOWN,
+            )
+        )
+    return tuple(joinings)
+
+
+def trained(facts: Facts, events: Iterable[Event]) -> list[Event]:
+    """The forward passes of trained models with gradients."""
+    models = set(facts.models)
+    return [event for event in events if event.grad and any(core(obj) in models for obj in event.receiver.objs)]

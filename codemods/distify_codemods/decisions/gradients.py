@@ -1,0 +1,293 @@
+"""Where gradients are averaged by a line of their own: after the last backward pass, before anything reads them.
+
+The mean over ranks is linear, and averaging what is averaged changes nothing. So a line before each group of readers
+that no backward pass interrupts is right, in whatever order backward passes and readers come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions.base import Blocked, GradientAveraging, GradientCall, Unwrapped
+from distify_codemods.decisions.expressions import held_in, is_bound_before
+from distify_codemods.decisions.models import same
+from distify_codemods.events import Event, Here, Kind
+from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.interpreter.machine import Frame
+from distify_codemods.program import Module
+from distify_codemods.values import PER_SAMPLE, External, Obj, Parameters, Scale, Value, contained, core
+
+#: What a library does with the gradients of the parameters, module or optimizer that it is given.
+_READING = ("torch.nn.utils.clip_grad", "torch.nn.utils.get_total_norm")
+_STEPPING = ("step", "unscale_")
+#: Libraries' functions that may be given a model and do not look at its gradients.
+_NOT_READING = ("torch.", "builtins.", "copy.", "numpy.", "tqdm.", "logging.", "time.", "math.", "os.", "functools.")
+
+
+@dataclass(frozen=True)
+class Trainee:
+    """An optimizer with its models; or models that are updated by hand."""
+
+    objs: frozenset[Obj]  # the optimizer, if there is one
+    models: frozenset[Obj]
+
+
+@dataclass(frozen=True)
+class _Place:
+    module: Module
+    node: cst.CSTNode
+    frame: Frame
+
+
+def decide_gradients(
+    facts: Facts, unwrapped: Iterable[Unwrapped]
+) -> tuple[tuple[GradientAveraging, ...], list[Blocked]]:
+    models = [model for model in facts.models if any(same(model, one.model) for one in unwrapped)]
+    found: dict[tuple[cst.CSTNode, bool], GradientAveraging] = {}
+    blocked: list[Blocked] = []
+    for trainee in _trainees(facts, models):
+        lines = 0
+        for group in _groups(facts, trainee):
+            for line in _lines(facts, trainee, group):
+                lines += 1
+                if isinstance(line, Blocked):
+                    blocked.append(line)
+                    continue
+                key = (line.statement, line.after)
+                known = found[key].targets if key in found else ()
+                targets = tuple(dict.fromkeys((*known, *line.targets)))
+                found[key] = GradientAveraging(targets, line.module, line.statement, line.after)
+        if not lines:
+            blocked.append(_never_read(facts, trainee))
+    return tuple(found.values()), blocked
+
+
+def _trainees(facts: Facts, models: list[Obj]) -> Iterator[Trainee]:
+    left = dict.fromkeys(models)
+    for optimizer in facts.optimizers:
+        if any(model in left for model in optimizer.models):
+            yield Trainee(frozenset({optimizer.obj}), frozenset(optimizer.models))
+    trained = {model for optimizer in facts.optimizers for model in optimizer.models}
+    for model in left:
+        if model not in trained:
+            yield Trainee(frozenset(), frozenset({model}))
+
+
+def decide_gradient_calls(facts: Facts) -> tuple[tuple[GradientCall, ...], list[Blocked]]:
+    """Gradients that are taken by `torch.autograd.grad`: of each sample, or of the mean over the batch."""
+    found: dict[cst.CSTNode, GradientCall] = {}
+    blocked: list[Blocked] = []
+    for event in facts.of_kind(Kind.GRADIENT):
+        if event.value.scale in _OF_SAMPLES or not dealt_by(event.value.sources):
+            continue
+        inside = any(event.inside(loop.event) for loop in facts.training_loops)
+        if event.value.scale is Scale.MEAN and inside and isinstance(event.node, cst.Call):
+            found[event.node] = GradientCall(event.module, event.node)
+        else:
+            blocked.append(Blocked(CODE, event.module, event.node, _SHARED, _SHARED_FIX))
+    return tuple(found.values()), blocked
+
+
+CODE = "GRAD01"
+_OF_SAMPLES = (Scale.CONST, Scale.SLOPES, *PER_SAMPLE)
+_SHARED = "this gradient depends on the whole batch, of which a rank has a share; its mean over ranks is another one"
+_SHARED_FIX = "take it of a mean over the batch by parameters, or of a sum over samples by the samples themselves"
+
+
+# ---- readers
+
+
+def _groups(facts: Facts, trainee: Trainee) -> list[list[Event]]:
+    """The events that read a trainee's gradients, in runs between backward passes."""
+    groups: list[list[Event]] = []
+    backwards = {event.number for event in facts.backwards}
+    open_group = False
+    for event in facts.run.events:
+        if event.number in backwards:
+            open_group = False
+        elif reads(event, trainee):
+            if not open_group:
+                groups.append([])
+            open_group = True
+            groups[-1].append(event)
+    return groups
+
+
+def reads(event: Event, trainee: Trainee) -> bool:
+    if event.kind is Kind.ATTRIBUTE:
+        return event.name == "grad" and _is_of(event.receiver, trainee)
+    if event.kind is Kind.METHOD:
+        given = (event.receiver, *event.arguments.positional)
+        if event.name in _STEPPING:
+            return any(trainee.objs & value.objs for value in given)
+        return False
+    if event.kind is not Kind.CALL:
+        return False
+    if event.name.startswith(_READING):
+        return any(_is_of(value, trainee) for value in event.arguments.all()) or not _names_any(event)
+    known = event.name.startswith(_NOT_READING) or event.name.rpartition(".")[2][:1].isupper() or event.name == "?"
+    return not known and any(_is_of(value, trainee) for value in event.arguments.all())
+
+
+def _names_any(event: Event) -> bool:
+    """Whether it is seen whose parameters a call is given."""
+    return any(isinstance(obj, Parameters) for value in event.arguments.all() for obj in contained(value))
+
+
+def _is_of(value: Value, trainee: Trainee) -> bool:
+    for obj in contained(value):
+        inner = core(obj)
+        if isinstance(inner, Parameters) and inner.of is not None:
+            inner = core(inner.of)
+        while isinstance(inner, External) and inner.whole is not None and inner not in trainee.models:
+            inner = inner.whole
+        if inner in trainee.models or inner in trainee.objs:
+            return True
+    return False
+
+
+# ---- lines
+
+
+def _lines(facts: Facts, trainee: Trainee, group: list[Event]) -> Iterator[GradientAveraging | Blocked]:
+    place = _before_all(facts, group)
+    if place is not None and (target := _target(facts, trainee, group, place)):
+        yield GradientAveraging((target,), place.module, place.node)
+        return
+    for event in group:
+        place = _before(facts, event)
+        if place is not None and (target := _target(facts, trainee, [event], place)):
+            yield GradientAveraging((target,), place.module, place.node)
+        else:
+            yield from _behind_backwards(facts, trainee, event)
+
+
+def _before_all(facts: Facts, group: list[Event]) -> _Place | None:
+    """In the innermost block that holds all readers, before the first one; unless a backward pass would follow."""
+    chains = [_chain(event) for event in group]
+    size = 0
+    for steps in zip(*chains, strict=False):
+        if any(step.node is not steps[0].node or step.arm != steps[0].arm for step in steps):
+            break
+        size += 1
+    first = chains[0]
+    while size < len(first) and first[size].arm:
+        size -= 1  # different arms of one statement
+    index = min(size, len(first) - 1)
+    return _outside_loops(facts, first, index, group[0])
+
+
+def _before(facts: Facts, event: Event) -> _Place | None:
+    chain = _chain(event)
+    return _outside_loops(facts, chain, len(chain) - 1, event)
+
+
+def _outside_loops(facts: Facts, chain: list[Here], index: int, reader: Event) -> _Place | None:
+    """The place of a reader; of one in a loop over parameters, before that loop."""
+    while index >= 0 and (chain[index].arm or not _is_statement(chain[index])):
+        index -= 1
+    if index < 0:
+        return None
+    best = index
+    for outer in range(index - 1, -1, -1):
+        here = chain[outer]
+        if here.frame is not chain[index].frame:
+            break
+        if not here.arm and isinstance(here.node, cst.For) and _runs_over_parameters(facts, here.node):
+            best = outer
+    for at in dict.fromkeys((best, index)):
+        here = chain[at]
+        if not any(_contains(here, event) for event in facts.backwards):
+            return _Place(here.frame.module, here.node, here.frame)
+    return None
+
+
+def _runs_over_parameters(facts: Facts, loop: cst.For) -> bool:
+    return any(isinstance(obj, Parameters) for obj in contained(facts.value(loop.iter)))
+
+
+def _contains(place: Here, event: Event) -> bool:
+    return any(here.node is place.node and not here.arm for here in event.here.up())
+
+
+def _chain(event: Event) -> list[Here]:
+    """The statements and arms that an event happens in, across calls, outermost first."""
+    return list(reversed(list(event.here.up())))
+
+
+def _is_statement(here: Here) -> bool:
+    if isinstance(here.node, cst.BaseSmallStatement):
+        return True
+    return isinstance(here.node, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+
+
+def _behind_backwards(facts: Facts, trainee: Trainee, reader: Event) -> Iterator[GradientAveraging | Blocked]:
+    """A reader whose statement runs the backward pass itself: `optimizer.step(closure)`."""
+    statement = _chain(reader)[-1]
+    inside = [event for event in facts.backwards if _contains(statement, event)]
+    for event in inside:
+        chain = _chain(event)
+        place = _Place(event.module, chain[-1].node, chain[-1].frame)
+        target = _target(facts, trainee, [reader], place)
+        if target and isinstance(place.node, (cst.SimpleStatementLine, cst.Expr)):
+            yield GradientAveraging((target,), place.module, place.node, after=True)
+        else:
+            yield _unreachable(reader)
+    if not inside:
+        yield _unreachable(reader)
+
+
+def _target(facts: Facts, trainee: Trainee, group: list[Event], place: _Place) -> str:
+    """An expression of what is averaged, as it can be written at a place: the optimizer, its models, what was read."""
+    for event in group:
+        for node in _read_at(event):
+            own = trainee.objs & facts.value(node).objs
+            if own and len(facts.value(node).objs) >= 1 and _can_be_written(node, event, place):
+                return tree.code_of(node)
+    for wanted in (trainee.objs, trainee.models):
+        texts = [held_in(facts, place.frame, place.node, obj) for obj in wanted]
+        if texts and all(texts):
+            return ", ".join(dict.fromkeys(texts))
+    if len(group) == 1 and not trainee.objs:
+        for node in _read_at(group[0]):
+            if _can_be_written(node, group[0], place):
+                return tree.code_of(node)
+    return ""
+
+
+def _read_at(event: Event) -> list[cst.BaseExpression]:
+    given = [arg.value for arg in event.node.args] if isinstance(event.node, cst.Call) else []
+    return [*([event.receiver_node] if event.receiver_node is not None else []), *given]
+
+
+def _can_be_written(node: cst.BaseExpression, event: Event, place: _Place) -> bool:
+    """Whether an expression that is read by an event means the same at a place before it."""
+    if not tree.is_plain(node) or event.here.frame.node is not place.frame.node:
+        return False
+    names = [one.value for one in tree.walk(node) if isinstance(one, cst.Name)]
+    if isinstance(node, cst.Attribute):
+        names = [tree.code_of(node).split(".")[0].split("[")[0]]
+    return all(is_bound_before(place.module, place.node, name) for name in names)
+
+
+def _unreachable(reader: Event) -> Blocked:
+    return Blocked(
+        CODE,
+        reader.module,
+        reader.node,
+        "the gradients must be averaged over the ranks before this, and nothing here holds the optimizer or its model",
+        "write `rt.all_reduce_gradients(optimizer)` behind the last backward pass",
+    )
+
+
+def _never_read(facts: Facts, trainee: Trainee) -> Blocked:
+    model = next(iter(trainee.models))
+    optimizer = next((one for one in facts.optimizers if one.obj in trainee.objs), None)
+    backward = facts.backwards[0] if facts.backwards else facts.run.events[0]
+    module, node = (optimizer.made.module, optimizer.made.node) if optimizer else (backward.module, backward.node)
+    message = f"the gradients of `{facts.names.of(model)}` are never seen to be used, so where to average them is open"
+    return Blocked(CODE, module, node, message, "write `rt.all_reduce_gradients(model)` behind the backward pass")

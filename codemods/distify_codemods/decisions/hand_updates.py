@@ -1,0 +1,135 @@
+"""What a training step writes into parameters, gradients and buffers by hand, where a rank's share goes into it.
+
+An optimizer sees averaged gradients alone. `p.grad /= len(x)` or `bias.data.copy_(x.mean(0))` sees the share of a
+rank: its counts are multiplied, its means and sums taken over all ranks, where they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods.decisions.agreement import reached_alike
+from distify_codemods.decisions.base import Blocked, Figure, FigureForm
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.values import External, Instance, Parameters, Scale, core
+
+CODE = "GRAD02"
+#: In-place methods that write no numbers.
+_NO_WRITES = frozenset(["requires_grad_", "detach_", "share_memory_", "retain_grad_", "resize_", "unscale_"])
+_WHY = "this is written into parameters or gradients by hand, and depends on one rank's share of the batch"
+_FIX = "compute it over all ranks: `rt.all_reduce_mean(...)` of a mean, `rt.all_reduce_sum(...)` of a sum"
+_FORMS = {Scale.MEAN: FigureForm.MEAN, Scale.SUM: FigureForm.SUM}
+
+
+def decide_updates(facts: Facts) -> tuple[tuple[Figure, ...], list[Blocked]]:
+    """The figures that are taken over all ranks, and what cannot be."""
+    found: dict[cst.CSTNode, Figure] = {}
+    blocked: list[Blocked] = []
+    loops = [loop.event for loop in facts.training_loops]
+    for event in facts.of_kind(Kind.METHOD, Kind.STORE):
+        if not any(event.inside(loop) for loop in loops):
+            continue
+        for written in _written(facts, event):
+            figures = _figures(facts, written)
+            if figures is not None and (reached_alike(facts, event) or _are_counts(figures)):
+                for node, form in figures:
+                    found[node] = Figure(event.module, node, form)
+            elif _is_trained(facts, event):
+                blocked.append(Blocked(CODE, event.module, event.node, _WHY, _FIX))
+    return tuple(found.values()), blocked
+
+
+def _are_counts(figures: list[tuple[cst.BaseExpression, FigureForm]]) -> bool:
+    return all(form is FigureForm.COUNT for _, form in figures)
+
+
+# ---- what is written
+
+
+def _written(facts: Facts, event: Event) -> Iterator[cst.BaseExpression]:
+    """The expressions that go into a parameter, its gradient or a buffer."""
+    node = event.node
+    if event.kind is Kind.METHOD:
+        writes = event.name.endswith("_") and not event.name.startswith("_") and event.name not in _NO_WRITES
+        if writes and isinstance(node, cst.Call) and _is_held(facts, event.receiver_node):
+            yield from (argument.value for argument in node.args)
+    elif event.name in ("grad", "data") and _is_held(facts, event.receiver_node):
+        parent = event.module.parents.get(node)
+        statement = event.module.parents.get(parent) if isinstance(parent, cst.AssignTarget) else parent
+        if isinstance(statement, (cst.Assign, cst.AugAssign)):
+            yield statement.value
+
+
+def _is_held(facts: Facts, node: cst.BaseExpression | None) -> bool:
+    """`p.grad`, `layer.weight.data`: a tensor that is reached through parameters or a module."""
+    inner = node
+    while inner is not None:
+        for obj in facts.value(inner).objs:
+            if isinstance(obj, Parameters) or (inner is not node and _is_module(core(obj))):
+                return True
+        inner = _below(inner)
+    return False
+
+
+def _below(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    if isinstance(node, (cst.Attribute, cst.Subscript)):
+        return node.value
+    return node.func if isinstance(node, cst.Call) else None
+
+
+def _is_module(obj: object) -> bool:
+    if isinstance(obj, Instance):
+        return obj.of is not None and obj.of.derives_from("torch.nn.Module")
+    return isinstance(obj, External) and obj.name.startswith("torch.nn.")
+
+
+def _is_trained(facts: Facts, event: Event) -> bool:
+    """Whether it is seen to be a parameter or a gradient: `.grad`, `.data`, or what parameters() gave."""
+    inner = event.receiver_node
+    if event.kind is Kind.STORE:
+        return True
+    while inner is not None:
+        if isinstance(inner, cst.Attribute) and inner.attr.value in ("grad", "data"):
+            return True
+        if any(isinstance(obj, Parameters) for obj in facts.value(inner).objs):
+            return True
+        inner = _below(inner)
+    return False
+
+
+# ---- what of it is a rank's own
+
+
+def _figures(facts: Facts, node: cst.BaseExpression) -> list[tuple[cst.BaseExpression, FigureForm]] | None:
+    """The parts of an expression that differ from rank to rank; nothing where they are no figures of the batch."""
+    value = facts.value(node)
+    if not dealt_by(value.sources):
+        return []
+    if value.scale in _FORMS:
+        return [(node, _FORMS[value.scale])]
+    if value.scale in (Scale.CONST, Scale.REDUCED):
+        return []
+    parts = _parts(node)
+    if parts:
+        found = [_figures(facts, part) for part in parts]
+        return None if None in found else [one for some in found for one in some or ()]
+    return [(node, FigureForm.COUNT)] if value.scale is Scale.COUNT else None
+
+
+def _parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What elementwise arithmetic works on."""
+    if isinstance(node, cst.BinaryOperation):
+        return [node.left, node.right]
+    if isinstance(node, cst.UnaryOperation):
+        return [node.expression]
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value in ("float", "int"):
+        return [argument.value for argument in node.args]
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _ELEMENTWISE:
+        return [node.func.value, *(argument.value for argument in node.args)]
+    return []
+
+
+_ELEMENTWISE = frozenset("mul div add sub neg detach clone item to float double type_as data".split())

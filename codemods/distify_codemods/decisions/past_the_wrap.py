@@ -1,0 +1,124 @@
+"""Gradients that DistributedDataParallel would not average, seen in a run with all models wrapped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods.decisions.base import Unwrapped
+from distify_codemods.decisions.touching import parts_of
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts, dealt_by, wrapped
+from distify_codemods.values import External, Instance, Obj, Parameters, core
+
+#: Attributes of a module that read or set nothing that a wrap would hide.
+TRANSPARENT = frozenset(
+    "train eval forward parameters zero_grad requires_grad_ to cuda cpu float double half bfloat16 training".split()
+)
+#: Gradients that are taken without a backward pass, which DistributedDataParallel does not see.
+_FUNCTIONAL = (
+    "torch.autograd.grad",
+    "torch.autograd.functional.",
+    "torch.func.",
+    "functorch.",
+    "torch.nn.utils.stateless.",
+)
+
+
+def training_forwards(facts: Facts, model: Obj) -> list[Event]:
+    return [
+        event
+        for event in facts.of_kind(Kind.FORWARD)
+        if event.grad and any(core(obj) is model for obj in event.receiver.objs) and _in_training(facts, event)
+    ]
+
+
+def past_the_wrap(facts: Facts) -> Iterator[Unwrapped]:
+    """The models for which a wrap is not right, each with the place where that shows."""
+    yield from _parts_called(facts)
+    yield from _changed_later(facts)
+    for event in facts.of_kind(Kind.CALL):
+        if event.name.startswith(_FUNCTIONAL) and _in_training(facts, event):
+            yield from _all(facts, event, f"gradients are taken by `{event.name}`, which it does not see")
+    for event in facts.backwards:
+        given = event.arguments.get("create_graph")
+        if given is not None and given.constant() is not False:
+            yield from _all(facts, event, "it does not support a double backward pass")
+    for event in facts.of_kind(Kind.STORE):
+        added = isinstance(event.module.parents.get(event.node), cst.AugAssign)  # to what has been averaged
+        if event.name == "grad" and not added and not event.value.is_none and _in_training(facts, event):
+            yield from _all(facts, event, "a gradient is set by hand")
+
+
+def _all(facts: Facts, event: Event, why: str) -> Iterator[Unwrapped]:
+    return (Unwrapped(model, event.module, event.node, why) for model in facts.models)
+
+
+def _in_training(facts: Facts, event: Event) -> bool:
+    return any(event.inside(loop.event) for loop in facts.training_loops)
+
+
+def _parts_called(facts: Facts) -> Iterator[Unwrapped]:
+    """Training through anything but the model's own forward."""
+    calls: dict[object, Event] = {}
+    for event in facts.of_kind(Kind.METHOD, Kind.FORWARD, Kind.CALL):
+        if not event.grad or not _in_training(facts, event):
+            continue
+        node = event.node
+        if isinstance(node, cst.Call) and isinstance(node.func, (cst.Attribute, cst.Subscript)):
+            yield from _past_the_forward(facts, event, node, node.func)
+        if event.kind is Kind.FORWARD:
+            calls[node] = event
+    for event in facts.of_kind(Kind.LOOP):
+        if event.grad and _in_training(facts, event):
+            for one in wrapped(event.value):
+                yield Unwrapped(core(one), event.module, event.node, "the parts of the model are called one by one")
+    parts = {part: model for model in facts.models for part in parts_of(model)[1:]}
+    for event in calls.values():
+        around = {core(obj) for step in event.here.frame.context if step in calls for obj in calls[step].receiver.objs}
+        for obj in event.receiver.objs:
+            model = parts.get(core(obj))
+            if model is not None and core(obj) not in facts.models and model not in around:
+                why = "a part of the model is called without the model's own forward"
+                yield Unwrapped(model, event.module, event.node, why)
+
+
+def _past_the_forward(
+    facts: Facts, event: Event, node: cst.Call, function: cst.Attribute | cst.Subscript
+) -> Iterator[Unwrapped]:
+    name = f".{function.attr.value}" if isinstance(function, cst.Attribute) else "[...]"
+    if name[1:] in TRANSPARENT:
+        return
+    for one in wrapped(facts.value(function.value)):
+        if event.kind is Kind.FORWARD or dealt_by(facts.value(node).sources):
+            why = f"it is trained through `{name}(...)`, and only gradients of its forward would be averaged"
+            yield Unwrapped(core(one), event.module, event.node, why)
+
+
+def _changed_later(facts: Facts) -> Iterator[Unwrapped]:
+    """What is done to a model after its wrap, the wrap does not know of."""
+    for event in facts.of_kind(Kind.STORE):
+        if not in_the_course_of_training(facts, event):
+            continue
+        if event.name == "requires_grad":
+            models = [obj.of if isinstance(obj, Parameters) else core(obj) for obj in event.receiver.objs]
+            for model in facts.models if any(isinstance(obj, Parameters) for obj in event.receiver.objs) else models:
+                if model is not None and model in facts.models:
+                    yield Unwrapped(model, event.module, event.node, "parameters are frozen or thawed during training")
+        elif any(map(is_module, event.value.objs)):
+            for one in wrapped(event.receiver):
+                yield Unwrapped(core(one), event.module, event.node, "a part of it is replaced during training")
+
+
+def in_the_course_of_training(facts: Facts, event: Event) -> bool:
+    """In a loop that trains, of whatever depth."""
+    if not facts.training_loops:
+        return False
+    first = facts.training_loops[0].event
+    turns = {here.node for here in first.loops()} | {first.node}
+    return any(here.node in turns for here in event.here.up())
+
+
+def is_module(obj: Obj) -> bool:
+    return isinstance(obj, Instance) or (isinstance(obj, External) and obj.name.startswith("torch.nn."))

@@ -1,0 +1,376 @@
+"""The part of a training step that needs the whole batch: from the last forward pass on, in one function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions.base import Layout, path
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.interpreter.machine import Frame
+from distify_codemods.program import Module
+from distify_codemods.values import (
+    PER_SAMPLE,
+    External,
+    Mapping,
+    Numbered,
+    Regrouped,
+    Scale,
+    Sequence,
+    Value,
+    Views,
+    core,
+)
+
+_LOOPS = (cst.For, cst.While)
+_DIMENSIONS = {Scale.SAMPLES: 0, Scale.TURNED: 1}
+
+
+class Impossible(Exception):
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@dataclass(eq=False)
+class Region:
+    module: Module
+    function: cst.CSTNode  # or the module's tree
+    statement: cst.CSTNode  # with the last forward pass
+    units: list[cst.BaseExpression]  # in the statement: calls that return what the models made of the samples
+    backward: Event
+    forwards: list[Event]
+    before: dict[str, Value] = field(default_factory=dict)  # names to gather before the statement
+    after: dict[str, Value] = field(default_factory=dict)
+    values: dict[cst.BaseExpression, Value] = field(default_factory=dict)  # expressions to gather
+    numbers: list[str] = field(default_factory=list)  # names of numbers of samples
+    counts: list[cst.BaseExpression] = field(default_factory=list)  # expressions that are numbers of samples
+    layouts: dict[str | cst.BaseExpression, Layout] = field(default_factory=dict)
+
+
+# ---- forward passes
+
+
+def last_forwards(facts: Facts, backward: Event) -> list[Event]:
+    """The forward passes after which no other comes before the backward pass; in exclusive branches, one of each."""
+    found = forwards_before(facts, backward)
+    if not found:
+        raise Impossible("no forward pass of a trained model was seen that returns one entry per sample")
+    return [one for one in found if not any(one.before(other) and not _exclude(one, other) for other in found)]
+
+
+def forwards_before(facts: Facts, backward: Event) -> list[Event]:
+    around = backward.loops()[:1]
+    models = set(facts.models)
+    nodes = {
+        event.node for event in facts.of_kind(Kind.FORWARD) if any(core(obj) in models for obj in event.receiver.objs)
+    }
+    found = [
+        event for event in facts.of_kind(Kind.FORWARD)
+        if event.node in nodes and event.grad and event.before(backward)
+        and all(event.inside_of(one) for one in around)
+        and not nodes & set(event.here.frame.context)
+        and dimension_of(facts.value(event.node)) is not None
+    ]  # fmt: skip
+    earlier = [one.number for one in facts.backwards if one.before(backward) and one is not backward]
+    since = [event for event in found if event.number > max(earlier, default=-1)]
+    return since or found
+
+
+def _exclude(one: Event, other: Event) -> bool:
+    """Whether the two are in different arms of one branch."""
+    arms = {(node, context): arm for node, arm, context in one.here.conditions()}
+    return any(arms.get((node, context), arm) != arm for node, arm, context in other.here.conditions())
+
+
+# ---- where it begins
+
+
+def region_of(facts: Facts, backward: Event, last: Event, around: bool) -> Region:
+    """`around`: after the branch that the forward pass is in, not inside of it."""
+    forwards = [one for one in forwards_before(facts, backward) if one is last or one.before(last)]
+    frames = _frames(last)
+    shared = [frame for frame in frames if frame in _frames(backward)]
+    frame = shared[0] if shared else frames[-1]
+    while True:
+        statement = path(last, frame)[-1]
+        units = [_unit(one, statement, frame) for one in forwards]
+        mine = list(dict.fromkeys(one for one in units if one is not None))
+        if all(dimension_of(facts.value(one)) is not None for one in mine):
+            break
+        inner = frames[frames.index(frame) - 1] if frames.index(frame) else None
+        if inner is None or any(inner not in _frames(one) for one in forwards):
+            raise Impossible("the models are called in more than one function")
+        frame = inner
+    if around:
+        statement = _branch_around(frame, last, backward) or statement
+        mine = []
+    module = frame.module
+    return Region(module, frame.node, statement, mine, backward, forwards)
+
+
+def _frames(event: Event) -> list[Frame]:
+    return list(dict.fromkeys(here.frame for here in event.here.up()))
+
+
+def _unit(forward: Event, statement: cst.CSTNode, frame: Frame) -> cst.BaseExpression | None:
+    """The forward pass as a call in the statement: itself, or what leads to it."""
+    inside = set(tree.walk(statement))
+    chain = [forward.node, *reversed(forward.here.frame.context)]
+    return next((one for one in chain if isinstance(one, cst.BaseExpression) and one in inside), None)
+
+
+def _branch_around(frame: Frame, last: Event, backward: Event) -> cst.CSTNode | None:
+    own = path(backward, frame)
+    branches = [one for one in path(last, frame) if isinstance(one, cst.If) and one not in own]
+    return branches[0] if branches else None
+
+
+# ---- what is gathered
+
+
+def fill(facts: Facts, region: Region, names: dict[str, Value]) -> None:
+    """Finds what of the batch is used from the statement on. `names`: what the names hold after it."""
+    later = list(_loads_after(region))
+    used = {node.value for node in later}
+    in_units = {node.value for unit in region.units for node in _loads(region.module, unit)}
+    outside = [node for node in _loads(region.module, region.statement) if not _within(region, node)]
+    outside = [node for node in outside if not _is_made_before(region, node)]
+    computes = isinstance(region.statement, cst.SimpleStatementLine) and not _hands_on(facts, region, names)
+    if computes:
+        region.values.update({unit: facts.value(unit) for unit in region.units})
+        for node in outside:
+            _use(facts, region, node, node.value in in_units)
+    known = {*region.before, *region.numbers}
+    for name, value in names.items():
+        if name not in used or name in known or name in _rebound_first(region, later) or not is_shared(value):
+            continue
+        if computes and name in _stored(region.statement):
+            continue  # made from what is gathered
+        nodes = [node for node in later if node.value == name]
+        if value.scale is Scale.COUNT:
+            region.numbers.append(name)
+        elif value.scale in PER_SAMPLE:
+            sizes = [_size_of(facts, region.module, node) for node in nodes]
+            if all(sizes):
+                region.counts += [one for one in sizes if one is not None and facts.value(one).scale is Scale.COUNT]
+                continue
+            region.after[name] = value
+    _lay_out(region)
+
+
+def _is_made_before(region: Region, node: cst.Name) -> bool:
+    """Whether an earlier part of the very line gives the name its value: `z = net(x); loss = f(z)`."""
+    line = region.statement
+    parts = line.body if isinstance(line, cst.SimpleStatementLine) else ()
+    around = [node, *region.module.enclosing(node)]
+    mine = next((number for number, part in enumerate(parts) if part in around), 0)
+    return any(node.value in _stored(part) for part in parts[:mine])
+
+
+def _use(facts: Facts, region: Region, node: cst.Name, also_inside: bool) -> None:
+    """A name in the very statement that calls the models and computes with what they return."""
+    value = facts.value(node)
+    if not is_shared(value):
+        return
+    size = _size_of(facts, region.module, node)
+    if size is not None:
+        if facts.value(size).scale is Scale.COUNT:
+            region.counts.append(size)
+    elif value.scale in (Scale.COUNT,) and also_inside:
+        region.counts.append(node)
+    elif value.scale is Scale.COUNT:
+        region.numbers.append(node.value)
+    elif value.scale in PER_SAMPLE:
+        if also_inside:
+            region.values[node] = value
+        else:
+            region.before[node.value] = value
+
+
+def _hands_on(facts: Facts, region: Region, names: dict[str, Value]) -> bool:
+    """Whether the statement only gives names to what it makes of each sample."""
+    statement = region.statement
+    assert isinstance(statement, cst.SimpleStatementLine)
+    if not all(isinstance(one, (cst.Assign, cst.AnnAssign)) for one in statement.body):
+        return False
+    stored = _stored(statement)
+    return bool(stored) and all(
+        name in names and (not is_shared(names[name]) or dimension_of(names[name]) is not None) for name in stored
+    )
+
+
+def _stored(statement: cst.CSTNode) -> set[str]:
+    return {
+        name
+        for node in tree.walk(statement)
+        if isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.NamedExpr))
+        for name in tree.target_names(node.target)
+    }
+
+
+def _within(region: Region, node: cst.CSTNode) -> bool:
+    around = [node, *region.module.enclosing(node)]
+    return any(unit in around for unit in region.units)
+
+
+def is_shared(value: Value) -> bool:
+    return bool(dealt_by(value.sources)) or any(is_shared(part) for part in parts_of(value))
+
+
+def parts_of(value: Value) -> Iterator[Value]:
+    for obj in value.objs:
+        if isinstance(obj, Sequence):
+            yield from obj.items or ((obj.element,) if obj.element is not None else ())
+        elif isinstance(obj, Mapping):
+            yield obj.any()
+
+
+def dimension_of(value: Value) -> int | None:
+    """Along which dimension a rank's samples lie, in each part of the value; None where something else is in it."""
+    parts = list(parts_of(value))
+    if parts:
+        found = {dimension_of(part) for part in parts if is_shared(part)}
+        return found.pop() if len(found) == 1 else None
+    if not dealt_by(value.sources) or any(isinstance(obj, External) for obj in value.objs):
+        return None
+    return _DIMENSIONS.get(value.scale)
+
+
+def _lay_out(region: Region) -> None:
+    """How the samples lie in what is gathered."""
+    gathered: dict[str | cst.BaseExpression, Value] = {}
+    gathered.update(region.before.items())
+    gathered.update(region.after.items())
+    gathered.update(region.values.items())
+    if not gathered:
+        raise Impossible("nothing of the batch is used after the forward pass")
+    for key, value in gathered.items():
+        region.layouts[key] = _layout(value)
+    sure = {region.layouts[key] for key, value in gathered.items() if not _is_regrouped(value)}
+    calls = [region.before, region.after]  # one call checks that there are as many samples in each value
+    for names in calls:
+        sure_here = {region.layouts[key] for key in names if not _is_regrouped(gathered[key])}
+        for key in names:
+            if _is_regrouped(gathered[key]) and region.layouts[key] not in sure_here:
+                raise Impossible(_REGROUPED)
+    if any(_is_regrouped(value) for value in region.values.values()) or not (sure or calls):
+        raise Impossible(_REGROUPED)
+
+
+_REGROUPED = "rows are regrouped before the forward pass, so that their order is not known"
+
+
+def _layout(value: Value) -> Layout:
+    dimension = dimension_of(value)
+    if dimension is None:
+        raise Impossible("something that is used after the forward pass is no tensor with an entry for each sample")
+    marks = _marks(value)
+    if any(isinstance(mark, Numbered) for mark in marks):
+        raise Impossible("numbers of samples are counted out before the forward pass")
+    views = [mark for mark in marks if isinstance(mark, Views)]
+    if len(views) > 1 or (views and _is_regrouped(value)):
+        raise Impossible("samples are put behind each other in a way whose order is not known")
+    return Layout(dimension, views[0].count or _call(views[0])) if views else Layout(dimension)
+
+
+def _is_regrouped(value: Value) -> bool:
+    return any(isinstance(mark, Regrouped) for mark in _marks(value))
+
+
+def _marks(value: Value) -> set[object]:
+    found: set[object] = set(value.sources)
+    for part in parts_of(value):
+        found |= _marks(part)
+    return found
+
+
+def _call(view: Views) -> cst.Call:
+    assert isinstance(view.site, cst.Call)
+    return view.site
+
+
+# ---- text
+
+
+def _scope(region: Region) -> cst.CSTNode:
+    """The turn of the loop that the statement is in, or the function."""
+    around = region.module.enclosing(region.statement)
+    return next(one for one in around if isinstance(one, (*_LOOPS, cst.FunctionDef, cst.Module)))
+
+
+def _loads_after(region: Region) -> Iterator[cst.Name]:
+    positions = region.module.positions
+    end = positions[region.statement].end
+    scope = _scope(region)
+    body = scope.body if isinstance(scope, (*_LOOPS, cst.FunctionDef)) else scope
+    for node in _loads(region.module, body):
+        start = positions[node].start
+        if (start.line, start.column) >= (end.line, end.column):
+            yield node
+
+
+def _loads(module: Module, node: cst.CSTNode) -> Iterator[cst.Name]:
+    """The names that are read, in the order of the text."""
+    for one in tree.walk(node):
+        if isinstance(one, cst.Name):
+            parent = module.parents[one]
+            attribute = isinstance(parent, cst.Attribute) and parent.attr is one
+            keyword = isinstance(parent, cst.Arg) and parent.keyword is one
+            if not attribute and not keyword and not _is_target(module, one):
+                yield one
+
+
+def _is_target(module: Module, node: cst.Name) -> bool:
+    child: cst.CSTNode = node
+    for parent in module.enclosing(node):
+        if isinstance(parent, (cst.AssignTarget, cst.AnnAssign, cst.For, cst.NamedExpr, cst.CompFor)):
+            return parent.target is child
+        if not isinstance(parent, (cst.Tuple, cst.List, cst.Element, cst.StarredElement)):
+            return False
+        child = parent
+    return False
+
+
+def _rebound_first(region: Region, later: list[cst.Name]) -> set[str]:
+    """Names that are given another value after the statement before they are read."""
+    positions = region.module.positions
+    found: set[str] = set()
+    scope = _scope(region)
+    reads: dict[str, tuple[int, int]] = {}
+    for node in later:
+        start = positions[node].start
+        reads.setdefault(node.value, (start.line, start.column))
+    end = positions[region.statement].end
+    block = region.module.block(region.module.statement(region.statement))
+    for statement in block.body:
+        stop = positions[statement].end
+        if (stop.line, stop.column) <= (end.line, end.column) or not isinstance(statement, cst.SimpleStatementLine):
+            continue
+        for name in _stored(statement):
+            first = reads.get(name)
+            if first is not None and first > (stop.line, stop.column):
+                found.add(name)
+    return found if scope is not None else set()
+
+
+def _size_of(facts: Facts, module: Module, node: cst.Name) -> cst.BaseExpression | None:
+    """`len(x)`, `x.size(0)`, `x.shape[0]`: all that is read of the name is its size."""
+    parent = module.parents[node]
+    if isinstance(parent, cst.Arg):
+        call = module.parents[parent]
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == "len":
+            return call
+    if isinstance(parent, cst.Attribute) and parent.value is node:
+        around = module.parents[parent]
+        if parent.attr.value == "size" and isinstance(around, cst.Call) and around.args:
+            return around
+        if parent.attr.value == "shape" and isinstance(around, cst.Subscript):
+            return around
+        if parent.attr.value in ("device", "dtype"):
+            return parent
+    return None

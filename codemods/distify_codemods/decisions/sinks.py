@@ -1,0 +1,194 @@
+"""Where figures go that are to be kept: lists, attributes, objects of the script, files, callers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions.carried import carried
+from distify_codemods.decisions.in_place import changes_what_it_takes
+from distify_codemods.decisions.places import Place
+from distify_codemods.facts import Facts
+from distify_codemods.program import Module
+from distify_codemods.values import Bound, Class, Function, Instance, Mapping, Method, Obj, Sequence, Value, core
+
+
+class Kind(Enum):
+    HANDED = "given to a function or an object of the script"
+    ADDED = "put into a list"
+    COUNTED = "added up in an attribute or an item"
+    STORED = "an attribute or item is set"
+    RETURNED = "returned to the caller"
+    LOGGED = "written to a file or a tracker"
+    CARRIED = "carried from turn to turn under a name, and read after the loop"
+
+
+@dataclass(frozen=True)
+class Sink:
+    kind: Kind
+    module: Module
+    node: cst.CSTNode
+    value: cst.BaseExpression
+    fresh: bool = False  # what takes it is made anew in each turn, or holds only the last
+    own: frozenset[cst.CSTNode] = frozenset()  # where what was carried up to here is read
+    changes: bool = False  # a function that it is given to may change it, and nobody would see
+
+    def counts(self, place: Place) -> bool:
+        """Whether what goes there outlives its batch."""
+        if place is Place.MODEL:
+            return False
+        if self.kind in (Kind.RETURNED, Kind.STORED) and place is not Place.AROUND:
+            return self.kind is Kind.STORED and place is Place.INSIDE and not self.fresh
+        return not self.fresh and (place is not Place.ELSEWHERE or self.kind is Kind.LOGGED)
+
+
+_ADDING = frozenset("append extend add insert appendleft extendleft".split())
+#: Libraries of which every call reports to somewhere, and what writes to files.
+_LOGS = (
+    "wandb.", "mlflow.", "neptune.", "comet_ml.", "aim.", "torch.utils.tensorboard.", "tensorboardX.",
+    "tensorboard_logger.", "csv.", "builtins.open", "io.open", "gzip.open", "codecs.open", "pathlib.Path.open",
+    "json.dump", "pickle.dump", "yaml.dump", "joblib.dump", "torch.save", "numpy.save", "numpy.savetxt", "numpy.savez",
+)  # fmt: skip
+_LOGGERS = ("logging.", "loguru.")
+#: What makes a log a file.
+_LOG_FILES = ("logging.FileHandler", "logging.handlers.", "loguru.logger.add")
+_TO_TEXT = ("json.dumps", "pickle.dumps", "yaml.dumps")
+
+
+def sinks(facts: Facts) -> Iterator[Sink]:
+    kept = (*_LOGS, *_LOGGERS) if _logs_are_files(facts) else _LOGS
+    for module in facts.run.frames:
+        for node in module.parents:
+            if isinstance(node, cst.Call):
+                if isinstance(module.parents.get(node), cst.Expr):
+                    yield from _of_call(facts, module, node, kept)
+            elif isinstance(node, cst.AugAssign):
+                yield from _of_augmented(facts, module, node)
+            elif isinstance(node, cst.Assign):
+                yield from _of_assignment(facts, module, node)
+            elif isinstance(node, cst.Return) and node.value is not None:
+                yield Sink(Kind.RETURNED, module, node, node.value)
+    for loop, update, own in carried(facts):
+        yield Sink(Kind.CARRIED, loop.module, update, update.value, own=own)
+
+
+def _logs_are_files(facts: Facts) -> bool:
+    named = any("filename" in event.arguments.keywords for event in facts.calls("logging.basicConfig"))
+    return named or any(
+        event.name.startswith(_LOG_FILES) for event in facts.run.events if event.name.startswith(_LOGGERS)
+    )
+
+
+def _of_call(facts: Facts, module: Module, node: cst.Call, logs: tuple[str, ...]) -> Iterator[Sink]:
+    kind = _taker(facts, node, logs)
+    if kind is None:
+        return
+    fresh = kind is Kind.ADDED and isinstance(node.func, cst.Attribute) and _is_fresh(facts, module, node.func.value)
+    changes = kind is Kind.HANDED and changes_what_it_takes(facts, node)
+    for argument in node.args:
+        yield Sink(kind, module, node, argument.value, fresh, changes=changes)
+
+
+def _taker(facts: Facts, node: cst.Call, logs: tuple[str, ...]) -> Kind | None:
+    callee = facts.value(node.func)
+    name = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+    holders = facts.value(node.func.value).objs if isinstance(node.func, cst.Attribute) else frozenset()
+    lists = any(isinstance(obj, Sequence) or _named(obj).startswith("collections.") for obj in holders)
+    if name in _ADDING and (lists or not holders):
+        return Kind.ADDED
+    if name == "update" and any(isinstance(obj, Mapping) for obj in holders):
+        return Kind.STORED
+    for obj in callee.objs:
+        if _named(obj) == "builtins.print" and _prints_to_a_file(facts, node):
+            return Kind.LOGGED
+        if _full_name(obj).startswith(logs) and not _full_name(obj).startswith(_TO_TEXT):
+            return Kind.LOGGED
+        if isinstance(obj, Function):
+            return Kind.HANDED
+        receiver = obj.receiver if isinstance(obj, Bound) else obj
+        if isinstance(receiver, Instance) and not isinstance(core(receiver), Class):
+            return None if _is_of_torch(receiver) else Kind.HANDED
+    return None
+
+
+def _prints_to_a_file(facts: Facts, node: cst.Call) -> bool:
+    given = [one.value for one in node.args if one.keyword is not None and one.keyword.value == "file"]
+    return any(not _named(obj).startswith("sys.") for one in given for obj in facts.value(one).objs)
+
+
+def _full_name(obj: Obj) -> str:
+    """Of a function of a library, or of the class whose method it is."""
+    if isinstance(obj, Method):
+        return next((_named(one) for one in (obj.receiver or Value()).ordered()), "")
+    return _named(obj)
+
+
+def _named(obj: Obj) -> str:
+    return str(getattr(obj, "name", "")) if not isinstance(obj, Method) else ""
+
+
+def _is_of_torch(obj: Instance) -> bool:
+    """A model, a loss, an optimizer: what is given to it may come back as a gradient."""
+    return obj.base is not None or (obj.of is not None and any(n.startswith("torch.") for n in obj.of.libraries()))
+
+
+def _of_augmented(facts: Facts, module: Module, node: cst.AugAssign) -> Iterator[Sink]:
+    if not isinstance(node.operator, (cst.AddAssign, cst.SubtractAssign)):
+        return
+    if isinstance(node.target, cst.Name):
+        if any(isinstance(obj, Sequence) for obj in facts.value(node.target).objs):
+            yield Sink(Kind.ADDED, module, node, node.value, _is_fresh(facts, module, node.target))
+        return
+    fresh = isinstance(node.target, cst.Subscript) and _is_fresh(facts, module, node.target.value)
+    yield Sink(Kind.COUNTED, module, node, node.value, fresh)
+
+
+def _of_assignment(facts: Facts, module: Module, node: cst.Assign) -> Iterator[Sink]:
+    for target in node.targets:
+        parts = [target.target]
+        if isinstance(target.target, (cst.Tuple, cst.List)):
+            parts = [element.value for element in target.target.elements]  # type: ignore[misc]
+        for part in parts:
+            if isinstance(part, (cst.Attribute, cst.Subscript)):
+                yield Sink(Kind.STORED, module, node, node.value, _holds_the_last(facts, module, part))
+                break
+
+
+def _holds_the_last(facts: Facts, module: Module, target: cst.Attribute | cst.Subscript) -> bool:
+    """An attribute, or an item under a fixed key: what the next turn puts there replaces it."""
+    if isinstance(target, cst.Attribute):
+        return True
+    keys = [element.slice.value for element in target.slice if isinstance(element.slice, cst.Index)]
+    fixed = all(facts.value(key).constant() is not None for key in keys)
+    return fixed or _is_fresh(facts, module, target.value)
+
+
+def _is_fresh(facts: Facts, module: Module, holder: cst.BaseExpression) -> bool:
+    """Whether a container is made, under a name, in the turn of a training loop or the helper in which it is filled."""
+    loops = {loop.node for loop in facts.training_loops}
+    mine = _scope(module, holder, loops)
+    if not isinstance(holder, cst.Name) or mine is None or any(loop in tree.walk(mine.body) for loop in loops):
+        return False
+    made = [obj for obj in facts.value(holder).objs if isinstance(obj, (Sequence, Mapping))]
+    return bool(made) and all(_is_made_in(module, obj, mine, loops) for obj in made)
+
+
+_Scope = cst.For | cst.While | cst.FunctionDef
+
+
+def _is_made_in(module: Module, made: Sequence | Mapping, scope: _Scope, loops: set[cst.For | cst.While]) -> bool:
+    if made.module is not module or made.site is None or _scope(module, made.site, loops) is not scope:
+        return False
+    return isinstance(module.parents.get(made.site), cst.Assign)
+
+
+def _scope(module: Module, node: cst.CSTNode, loops: set[cst.For | cst.While]) -> _Scope | None:
+    """The training loop around a node, or the function that is called from one."""
+    for one in module.enclosing(node):
+        if isinstance(one, cst.FunctionDef) or (isinstance(one, (cst.For, cst.While)) and one in loops):
+            return one
+    return None

@@ -1,0 +1,182 @@
+"""Where the ranks draw random numbers apart, and where they have to draw alike.
+
+Around each training loop there is a stretch in which every rank has a stream of its own. Before it and after it all
+draw alike: models, splits, folds. Inside of it, seeds that the script sets would make the ranks alike again, and some
+draws choose samples for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from distify_codemods.decisions.base import Decisions, chain
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
+from distify_codemods.interpreter.machine import Frame
+from distify_codemods.program import Module
+from distify_codemods.values import CallChain, Scale
+
+#: Draws that choose samples: they must be the same on all ranks.
+_CHOOSING = frozenset(
+    [
+        "torch.utils.data.random_split",
+        "torch.randperm",
+        "numpy.random.permutation",
+        "numpy.random.shuffle",
+        "numpy.random.choice",
+        "random.shuffle",
+        "random.sample",
+        "random.choice",
+        "random.choices",
+        "sklearn.model_selection.train_test_split",
+        "sklearn.model_selection.KFold",
+    ]
+)
+#: Those that return numbers, or a few of their arguments, and change nothing else.
+OF_NUMBERS = frozenset(
+    [
+        "torch.randperm",
+        "numpy.random.permutation",
+        "numpy.random.choice",
+        "random.sample",
+        "random.choice",
+        "random.choices",
+    ]
+)
+_SEEDING = frozenset(
+    [
+        "torch.manual_seed",
+        "torch.random.manual_seed",
+        "torch.seed",
+        "random.seed",
+        "numpy.random.seed",
+        "transformers.set_seed",
+        "torch_geometric.seed_everything",
+        "pytorch_lightning.seed_everything",
+        "lightning.seed_everything",
+        "lightning.pytorch.seed_everything",
+        "accelerate.utils.set_seed",
+        "monai.utils.set_determinism",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A loop in which the ranks draw apart: the outermost one that trains and does not build the model anew."""
+
+    module: Module
+    node: cst.CSTNode
+    frame: Frame
+    loop: Event  # of training
+
+    def holds(self, event: Event) -> bool:
+        return any(
+            here.node is self.node and here.arm == "body" and here.parent_context == self.frame.context
+            for here in event.here.up()
+        )
+
+
+def stretches(decisions: Decisions) -> list[Stretch]:
+    """One for each place; more than one where a place is reached in several ways."""
+    building = _building(decisions)
+    found: dict[tuple[cst.CSTNode, CallChain], Stretch] = {}
+    for loop in decisions.facts.training_loops:
+        for frame, node in chain(loop.event):
+            if isinstance(node, (cst.For, cst.While)) and node not in building:
+                found.setdefault((node, frame.context), Stretch(frame.module, node, frame, loop.event))
+                break
+    return list(found.values())
+
+
+def _building(decisions: Decisions) -> set[cst.CSTNode]:
+    """The statements in whose course a model is built, be it in a function that they call."""
+    places = decisions.built
+    wraps = {wrap.statement for wrap in places}
+    found = set(wraps)
+    for wrap in places:
+        found.update(wrap.module.enclosing(wrap.statement))
+    for event in decisions.facts.run.events:
+        nodes = [here.node for here in event.here.up()]
+        if wraps.intersection(nodes):
+            found.update(nodes)
+    return found
+
+
+# ---- what is drawn alike
+
+
+def choices(facts: Facts) -> Iterator[Event]:
+    """Draws that choose samples for all ranks, from the streams that ranks have in common."""
+    for event in facts.of_kind(Kind.CALL):
+        own = "generator" in event.arguments.keywords or "random_state" in event.arguments.keywords
+        of_batch = any(value.scale is not Scale.CONST for value in event.arguments.all())
+        if event.name in _CHOOSING and not own and not of_batch and event.value.scale is Scale.CONST:
+            yield event
+
+
+def ends(facts: Facts, found: list[Stretch]) -> Iterator[Stretch]:
+    """Those after which something may be drawn that has to be alike: in a next turn, or right away."""
+    free = [event for event in choices(facts) if not any(one.holds(event) for one in found)]
+    for one in found:
+        before = next(number for number, (_, node) in enumerate(chain(one.loop)) if node is one.node)
+        around = {node for _, node in chain(one.loop)[:before]} & {here.node for here in one.loop.loops()}
+        often = any(other.node is one.node and other is not one for other in found)
+        if around or often or any(event.number > one.loop.number for event in free):
+            yield one
+
+
+def end(facts: Facts, one: Stretch) -> tuple[cst.CSTNode, Module] | None:
+    """The statement after which the stretch has ended, however it is left."""
+    statements = chain(one.loop)
+    place = next(number for number, (_, node) in enumerate(statements) if node is one.node)
+    while place >= 0:
+        frame, node = statements[place]
+        if not _leaves(facts, frame, node):
+            return (node, frame.module) if isinstance(node, (cst.SimpleStatementLine, cst.For, cst.While)) else None
+        place = max((number for number in range(place) if statements[number][0] is not frame), default=-1)
+    return None
+
+
+def _leaves(facts: Facts, frame: Frame, node: cst.CSTNode) -> bool:
+    """Whether a `return` in a statement leaves its function."""
+    return any(
+        event.name == "return" and event.here.frame is frame and any(here.node is node for here in event.here.up())
+        for event in facts.of_kind(Kind.LEAVE)
+    )
+
+
+# ---- within a stretch
+
+
+def reseeded(facts: Facts, found: list[Stretch]) -> dict[cst.CSTNode, Module]:
+    """The statements in which the script sets a seed while the ranks draw apart, the last of each block."""
+    seeds = [event for event in facts.of_kind(Kind.CALL) if event.name in _SEEDING]
+    places: dict[cst.CSTNode, Module] = {}
+    for event in seeds:
+        for one in found:
+            if one.holds(event):
+                statement = _place(event, one, seeds)
+                places[statement] = facts.module_of(statement)
+    return {node: module for node, module in places.items() if following(module, node) not in places}
+
+
+def _place(event: Event, one: Stretch, seeds: list[Event]) -> cst.CSTNode:
+    """Where the seed is set; or, where that happens outside of the stretch too, the call in it that leads there."""
+    statements = chain(event)
+    elsewhere = any(other.node is event.node and not one.holds(other) for other in seeds)
+    if not elsewhere:
+        return statements[-1][1]
+    inside = [node for frame, node in statements if frame is one.frame]
+    return inside[-1]
+
+
+def following(module: Module, statement: cst.CSTNode) -> cst.CSTNode | None:
+    """The statement after this one in its block."""
+    block = module.block(statement)
+    body = list(block.body)
+    place = next(number for number, node in enumerate(body) if node is statement)
+    return body[place + 1] if place + 1 < len(body) else None

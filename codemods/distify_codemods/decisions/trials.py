@@ -1,0 +1,152 @@
+"""Runs of the program as it would be: with models wrapped, figures summed and averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import libcst as cst
+
+from distify_codemods.decisions import figures
+from distify_codemods.decisions.agreement import averages
+from distify_codemods.decisions.base import Averaging, Left, Reduction, Wrap
+from distify_codemods.decisions.evaluation import training_sums
+from distify_codemods.events import Kind
+from distify_codemods.facts import Facts, dealt_by, infer
+from distify_codemods.interpreter import Hooks, Machine, run
+from distify_codemods.values import External, Instance, Share, Value, Wrapped, core
+
+
+def with_sums(facts: Facts, wraps: tuple[Wrap, ...]) -> Facts:
+    """The facts once figures of training are summed over the ranks: what depends on them no longer differs."""
+    sums = [one for loop in facts.training_loops if (one := training_sums(facts, loop)) is not None]
+    return try_out(facts, wraps, sums) if sums else facts
+
+
+def agreed(facts: Facts, wraps: tuple[Wrap, ...]) -> tuple[Facts, tuple[Averaging, ...], tuple[Left, ...]]:
+    """The facts once figures that are kept or decided upon are put together; what depends on them is alike, too."""
+    denied: set[cst.CSTNode] = set()
+    while True:
+        after, found, left = _agreed(facts, wraps, denied)
+        lonely = figures.not_reached_by_all(after, found)
+        if not lonely:
+            return after, found, left
+        denied.update(lonely)
+
+
+def _agreed(
+    facts: Facts, wraps: tuple[Wrap, ...], denied: set[cst.CSTNode]
+) -> tuple[Facts, tuple[Averaging, ...], tuple[Left, ...]]:
+    found: dict[cst.CSTNode, Averaging] = {}
+    while True:
+        facts, left = _with_kept(facts, wraps, found, denied)
+        more = [one for one in averages(facts) if one.node not in found]
+        if not more:
+            return facts, tuple(found.values()), left
+        found.update((one.node, one) for one in more)
+        facts = _with(facts, wraps, found)
+
+
+def _with_kept(
+    facts: Facts, wraps: tuple[Wrap, ...], found: dict[cst.CSTNode, Averaging], denied: set[cst.CSTNode]
+) -> tuple[Facts, tuple[Left, ...]]:
+    """The facts once figures that are kept are put together, and which of them are not."""
+    left: list[Left] = []
+    for stage in figures.Stage:
+        while True:
+            kept, stay = figures.kept(facts, stage, found.keys() | denied)
+            if not kept:
+                break
+            facts = _put_together(facts, wraps, found, denied, kept)
+        left += stay
+    return facts, tuple(dict.fromkeys(left))
+
+
+def _put_together(
+    facts: Facts,
+    wraps: tuple[Wrap, ...],
+    found: dict[cst.CSTNode, Averaging],
+    denied: set[cst.CSTNode],
+    more: Sequence[Averaging],
+) -> Facts:
+    """Of figures that could be put together, those through which nothing is learnt: training must stay as it was."""
+    trial = _with(facts, wraps, {**found, **{one.node: one for one in more}})
+    if _learns_alike(facts, trial):
+        found.update((one.node, one) for one in more)
+        return trial
+    if len(more) == 1:
+        denied.add(more[0].node)
+        return facts
+    for half in (more[: len(more) // 2], more[len(more) // 2 :]):
+        facts = _put_together(facts, wraps, found, denied, half)
+    return facts
+
+
+def _with(facts: Facts, wraps: tuple[Wrap, ...], found: dict[cst.CSTNode, Averaging]) -> Facts:
+    sums = [one for loop in facts.training_loops if (one := training_sums(facts, loop)) is not None]
+    return try_out(facts, wraps, sums, frozenset(found))
+
+
+def _learns_alike(before: Facts, after: Facts) -> bool:
+    return _lessons(before) == _lessons(after)
+
+
+def _lessons(facts: Facts) -> list[object]:
+    """What each backward pass, and each argument of a module in training, depends on."""
+    forwards = [event for event in facts.of_kind(Kind.FORWARD) if event.grad]
+    told = [(event, event.receiver) for event in facts.backwards]
+    told += [(event, given) for event in forwards for given in event.arguments.all()]
+    return [(event.node, sorted(str(one) for one in dealt_by(given.sources))) for event, given in told]
+
+
+def try_out(
+    facts: Facts,
+    wraps: tuple[Wrap, ...],
+    sums: Sequence[Reduction] = (),
+    averaged: frozenset[cst.CSTNode] = frozenset(),
+    tracing: bool = False,
+) -> Facts:
+    """`tracing`: values tell through which calls of modules their gradients flow back (`interpreter/graph.py`)."""
+    hooks: Hooks = {}
+    for reduction in sums:
+        table = hooks.setdefault((reduction.loop.node, True), [])
+        table.append(lambda machine, reduction=reduction: _summed(machine, reduction))  # type: ignore[misc]
+    for wrap in wraps:
+        table = hooks.setdefault((wrap.statement, wrap.after), [])
+        table.append(lambda machine, wrap=wrap: _wrap(machine, wrap))  # type: ignore[misc]
+    trial = replace(facts.run.trial, drop_data_parallel=True, averaged=averaged, tracing=tracing)
+    return infer(facts.program, run(facts.program, hooks, trial))
+
+
+def _wrap(machine: Machine, wrap: Wrap) -> None:
+    if wrap.attribute is None:
+        value = machine.lookup(wrap.target)
+        machine.bind(wrap.target, _wrapped(machine, value, wrap))
+        return
+    from distify_codemods.interpreter.expressions import evaluate
+
+    for obj in evaluate(machine, wrap.attribute.value).objs:
+        known = obj.attributes.get(wrap.attribute.attr.value)
+        if known is not None:
+            obj.attributes[wrap.attribute.attr.value] = _wrapped(machine, known, wrap)
+
+
+def _wrapped(machine: Machine, value: Value, wrap: Wrap) -> Value:
+    objs = {
+        machine.made(Wrapped, wrap.statement, core(obj), "ours", inner=core(obj), ours=True)
+        if isinstance(obj, (Instance, External, Wrapped)) else obj
+        for obj in value.objs
+    }  # fmt: skip
+    return Value(frozenset(objs), value.scale, value.sources)
+
+
+def _summed(machine: Machine, reduction: Reduction) -> None:
+    made = {loader.site for loader in reduction.loop.loaders}
+    for name in (*reduction.names, *reduction.means):
+        value = machine.lookup(name)
+        kept = frozenset(
+            one
+            for one in value.sources
+            if not isinstance(one, Share) and (not isinstance(one, External) or one.site not in made)
+        )
+        machine.bind(name, Value(value.objs, value.scale, kept, value.mask, value.open, value.deep))

@@ -1,0 +1,224 @@
+"""Parts of a model that a training step may leave without gradients, for which DistributedDataParallel would wait."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions.backward_passes import Session
+from distify_codemods.decisions.touching import parts_of
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts, loaders_of
+from distify_codemods.interpreter.graph import modules_behind
+from distify_codemods.program import Module
+from distify_codemods.values import Const, Counter, External, Instance, Obj, Parameters, Setting, Value, core
+
+#: torch's layers with parameters of their own, and the containers that call what they hold.
+_LAYERS = (
+    "Linear", "LazyLinear", "Bilinear", "Conv", "LazyConv", "Embedding", "LSTM", "GRU", "RNN", "Multihead",
+    "Transformer", "BatchNorm", "LayerNorm", "GroupNorm", "PReLU",
+)  # fmt: skip
+_CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
+#: What may be asked of a layer that says nothing about its use.
+_ABOUT = frozenset(
+    "parameters named_parameters state_dict apply train eval to cuda requires_grad_ extend append".split()
+)
+
+
+@dataclass(frozen=True)
+class Unused:
+    """A part that some training step does not use: never, or only sometimes."""
+
+    part: Obj
+    sometimes: bool
+
+
+def unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> Iterator[Unused]:
+    """What the forward passes before a backward pass leave out of their results."""
+    layers = [part for part in parts_of(model) if _is_layer(part) and not _is_frozen(facts, part, model)]
+    for forward in dict.fromkeys(forward for one in found for forward in one.forwards):
+        given_back = modules_behind(facts.value(forward.node))
+        inside = _inside(facts, forward)
+        if len(given_back) < 2 or not inside or _is_opaque(facts.value(forward.node)):
+            continue  # the forward pass cannot be followed
+        for layer in layers:
+            holders = [layer, *_containers(model, layer)]
+            uses = [event for event in inside if _uses(event, holders)]
+            if not any(_is_of(one, holders) for one in given_back) and not _used_otherwise(inside, holders):
+                yield Unused(layer, False)
+            elif uses and _is_conditional(facts, uses, inside, forward):
+                yield Unused(layer, True)
+
+
+def left_over(facts: Facts, model: Obj, found: Iterable[Session]) -> Event | None:
+    """A backward pass that does not begin at all that a forward pass has computed."""
+    layers = [part for part in parts_of(model) if _is_layer(part) and not _is_frozen(facts, part, model)]
+    for session in found:
+        reached = modules_behind(session.backward.receiver)
+        computed = {
+            obj for forward in session.forwards for obj in modules_behind(facts.value(forward.node))
+        }  # fmt: skip
+        if model in reached and any(layer in computed and layer not in reached for layer in layers):
+            return session.backward
+    return None
+
+
+def _is_layer(part: Obj) -> bool:
+    return isinstance(part, External) and part.name.startswith(tuple(f"torch.nn.{name}" for name in _LAYERS))
+
+
+def _is_frozen(facts: Facts, layer: Obj, model: Obj) -> bool:
+    for event in facts.of_kind(Kind.STORE, Kind.METHOD):
+        if event.name == "requires_grad" and event.value.constant() is False:
+            owners = [obj.of for obj in event.receiver.objs if isinstance(obj, Parameters)]
+        elif event.name == "requires_grad_" and event.arguments.positional:
+            frozen = event.arguments.positional[0].constant() is False
+            owners = [core(obj) for obj in event.receiver.objs] if frozen else []
+        else:
+            continue
+        if any(owner is layer or layer in _whole(owner) for owner in owners if owner not in (None, model)):
+            return True
+    return False
+
+
+def _whole(owner: Obj | None) -> list[Obj]:
+    return parts_of(owner) if isinstance(owner, (External, Instance)) else []
+
+
+def _containers(model: Obj, layer: Obj) -> list[Obj]:
+    """`nn.Sequential`s with the layer in them: their parts are called unseen."""
+    return [
+        part for part in parts_of(model)
+        if isinstance(part, External) and part.name in _CONTAINERS and part is not layer and layer in parts_of(part)
+    ]  # fmt: skip
+
+
+def _inside(facts: Facts, forward: Event) -> list[Event]:
+    chain = (*forward.here.frame.context, forward.node)
+    return [event for event in facts.run.events if event.here.frame.context[: len(chain)] == chain]
+
+
+def _is_opaque(value: Value) -> bool:
+    return any(isinstance(obj, (Instance, External)) for obj in value.objs)
+
+
+def _uses(event: Event, holders: list[Obj]) -> bool:
+    return event.kind is Kind.FORWARD and any(_is_of(core(obj), holders) for obj in event.receiver.objs)
+
+
+def _is_of(obj: Obj | None, holders: list[Obj]) -> bool:
+    """`layers[number]` is one of its layers."""
+    while isinstance(obj, External) and obj not in holders:
+        obj = obj.whole
+    return obj in holders
+
+
+def _used_otherwise(inside: list[Event], holders: list[Obj]) -> bool:
+    """`self.out.weight`, `self.cell.step(x)`, `run(self.layer, x)`: what becomes of it is not followed."""
+    for event in inside:
+        asked = event.kind in (Kind.ATTRIBUTE, Kind.METHOD) and event.name not in _ABOUT
+        if asked and any(obj in holders for obj in event.receiver.objs):
+            return True
+        if event.kind is Kind.CALL and any(obj in holders for value in event.arguments.all() for obj in value.objs):
+            return not event.name.startswith("builtins.")
+    return False
+
+
+# ---- conditions
+
+
+def _is_conditional(facts: Facts, uses: list[Event], inside: list[Event], forward: Event) -> bool:
+    """Whether there is a way through the forward pass past all uses of a part."""
+    ways = [_conditions(facts, use, inside, forward) for use in uses]
+    if any(not way for way in ways):
+        return False
+    arms = {arm for way in ways if len(way) == 1 for arm in way}
+    return not any((node, other) in arms for node, arm in arms for other in ("body", "orelse") if other != arm)
+
+
+def _conditions(facts: Facts, use: Event, inside: list[Event], forward: Event) -> frozenset[tuple[cst.CSTNode, str]]:
+    """The arms that a use stands in of branches that may go another way in another step."""
+    depth = len(forward.here.frame.context)
+    found: set[tuple[cst.CSTNode, str]] = set()
+    for here in use.here.up():
+        if len(here.frame.context) <= depth:
+            break
+        branch = here.node if here.arm and not here.is_decided else None
+        if isinstance(branch, cst.If) and _varies(facts, branch.test, use.module, forward):
+            found.add((branch, here.arm))
+    for node, arm in _in_expressions(use):
+        if _varies(facts, node, use.module, forward):
+            found.add((node, arm))
+    frames = {here.frame for here in use.here.up() if len(here.frame.context) > depth}
+    for leave in inside:
+        if leave.kind is Kind.LEAVE and leave.here.frame in frames and leave.before(use) and leave.name != "raise":
+            arms = _conditions(facts, leave, [], forward)
+            found |= {(node, "orelse" if arm == "body" else "body") for node, arm in arms}
+    return frozenset(found)
+
+
+def _in_expressions(use: Event) -> Iterator[tuple[cst.BaseExpression, str]]:
+    """`a(x) if test else b(x)`, `layers[number](x)`: each with what decides."""
+    node = use.node
+    called = use.receiver_node
+    if isinstance(called, cst.Subscript):
+        for element in called.slice:
+            if isinstance(element.slice, cst.Index):
+                yield element.slice.value, "item"
+    elif isinstance(called, cst.IfExp):
+        yield called.test, "item"
+    for parent in use.module.enclosing(node):
+        if isinstance(parent, cst.IfExp) and node is not parent.test:
+            yield parent.test, "body" if node is parent.body else "orelse"
+        if isinstance(parent, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+            return
+        node = parent
+
+
+def _varies(facts: Facts, test: cst.BaseExpression, module: Module, forward: Event) -> bool:
+    """Whether a test may have another outcome in another step: it looks at more than how the model was built."""
+    if isinstance(test, (cst.Integer, cst.SimpleString)) or _is_about_none(test):
+        return False
+    if facts.value(test).constant() is not None:
+        return False
+    function = next((one for one in module.enclosing(test) if isinstance(one, cst.FunctionDef)), None)
+    given = [param.name.value for param in function.params.params] if function is not None else []
+    turns = {here.node for here in forward.here.up()}
+    for node in tree.walk(test):
+        value = facts.value(node)
+        if "random" in value.sources or loaders_of(value.sources):
+            return True
+        if isinstance(node, cst.Name) and node.value in given[1:] and not _is_fixed(value, turns):
+            return True
+        if isinstance(node, cst.Attribute) and _is_set_later(facts, node):
+            return True
+    return False
+
+
+def _is_about_none(test: cst.BaseExpression) -> bool:
+    return isinstance(test, cst.Comparison) and any(
+        isinstance(one.comparator, cst.Name) and one.comparator.value == "None" for one in test.comparisons
+    )
+
+
+def _is_fixed(value: Value, turns: Container[cst.CSTNode | None]) -> bool:
+    """A literal, a setting or a part of the model, always the same one; or the counter of a loop over all parts."""
+    counters = [obj for obj in value.objs if isinstance(obj, Counter)]
+    if counters:
+        return all(obj.loop not in turns for obj in counters)
+    kinds = all(isinstance(obj, (Const, Setting, Instance, External)) for obj in value.objs)
+    return bool(value.objs) and kinds and not value.open and len(value.objs) == 1
+
+
+def _is_set_later(facts: Facts, node: cst.Attribute) -> bool:
+    """An attribute that is set when the model has been built."""
+    for event in facts.of_kind(Kind.STORE):
+        if event.name != node.attr.value or not event.receiver.objs & facts.value(node.value).objs:
+            continue
+        building = (here.node for here in event.here.up() if isinstance(here.node, cst.FunctionDef))
+        if not any(one.name.value == "__init__" for one in building):
+            return True
+    return False

@@ -1,0 +1,112 @@
+"""Statements after which a model could be wrapped, the best first; whether one is right shows when it is tried out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions.base import Wrap, path
+from distify_codemods.decisions.touching import parts_of
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
+from distify_codemods.interpreter.machine import Frame
+from distify_codemods.values import External, Instance, Obj, Value, core
+
+BATCHNORMS = tuple(
+    f"torch.nn.{name}" for name in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d")
+)
+
+
+def candidates(facts: Facts, model: Obj, forward: Event, touching: list[Event], sync: bool) -> Iterator[Wrap]:
+    """Variables first, from the outermost frame inwards; then attributes that the model is stored in."""
+    frames = frames_around_training(facts, forward)
+    for frame in frames:
+        for name in _names(facts, frame, model):
+            wrap = after_last(model, frame, name, forward, touching, sync)
+            if wrap is not None:
+                yield wrap
+    for event in touching:
+        if event.kind is Kind.STORE and isinstance(event.node, cst.Attribute) and _holds(event.value, model):
+            statement = event.module.statement(event.node)
+            yield Wrap(
+                tree.code_of(event.node),
+                event.module,
+                statement,
+                True,
+                (model,),
+                sync,
+                "its forward pass is called in the training loop",
+                event.node,
+            )
+
+
+def frames_around_training(facts: Facts, forward: Event) -> list[Frame]:
+    """The activations that lead to a training forward, outermost first, up to the one that loops over batches."""
+    loops = {loop.node for loop in facts.training_loops}
+    frames: list[Frame] = []
+    for here in forward.here.up():
+        if here.node in loops and here.arm == "body":
+            frames = [here.frame]
+        elif here.frame not in frames:
+            frames.insert(0, here.frame)
+    return frames
+
+
+def _names(facts: Facts, frame: Frame, model: Obj) -> list[str]:
+    """The variables of an activation that hold the model: at its end, or, in one turn of a loop, at a loop inside."""
+    own = _self_of(frame)
+    tables = [frame.env, frame.bound, *(loop.names for loop in facts.of_kind(Kind.LOOP) if loop.here.frame is frame)]
+    found = [name for table in tables for name, value in table.items() if _holds(value, model)]
+    return [name for name in dict.fromkeys(found) if name.isidentifier() and name != own]
+
+
+def _self_of(frame: Frame) -> str:
+    """`self`: rebinding it would wrap nothing."""
+    function = frame.function
+    if function is None or function.owner is None or not isinstance(function.node, cst.FunctionDef):
+        return ""
+    params = function.node.params.params
+    return params[0].name.value if params else ""
+
+
+def _holds(value: Value, model: Obj) -> bool:
+    return any(core(obj) is model for obj in value.objs)
+
+
+def after_last(model: Obj, frame: Frame, name: str, forward: Event, touching: list[Event], sync: bool) -> Wrap | None:
+    training = path(forward, frame)
+    if not training:
+        return None
+    paths = [steps for steps in (path(event, frame) for event in touching) if steps]
+    made = next((steps for steps in paths), [])
+    depth = 0
+    while depth < len(made) and depth < len(training) and made[depth] is training[depth]:
+        depth += 1
+    if depth >= len(training):
+        return None
+    before = [
+        steps[depth] for steps in paths
+        if len(steps) > depth and steps[:depth] == training[:depth] and steps[depth] is not training[depth]
+    ]  # fmt: skip
+    statement = before[-1] if before else training[depth]
+    why = "all that is done to it before the first training step is done by here"
+    return Wrap(name, frame.module, statement, bool(before), (model,), sync, why)
+
+
+def with_batchnorm(facts: Facts) -> set[Obj]:
+    """Models that may have BatchNorm: layers of the script are seen, what a library builds may hold them."""
+    parts = {model: parts_of(model) for model in facts.models}
+    found = {
+        model
+        for model, own in parts.items()
+        if any(isinstance(part, External) and not part.name.startswith(("torch.", "builtins.")) for part in own)
+        or any(isinstance(part, Instance) and part.of and part.of.derives_from(*BATCHNORMS) for part in own)
+    }
+    members = {model: set(own) for model, own in parts.items()}
+    for event in facts.calls(*BATCHNORMS):
+        made, context = event.value.single(), set(event.here.frame.context)
+        owners = {model for model in facts.models if model.site in context or made in members[model]}
+        found |= owners or set(facts.models)
+    return found

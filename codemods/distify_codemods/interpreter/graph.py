@@ -1,0 +1,68 @@
+"""The graph that a backward pass walks, as far as a run of its own follows it: through which calls of which modules.
+
+A value's `sources` then have a `Through` for each call of a module that gradients of the value would flow back through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.interpreter import cuts
+from distify_codemods.values import (
+    Arguments,
+    External,
+    Instance,
+    Obj,
+    Sequence,
+    Through,
+    Value,
+    contained,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+#: Methods and attributes of tensors that gradients do not flow through.
+_ENDS = frozenset(["detach", "item", "tolist", "numpy", "data", "argmax"])
+
+
+def through(machine: Machine, module: Obj, arguments: Arguments, result: Value, node: cst.CSTNode) -> Value:
+    """What a call of a module returned. What a library's module makes of its arguments depends on all of them."""
+    if not isinstance(module, (External, Instance)):
+        return result
+    marks: set[Obj | str] = {machine.made(Through, node, module, of=module)}
+    if isinstance(module, External):
+        marks |= {mark for value in arguments.all() for mark in marks_of(value)}
+    return cuts.marked(machine, result, node, frozenset(marks))
+
+
+def flowing(machine: Machine, value: Value, node: cst.BaseExpression) -> Value:
+    """An expression's value without what its gradients do not flow to."""
+    function = node.func if isinstance(node, cst.Call) else node
+    if machine.grad and not (isinstance(function, cst.Attribute) and function.attr.value in _ENDS):
+        return value
+    if not any(isinstance(source, Through) for source in value.sources):
+        return value
+    return replace(value, sources=frozenset(one for one in value.sources if not isinstance(one, Through)))
+
+
+def stored(tensor: Value, value: Value) -> Value:
+    """`outputs[t] = output`: gradients of a tensor flow to what was put into it."""
+    return replace(tensor, sources=tensor.sources | marks_of(value))
+
+
+def modules_behind(value: Value) -> set[Obj]:
+    """The modules through whose calls gradients of a value, or of anything that it holds, flow back."""
+    return {mark.of for mark in marks_of(value) if mark.of is not None}
+
+
+def marks_of(value: Value) -> frozenset[Through]:
+    """Of a value and of all that it holds."""
+    inside = [
+        item for obj in contained(value) if isinstance(obj, Sequence)
+        for item in (*(obj.items or ()), *([obj.element] if obj.element is not None else []))
+    ]  # fmt: skip
+    return frozenset(source for one in (value, *inside) for source in one.sources if isinstance(source, Through))

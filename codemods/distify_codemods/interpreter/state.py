@@ -1,0 +1,175 @@
+"""What is kept of a batch for the next one: queues, codebooks, centres, running statistics of features.
+
+Each rank would keep what its own share says. A tensor that was there before the step and that something of the batch
+is written into becomes state once the next batch is taken; what is made anew in each step does not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.events import Kind
+from distify_codemods.values import (
+    External,
+    Instance,
+    Kept,
+    Mapping,
+    Obj,
+    Scale,
+    Sequence,
+    Share,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Frame, Machine
+
+#: Methods that write some of a batch into a tensor, beside what is there.
+_WRITING = frozenset(
+    """add_ sub_ mul_ div_ lerp_ addcmul_ addcdiv_ index_add_ index_copy_ index_put_ scatter_ scatter_add_ put_
+    masked_scatter_""".split()
+)
+#: And those after which nothing is left of what was there.
+_RENEWING = frozenset("zero_ fill_ copy_ normal_ uniform_ random_ set_ resize_".split())
+
+
+def of_a_share(value: Value, loaders: frozenset[str]) -> bool:
+    return any(
+        isinstance(source, Share) or (isinstance(source, External) and source.name in loaders)
+        for source in value.sources
+    )
+
+
+def written(
+    machine: Machine, place: cst.BaseExpression, node: cst.CSTNode, value: Value, loaders: frozenset[str]
+) -> None:
+    """Something is written into the tensor at `place`."""
+    root = _root(place)
+    if root is None or not of_a_share(value, loaders):
+        return
+    mark = machine.made(Kept, node)
+    assert isinstance(mark, Kept)
+    if isinstance(root, cst.Name):
+        frame = _holder(machine, root.value)
+        known = frame.env.get(root.value) if frame is not None else None
+        if frame is not None and known is not None and _is_lasting(known, loaders):
+            frame.env[root.value] = _with(known, mark)
+            machine.pending.append((frame, root.value))
+        return
+    for obj in machine.values.get(root.value, Value()).objs:
+        if not isinstance(obj, Instance):
+            continue
+        known = obj.attributes.get(root.attr.value, Value())  # a registered buffer is not seen to be set
+        if _is_lasting(known, loaders):
+            mark.settled = True  # an attribute is there before the step
+            obj.attributes[root.attr.value] = _with(known, mark)
+            if mark not in known.sources:  # what was run before may be another thing now
+                machine.stores += 1
+                machine.traces += 1
+                machine.summaries.clear()
+
+
+def method(machine: Machine, name: str, node: cst.CSTNode, value: Value, loaders: frozenset[str]) -> None:
+    """`centers.index_add_(0, labels, features)`; `one_hot.zero_()`"""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return
+    if name in _WRITING:
+        written(machine, node.func.value, node, value, loaders)
+    elif name in _RENEWING:
+        renewed(machine, node.func.value)
+
+
+def renewed(machine: Machine, place: cst.BaseExpression) -> None:
+    root = _root(place)
+    if isinstance(root, cst.Name) and root.value in machine.frame.env:
+        machine.frame.env[root.value] = _without(machine.frame.env[root.value])
+
+
+def stored(machine: Machine, target: cst.Attribute, value: Value, loaders: frozenset[str]) -> Value:
+    """`self.mean = 0.9 * self.mean + 0.1 * features.mean(0)`: made from what it was."""
+    if value.scale in (Scale.CONST, Scale.SAMPLES, Scale.TURNED) or not of_a_share(value, loaders):
+        return value
+    parents = machine.frame.module.parents
+    statement = parents.get(target)
+    if isinstance(statement, cst.AssignTarget):
+        statement = parents[statement]
+        assert isinstance(statement, cst.Assign)
+        if not any(one.deep_equals(target) for one in _attributes(statement.value)):
+            return value
+    elif not isinstance(statement, cst.AugAssign):
+        return value
+    mark = machine.made(Kept, target)
+    assert isinstance(mark, Kept)
+    mark.settled = True
+    return _with(value, mark)
+
+
+def next_batch(machine: Machine, node: cst.CSTNode) -> None:
+    """A loop begins another turn: what was written into, and is still there, is state now, if it draws batches."""
+    pending = [(frame, name) for frame, name in machine.pending if _marks(frame.env.get(name))]
+    if pending and any(
+        event.kind is Kind.DRAW and (event.node is node or any(here.node is node for here in event.here.up()))
+        for event in machine.events
+    ):
+        for frame, name in pending:
+            for mark in _marks(frame.env.get(name)):
+                mark.settled = True
+
+
+def kept_in(value: Value) -> list[Kept]:
+    """What the value depends on that earlier batches left behind."""
+    return [source for source in value.sources if isinstance(source, Kept) and source.settled]
+
+
+# ---- marks
+
+
+def _marks(value: Value | None) -> list[Kept]:
+    return [source for source in value.sources if isinstance(source, Kept)] if value is not None else []
+
+
+def _with(value: Value, mark: Obj) -> Value:
+    return Value(value.objs, value.scale, value.sources | {mark}, value.mask, value.open, value.deep)
+
+
+def _without(value: Value) -> Value:
+    kept = frozenset(source for source in value.sources if not isinstance(source, Kept))
+    return Value(value.objs, value.scale, kept, value.mask, value.open, value.deep)
+
+
+def _is_lasting(value: Value, loaders: frozenset[str]) -> bool:
+    """A tensor that nothing of this batch is in; not a list, a dictionary or a module."""
+    return not of_a_share(value, loaders) and not any(
+        isinstance(obj, (Mapping, Sequence, Instance)) for obj in value.objs
+    )
+
+
+def _holder(machine: Machine, name: str) -> Frame | None:
+    frame: Frame | None = machine.frame
+    while frame is not None and name not in frame.env:
+        frame = frame.parent
+    return frame
+
+
+def _root(place: cst.BaseExpression) -> cst.Name | cst.Attribute | None:
+    """`centers` of `centers.data[i]`, `self.queue` of `self.queue[:, i].mul_(2)`."""
+    while True:
+        if isinstance(place, cst.Name):
+            return place
+        if isinstance(place, cst.Attribute):
+            if place.attr.value != "data":
+                return place
+            place = place.value
+        elif isinstance(place, cst.Subscript):
+            place = place.value
+        elif isinstance(place, cst.Call) and isinstance(place.func, cst.Attribute):
+            place = place.func.value
+        else:
+            return None
+
+
+def _attributes(node: cst.CSTNode) -> list[cst.Attribute]:
+    return [one for one in tree.walk(node) if isinstance(one, cst.Attribute)]

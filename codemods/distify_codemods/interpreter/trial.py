@@ -1,0 +1,60 @@
+"""What a run of the program takes as given, besides the program as it is written: how conversions are tried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.interpreter.reductions import Reducing
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+#: What happens besides, before (False) or after (True) a statement: how a conversion is tried out.
+Hooks = dict[tuple[cst.CSTNode, bool], list[Callable[["Machine"], None]]]
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """Asks a run to follow batches that are cut by hand.
+
+    `sizes`: the literals and settings that are known to be the size of a batch, by the place where they are made.
+    `shares`: expressions after which each rank keeps its part of the batch, and loops that give it parts.
+    """
+
+    sizes: frozenset[tuple[cst.CSTNode | None, str]] = frozenset()
+    shares: frozenset[cst.CSTNode] = frozenset()
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """Asks a run to follow how samples lie, and what is gathered over the ranks.
+
+    `values`: expressions after which the value is that of the whole batch; also counts, times the world size.
+    """
+
+    values: frozenset[cst.CSTNode] = frozenset()
+    hooks: tuple[tuple[tuple[cst.CSTNode, bool], Callable[[Machine], None]], ...] = ()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is tried out; the changes that wraps make are hooks beside it.
+
+    `drop_data_parallel`: whether `nn.DataParallel(model)` is the model itself.
+    `averaged`: expressions whose figures are made the same on all ranks.
+    `tracing`: whether values tell through which calls of modules their gradients flow back (`graph.py`).
+    """
+
+    drop_data_parallel: bool = False
+    cutting: Cutting | None = None
+    averaged: frozenset[cst.CSTNode] = frozenset()
+    tracing: bool = False
+    gathering: Gathering | None = None
+    reducing: Reducing | None = None
+
+
+NOTHING_TRIED = Trial()

@@ -1,0 +1,155 @@
+"""Batches that are put together again: what a value is once all ranks have all of it, and how its samples lie.
+
+Followed only where it is asked for (`Gathering`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.values import (
+    Arguments,
+    Const,
+    External,
+    Kept,
+    Mapping,
+    Numbered,
+    Obj,
+    Regrouped,
+    Scale,
+    Sequence,
+    Setting,
+    Share,
+    Value,
+    Views,
+    Whole,
+    join,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+
+def of_all_ranks(machine: Machine, value: Value, node: cst.CSTNode, loaders: frozenset[str]) -> Value:
+    """The value, and each part of it, as that of the whole batch: the same on all ranks, whatever went into it."""
+    objs: set[Obj] = set()
+    for obj in value.objs:
+        if isinstance(obj, Sequence):
+            listed = machine.made(Sequence, node, obj, "whole", per_sample=obj.per_sample)
+            assert isinstance(listed, Sequence)
+            items, element = obj.items, obj.element
+            if items is not None:
+                listed.items = tuple(of_all_ranks(machine, one, node, loaders) for one in items)
+            if element is not None:
+                listed.element = of_all_ranks(machine, element, node, loaders)
+            objs.add(listed)
+        elif isinstance(obj, Mapping):
+            table = machine.made(Mapping, node, obj, "whole")
+            assert isinstance(table, Mapping)
+            table.items = {key: of_all_ranks(machine, item, node, loaders) for key, item in obj.items.items()}
+            table.rest = of_all_ranks(machine, obj.rest, node, loaders) if obj.rest is not None else None
+            objs.add(table)
+        else:
+            objs.add(obj)
+    sources: set[Obj | str] = set()
+    for source in value.sources:
+        if isinstance(source, Share) or (isinstance(source, External) and source.name in loaders):
+            sources.add(machine.made(Whole, None, source, of=source))
+        elif isinstance(source, (Whole, Setting, Const, Kept)):
+            sources.add(source)
+    return Value(frozenset(objs), Scale.CONST, frozenset(sources), open=value.open)
+
+
+# ---- how the samples lie
+
+_REGROUPING = frozenset(
+    """view reshape flatten ravel unflatten chunk split tensor_split unbind repeat repeat_interleave tile index_select
+    masked_select gather scatter take roll flip flipud unfold reshape_as view_as""".split()
+)
+
+
+def joined(machine: Machine, value: Value, node: cst.CSTNode, count: int | None) -> Value:
+    """`torch.cat([one, other])`: the samples of one behind those of the other."""
+    if machine.gathering is None or value.scale is not Scale.SAMPLES:
+        return value
+    layouts = [source for source in value.sources if isinstance(source, (Views, Regrouped))]
+    mark = machine.made(Regrouped if layouts else Views, node)
+    if isinstance(mark, Views):
+        mark.count = count
+    return Value(value.objs, value.scale, value.sources | {mark}, value.mask, value.open, value.deep)
+
+
+def numbered(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
+    """`torch.arange(len(batch))`"""
+    if machine.gathering is None or value.scale not in (Scale.SAMPLES, Scale.TURNED):
+        return value
+    return Value(value.objs, value.scale, value.sources | {machine.made(Numbered, node)}, open=value.open)
+
+
+def regrouped(
+    machine: Machine, name: str, tensor: Value, arguments: Arguments, value: Value, node: cst.CSTNode
+) -> Value:
+    """After a `view`, a `split`, …, a row may no longer be a sample, nor the rows in their order."""
+    if machine.gathering is None or name not in _REGROUPING or tensor.scale is Scale.CONST:
+        return value
+    if _keeps_rows(name, tensor, arguments):
+        return value
+    mark = machine.made(Regrouped, node)
+    objs = frozenset(_marked(machine, obj, node, mark) for obj in value.objs)
+    return Value(objs, value.scale, value.sources | {mark}, value.mask, value.open, value.deep)
+
+
+def _marked(machine: Machine, obj: Obj, node: cst.CSTNode, mark: Obj) -> Obj:
+    if not isinstance(obj, Sequence):
+        return obj
+    copy = machine.made(Sequence, node, obj, "regrouped", per_sample=obj.per_sample)
+    assert isinstance(copy, Sequence)
+    if obj.element is not None:
+        element = obj.element
+        copy.element = Value(element.objs, element.scale, element.sources | {mark}, element.mask)
+    return copy
+
+
+def _keeps_rows(name: str, tensor: Value, arguments: Arguments) -> bool:
+    """Whether the dimension of the samples is left as it is, and what is before it."""
+    place = 1 if tensor.scale is Scale.TURNED else 0
+    if name in ("view", "reshape"):
+        size = arguments.positional[place] if place < len(arguments.positional) else None
+        return tensor.scale not in (Scale.SAMPLES, Scale.TURNED) or (size is not None and size.scale is Scale.COUNT)
+    if name == "flatten":
+        start = arguments.get("start_dim", 0)
+        known = start.constant() if start is not None else None
+        return isinstance(known, int) and known > place
+    position = 0 if name in ("unbind", "index_select", "gather", "scatter") else 1
+    dimension = arguments.keywords.get("dim") or arguments.get("axis", position)
+    known = dimension.constant() if dimension is not None else None
+    return isinstance(known, int) and known != 0 and tensor.scale is Scale.SAMPLES and (known > 0 or tensor.deep)
+
+
+def through_a_model(machine: Machine, value: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """A model makes of each row a row, however it reshapes them in between."""
+    if machine.gathering is None:
+        return value
+    given = join(*arguments.all()).sources
+    return _laid_out(machine, value, frozenset(one for one in given if isinstance(one, (Views, Regrouped))), node)
+
+
+def _laid_out(machine: Machine, value: Value, marks: frozenset[Obj | str], node: cst.CSTNode) -> Value:
+    objs: set[Obj] = set()
+    for obj in value.objs:
+        if isinstance(obj, Sequence):
+            parts = machine.made(Sequence, node, obj, "laid out", per_sample=obj.per_sample)
+            assert isinstance(parts, Sequence)
+            items, element = obj.items, obj.element
+            parts.items = tuple(_laid_out(machine, one, marks, node) for one in items) if items is not None else None
+            parts.element = _laid_out(machine, element, marks, node) if element is not None else None
+            objs.add(parts)
+        else:
+            objs.add(obj)
+    kept = frozenset(
+        one for one in value.sources
+        if not isinstance(one, Regrouped) and not (marks and isinstance(one, Views))
+    )  # fmt: skip
+    return Value(frozenset(objs), value.scale, kept | marks, value.mask, value.open, value.deep)

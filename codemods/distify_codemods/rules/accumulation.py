@@ -1,0 +1,169 @@
+"""ACCUM01: gradients that are accumulated are averaged once, in the backward pass before the step."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.tree import walk
+
+CODE = "ACCUM01"
+
+
+def run(context: Context) -> None:
+    for one in context.decisions.accumulations:
+        if context.editable(one.module, one.statement, "gradients are accumulated here"):
+            text = context.backend.averages_when(one.target, one.when)
+            reason = "gradients are averaged in the backward pass before a step, not in those that add to them"
+            context.plan(one.module).insert_before(one.statement, text, CODE, reason)
+            context.applied(f"accumulated gradients of `{one.target}` are averaged once", one.module, one.statement)
+    if not context.decisions.accumulations and not _is_slower(context):
+        context.not_needed("each backward pass is followed by a step")
+
+
+def _is_slower(context: Context) -> bool:
+    """Where the optimizer steps on some batches only, and which ones is not known before the forward pass."""
+    for loop in context.facts.training_loops if context.decisions.wraps else ():
+        backwards = [event for event in context.facts.backwards if event.inside(loop.event)]
+        for step in context.facts.steps:
+            guards = [
+                here for here in step.here.up()
+                if isinstance(here.node, cst.If) and here.arm and here.frame is loop.event.here.frame
+                and any(isinstance(node, cst.Modulo) for node in walk(here.node.test))
+            ]  # fmt: skip
+            adds = any(not event.inside_of(guard) for guard in guards for event in backwards)
+            if adds and step.inside(loop.event):
+                context.advice(
+                    "gradients are averaged after each backward pass, which is right; under `model.no_sync()` for all "
+                    "but the last before a step it would be faster", step.module, step.node,
+                )  # fmt: skip
+                return True
+    return False
+
+
+RULE = Rule(
+    code=CODE,
+    name="gradient accumulation",
+    why="DistributedDataParallel averages in each backward pass, also in those that only add up what a step will use.",
+    safety="Where the test that guards the step can be asked before the forward pass, or the turn is the last one of "
+    "a `range`, that decides whether this backward pass averages (what `no_sync()` sets, over forward and backward "
+    "pass). Nothing else may read gradients, and each turn of each loop that trains the model must be decided so.",
+    run=run,
+    limits="What is left over after the last full group, and is stepped on after the loop, has been averaged in each "
+    "backward pass: then it stays as it is.",
+    pitfalls=(30,),
+    examples=(
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for number, (x, y) in enumerate(loader, 1):
+        loss = nn.functional.mse_loss(model(x), y) / 3
+        loss.backward()
+        if number % 3 == 0 or number == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import distify_runtime as rt
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+model = nn.Linear(4, 1)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for number, (x, y) in enumerate(loader, 1):
+        model.require_backward_grad_sync = number % 3 == 0 or number == len(loader)
+        loss = nn.functional.mse_loss(model(x), y) / 3
+        loss.backward()
+        if number % 3 == 0 or number == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+        ),
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = iter(loader)
+for step in range(4):
+    optimizer.zero_grad()
+    for turn in range(2):
+        x, y = next(batches)
+        loss = nn.functional.mse_loss(model(x), y) / 2
+        loss.backward()
+    optimizer.step()
+""",
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import distify_runtime as rt
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+model = nn.Linear(4, 1)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = iter(loader)
+rt.seed_ranks_apart()
+for step in range(4):
+    optimizer.zero_grad()
+    for turn in range(2):
+        x, y = next(batches)
+        model.require_backward_grad_sync = turn == 1
+        loss = nn.functional.mse_loss(model(x), y) / 2
+        loss.backward()
+    optimizer.step()
+""",
+        ),
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for number, (x, y) in enumerate(loader, 1):
+        loss = nn.functional.mse_loss(model(x), y) / 3
+        loss.backward()
+        if number % 3 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    optimizer.step()
+    optimizer.zero_grad()
+""",
+        ),
+    ),
+)

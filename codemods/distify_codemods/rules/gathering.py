@@ -1,0 +1,146 @@
+"""GATHER01: a loss that relates the samples of a batch to each other sees the whole batch on every rank."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions.base import Joining, Layout
+from distify_codemods.rules.base import Context, Example, Rule, call_of
+
+CODE = "GATHER01"
+_WHY = "the loss relates samples to each other: all ranks need all of them"
+_NUMBER = "the number of all ranks' samples"
+
+
+def run(context: Context) -> None:
+    for joining in context.decisions.joinings:
+        if context.editable(joining.module, joining.statement, "the samples of a batch are related to each other"):
+            _join(context, joining)
+    if not context.decisions.joinings:
+        context.not_needed("no loss relates the samples of a batch to each other")
+
+
+def _join(context: Context, joining: Joining) -> None:
+    module, plan = joining.module, context.plan(joining.module)
+    rt, statement = context.rt(module), joining.statement
+    for found, insert in ((joining.before, plan.insert_before), (joining.after, plan.insert_after)):
+        for layout in dict.fromkeys(layout for _, layout in found):
+            names = ", ".join(name for name, its in found if its == layout)
+            options = _options(context, joining, layout)
+            insert(statement, f"{names} = {rt}.gather_samples({names}{options})", CODE, _WHY)
+    for node, layout in joining.values:
+        call = f"{rt}.gather_samples({{}}{_options(context, joining, layout)})"
+        plan.replace(node, call_of(call), CODE, _WHY)
+    scaled = plan.insert_before if joining.values else plan.insert_after
+    for name in joining.numbers:
+        scaled(statement, f"{name} = {name} * {rt}.world_size()", CODE, _NUMBER)
+    for node in joining.counts:
+        alone = isinstance(module.parents[node], (cst.Arg, cst.Assign))
+        product = f"{{}} * {rt}.world_size()"
+        plan.replace(node, call_of(product if alone else f"({product})"), CODE, _NUMBER)
+    what = "what the models return is gathered: all ranks compute the loss of the whole batch"
+    context.applied(what, module, statement)
+    if joining.unseen:
+        context.advice(
+            "what this loss does with the samples cannot be seen, so it is computed on the whole batch by every rank: "
+            "right, but what the models return is sent around in each step",
+            module, statement,
+        )  # fmt: skip
+
+
+def _options(context: Context, joining: Joining, layout: Layout) -> str:
+    options = f", dim={layout.dimension}" if layout.dimension else ""
+    if isinstance(layout.views, cst.Call):
+        options += f", views={_counted(context, joining, layout.views)}"
+    elif layout.views != 1:
+        options += f", views={layout.views}"
+    return options + (", parts=True" if joining.parts else "")
+
+
+def _counted(context: Context, joining: Joining, joined: cst.Call) -> str:
+    """A name for the number of tensors that are joined, which it gets before they are."""
+    module, name = joining.module, context.fresh(joining.module, "views")
+    parts = tree.code_of(joined.args[0].value)
+    statement = module.statement(joined)
+    context.plan(module).insert_before(statement, f"{name} = len({parts})", CODE, "so many blocks of samples")
+    return name
+
+
+RULE = Rule(
+    code=CODE,
+    name="whole batches for coupled losses",
+    why="A contrastive loss, hard mining or a batch matrix on one rank's share is another loss, and nothing says so.",
+    safety="After the last forward pass of a step, what the models return and whatever else of the batch is used "
+    "there are gathered over the ranks, with gradients; the rest of the step stays as it is written. Tried out on the "
+    "program: then no loss may depend on one rank's share other than as a mean, and nothing may meet both.",
+    run=run,
+    limits="Samples that a rank has beyond the batch (a last batch that does not divide) are compared, too.",
+    pitfalls=(49,),
+    examples=(
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 3))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        z = model(x)
+        loss = nn.functional.cross_entropy(z @ y.T, torch.arange(len(x)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import distify_runtime as rt
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 3))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+model = nn.Linear(4, 3)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        z = model(x)
+        y, z = rt.gather_samples(y, z)
+        loss = nn.functional.cross_entropy(z @ y.T, torch.arange(len(x) * rt.world_size()))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+        ),
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 3))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        z = model(x)
+        loss = nn.functional.mse_loss(z, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+        ),
+    ),
+)

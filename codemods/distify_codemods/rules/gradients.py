@@ -1,0 +1,189 @@
+"""GRAD01: what DistributedDataParallel cannot wrap has its gradients averaged by a line of its own."""
+
+from __future__ import annotations
+
+from distify_codemods.rules.base import Context, Example, Rule, call_of
+
+CODE = "GRAD01"
+
+
+def run(context: Context) -> None:
+    decisions = context.decisions
+    if not context.facts.training_loops:
+        return
+    for blocked in decisions.blocked:
+        if blocked.code == CODE:
+            context.blocked(blocked)
+    for one in decisions.broadcasts:
+        if not context.editable(one.module, one.statement, "the trained model is built here"):
+            continue
+        plan, text = context.plan(one.module), context.backend.broadcast(one.target, context.rt(one.module))
+        reason = "all ranks begin with rank 0's weights"
+        (plan.insert_after if one.after else plan.insert_before)(one.statement, text, CODE, reason, 10)
+        context.applied(f"`{one.target}` begins with the same weights on all ranks", one.module, one.statement)
+    for line in decisions.gradients:
+        if not context.editable(line.module, line.statement, "gradients are averaged here"):
+            continue
+        plan = context.plan(line.module)
+        text = context.backend.average_gradients(line.targets, context.rt(line.module))
+        reason = "gradients are averaged over the ranks before anything reads them"
+        (plan.insert_after if line.after else plan.insert_before)(line.statement, text, CODE, reason, 10)
+        context.applied("gradients are averaged over the ranks", line.module, line.statement)
+    for call in decisions.gradient_calls:
+        if context.editable(call.module, call.node, "a gradient is taken here"):
+            text = f"{context.rt(call.module)}.average_gradients({{}})"
+            reason = "a gradient of a rank's share is averaged to that of the batch"
+            context.plan(call.module).replace(call.node, call_of(text), CODE, reason)
+            context.applied("a gradient is averaged over the ranks where it is taken", call.module, call.node)
+    for unwrapped in decisions.unwrapped:
+        context.advice(
+            f"`{context.facts.names.of(unwrapped.model)}` is not in DistributedDataParallel, because {unwrapped.why}; "
+            f"its gradients are averaged after the backward pass instead of during it, which is right, and slower",
+            unwrapped.module, unwrapped.node,
+        )  # fmt: skip
+    if not decisions.unwrapped:
+        context.not_needed("DistributedDataParallel averages all gradients")
+
+
+RULE = Rule(
+    code=CODE,
+    name="gradients without a wrap",
+    why="DistributedDataParallel averages the gradients of what goes through its forward, and of nothing else: each "
+    "rank would train a part of the model, or all of it, by itself.",
+    safety="Where a wrap was tried out and gradients go past it, rank 0's weights are sent to all ranks once, and "
+    "gradients are averaged after the last backward pass, before anything reads them (clipping, unscaling, the step).",
+    run=run,
+    limits="The averaging begins when the backward pass has ended, and is not hidden behind it.",
+    pitfalls=(28, 29, 31, 44),
+    examples=(
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 1)
+
+    def loss(self, x, y):
+        return nn.functional.mse_loss(self.out(x), y)
+
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = model.loss(x, y)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+""",
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import distify_runtime as rt
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 1)
+
+    def loss(self, x, y):
+        return nn.functional.mse_loss(self.out(x), y)
+
+
+model = Net()
+rt.broadcast_parameters(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = model.loss(x, y)
+        optimizer.zero_grad()
+        loss.backward()
+        rt.all_reduce_gradients(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+""",
+        ),
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1), torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+weight = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(weight.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y, new_x, new_y in loader:
+        loss = nn.functional.mse_loss(weight(x), y)
+        gradients = torch.autograd.grad(loss, list(weight.parameters()), create_graph=True)
+        fast = [one - 0.1 * step for one, step in zip(weight.parameters(), gradients)]
+        optimizer.zero_grad()
+        nn.functional.mse_loss(nn.functional.linear(new_x, *fast), new_y).backward()
+        optimizer.step()
+""",
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import distify_runtime as rt
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1), torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+weight = nn.Linear(4, 1)
+rt.broadcast_parameters(weight)
+optimizer = torch.optim.SGD(weight.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y, new_x, new_y in loader:
+        loss = nn.functional.mse_loss(weight(x), y)
+        gradients = rt.average_gradients(torch.autograd.grad(loss, list(weight.parameters()), create_graph=True))
+        fast = [one - 0.1 * step for one, step in zip(weight.parameters(), gradients)]
+        optimizer.zero_grad()
+        nn.functional.mse_loss(nn.functional.linear(new_x, *fast), new_y).backward()
+        rt.all_reduce_gradients(optimizer)
+        optimizer.step()
+""",
+        ),
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+for epoch in range(3):
+    for x, y in loader:
+        model.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        for parameter in model.parameters():
+            parameter.data.add_(-0.1 * parameter.grad)
+""",
+        ),
+    ),
+)

@@ -1,0 +1,244 @@
+"""OLD02: what a script does of its own to be distributed gives way to what the conversion does."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods import half_done, tree
+from distify_codemods.arguments import PARAMETERS, bound
+from distify_codemods.decisions.base import Sharding
+from distify_codemods.events import Event, Kind
+from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.values import Ref
+
+CODE = "OLD02"
+_GONE = {
+    half_done.GROUP: "the runtime joins the process group",
+    "torch.distributed.destroy_process_group": "the runtime leaves the process group at exit",
+}
+#: They ask, or wait for all ranks.
+_HARMLESS = (
+    "barrier", "get_rank", "get_world_size", "is_available", "is_initialized", "is_nccl_available", "is_gloo_available",
+    "get_backend", "is_torchelastic_launched",
+)  # fmt: skip
+_LAUNCHER = frozenset({"MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK", "WORLD_SIZE"})
+
+
+def run(context: Context) -> None:
+    calls = context.facts.calls(half_done.GROUP, half_done.SPAWN)
+    if not calls:
+        context.not_needed("the script does nothing of its own to be distributed")
+        return
+    for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.STORE):
+        _one(context, event)
+    for loader in context.facts.loaders:
+        used = any(loader.obj in loop.loaders for loop in context.facts.evaluation_loops)
+        dealt = context.decisions.sharding_of(loader.obj) in (Sharding.TRAINING, Sharding.SUMS)
+        if used and not dealt and half_done.samplers(loader):
+            context.needs_you(
+                "this evaluation is dealt out by a DistributedSampler, which counts some samples twice",
+                loader.made.module, loader.made.node, "give its loader no sampler: the conversion deals it out",
+            )  # fmt: skip
+    _dealt_by_hand(context)
+    if context.facts.training_loaders:
+        context.advice(
+            "what the script calls its batch size is now that of all ranks together, as in one process; "
+            "`--scale none` leaves it to each rank", calls[0].module, calls[0].node,
+        )  # fmt: skip
+    context.applied("what was half done is finished", calls[0].module, calls[0].node)
+
+
+def _one(context: Context, event: Event) -> None:
+    if event.kind is Kind.STORE:
+        if event.name == "[]" and _is_of_launcher(context, event.node):
+            _remove(context, event, "the launcher says where ranks meet, and who they are")
+    elif event.name in _GONE:
+        _remove(context, event, _GONE[event.name])
+    elif event.name == half_done.SPAWN:
+        _call_instead(context, event)
+    elif event.kind is Kind.METHOD:
+        if event.name == "add_argument":
+            _local_rank(context, event)
+    elif event.name in half_done.SAMPLERS:
+        _of_this_group(context, event)
+    elif event.name.startswith("torch.distributed.") and event.name.split(".")[2] not in _HARMLESS:
+        context.needs_you(
+            f"the script lets ranks meet by itself (`{event.name.removeprefix('torch.')}`), and some of them once more "
+            "after the conversion", event.module, event.node,
+            "take it out: what is computed over the ranks' shares is put together by the conversion",
+        )  # fmt: skip
+
+
+def _dealt_by_hand(context: Context) -> None:
+    """`data[rank::size]`, `range(rank, len(data), size)`: a share, of which each rank would get a share again."""
+    for module in context.facts.run.frames:
+        for node in tree.walk(module.tree):
+            cuts = isinstance(node, cst.Slice) or (
+                isinstance(node, cst.Call) and (tree.dotted(node.func) or "") == "range"
+            )
+            if cuts and half_done.asks_for_rank(context.facts, node, tree.walk(node)):
+                context.needs_you(
+                    "the script deals out its data by the number of the rank", module, node,
+                    "take all of it on every rank: the conversion deals it out",
+                )  # fmt: skip
+
+
+def _is_of_launcher(context: Context, target: cst.CSTNode) -> bool:
+    if not isinstance(target, cst.Subscript) or not isinstance(target.slice[0].slice, cst.Index):
+        return False
+    holder = context.facts.value(target.value).single()
+    key = tree.string(target.slice[0].slice.value)
+    return isinstance(holder, Ref) and holder.name == "os.environ" and key in _LAUNCHER
+
+
+def _remove(context: Context, event: Event, reason: str) -> None:
+    parent = event.module.parents[event.node]
+    if isinstance(parent, cst.AssignTarget):
+        parent = event.module.parents[parent]
+    if isinstance(parent, cst.BaseSmallStatement):
+        context.plan(event.module).remove(parent, CODE, reason)
+    else:
+        context.needs_you(f"{reason}: this does it too", event.module, event.node, "take it out")
+
+
+def _call_instead(context: Context, event: Event) -> None:
+    """`mp.spawn(work, args=(2, a), nprocs=2)` becomes `work(rt.rank(), rt.world_size(), a)`."""
+    node, module = event.node, event.module
+    assert isinstance(node, cst.Call)
+    given = bound(node, ("fn", "args", "nprocs", "join"))
+    args = given["args"].value if "args" in given else cst.Tuple([])
+    if "fn" not in given or not isinstance(args, (cst.Tuple, cst.List)):
+        context.needs_you(
+            "processes are started here with arguments that are not seen", module, node,
+            "call the function that they run, with `rt.rank()` first: the launcher starts the processes",
+        )  # fmt: skip
+        return
+    rt = context.rt(module)
+    sizes = _world_sizes(context, event)
+    texts = [
+        f"{rt}.world_size()" if place in sizes else tree.code_of(one.value) for place, one in enumerate(args.elements)
+    ]
+    text = f"{tree.code_of(given['fn'].value)}({', '.join([f'{rt}.rank()', *texts])})"
+    new = context.text(module, text)
+    context.plan(module).replace(node, lambda _: new, CODE, "the launcher starts the processes")
+
+
+def _world_sizes(context: Context, spawn: Event) -> set[int]:
+    """Which of the arguments of the function that is spawned are the number of processes."""
+    given = spawn.arguments.get("fn", 0)
+    found: set[int] = set()
+    for obj in given.objs if given is not None else ():
+        function = getattr(obj, "node", None)
+        if not isinstance(function, cst.FunctionDef):
+            continue
+        names = [one.name.value for one in function.params.params][1:]
+        for event in context.facts.calls(half_done.GROUP, *half_done.SAMPLERS):
+            for name in ("world_size", "num_replicas"):
+                for arg in event.node.args if isinstance(event.node, cst.Call) else ():
+                    told = arg.keyword is not None and arg.keyword.value == name and tree.dotted(arg.value)
+                    found |= {place for place, one in enumerate(names) if one == told}
+    return found
+
+
+def _local_rank(context: Context, event: Event) -> None:
+    """torchrun gives the number of a process in the environment, and no argument."""
+    node = event.node
+    assert isinstance(node, cst.Call)
+    options = {tree.string(arg.value) for arg in node.args if arg.keyword is None}
+    if not options & {"--local_rank", "--local-rank"}:
+        return
+    text = f"{context.rt(event.module)}.local_rank()"
+    plan = context.plan(event.module)
+    plan.set_keyword(node, "default", text, CODE, "the launcher's environment has it, no argument does")
+    if any(arg.keyword is not None and arg.keyword.value == "required" for arg in node.args):
+        plan.drop_keyword(node, "required")
+
+
+def _of_this_group(context: Context, event: Event) -> None:
+    """The group knows its size and each rank's number; a variable of the script's may not."""
+    node = event.node
+    assert isinstance(node, cst.Call)
+    for name in ("num_replicas", "rank"):
+        if name in bound(node, PARAMETERS["DistributedSampler"]):
+            context.plan(event.module).drop_keyword(node, name)
+
+
+_BEFORE = """\
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+
+dist.init_process_group("nccl")
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = DistributedDataParallel(nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+if dist.get_rank() == 0:
+    torch.save(model.module.state_dict(), "net.pt")
+dist.destroy_process_group()
+"""
+_AFTER = """\
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+import distify_runtime as rt
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+model = nn.Linear(4, 1)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+if dist.get_rank() == 0:
+    if rt.is_main_process():
+        torch.save(model.module.state_dict(), "net.pt")
+"""
+_PLAIN = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+RULE = Rule(
+    code=CODE,
+    name="half-distributed scripts",
+    why="Models in DistributedDataParallel that all train on the same samples, or samples that are dealt out to models "
+    "which never hear of each other, cost as much as distributed training and are none.",
+    safety="Where torch's own means are there in part, the rest is added: what wraps, joins or starts processes gives "
+    "way to the runtime's, a DistributedSampler stays. The reference is the script in one process, and its batch size "
+    "that of all ranks. Collectives of the script's own need you.",
+    run=run,
+    pitfalls=(36, 40),
+    examples=(Example(_BEFORE, _AFTER), Example(_PLAIN)),
+)

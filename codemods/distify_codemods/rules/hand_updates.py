@@ -1,0 +1,153 @@
+"""GRAD02: what is written into parameters and gradients by hand is computed for the batch of all ranks."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods.decisions.base import FigureForm
+from distify_codemods.rules.base import Context, Example, Rule, call_of
+
+CODE = "GRAD02"
+_REASONS = {
+    FigureForm.COUNT: "the number of all ranks' samples goes into this update",
+    FigureForm.MEAN: "a mean over the samples of all ranks goes into this update",
+    FigureForm.SUM: "a sum over the samples of all ranks goes into this update",
+}
+
+
+def run(context: Context) -> None:
+    for blocked in context.decisions.blocked:
+        if blocked.code == CODE:
+            context.blocked(blocked)
+    for one in context.decisions.written:
+        if not context.editable(one.module, one.node, "parameters are written by hand here"):
+            continue
+        text = one.form.value.format(rt=context.rt(one.module), value="{}")
+        alone = isinstance(one.module.parents[one.node], (cst.Arg, cst.Assign, cst.AugAssign))
+        pattern = f"({text})" if one.form is FigureForm.COUNT and not alone else text
+        context.plan(one.module).replace(one.node, call_of(pattern), CODE, _REASONS[one.form])
+        context.applied(_REASONS[one.form], one.module, one.node)
+    if not context.decisions.written:
+        context.not_needed("nothing of a batch is written into parameters by hand")
+
+
+RULE = Rule(
+    code=CODE,
+    name="updates by hand",
+    why="A gradient that is divided by the number of samples of a rank's share is too large, and weights that are "
+    "written from a rank's share differ from rank to rank.",
+    safety="In training, what is written into parameters, their gradients and buffers is followed back: numbers of "
+    "samples are multiplied by the world size, means and sums are taken over the ranks. Anything else of a share that "
+    "goes into parameters or gradients is left to a person.",
+    run=run,
+    pitfalls=(9, 26),
+    examples=(
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y, reduction="sum").backward()
+        for parameter in model.parameters():
+            parameter.grad /= len(x)
+        optimizer.step()
+""",
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import distify_runtime as rt
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+model = nn.Linear(4, 1)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        optimizer.zero_grad()
+        (nn.functional.mse_loss(model(x), y, reduction="sum") * rt.world_size()).backward()
+        for parameter in model.parameters():
+            parameter.grad /= len(x) * rt.world_size()
+        optimizer.step()
+""",
+        ),
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+for epoch in range(3):
+    for x, y in loader:
+        model.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 0.1 * parameter.grad
+            model.bias.data.lerp_(y.mean(0), 0.01)
+""",
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import distify_runtime as rt
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+rt.init_process_group()
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+model = nn.Linear(4, 1)
+model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+rt.seed_ranks_apart()
+for epoch in range(3):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        model.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 0.1 * parameter.grad
+            model.module.bias.data.lerp_(rt.all_reduce_mean(y.mean(0)), 0.01)
+""",
+        ),
+        Example(
+            """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        for parameter in model.parameters():
+            parameter.grad.clamp_(-0.1, 0.1)
+        optimizer.step()
+""",
+        ),
+    ),
+)

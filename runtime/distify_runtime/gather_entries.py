@@ -1,0 +1,83 @@
+"""What training says of each sample, put together for the global batch."""
+
+from __future__ import annotations
+
+import sys
+from itertools import chain
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from distify_runtime.environment import rank, world_size
+
+
+def gather_entries(values: Any, parts: bool = False) -> Any:
+    """The entries of all ranks' samples, on every rank. A collective.
+
+    `values` has one entry per sample of this rank's share of the batch: a tensor or numpy array with the samples along
+    its first dimension, a list of one entry each, or a tuple or dictionary of such. They come back in the order of one
+    process. What all ranks then compute alike has the gradient of one process.
+    parts: the share is a piece of the batch (`shard_batch`); else every world-size-th sample (`DistributedSampler`).
+    Raises TypeError for what has no entries.
+    """
+    if world_size() == 1:
+        return values
+    everyone: list[Any] = [None] * world_size()
+    dist.all_gather_object(everyone, _portable(values))
+    return _together(values, everyone, parts)
+
+
+def _portable(values: Any) -> Any:
+    if isinstance(values, Tensor):
+        return values.detach().cpu()
+    if isinstance(values, dict):
+        return {key: _portable(value) for key, value in values.items()}
+    if isinstance(values, tuple):
+        return tuple(map(_portable, values))
+    if isinstance(values, list):
+        return [one.detach().cpu() if isinstance(one, Tensor) else one for one in values]
+    if not _is_array(values):
+        raise TypeError(f"gather_entries gathers tensors, arrays and lists, no {type(values).__name__}")
+    return values
+
+
+def _together(mine: Any, everyone: list[Any], parts: bool) -> Any:
+    if isinstance(mine, dict):
+        return {key: _together(value, [one[key] for one in everyone], parts) for key, value in mine.items()}
+    if isinstance(mine, tuple):
+        return tuple(_together(value, [one[at] for one in everyone], parts) for at, value in enumerate(mine))
+    rows = [len(one) for one in everyone]
+    in_turns = not parts and len(set(rows)) == 1
+    if isinstance(mine, list):
+        return list(chain.from_iterable(zip(*everyone, strict=True) if in_turns else everyone))
+    whole = torch.cat([torch.as_tensor(one) for one in everyone])
+    if in_turns:
+        whole = whole.view(world_size(), rows[0], *whole.shape[1:]).transpose(0, 1).reshape(whole.shape)
+    if _is_array(mine):
+        return whole.numpy()
+    whole = whole.to(mine.device)
+    if not (mine.requires_grad and torch.is_grad_enabled()):
+        return whole
+    start = sum(rows[: rank()])
+    own = slice(rank(), None, world_size()) if in_turns else slice(start, start + len(mine))
+    return _WithOwn.apply(mine, whole, own)  # type: ignore[no-untyped-call]
+
+
+class _WithOwn(torch.autograd.Function):
+    """The entries of all ranks, with a way back to this rank's; averaged over the ranks, it is that to all."""
+
+    @staticmethod
+    def forward(ctx: Any, mine: Tensor, whole: Tensor, own: slice) -> Tensor:
+        ctx.own = own
+        return whole.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return gradients[0][ctx.own] * world_size(), None, None
+
+
+def _is_array(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)

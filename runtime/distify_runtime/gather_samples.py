@@ -1,0 +1,202 @@
+"""Samples of a training step, put together on every rank, with a way back for their gradients."""
+
+from __future__ import annotations
+
+import copy
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from distify_runtime.environment import device, rank, world_size
+
+
+@dataclass(frozen=True)
+class _Order:
+    """How the ranks' samples lie in the batch that one process would have."""
+
+    dim: int
+    views: int  # blocks of all samples, one behind the other
+    parts: bool  # each rank has a piece of the batch; else every world-size-th sample
+
+    def whole(self, everyone: Tensor) -> Tensor:
+        """[ranks, rows, …] of each rank's rows -> [ranks * rows, …]"""
+        ranks, rows = everyone.shape[:2]
+        blocks = everyone.reshape(ranks, self.views, rows // self.views, *everyone.shape[2:])
+        blocks = blocks.transpose(0, 1)  # [views, ranks, samples, …]
+        if not self.parts:
+            blocks = blocks.transpose(1, 2)
+        return blocks.reshape(ranks * rows, *everyone.shape[2:])
+
+    def share(self, whole: Tensor, ranks: int, of: int) -> Tensor:
+        """[ranks * rows, …] -> [rows, …] of one rank."""
+        samples = whole.shape[0] // (self.views * ranks)
+        shape = (ranks, samples) if self.parts else (samples, ranks)
+        blocks = whole.reshape(self.views, *shape, *whole.shape[1:])
+        return blocks.select(1 if self.parts else 2, of).reshape(self.views * samples, *whole.shape[1:])
+
+
+def gather_samples(*values: Any, dim: int = 0, views: int = 1, parts: bool = False) -> Any:
+    """The whole batch of each value, in the order that one process would have it, on every rank. A collective.
+
+    A value holds this rank's share: a tensor with the samples along `dim`, or a list with one element per sample
+    (none a tensor). Tuples, dicts and lists of tensors are gathered element by element; numbers and None stay.
+    views: the number of blocks along `dim` that each hold all samples, as after `torch.cat([one, other])`.
+    parts: the share is a piece of the batch (`shard_batch`); else every world-size-th sample (`DistributedSampler`).
+
+    Gradients flow back: each rank's loss is that of the whole batch, so the sum over ranks of what comes back,
+    averaged by DistributedDataParallel, is the gradient of one process; for parameters that are used after the
+    gathering, too. One value in, one out; several in, a tuple out; in a world of one the values themselves.
+    Raises ValueError where the ranks' shares differ in shape, TypeError for what cannot be gathered.
+    """
+    if world_size() > 1:
+        leaves = [leaf for value in values for leaf in _leaves(value)]
+        order = _Order(dim, views, parts)
+        _check(leaves, order)
+        gathered = iter([_gather(leaf, order) for leaf in leaves])
+        values = tuple(_rebuild(value, gathered) for value in values)
+    return values[0] if len(values) == 1 else values
+
+
+class _GatherSamples(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, share: Tensor, order: _Order) -> Tensor:
+        ctx.order = order
+        return order.whole(_all_gather(share.movedim(order.dim, 0))).movedim(0, order.dim).contiguous()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        order: _Order = ctx.order
+        exact = gradient.dtype.itemsize >= 4
+        total = (
+            (gradient if exact else gradient.float()).movedim(order.dim, 0).clone(memory_format=torch.contiguous_format)
+        )
+        dist.all_reduce(torch.view_as_real(total) if total.is_complex() else total)
+        own = order.share(total, world_size(), rank()).movedim(0, order.dim)
+        return own.to(gradient.dtype).contiguous(), None
+
+
+def _all_gather(share: Tensor) -> Tensor:
+    """[rows, …] of each rank -> [ranks, rows, …]; sent as bytes, which suits any dtype."""
+    sent = share.detach().contiguous().to(_where([share]))
+    everyone = sent.new_empty(world_size(), *sent.shape)
+    parts = [part.reshape(-1).view(torch.uint8) for part in everyone.unbind(0)]
+    dist.all_gather(parts, sent.reshape(-1).view(torch.uint8))
+    return everyone.to(share.device)
+
+
+def _gather(leaf: Tensor | list[Any], order: _Order) -> Any:
+    if isinstance(leaf, Tensor):
+        return _GatherSamples.apply(leaf, order)  # type: ignore[no-untyped-call]
+    everyone: list[Any] = [None] * world_size()
+    dist.all_gather_object(everyone, leaf)
+    size = len(leaf) // order.views
+    blocks = [[share[at : at + size] for share in everyone] for at in range(0, len(leaf), size or 1)]
+    if order.parts:
+        return [one for block in blocks for share in block for one in share]
+    return [one for block in blocks for row in zip(*block, strict=True) for one in row]
+
+
+# ---- what all ranks must agree on
+
+
+def _check(leaves: list[Tensor | list[Any]], order: _Order) -> None:
+    """Ranks that send different things would wait for ever, or read each other's bytes as something else."""
+    described = [_described(leaf, order) for leaf in leaves]
+    sizes = sorted({_rows(leaf, order) // order.views for leaf in leaves})
+    if len(sizes) > 1:
+        raise ValueError(
+            f"gather_samples got {' and '.join(map(str, sizes))} samples in one batch ({', '.join(described)}): "
+            f"gather values before they are reshaped, filtered or reduced"
+        )
+    digest = torch.tensor(zlib.crc32(repr(described).encode()), device=_where(leaves))
+    everyone = [torch.empty_like(digest) for _ in range(world_size())]
+    dist.all_gather(everyone, digest)
+    if len({int(one) for one in everyone}) > 1:
+        shares: list[Any] = [None] * world_size()
+        dist.all_gather_object(shares, described)
+        ranks = "; ".join(f"rank {number}: {', '.join(share)}" for number, share in enumerate(shares))
+        raise ValueError(f"gather_samples needs shares of one shape: pad the samples to one size ({ranks})")
+
+
+def _where(leaves: list[Tensor | list[Any]]) -> torch.device:
+    """The device that these are sent from: NCCL sends from GPUs only."""
+    if dist.get_backend() == "nccl":
+        return device()
+    return next((leaf.device for leaf in leaves if isinstance(leaf, Tensor)), torch.device("cpu"))
+
+
+def _rows(leaf: Tensor | list[Any], order: _Order) -> int:
+    if isinstance(leaf, list):
+        return len(leaf)
+    return leaf.shape[order.dim] if leaf.dim() > order.dim else -1
+
+
+def _described(leaf: Tensor | list[Any], order: _Order) -> str:
+    rows = _rows(leaf, order)
+    if isinstance(leaf, list):
+        text = f"a list of {rows}"
+    else:
+        if leaf.layout is not torch.strided:
+            raise TypeError(f"gather_samples cannot gather {leaf.layout} tensors: convert it with to_dense() first")
+        grad = " with gradients" if leaf.requires_grad and torch.is_grad_enabled() else ""
+        text = f"{str(leaf.dtype).removeprefix('torch.')} {tuple(leaf.shape)}{grad}"
+    if rows < 0 or rows % order.views:
+        raise ValueError(
+            f"gather_samples got {text}, which does not hold {order.views} row(s) for each sample along "
+            f"dimension {order.dim}: gather it before it is reshaped, filtered or reduced"
+        )
+    return text
+
+
+# ---- nested values
+
+
+def _leaves(value: Any) -> Iterator[Tensor | list[Any]]:
+    """The tensors and per-sample lists in a value, from left to right."""
+    if isinstance(value, Tensor) or _is_per_sample(value):
+        yield value
+    else:
+        for element in _elements(value):
+            yield from _leaves(element)
+
+
+def _rebuild(value: Any, leaves: Iterator[Any]) -> Any:
+    """A copy of `value` with its leaves replaced, from left to right."""
+    if isinstance(value, Tensor) or _is_per_sample(value):
+        return next(leaves)
+    elements = [_rebuild(element, leaves) for element in _elements(value)]
+    if isinstance(value, dict):
+        rebuilt = copy.copy(value)  # also an OrderedDict, or a model's output class
+        for key, element in zip(value, elements, strict=True):
+            rebuilt[key] = element
+        return rebuilt
+    if not isinstance(value, (tuple, list)):
+        return value
+    return type(value)(*elements) if hasattr(value, "_fields") else type(value)(elements)
+
+
+def _elements(value: Any) -> list[Any]:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return []
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, (tuple, list)):
+        return list(value)
+    raise TypeError(f"gather_samples gathers tensors, and lists, tuples and dicts of them, no {type(value).__name__}")
+
+
+def _is_per_sample(value: Any) -> bool:
+    return isinstance(value, list) and not any(_holds_tensor(one) for one in value)
+
+
+def _holds_tensor(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_tensor, value.values()))
+    return isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and any(map(_holds_tensor, value)))

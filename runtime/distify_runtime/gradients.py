@@ -1,0 +1,202 @@
+"""Synchronous SGD written out, for what DistributedDataParallel cannot wrap: weights sent, gradients averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from distify_runtime.environment import world_size
+from distify_runtime.output import stop
+
+#: Bytes that travel in one collective, as in DistributedDataParallel.
+BUCKET_BYTES = 25 * 2**20
+#: What a rank holds of a parameter's gradient: bits, so that OR tells what all ranks hold of it.
+_DENSE, _SPARSE = 1, 2
+
+
+def broadcast_parameters(*of: Any) -> None:
+    """Put rank 0's parameters and buffers on every rank. A collective, to be called once before training.
+
+    of: modules, optimizers (their parameters), parameters, None, and lists and dictionaries of these.
+    Raises SystemExit on all ranks where they hold other parameters than rank 0's.
+    """
+    if world_size() == 1:
+        return
+    tensors = [*tensors_of(of), *(buffer for module in modules_of(of) for buffer in module.buffers())]
+    if any(is_lazy(tensor) for tensor in tensors):
+        stop("a lazy module has no parameters yet: run one forward pass before broadcast_parameters")
+    _check_alike(tensors)
+    _in_buckets([tensor.detach() for tensor in _distinct(tensors)], lambda flat: dist.broadcast(flat, 0))
+
+
+def all_reduce_gradients(*of: Any) -> None:
+    """Average the gradients over the ranks, in place. A collective, free in a world of one.
+
+    of: as for `broadcast_parameters`. Gradients that are averaged already stay as they are, and the mean of a sum is
+    the sum of the means: called after more backward passes, or again, it is right. A rank that has no gradient of a
+    parameter counts as zero; where no rank has one, none is made.
+    """
+    if world_size() == 1:
+        return
+    parameters = _distinct(tensors_of(of))
+    held = torch.tensor([_held(one.grad) for one in parameters], dtype=torch.uint8)
+    dist.all_reduce(held, dist.ReduceOp.BOR)
+    dense: list[Tensor] = []
+    for parameter, kinds in zip(parameters, held.tolist(), strict=True):
+        if kinds == _SPARSE:
+            parameter.grad = _mean_of_sparse(parameter)
+        elif kinds:
+            dense.append(_dense_gradient(parameter))
+    _in_buckets(dense, _mean)
+
+
+def average_gradients(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    """The mean over the ranks of what `torch.autograd.grad` returned for the mean over a rank's share of a batch.
+
+    A collective, and one more in the backward pass: it is differentiable, as a step inside a step needs.
+    Ranks must agree which gradients there are.
+    """
+    if world_size() == 1:
+        return gradients
+    kept: list[Tensor] = [one for one in gradients if one is not None]
+    means = iter(_Mean.apply(*kept)) if kept else iter(())  # type: ignore[no-untyped-call]
+    return tuple(None if one is None else next(means) for one in gradients)
+
+
+class _Mean(torch.autograd.Function):
+    """The mean over ranks of tensors. Each rank's loss is a part of the mean of all losses, and depends on all of them
+    through it: what comes back is averaged, too, and averaging the parameters' gradients does the rest."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return _means(tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        return tuple(_Mean.apply(*gradients))  # type: ignore[no-untyped-call]
+
+
+def _means(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    copies = tuple(tensor.detach().clone() for tensor in tensors)
+    _in_buckets(list(copies), _mean)
+    return copies
+
+
+# ---- what is meant
+
+
+def tensors_of(of: Any) -> Iterator[Tensor]:
+    """The parameters, in an order that follows from the program alone: the same on every rank."""
+    if isinstance(of, Tensor):
+        yield of
+    elif isinstance(of, nn.Module):
+        yield from of.parameters()
+    elif hasattr(of, "param_groups"):
+        for group in of.param_groups:
+            yield from group["params"]
+    else:
+        for part in _parts(of):
+            yield from tensors_of(part)
+
+
+def modules_of(of: Any) -> Iterator[nn.Module]:
+    if isinstance(of, nn.Module):
+        yield of
+    elif not isinstance(of, Tensor) and not hasattr(of, "param_groups"):
+        for part in _parts(of):
+            yield from modules_of(part)
+
+
+def _parts(of: Any) -> Iterable[Any]:
+    if of is None:
+        return ()
+    if isinstance(of, Mapping):
+        return of.values()
+    if isinstance(of, Iterable) and not isinstance(of, str | bytes):
+        return of
+    raise TypeError(f"a module, an optimizer or parameters are needed, not {type(of).__name__}")
+
+
+def _distinct(tensors: Iterable[Tensor]) -> list[Tensor]:
+    return list({id(tensor): tensor for tensor in tensors}.values())
+
+
+def _check_alike(tensors: list[Tensor]) -> None:
+    forms: list[Any] = [None] * world_size()
+    dist.all_gather_object(forms, [(tuple(tensor.shape), str(tensor.dtype)) for tensor in tensors])
+    if any(form != forms[0] for form in forms):
+        stop("the ranks built other models: they must hold the same parameters, in the same order")
+
+
+# ---- buckets
+
+
+def _in_buckets(tensors: list[Tensor], collective: Callable[[Tensor], object]) -> None:
+    """One collective for about 25 MiB of tensors of one dtype and device, instead of one for each tensor."""
+    buckets: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
+    for tensor in tensors:
+        bucket = buckets.setdefault((tensor.dtype, tensor.device), [])
+        bucket.append(tensor)
+        if sum(one.numel() for one in bucket) * tensor.element_size() >= BUCKET_BYTES:
+            _exchange(buckets.pop((tensor.dtype, tensor.device)), collective)
+    for bucket in buckets.values():
+        _exchange(bucket, collective)
+
+
+@torch.no_grad()
+def _exchange(bucket: list[Tensor], collective: Callable[[Tensor], object]) -> None:
+    flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
+    collective(flat)
+    for tensor, part in zip(bucket, torch.split(flat, [tensor.numel() for tensor in bucket]), strict=True):
+        tensor.copy_(part.view(tensor.shape))
+
+
+def _mean(flat: Tensor) -> None:
+    """Divided before it is summed, as in DistributedDataParallel: half precision has no room for the sum."""
+    flat.div_(world_size())
+    dist.all_reduce(flat)
+
+
+# ---- gradients
+
+
+def _held(gradient: Tensor | None) -> int:
+    if gradient is None:
+        return 0
+    return _SPARSE if gradient.is_sparse else _DENSE
+
+
+def _dense_gradient(parameter: Tensor) -> Tensor:
+    if parameter.grad is None:
+        parameter.grad = torch.zeros_like(parameter)
+    elif parameter.grad.is_sparse:
+        parameter.grad = parameter.grad.to_dense()
+    return parameter.grad.detach()
+
+
+@torch.no_grad()
+def _mean_of_sparse(parameter: Tensor) -> Tensor:
+    """The rows that any rank has touched; ranks touch different numbers of them."""
+    if parameter.grad is None:  # as sparse as an embedding's: its first dimension
+        indices = torch.empty(1, 0, dtype=torch.int64, device=parameter.device)
+        values = parameter.new_empty(0, *parameter.shape[1:])
+    else:
+        mine = parameter.grad.coalesce()
+        indices, values = mine.indices(), mine.values() / world_size()
+    counts = [torch.zeros(1, dtype=torch.int64) for _ in range(world_size())]
+    dist.all_gather(counts, torch.tensor([indices.shape[1]]))
+    most = max(int(count) for count in counts)
+    padded = (indices.new_zeros(indices.shape[0], most), values.new_zeros(most, *values.shape[1:]))
+    padded[0][:, : indices.shape[1]], padded[1][: len(values)] = indices, values
+    gathered = [[torch.empty_like(part) for _ in counts] for part in padded]
+    for parts, part in zip(gathered, padded, strict=True):
+        dist.all_gather(parts, part)
+    known = [int(count) for count in counts]
+    all_indices = torch.cat([part[:, :count] for part, count in zip(gathered[0], known, strict=True)], dim=1)
+    all_values = torch.cat([part[:count] for part, count in zip(gathered[1], known, strict=True)])
+    return torch.sparse_coo_tensor(all_indices, all_values, parameter.shape).coalesce()

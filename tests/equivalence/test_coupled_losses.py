@@ -1,0 +1,89 @@
+"""Losses that relate the samples of a batch to each other take the same steps on two ranks as in one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.equivalence.harness import assert_equivalent, run_converted, run_original
+from tests.equivalence.test_side_effects import converted
+from tests.equivalence.test_weighted_losses import HEAD, training
+
+OWN = """\
+def info_nce(one, other, temperature=0.5):
+    one, other = functional.normalize(one, dim=1), functional.normalize(other, dim=1)
+    return functional.cross_entropy(one @ other.T / temperature, torch.arange(len(one)))
+
+
+class NTXent(nn.Module):
+    def __init__(self, temperature):
+        super().__init__()
+        self.temperature = temperature
+
+    def forward(self, views):
+        views = functional.normalize(views, dim=1)
+        size = len(views) // 2
+        similar = views @ views.T / self.temperature
+        similar = similar.masked_fill(torch.eye(len(views), dtype=torch.bool), -1e9)
+        return functional.cross_entropy(similar, torch.cat([torch.arange(size) + size, torch.arange(size)]))
+
+
+def hardest(points, labels):
+    distances = torch.cdist(points, points)
+    same = labels[:, None] == labels[None]
+    farthest = (distances * same).max(1)[0]
+    nearest = distances.masked_fill(same, 1e9).min(1)[0]
+    return (farthest - nearest + 1).clamp(min=0).mean()
+
+
+"""
+#: What is set up before training, and the loss of a step.
+LOSSES = {
+    "two views": ("pass", "loss = info_nce(model(x), model(x + 0.1 * value.sum(1, keepdim=True)))"),
+    "joined views": ("criterion = NTXent(0.5)", "loss = criterion(model(torch.cat([x, x + 0.1])))"),
+    "hard triplets": ("pass", "loss = hardest(model(x), kind)"),
+    "variance": (
+        "pass",
+        "scores = model(x)\n            loss = (1 - scores.std(0)).clamp(min=0).mean() + scores.mean()",
+    ),
+    "norm": ("pass", "loss = (model(x) - value).norm()"),
+    "sorted": ("pass", "loss = (model(x).sort(0)[0] - value.sort(0)[0]).pow(2).mean()"),
+    "covariance": (
+        "pass",
+        "scores = model(x)\n            scores = scores - scores.mean(0)\n"
+        "            loss = (scores.T @ scores / (len(scores) - 1)).pow(2).sum()",
+    ),
+    "neighbours": ("pass", "scores = model(x)\n            loss = (scores[1:] - scores[:-1]).pow(2).mean()"),
+    "normalised": (
+        "pass",
+        "loss = functional.cross_entropy(functional.batch_norm(model(x), None, None, training=True), kind)",
+    ),
+    "first of some": ("pass", "loss = (model(x)[kind > 0][:3] ** 2).sum() / len(x)"),
+    "if there are any": (
+        "pass",
+        "scores = model(x)\n            loss = functional.mse_loss(scores, value)\n"
+        "            if (value[:, 0] > 1).any(): loss = loss + (scores[value[:, 0] > 1] ** 2).sum() / len(x)",
+    ),
+    "by a branch": (
+        "pass",
+        "scores = model(x)\n            loss = scores.std() if kind.sum() > 3 else functional.mse_loss(scores, value)",
+    ),
+}
+
+
+def script() -> str:
+    functions = "".join(training(number, *parts) for number, parts in enumerate(LOSSES.values()))
+    made = "".join(f"model_{number} = nn.Linear(4, 3)\n" for number in range(len(LOSSES)))
+    calls = "".join(f"train_{number}(model_{number})\n" for number in range(len(LOSSES)))
+    return f'{HEAD}{OWN}{functions}{made}{calls}print("accuracy 1")\n'
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_ranks_follow_one_process(world_size: int, tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(script(), encoding="utf-8")
+    after = converted(script(), tmp_path)
+    assert after.read_text(encoding="utf-8").count("rt.gather_samples(") >= len(LOSSES)
+    ranks = run_converted(after, [], world_size, tmp_path / "dist")
+    assert_equivalent(run_original(path, [], ranks[0].passes, tmp_path / "base"), ranks)

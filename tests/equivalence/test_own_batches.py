@@ -1,0 +1,67 @@
+"""Batches that a script's own iterators hand out: two ranks take the steps of one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.equivalence.harness import assert_equivalent, run_converted, run_original
+from tests.equivalence.test_side_effects import converted
+
+HEAD = """\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+size = 8
+inputs, targets = torch.randn(52, 4), torch.randn(52, 1)
+
+
+class Batches:
+    def __init__(self, rows):
+        self.rows, self.index = rows, 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.index >= len(self.rows):
+            self.index = 0
+            raise StopIteration
+        rows = self.rows[self.index:self.index + size]
+        self.index += size
+        return torch.stack([row[0] for row in rows]), torch.stack([row[1] for row in rows])
+
+
+def generated():
+    order = torch.randperm(52)
+    for start in range(0, 52, size):
+        rows = order[start:start + size]
+        yield inputs[rows], targets[rows]
+
+
+model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.05, eps=1e-3)
+own = Batches(list(zip(inputs, targets)))
+"""
+TRAINING = """\
+for epoch in range(3):
+    for i, (x, y) in enumerate({}):
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+with torch.no_grad():
+    print("accuracy", round(sum(nn.functional.mse_loss(model(x), y).item() for x, y in own), 9))
+"""
+
+
+@pytest.mark.parametrize("batches", ["own", "generated()", "zip(inputs.split(size), targets.split(size))"])
+def test_batches_of_own_iterators(batches: str, tmp_path: Path) -> None:
+    before = HEAD + TRAINING.format(batches)
+    (tmp_path / "train.py").write_text(before)
+    ranks = run_converted(converted(before, tmp_path), [], 2, tmp_path / "ranks")
+    original = run_original(tmp_path / "train.py", [], ranks[0].passes, tmp_path / "one")
+    assert_equivalent(original, ranks)
+    assert len(original.steps) == 3 * 7

@@ -1,0 +1,244 @@
+"""GRAD01: where gradients go past DistributedDataParallel, a line averages them before anything reads them."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level
+
+from tests.rules.scripts import LOOP, MODEL, OPTIMIZER, blocked, converted, findings, line_of, script
+
+NET = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.out(x)
+
+    def loss(self, x, y):
+        return nn.functional.mse_loss(self(x), y)
+
+
+model = Net()
+"""
+METHOD = LOOP.replace("nn.functional.mse_loss(model(x), y)", "model.loss(x, y)")
+AVERAGED = "rt.all_reduce_gradients(optimizer)"
+
+
+def training(before: str) -> list[str]:
+    """The lines of the converted script from the loss on."""
+    lines = [line.strip() for line in converted(before).splitlines()]
+    first = next(number for number, line in enumerate(lines) if line.startswith("loss = "))
+    return lines[first:]
+
+
+def test_method_that_calls_the_model_itself() -> None:
+    """`self` is never wrapped inside its own method, which would wrap it again at each step."""
+    before = script(model=NET, loop=METHOD)
+    assert training(before) == [
+        "loss = model.loss(x, y)",
+        "optimizer.zero_grad()",
+        "loss.backward()",
+        AVERAGED,
+        "optimizer.step()",
+    ]
+    after = converted(before)
+    assert "model = Net()\nrt.broadcast_parameters(model)\n" in after
+    assert "DistributedDataParallel" not in after
+
+
+def test_says_that_it_is_slower() -> None:
+    (advice,) = findings("GRAD01", script(model=NET, loop=METHOD), Level.ADVICE)
+    assert advice.message.startswith("`model` is not in DistributedDataParallel, because it is reached in more than")
+    assert advice.message.endswith("which is right, and slower")
+
+
+@pytest.mark.parametrize(
+    "reader",
+    [
+        "nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+        "norm = max(p.grad.norm() for p in model.parameters())",
+        "for p in model.parameters(): p.grad.clamp_(-1, 1)",
+        "for name, p in model.named_parameters():\n            if p.grad is not None: p.grad.mul_(0.5)",
+    ],
+)
+def test_before_whatever_reads_gradients(reader: str) -> None:
+    loop = METHOD.replace("        optimizer.step()", f"        {reader}\n        optimizer.step()")
+    lines = training(script(model=NET, loop=loop))
+    assert lines.count(AVERAGED) == 1
+    assert lines[lines.index("loss.backward()") + 1] == AVERAGED
+
+
+def test_before_gradients_are_unscaled() -> None:
+    scaled = """\
+        scaler.scale(loss).backward()
+        if epoch > 1:
+            scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+    loop = METHOD.replace("        loss.backward()\n        optimizer.step()\n", scaled)
+    lines = training(script(setup="scaler = torch.amp.GradScaler('cpu')\n", model=NET, loop=loop))
+    assert lines.count(AVERAGED) == 1
+    assert lines[lines.index("scaler.scale(loss).backward()") + 1] == AVERAGED
+
+
+def test_once_per_step_where_gradients_are_accumulated() -> None:
+    loop = """\
+for epoch in range(3):
+    for number, (x, y) in enumerate(loader):
+        loss = model.loss(x, y) / 4
+        loss.backward()
+        if (number + 1) % 4 == 0:
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+    lines = training(script(model=NET, loop=loop))
+    assert lines.count(AVERAGED) == 1
+    assert lines[lines.index(AVERAGED) - 1] == "if (number + 1) % 4 == 0:"
+
+
+def test_each_of_two_branches_averages() -> None:
+    both = """\
+        if epoch > 1:
+            loss.backward()
+            optimizer.step()
+        else:
+            (2 * loss).backward()
+            optimizer.step()
+"""
+    loop = METHOD.replace("        loss.backward()\n        optimizer.step()\n", both)
+    assert training(script(model=NET, loop=loop)).count(AVERAGED) == 2
+
+
+def test_a_step_after_a_step_of_another_branch() -> None:
+    """No line fits before both steps: the first branch's backward pass would come after it."""
+    both = """\
+        if epoch > 1:
+            loss.backward()
+            optimizer.step()
+        optimizer.step()
+"""
+    loop = METHOD.replace("        loss.backward()\n        optimizer.step()\n", both)
+    lines = training(script(model=NET, loop=loop))
+    assert [lines[number - 1] for number, line in enumerate(lines) if line == "optimizer.step()"] == [AVERAGED] * 2
+
+
+def test_step_before_the_backward_pass() -> None:
+    loop = METHOD.replace("        loss.backward()\n        optimizer.step()\n", "").replace(
+        "        loss = ", "        optimizer.step()\n        loss = "
+    )
+    lines = converted(script(model=NET, loop=f"{loop}        loss.backward()\n")).splitlines()
+    assert lines[lines.index("        optimizer.step()") - 1].strip() == AVERAGED
+
+
+def test_list_of_models() -> None:
+    before = script(
+        model="models = [nn.Linear(4, 1) for _ in range(2)]\n",
+        optimizer="optimizer = torch.optim.SGD([p for one in models for p in one.parameters()], lr=0.1)\n",
+        loop=LOOP.replace("model(x)", "sum(one(x) for one in models)"),
+    )
+    after = converted(before)
+    assert "models = [nn.Linear(4, 1) for _ in range(2)]\nrt.broadcast_parameters(models)\n" in after
+    assert AVERAGED in training(before)
+
+
+def test_batchnorm_of_a_model_that_is_not_wrapped() -> None:
+    net = NET.replace("nn.Linear(4, 1)", "nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 1))")
+    after = converted(script(model=net, loop=METHOD))
+    assert "model = Net()\nrt.convert_sync_batchnorm(model)\nrt.broadcast_parameters(model)\n" in after
+
+
+def test_optimizer_in_another_function() -> None:
+    loop = """\
+def step(optimizer):
+    optimizer.step()
+
+
+def train(trainer, loader):
+    for epoch in range(3):
+        for x, y in loader:
+            loss = trainer.model.loss(x, y)
+            trainer.optimizer.zero_grad()
+            loss.backward()
+            step(trainer.optimizer)
+
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+train(Trainer(model), loader)
+"""
+    after = converted(script(model=NET, optimizer="", loop=loop))
+    assert f"    {AVERAGED}\n    optimizer.step()\n" in after
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("for p in model.parameters(): p.requires_grad = True", "parameters are frozen or thawed during training"),
+        ("model.out = nn.Linear(4, 1)", "a part of it is replaced during training"),
+    ],
+)
+def test_changed_while_it_trains(line: str, why: str) -> None:
+    """DistributedDataParallel knows the parameters that it was given."""
+    before = script(model=NET, loop=LOOP.replace("    for x", f"    if epoch == 1:\n        {line}\n    for x"))
+    assert why in findings("GRAD01", before, Level.ADVICE)[0].message
+    assert training(before).count(AVERAGED) == 1
+
+
+def test_part_that_is_replaced_is_sent_to_all() -> None:
+    line = "model.out = nn.Linear(4, 1)"
+    after = converted(script(model=NET, loop=LOOP.replace("    for x", f"    {line}\n    for x")))
+    assert f"    {line}\n    rt.broadcast_parameters(model)\n" in after
+
+
+# ---- gradients that are taken without a backward pass
+
+
+def taken(line: str) -> str:
+    return script(loop=LOOP.replace("        loss = ", f"        {line}\n        loss = "))
+
+
+def test_gradient_of_a_mean_by_parameters_is_averaged_where_it_is_taken() -> None:
+    line = "slopes = torch.autograd.grad(model(x).mean(), model.parameters())"
+    after = converted(taken(line))
+    assert "slopes = rt.average_gradients(torch.autograd.grad(model(x).mean(), model.parameters()))" in after
+    assert "rt.all_reduce_gradients(optimizer)" in after
+
+
+def test_gradient_of_each_sample_is_its_own() -> None:
+    after = converted(taken("slopes = torch.autograd.grad(model(x.requires_grad_()).sum(), x)"))
+    assert "average_gradients" not in after
+    assert "rt.all_reduce_gradients(optimizer)" in after
+
+
+def test_gradient_of_a_sum_by_parameters_is_no_mean() -> None:
+    before = taken("slopes = torch.autograd.grad(model(x).sum(), model.parameters())")
+    assert blocked(before) == {("GRAD01", line_of(before, "slopes"))}
+
+
+STEP_ALONG = "x = (x + 0.1 * torch.autograd.grad(model(x.requires_grad_()).mean(), x)[0]{}).detach()"
+
+
+def test_step_along_the_gradient_of_a_mean_over_the_batch() -> None:
+    """Each sample's is divided by the number of samples, of which a rank has fewer; the sign is the same."""
+    assert {code for code, _ in blocked(taken(STEP_ALONG.format("")))} == {"LOSS01"}
+    assert AVERAGED in converted(taken(STEP_ALONG.format(".sign()")))
+
+
+def test_double_backward() -> None:
+    before = script(loop=LOOP.replace("backward()", "backward(create_graph=True)"))
+    (advice,) = findings("GRAD01", before, Level.ADVICE)
+    assert "it does not support a double backward pass" in advice.message
+    assert AVERAGED in training(before)
+
+
+def test_nothing_to_do_where_the_model_is_wrapped() -> None:
+    (found,) = findings("GRAD01", script(model=MODEL, optimizer=OPTIMIZER), Level.NOT_NEEDED)
+    assert found.message == "DistributedDataParallel averages all gradients"
