@@ -41,7 +41,7 @@ optimizer = <optimizer>
 for epoch in range(10):
     model.train()
     for number, (x, y) in enumerate(loader):
-        <rate>
+        <rated>
         loss = <loss>
         optimizer.zero_grad()
         loss.backward()
@@ -79,7 +79,7 @@ CASES = {
 
 def written(batch: int, rate: float, optimizer: str, **parts: str) -> str:
     text = SCRIPT.replace("<batch>", str(batch)).replace("<optimizer>", optimizer.format(rate=rate))
-    for name, default in {"loss": LOSS, "schedule": "", "rate": "pass", "each": "pass", "after": "pass"}.items():
+    for name, default in {"loss": LOSS, "schedule": "", "rated": "pass", "each": "pass", "after": "pass"}.items():
         text = text.replace(f"<{name}>", parts.get(name, default))
     return text
 
@@ -105,7 +105,7 @@ def test_as_one_process_with_a_larger_batch(name: str, tmp_path: Path) -> None:
 def test_warm_up(tmp_path: Path) -> None:
     """Two epochs of ten, by the step: four steps each."""
     by_hand = 'optimizer.param_groups[0]["lr"] = 0.05 * min(1 + (epoch + number / 4) / 2, 2)'
-    follows(written(16, 0.05, SGD, rate=by_hand), written(8, 0.05, SGD), tmp_path, warmup=5)
+    follows(written(16, 0.05, SGD, rated=by_hand), written(8, 0.05, SGD), tmp_path, warmup=5)
 
 
 def test_a_sum_is_a_mean_of_sums(tmp_path: Path) -> None:
