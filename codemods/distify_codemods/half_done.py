@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts, Loader
-from distify_codemods.values import External, Obj, Setting, Value, Wrapped, core
+from distify_codemods.interpreter.ranks import RANK
+from distify_codemods.values import External, Obj, Value, Wrapped, core
 
 GROUP = "torch.distributed.init_process_group"
 WRAPS = (
@@ -21,10 +21,6 @@ SAMPLERS = ("torch.utils.data.DistributedSampler", "torch.utils.data.distributed
 SPAWN = "torch.multiprocessing.spawn"
 #: What may be missing of a script that calls them; nothing is of one that calls anything else for it.
 MEANS = frozenset({GROUP, *WRAPS})
-#: What tells a process who it is: by torch, by the launcher's environment, by an argument of the old launcher.
-_RANK_CALLS = "rank"
-_ENVIRONMENT = frozenset({"RANK", "LOCAL_RANK", "SLURM_PROCID", "SLURM_LOCALID"})
-_ARGUMENTS = frozenset({"local_rank"})
 
 
 def missing(facts: Facts) -> tuple[str, ...]:
@@ -54,17 +50,6 @@ def samplers(loader: Loader) -> list[External]:
     return [obj for obj in given.objs if isinstance(obj, External) and obj.name in SAMPLERS]
 
 
-def asks_for_rank(facts: Facts, test: cst.CSTNode, parts: Iterable[cst.CSTNode]) -> bool:
+def asks_for_rank(facts: Facts, test: cst.CSTNode) -> bool:
     """Whether a test may come out differently on each rank because it asks which one it is."""
-    for node in (test, *parts):
-        value = facts.value(node)
-        if _RANK_CALLS in value.sources:
-            return True
-        if any(isinstance(obj, Setting) and obj.name in _ARGUMENTS for obj in value.objs):
-            return True
-    return False
-
-
-def names_rank(key: object) -> bool:
-    """Whether a variable of the environment has the number of this process."""
-    return isinstance(key, str) and key in _ENVIRONMENT
+    return any(facts.value(node).sources & RANK for node in tree.walk(test))

@@ -14,6 +14,7 @@ from distify_codemods import tree
 from distify_codemods.decisions.base import Averaging
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
+from distify_codemods.interpreter.ranks import RANK
 from distify_codemods.interpreter.targets import any_item
 from distify_codemods.program import Module
 from distify_codemods.values import Choice, External, Obj, Scale, Sequence, Share, Value, Verdict, core
@@ -249,11 +250,13 @@ def _is_share_of_counts(facts: Facts, node: cst.BinaryOperation) -> bool:
 
 
 def differs(facts: Facts, event: Event) -> str:
-    """Why the outcome of a test is a rank's own."""
-    return why_different(facts, event.value.sources)
+    """Why the outcome of a test is a rank's own, though it does not ask which rank it is."""
+    return why_different(facts, event.value.sources - RANK)
 
 
 def why_different(facts: Facts, sources: frozenset[Obj | str]) -> str:
+    if sources & RANK:
+        return "depends on the rank"
     training = facts.training_loaders
     for loader in dealt_by(sources):
         if loader in training or isinstance(loader, Share):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import classes, cuts, imports, text
+from distify_codemods.interpreter import classes, cuts, imports, ranks, text
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -89,7 +89,8 @@ def _external_attribute(machine: Machine, obj: External, name: str, receiver: Va
     if name in obj.attributes:
         return obj.attributes[name]
     if obj.name.endswith(("parse_args", "parse_known_args")):
-        return Value(frozenset({machine.made(Setting, obj.site, name, name=name)}))
+        setting = machine.made(Setting, obj.site, name, name=name)
+        return Value(frozenset({setting}), sources=ranks.of_setting(name))
     if obj.name == text.BATCH:
         return text.part_of(machine, obj, name, receiver, node)
     if obj.name in LOADERS and name == "batch_size" and _is_dealing(machine, obj):

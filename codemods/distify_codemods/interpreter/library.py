@@ -19,6 +19,7 @@ from distify_codemods.interpreter import (
     iterators,
     losses,
     patterns,
+    ranks,
     records,
     reflection,
     runners,
@@ -200,7 +201,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         if not name.startswith(_KEEPS):
             calls.call_back(machine, arguments, node)
         value = _external(machine, name, arguments, node)
-    own = _sources(name) | files.seen_by_itself(machine, name, arguments, node)
+    own = _sources(name) | ranks.of_call(name, arguments) | files.seen_by_itself(machine, name, arguments, node)
     value = Value(value.objs, value.scale, value.sources | own, value.mask, value.open, value.deep)
     if name != "builtins.print":
         record_call(machine, name, arguments, node, value)

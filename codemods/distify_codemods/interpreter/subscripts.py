@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import calls, classes, cuts, expressions, records, scales, targets
+from distify_codemods.interpreter import calls, classes, cuts, expressions, ranks, records, scales, targets
 from distify_codemods.values import (
     NOTHING,
     PART,
@@ -18,6 +18,7 @@ from distify_codemods.values import (
     Instance,
     Mapping,
     Obj,
+    Ref,
     Scale,
     Sequence,
     Shape,
@@ -67,6 +68,8 @@ def _item_of(
         return obj.attributes[known]
     if isinstance(obj, Mapping):
         return obj.items[known] if known in obj.items else obj.any() if known is None else obj.rest or NOTHING
+    if isinstance(obj, Ref) and obj.name == "os.environ":
+        return Value(sources=ranks.of_variable(known))
     if isinstance(obj, Shape):
         if not only_index:
             return Value(sources=receiver.sources)

@@ -76,7 +76,7 @@ def _dealt_by_hand(context: Context) -> None:
             cuts = isinstance(node, cst.Slice) or (
                 isinstance(node, cst.Call) and (tree.dotted(node.func) or "") == "range"
             )
-            if cuts and half_done.asks_for_rank(context.facts, node, tree.walk(node)):
+            if cuts and half_done.asks_for_rank(context.facts, node):
                 context.needs_you(
                     "the script deals out its data by the number of the rank", module, node,
                     "take all of it on every rank: the conversion deals it out",

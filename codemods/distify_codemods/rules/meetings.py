@@ -10,26 +10,33 @@ import libcst as cst
 from distify_codemods import half_done, tree
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
+from distify_codemods.plan import Plan
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Example, Rule
 
 CODE = "MEET01"
-#: Lines of a conversion at which a rank waits for the others.
-_MEETING = re.compile(
-    r"\b\w+\.(barrier|all_reduce\w*|all_gather\w*|gather\w*|broadcast\w*|from_main_process|call_on_main_process|"
-    r"main_process_first|seed_ranks_apart|init_process_group)\("
+#: What a rank may call of the runtime by itself. Whatever else it has lets the ranks meet, or may do so.
+BY_ITSELF = frozenset(
+    "destroy_process_group device device_ids evaluation_loader gpu_index is_main_process is_sharded local_rank "
+    "main_process_only main_process_open main_process_path map_location per_rank_batch_size per_rank_workers rank "
+    "rank_zero_logging rank_zero_print scale_learning_rate set_epoch shard_batch strip_module_prefix training_loader "
+    "unwrap whole_loader world_size".split()
 )
+_FUNCTIONS = (cst.FunctionDef, cst.Lambda, cst.Module)
+_LOOPS = (cst.For, cst.While)
 
 
 def run(context: Context) -> None:
-    tests = [event for event in context.facts.of_kind(Kind.TEST) if _asks_for_rank(context, event)]
+    tests = {event.node for event in context.facts.of_kind(Kind.TEST) if _asks_for_rank(context, event)}
+    parted = _Parted(context, tests)
     found = False
     for module, node in _meetings(context):
-        if any(_is_under(event, node, test) for event in _of(context, module, node) for test in tests):
+        if parted.holds(module, node):
             found = True
             context.needs_you(
                 "ranks meet here, and a test of the script's own lets only some of them come",
-                module, node, "take it out of the test: the conversion prints and writes on rank 0 alone",
+                module, module.statement(node),
+                "take it out of the test: the conversion prints and writes on rank 0 alone",
             )  # fmt: skip
     if not found:
         context.not_needed("wherever ranks meet, all of them come")
@@ -37,18 +44,84 @@ def run(context: Context) -> None:
 
 def _asks_for_rank(context: Context, test: Event) -> bool:
     node = test.node
-    return isinstance(node, (cst.If, cst.While)) and half_done.asks_for_rank(
-        context.facts, node.test, tree.walk(node.test)
-    )
+    return isinstance(node, (cst.If, cst.While, cst.IfExp)) and half_done.asks_for_rank(context.facts, node.test)
+
+
+class _Parted:
+    """Where not all ranks come: under tests that ask for the rank, and behind what leaves under one."""
+
+    def __init__(self, context: Context, tests: set[cst.CSTNode]) -> None:
+        self.tests = tests
+        self.facts = context.facts
+        self.leaves = [
+            event for event in self.facts.of_kind(Kind.LEAVE)
+            if event.name != "raise" and any(here.arm and here.node in tests for here in event.here.up())
+        ]  # fmt: skip
+        self.functions = {function for event in self.facts.run.events for function in self._called_for_some(event)}
+
+    def holds(self, module: Module, node: cst.CSTNode) -> bool:
+        """Whether a node is in such a place; a test that stands inside of it does not part those who come to it."""
+        around = module.enclosing(node)
+        for inner, outer in zip((node, *around), around, strict=False):
+            if isinstance(outer, _FUNCTIONS):
+                return outer in self.functions or any(self._is_behind(leave, module, node) for leave in self.leaves)
+            if outer in self.tests and inner is not getattr(outer, "test", None):
+                return True
+            is_second = isinstance(outer, cst.BooleanOperation) and inner is outer.right
+            if is_second and half_done.asks_for_rank(self.facts, outer.left):
+                return True
+        return False
+
+    def _called_for_some(self, event: Event) -> Iterator[cst.CSTNode]:
+        """The functions that run when it happens, and that not all ranks come to."""
+        below: list[cst.CSTNode] = []
+        left = [leave for leave in self.leaves if leave.before(event)]
+        for here in event.here.up():
+            frame = here.frame
+            behind = any(leave.here.frame is frame and _leaves(leave, here.node) for leave in left)
+            if behind or (here.arm and here.node in self.tests):
+                yield from (function for function in below if function is not frame.node)
+                return
+            below.append(frame.node)
+
+    def _is_behind(self, leave: Event, module: Module, node: cst.CSTNode) -> bool:
+        """Whether a node of the same function comes after what leaves it, or its loop; also in a loop's next turn."""
+        if leave.module is not module:
+            return False
+        function = _holder(module, leave.node)
+        if function is not _holder(module, node):
+            return False
+        inside = set(module.enclosing(leave.node))
+        loops = [one for one in module.enclosing(node) if isinstance(one, _LOOPS) and one in inside]
+        own = next((one for one in module.enclosing(leave.node) if isinstance(one, _LOOPS)), None)
+        if leave.name in ("break", "continue"):
+            return own in loops
+        here, there = module.place(leave.node), module.place(node)
+        return bool(loops) or (there.line, there.column) > (here.line, here.column)
+
+
+def _leaves(leave: Event, node: cst.CSTNode) -> bool:
+    """Whether some ranks do not come to a statement of the frame that they may have left, or whose loop."""
+    if leave.name in ("return", "exit"):
+        return True
+    own = next(one for one in leave.module.enclosing(leave.node) if isinstance(one, _LOOPS))
+    return own in leave.module.enclosing(node)
+
+
+def _holder(module: Module, node: cst.CSTNode) -> cst.CSTNode:
+    return next(one for one in module.enclosing(node) if isinstance(one, _FUNCTIONS))
+
+
+# ---- where the ranks of the converted program meet
 
 
 def _meetings(context: Context) -> Iterator[tuple[Module, cst.CSTNode]]:
-    """Where the converted program lets ranks meet: lines that are put in, training, evaluations that are shared."""
+    """What is written into it, training, evaluations that are shared."""
     for module, plan in list(context.plans.items()):
-        for table in (plan.before, plan.after):
-            for statement, lines in table.items():
-                if any(_MEETING.search(line.code) for line in lines):
-                    yield module, statement
+        runtime = context.aliases.get((module, "rt"))
+        for node, code in _written(plan) if runtime else ():
+            if set(re.findall(rf"\b{runtime}\.(\w+)", code)) - BY_ITSELF:
+                yield module, node
     for event in context.facts.backwards:
         yield event.module, event.node
     for loop in context.facts.evaluation_loops:
@@ -56,17 +129,20 @@ def _meetings(context: Context) -> Iterator[tuple[Module, cst.CSTNode]]:
             yield loop.module, loop.node
 
 
-def _of(context: Context, module: Module, node: cst.CSTNode) -> list[Event]:
-    """What happens in a statement."""
-    inside = {id(one) for one in tree.walk(node)}
-    return [event for event in context.facts.run.events if event.module is module and id(event.node) in inside]
-
-
-def _is_under(event: Event, node: cst.CSTNode, test: Event) -> bool:
-    """Whether a test decides about an event; one that stands inside of the statement does not."""
-    if any(one is test.node for one in tree.walk(node)):
-        return False
-    return any(here.node is test.node and here.arm for here in event.here.up())
+def _written(plan: Plan) -> Iterator[tuple[cst.CSTNode, str]]:
+    """The code that the edits of a file bring, and where."""
+    for table in (plan.before, plan.after):
+        for statement, lines in table.items():
+            yield from ((statement, line.code) for line in lines)
+    for statement, guard in plan.guards.items():
+        yield statement, guard.header
+    for node, rewrites in plan.expressions.items():
+        assert isinstance(node, cst.BaseExpression)
+        yield from ((node, tree.code_of(rewrite(node))) for rewrite in rewrites.values())
+    for call, keywords in plan.keywords.items():
+        for value in keywords.values():
+            code = value if isinstance(value, str) or value is None else tree.code_of(value(cst.Name("_")))
+            yield call, code or ""
 
 
 _PLAIN = """\
