@@ -53,14 +53,13 @@ from torch.utils.data import DataLoader, TensorDataset
 import distify_runtime as rt
 from distify_runtime import rank_zero_print as print
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data.distributed import DistributedSampler
 
 rt.init_process_group()
 
 # %% cell 3
 dataset = TensorDataset(torch.randn(64, 8), torch.randn(64, 1))
 loader = DataLoader(dataset, batch_size=rt.per_rank_batch_size(16),
-                    sampler=DistributedSampler(dataset, seed=rt.common_seed()))
+                    sampler=rt.TrainingSampler(dataset))
 # DataLoader?
 
 # %% cell 4

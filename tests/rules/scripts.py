@@ -37,14 +37,8 @@ for epoch in range(3):
 RUNTIME = "import distify_runtime as rt\n"
 PRINT = "from distify_runtime import rank_zero_print as print\n"
 WRAPPER = "from torch.nn.parallel import DistributedDataParallel\n"
-SAMPLER = "from torch.utils.data.distributed import DistributedSampler\n"
 GROUP = "rt.init_process_group()\n"
 SHARDED = """\
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=DistributedSampler(data, seed=rt.common_seed()))
-"""
-#: Of samples that are not seen to divide by the batch size.
-FILLED = """\
 loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
                     sampler=rt.TrainingSampler(data))
 """
@@ -78,7 +72,7 @@ def script(
 
 def distributed(
     imports: str = IMPORTS,
-    ours: str = RUNTIME + WRAPPER + SAMPLER,
+    ours: str = RUNTIME + WRAPPER,
     setup: str = "",
     group: str = GROUP,
     data: str = DATA,

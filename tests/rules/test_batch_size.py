@@ -22,7 +22,7 @@ from tests.rules.scripts import (
 LOADER = "loader = DataLoader(data, batch_size=batch_size, shuffle=True, drop_last=True)\n"
 SHARDED = """\
 loader = DataLoader(data, batch_size=batch_size,
-                    sampler=DistributedSampler(data, drop_last=True, seed=rt.common_seed()), drop_last=True)
+                    sampler=rt.TrainingSampler(data, drop_last=True), drop_last=True)
 """
 
 

@@ -10,7 +10,6 @@ from tests.rules.scripts import (
     LOOP,
     PRINT,
     RUNTIME,
-    SAMPLER,
     SHARDED,
     WRAP,
     WRAPPER,
@@ -116,7 +115,7 @@ def test_only_changed_lines_differ() -> None:
 def test_ours_is_all_there_is() -> None:
     """Everything that is inserted, and nothing else, is gone when our lines are taken out again."""
     after = converted(script())
-    ours = [RUNTIME, WRAPPER, SAMPLER, WRAP, "rt.init_process_group()\n", "rt.seed_ranks_apart()\n"]
+    ours = [RUNTIME, WRAPPER, WRAP, "rt.init_process_group()\n", "rt.seed_ranks_apart()\n"]
     for line in ours:
         assert after.count(line) == 1
         after = after.replace(line, "")

@@ -6,7 +6,6 @@ import pytest
 
 from tests.rules.scripts import (
     DATA,
-    FILLED,
     GROUP,
     IMPORTS,
     RUNTIME,
@@ -37,24 +36,20 @@ FIRST = "with rt.main_process_first():\n"
 )
 def test_statement(data: str) -> None:
     assert converted(script(imports=VISION, data=data)) == distributed(
-        imports=VISION, ours=OURS, loader=FILLED, data=FIRST + indented(data)
+        imports=VISION, ours=OURS, data=FIRST + indented(data)
     )
 
 
 def test_other_statements_of_the_line_stay_outside() -> None:
     before = 'data = datasets.MNIST(".", download=True); batch_size = 8  # both\n'
     after = f'{FIRST}    data = datasets.MNIST(".", download=True)\nbatch_size = 8  # both\n'
-    assert converted(script(imports=VISION, data=before)) == distributed(
-        imports=VISION, ours=OURS, loader=FILLED, data=after
-    )
+    assert converted(script(imports=VISION, data=before)) == distributed(imports=VISION, ours=OURS, data=after)
 
 
 def test_one_line_suite() -> None:
     before = 'if True: data = datasets.MNIST(".", download=True)\nelse: data = None\n'
     after = f'if True:\n    {FIRST}        data = datasets.MNIST(".", download=True)\nelse: data = None\n'
-    assert converted(script(imports=VISION, data=before)) == distributed(
-        imports=VISION, ours=OURS, loader=FILLED, data=after
-    )
+    assert converted(script(imports=VISION, data=before)) == distributed(imports=VISION, ours=OURS, data=after)
 
 
 @pytest.mark.parametrize("head", ["", "@functools.cache\n"])
@@ -63,9 +58,7 @@ def test_returned(head: str) -> None:
     function = f'{head}def digits():\n    return datasets.MNIST(".", download=True)\n\n\n'
     guarded = f'{head}def digits():\n    {FIRST}        return datasets.MNIST(".", download=True)\n\n\n'
     before = script(imports=imports, setup=function, data="data = digits()\n")
-    assert converted(before) == distributed(
-        imports=imports, ours=OURS, loader=FILLED, setup=guarded, data="data = digits()\n"
-    )
+    assert converted(before) == distributed(imports=imports, ours=OURS, setup=guarded, data="data = digits()\n")
 
 
 def test_dataset_made_in_the_loaders_call() -> None:
@@ -148,9 +141,7 @@ def test_flag_that_is_computed() -> None:
     imports = f"import os\n\n{VISION}"
     data = 'data = datasets.MNIST(".", download=not os.path.exists("MNIST"))\n'
     after = f"{FIRST}    {data}"
-    assert converted(script(imports=imports, data=data)) == distributed(
-        imports=imports, ours=OURS, loader=FILLED, data=after
-    )
+    assert converted(script(imports=imports, data=data)) == distributed(imports=imports, ours=OURS, data=after)
 
 
 def test_only_the_download_is_inside() -> None:

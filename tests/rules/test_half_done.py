@@ -20,7 +20,7 @@ WRAPPED = "model = DDP(nn.Linear(4, 1))\n"
 
 def test_what_is_wrapped_is_sharded() -> None:
     new = converted(script(imports=TORCHS, setup=INIT, model=WRAPPED))
-    assert "sampler=DistributedSampler(data, seed=rt.common_seed())" in new
+    assert "sampler=rt.TrainingSampler(data)" in new
     assert "model = nn.Linear(4, 1)\nmodel = DDP(model, device_ids=rt.device_ids(model))\n" in new
     assert "dist.init_process_group" not in new
     assert "    loader.sampler.set_epoch(epoch)\n" in new

@@ -11,7 +11,6 @@ from tests.rules.scripts import (
     LOOP,
     MODEL,
     OPTIMIZER,
-    SHARDED,
     SHUFFLED,
     WRAP,
     conversion_of,
@@ -26,7 +25,7 @@ LINEAR = Options(scale="linear")
 COLD = Options(scale="linear", warmup_epochs=0)
 NONE = Options(scale="none")
 KEPT_GROUP = "rt.init_process_group(per_rank_batch=True)\n"
-KEPT = SHARDED.replace("rt.per_rank_batch_size(8)", "8")
+KEPT = "loader = DataLoader(data, batch_size=8, sampler=rt.TrainingSampler(data))\n"
 SCALED = "optimizer = rt.scale_learning_rate(torch.optim.SGD(model.parameters(), lr=0.1))\n"
 NOTED = SHUFFLED.replace("loader.sampler.set_epoch(epoch)", "rt.set_epoch(loader, epoch)")
 WARM = NOTED.replace("in range(3)", "in rt.warm_up(range(3), epochs=5)")

@@ -15,7 +15,6 @@ from tests.rules.scripts import (
     MODEL,
     OPTIMIZER,
     RUNTIME,
-    SAMPLER,
     SHARDED,
     SHUFFLED,
     WRAP,
@@ -45,7 +44,7 @@ def test_the_loader_in_another_file() -> None:
         "train_dist.py": distributed(
             imports=imports.replace("helper", "helper_dist"), ours=RUNTIME + WRAPPER, loader=loader
         ),
-        "helper_dist.py": f"{IMPORTS}{RUNTIME}{SAMPLER}\n\ndef batches(data):\n{sharded}    return loader\n",
+        "helper_dist.py": f"{IMPORTS}{RUNTIME}\n\ndef batches(data):\n{sharded}    return loader\n",
     }
 
 
@@ -65,7 +64,7 @@ def test_all_of_it_in_another_file() -> None:
     new = together("from helper import run\n\nrun()\n", {"helper.py": f"{IMPORTS}\n\ndef run():\n{indented(parts)}"})
     assert new == {
         "train_dist.py": f"from helper_dist import run\n{RUNTIME}\n{GROUP}run()\n",
-        "helper_dist.py": f"{IMPORTS}{RUNTIME}{WRAPPER}{SAMPLER}\n\ndef run():\n{indented(after)}",
+        "helper_dist.py": f"{IMPORTS}{RUNTIME}{WRAPPER}\n\ndef run():\n{indented(after)}",
     }
 
 

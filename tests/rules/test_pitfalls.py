@@ -224,7 +224,7 @@ class Case:
 
 CASES = (
     Case(1, "DATA02", script(), ("loader.sampler.set_epoch(epoch)",)),
-    Case(2, "DATA01", script(), ("sampler=DistributedSampler(data",), ("shuffle=True",)),
+    Case(2, "DATA01", script(), ("sampler=rt.TrainingSampler(data",), ("shuffle=True",)),
     Case(3, "DATA01", script(), ("batch_size=rt.per_rank_batch_size(8)",)),
     Case(4, "DATA01", script(), ("rt.per_rank_batch_size(8)", "lr=0.1)")),
     Case(5, "EVAL01", script(after=EVALUATION), ("rt.UnpaddedSampler(",)),
@@ -280,7 +280,7 @@ CASES = (
     Case(29, "MODEL03", script(model=ATTRIBUTE, after="print(model.scaled())\n"), ("print(model.module.scaled())",)),
     Case(32, "DATA01", script(loader=STREAM), ("rt.shard_iterable(Stream())",)),
     Case(33, "DATA01", script(loader=WEIGHTED), ("sampler=rt.DistributedSamplerWrapper(sampler)",)),
-    Case(34, "DATA01", script(), ("DistributedSampler(data, seed=rt.common_seed())",)),
+    Case(34, "DATA01", script(), ("rt.TrainingSampler(data)",)),
     Case(35, "DATA01", script(loader=LOADER.replace("shuffle", "num_workers=4, shuffle")),
          ("num_workers=rt.per_rank_workers(4)",)),
     Case(36, "OLD02", script(

@@ -14,7 +14,6 @@ from tests.rules.scripts import (
     MODEL,
     OPTIMIZER,
     RUNTIME,
-    SAMPLER,
     SHARDED,
     SHUFFLED,
     WRAP,
@@ -28,7 +27,7 @@ from tests.rules.scripts import (
 )
 
 BODY = DATA + LOADER + MODEL + OPTIMIZER + LOOP
-OURS = RUNTIME + WRAPPER + SAMPLER
+OURS = RUNTIME + WRAPPER
 
 
 def new_body(by: str = "    ") -> str:

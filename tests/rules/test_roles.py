@@ -30,7 +30,7 @@ MADE = 'loaders = {x: DataLoader(data, batch_size=8, shuffle=True) for x in ["tr
 def test_phases() -> None:
     made = """\
 loaders = {x: DataLoader(data, batch_size=rt.per_rank_batch_size(8) if x == "train" else 8,
-                         sampler=DistributedSampler(data, seed=rt.common_seed()) if x == "train" else \
+                         sampler=rt.TrainingSampler(data) if x == "train" else \
 rt.UnpaddedSampler(data)) for x in ["train", "val"]}
 """
     loop = PHASES.replace("        for x, y", "        rt.set_epoch(loaders[phase], epoch)\n        for x, y")
@@ -69,7 +69,7 @@ def test_phases_in_other_words(made: str, head: str) -> None:
     assert "        total = rt.all_reduce_sum(total)\n        print" in after
     assert "(model if model.training else model.module)(x)" in after
     assert after.count("rt.UnpaddedSampler(") == 1
-    assert after.count(", seed=rt.common_seed())") == 1
+    assert after.count("rt.TrainingSampler(") == 1
 
 
 FLAG = """\
@@ -137,7 +137,7 @@ def test_loaders_told_apart_by_a_flag() -> None:
     after = converted(script(setup=setup, loader=made, loop=BY_TRAIN))
     assert (
         "    return DataLoader(part, batch_size=rt.per_rank_batch_size(8) if train else 8,\n"
-        "                      sampler=DistributedSampler(part, seed=rt.common_seed()) if train else "
+        "                      sampler=rt.TrainingSampler(part) if train else "
         "rt.UnpaddedSampler(part))\n"
     ) in after
 

@@ -239,7 +239,7 @@ def test_cycle_repeats_the_first_pass() -> None:
     """itertools.cycle keeps the batches of the first pass: there is nothing to reshuffle."""
     loop = f"for x, y in islice(cycle(loader), 20):\n    {STEP}"
     after = converted(script(imports=IMPORTS + "from itertools import cycle, islice\n", loop=loop))
-    assert "DistributedSampler" in after
+    assert "TrainingSampler" in after
     assert "set_epoch" not in after
 
 

@@ -15,7 +15,7 @@ from tests.rules.scripts import (
 )  # fmt: skip
 
 DATASET = "from torch.utils.data import TensorDataset\n"
-SAMPLER = "sampler=DistributedSampler(data, seed=rt.common_seed())"
+SAMPLER = "sampler=rt.TrainingSampler(data)"
 
 
 @pytest.mark.parametrize(
@@ -28,12 +28,12 @@ SAMPLER = "sampler=DistributedSampler(data, seed=rt.common_seed())"
         ),
         pytest.param(
             "loader = DataLoader(data, 8, True)\n",
-            f"loader = DataLoader(data, rt.per_rank_batch_size(8),\n                    {SAMPLER})\n",
+            f"loader = DataLoader(data, rt.per_rank_batch_size(8), {SAMPLER})\n",
             id="positional shuffle",
         ),
         pytest.param(
             "loader = DataLoader(\n    data, shuffle=True, batch_size=8\n)\n",
-            f"loader = DataLoader(\n    data,\n    {SAMPLER}, batch_size=rt.per_rank_batch_size(8)\n)\n",
+            f"loader = DataLoader(\n    data, {SAMPLER}, batch_size=rt.per_rank_batch_size(8)\n)\n",
             id="one line in brackets",
         ),
         pytest.param(
@@ -81,7 +81,7 @@ loader = DataLoader(
     data,
     # how many at once
     batch_size=rt.per_rank_batch_size(8),  # eight
-    sampler=DistributedSampler(data, shuffle=False, seed=rt.common_seed())
+    sampler=rt.TrainingSampler(data, shuffle=False)
 )
 """,
             id="appended behind a comment",
@@ -113,12 +113,12 @@ def test_layout_stays(before: str, after: str) -> None:
     ("given", "sampler"),
     [
         ("shuffle=True", ""),
-        ("shuffle=False", "shuffle=False, "),
-        ("shuffle=None", "shuffle=False, "),
-        ("pin_memory=True", "shuffle=False, "),
-        ("shuffle=not quick", "shuffle=not quick, "),
-        ("shuffle=True, drop_last=True", "drop_last=True, "),
-        ("drop_last=not quick, shuffle=True", "drop_last=not quick, "),
+        ("shuffle=False", ", shuffle=False"),
+        ("shuffle=None", ", shuffle=False"),
+        ("pin_memory=True", ", shuffle=False"),
+        ("shuffle=not quick", ", shuffle=not quick"),
+        ("shuffle=True, drop_last=True", ", drop_last=True"),
+        ("drop_last=not quick, shuffle=True", ", drop_last=not quick"),
         ("drop_last=False, shuffle=True", ""),
     ],
 )
@@ -127,9 +127,9 @@ def test_sampler_does_what_the_loader_did(given: str, sampler: str) -> None:
     before = script(setup="quick = len(IMAGES) < 9\n", loader=f"loader = DataLoader(data, {given}, batch_size=8)\n")
     before = before.replace("quick =", "IMAGES = [1, 2]\nquick =")
     after = converted(before)
-    assert f"DistributedSampler(data, {sampler}seed=rt.common_seed())" in after
+    assert f"rt.TrainingSampler(data{sampler})" in after
     call = after.split("loader = ")[1].split("\nmodel")[0]
-    outside = call.replace(f"DistributedSampler(data, {sampler}", "DistributedSampler(")
+    outside = call.replace(f"(data{sampler})", "()")
     assert "shuffle" not in outside
     assert ("drop_last" in outside) == ("drop_last" in given)
 
@@ -138,7 +138,6 @@ def test_all_arguments_by_position() -> None:
     """A batch_sampler of None must stay None; torch refuses any other value beside a sampler."""
     after = converted(script(loader="loader = DataLoader(data, 8, True, None, None, 2, None, False, True)\n"))
     call = after.split("loader = ")[1].split("\nmodel")[0]
-    sampler, rank = object(), _Runtime()
     loader: dict[str, object] = {}
 
     def bound(dataset: object, batch_size: int = 1, shuffle: object = None, sampler: object = None,
@@ -146,9 +145,8 @@ def test_all_arguments_by_position() -> None:
               pin_memory: bool = False, drop_last: bool = False) -> None:  # fmt: skip
         loader.update(locals())
 
-    names = {"DataLoader": bound, "DistributedSampler": lambda *_, **options: (sampler, options), "rt": rank, "data": 1}
-    eval(call, names)
-    assert loader["sampler"] == (sampler, {"drop_last": True, "seed": 5})
+    eval(call, {"DataLoader": bound, "rt": _Runtime(), "data": 1})
+    assert loader["sampler"] == ("shuffled", {"drop_last": True})
     assert loader["batch_sampler"] is None
     assert not loader["shuffle"]
     assert (loader["dataset"], loader["batch_size"], loader["num_workers"]) == (1, 4, 1)
@@ -164,8 +162,8 @@ class _Runtime:
     def per_rank_workers(self, workers: int) -> int:
         return workers // 2
 
-    def common_seed(self) -> int:
-        return 5
+    def TrainingSampler(self, dataset: object, **options: object) -> object:
+        return "shuffled", options
 
 
 @pytest.mark.parametrize(
@@ -184,7 +182,7 @@ def test_loader_under_any_name(imports: str, name: str) -> None:
     one_line = f"loader = {name}(data, rt.per_rank_batch_size(8), {SAMPLER})\n"
     indent = " " * len(f"loader = {name}(")
     broken = one_line.replace(", sampler", f",\n{indent}sampler")
-    assert converted(before) == distributed(imports=imports, loader=one_line if len(one_line) <= 101 else broken)
+    assert converted(before) == distributed(imports=imports, loader=one_line if len(one_line) <= 81 else broken)
 
 
 def test_dataset_made_in_place_gets_a_name() -> None:
@@ -195,7 +193,7 @@ def test_dataset_made_in_place_gets_a_name() -> None:
     loader = f"""\
 {name} = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
 loader = DataLoader({name}, rt.per_rank_batch_size(8),
-                    sampler=DistributedSampler({name}, seed=rt.common_seed()))
+                    sampler=rt.TrainingSampler({name}))
 """
     assert converted(before) == distributed(data="", loader=loader)
 
@@ -278,7 +276,7 @@ def batches():
 
 """
     after = converted(script(setup=functions, loader="", loop="run()\n"))
-    assert f"    return DataLoader(data, rt.per_rank_batch_size(8),\n                      {SAMPLER})\n" in after
+    assert f"    return DataLoader(data, rt.per_rank_batch_size(8), {SAMPLER})\n" in after
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tests.rules.scripts import (
     script,
 )  # fmt: skip
 
-SAMPLER = "sampler=DistributedSampler(data, seed=rt.common_seed())"
+SAMPLER = "sampler=rt.TrainingSampler(data)"
 
 
 def test_no_loop_over_a_loader() -> None:
@@ -58,7 +58,7 @@ def test_own_function_named_data_loader_around_torchs() -> None:
     sharded = """\
 def DataLoader(samples, size):
     return Torchs(samples, batch_size=rt.per_rank_batch_size(size),
-                  sampler=DistributedSampler(samples, seed=rt.common_seed()))
+                  sampler=rt.TrainingSampler(samples))
 
 
 """
@@ -99,7 +99,7 @@ def test_type_checking_imports_are_not_followed() -> None:
     checking = "if TYPE_CHECKING:\n    from torch.utils.data import Dataset\n"
     after = converted(script(imports=f"from typing import TYPE_CHECKING\n\n{IMPORTS}\n{checking}"))
     assert checking in after
-    assert "sampler=DistributedSampler(data, seed=rt.common_seed())" in after
+    assert "sampler=rt.TrainingSampler(data)" in after
 
 
 def test_train_loop_in_a_nested_function() -> None:

@@ -41,22 +41,14 @@ class Backend:
     def sync_batchnorm(self, target: str, rt: str) -> str:
         return f"{target} = {rt}.convert_sync_batchnorm({target})"
 
-    def training_sampler(self, dataset: str, sampler: str, rt: str, shuffle: str, drop_last: str) -> str:
-        """Of samples that divide, or are dropped where they do not."""
-        return f"{sampler}({dataset}{_options(shuffle, drop_last)}, seed={rt}.common_seed())"
-
-    def filled_up_sampler(self, dataset: str, rt: str, shuffle: str, drop_last: str) -> str:
-        """Of samples that may not divide."""
-        return f"{rt}.TrainingSampler({dataset}{_options(shuffle, drop_last)})"
+    def training_sampler(self, dataset: str, rt: str, shuffle: str, drop_last: str) -> str:
+        options = f", shuffle={shuffle}" if shuffle != "True" else ""
+        options += f", drop_last={drop_last}" if drop_last != "False" else ""
+        return f"{rt}.TrainingSampler({dataset}{options})"
 
     def whole_sampler(self, dataset: str, sampler: str, rt: str) -> str:
         """All samples, in an order that is the same on all ranks."""
         return f"{sampler}({dataset}, num_replicas=1, rank=0, seed={rt}.common_seed())"
-
-
-def _options(shuffle: str, drop_last: str) -> str:
-    options = f", shuffle={shuffle}" if shuffle != "True" else ""
-    return options + (f", drop_last={drop_last}" if drop_last != "False" else "")
 
 
 DDP = Backend(

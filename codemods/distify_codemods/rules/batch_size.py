@@ -91,13 +91,12 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 import distify_runtime as rt
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data.distributed import DistributedSampler
 
 batch_size = rt.per_rank_batch_size(8)
 rt.init_process_group()
 data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
 loader = DataLoader(data, batch_size=batch_size,
-                    sampler=DistributedSampler(data, drop_last=True, seed=rt.common_seed()), drop_last=True)
+                    sampler=rt.TrainingSampler(data, drop_last=True), drop_last=True)
 model = nn.Linear(4, 1)
 model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.base import LoaderDecision, Sharding
-from distify_codemods.facts import Facts, Loader
 from distify_codemods.plan import Rewrite
 from distify_codemods.rules.base import Context
-from distify_codemods.values import External, Mapping, Ref, Value
+from distify_codemods.values import Mapping
 
 
 def dataset_expression(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg]) -> str | None:
@@ -59,36 +56,6 @@ def _can_stand_above(decision: LoaderDecision) -> bool:
         if isinstance(node, cst.BaseCompoundStatement):
             return False
     return False
-
-
-def fill_their_batches(facts: Facts, loaders: Sequence[Loader]) -> bool:
-    """Whether the samples are seen to divide by the batch size: no batch is smaller than another."""
-    return all(_fills_its_batches(facts, loader) for loader in loaders)
-
-
-def _fills_its_batches(facts: Facts, loader: Loader) -> bool:
-    dataset, size = loader.arguments.get("dataset", 0), loader.arguments.get("batch_size", 1)
-    samples, batch = _number_of_samples(facts, dataset), size.constant() if size else 1
-    return samples is not None and isinstance(batch, int) and batch > 0 and samples % batch == 0
-
-
-def _number_of_samples(facts: Facts, dataset: Value | None) -> int | None:
-    """As far as it stands in the line that makes the data set: of tensors that are drawn or filled there."""
-    if dataset is None or dataset.open or len(dataset.objs) != 1:
-        return None
-    (obj,) = dataset.objs
-    known = isinstance(obj, External) and obj.name == "torch.utils.data.TensorDataset" and obj.whole is None
-    tensor = obj.site.args[0].value if known and isinstance(obj.site, cst.Call) and obj.site.args else None
-    if not isinstance(tensor, cst.Call) or not tensor.args:
-        return None
-    makers = facts.value(tensor.func).objs
-    if not makers or not all(isinstance(maker, Ref) and maker.name in _MAKERS for maker in makers):
-        return None
-    rows = facts.value(tensor.args[0].value).constant()
-    return rows if isinstance(rows, int) else None
-
-
-_MAKERS = frozenset(f"torch.{name}" for name in ("randn", "rand", "zeros", "ones"))
 
 
 def through_runtime(context: Context, decision: LoaderDecision, function: str, code: str, reason: str) -> None:

@@ -90,12 +90,11 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 import distify_runtime as rt
-from torch.utils.data.distributed import DistributedSampler
 
 rt.init_process_group()
 data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
 loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+                    sampler=rt.TrainingSampler(data))
 
 
 class Net(nn.Module):
@@ -146,12 +145,11 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 import distify_runtime as rt
-from torch.utils.data.distributed import DistributedSampler
 
 rt.init_process_group()
 data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1), torch.randn(64, 4), torch.randn(64, 1))
 loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+                    sampler=rt.TrainingSampler(data))
 weight = nn.Linear(4, 1)
 rt.broadcast_parameters(weight)
 optimizer = torch.optim.SGD(weight.parameters(), lr=0.1)

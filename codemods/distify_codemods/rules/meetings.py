@@ -67,10 +67,13 @@ class _Parted:
                 return outer in self.functions or any(self._is_behind(leave, module, node) for leave in self.leaves)
             if outer in self.tests and inner is not getattr(outer, "test", None):
                 return True
-            is_second = isinstance(outer, cst.BooleanOperation) and inner is outer.right
-            if is_second and half_done.asks_for_rank(self.facts, outer.left):
+            if isinstance(outer, cst.BooleanOperation) and self._is_second(outer, inner):
                 return True
         return False
+
+    def _is_second(self, node: cst.BooleanOperation, part: cst.CSTNode) -> bool:
+        """Whether a part is only looked at where a test of the rank has come out one way."""
+        return part is node.right and half_done.asks_for_rank(self.facts, node.left)
 
     def _called_for_some(self, event: Event) -> Iterator[cst.CSTNode]:
         """The functions that run when it happens, and that not all ranks come to."""

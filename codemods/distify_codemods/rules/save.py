@@ -52,12 +52,11 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 import distify_runtime as rt
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data.distributed import DistributedSampler
 
 rt.init_process_group()
 data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
 loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+                    sampler=rt.TrainingSampler(data))
 model = nn.Linear(4, 1)
 model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -98,12 +97,11 @@ from torch.utils.data import DataLoader, TensorDataset
 import distify_runtime as rt
 from distify_runtime import rank_zero_print as print
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data.distributed import DistributedSampler
 
 rt.init_process_group()
 data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
 loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+                    sampler=rt.TrainingSampler(data))
 model = nn.Linear(4, 1)
 model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -138,13 +138,12 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 import distify_runtime as rt
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data.distributed import DistributedSampler
 
 torch.manual_seed(0)
 rt.init_process_group()
 data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
 loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+                    sampler=rt.TrainingSampler(data))
 model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(), nn.Linear(8, 1))
 model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -187,13 +187,12 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.tensorboard import SummaryWriter
 import distify_runtime as rt
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data.distributed import DistributedSampler
 
 rt.init_process_group()
 writer = rt.main_process_only(SummaryWriter)("runs")
 data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
 loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+                    sampler=rt.TrainingSampler(data))
 model = nn.Linear(4, 1)
 model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -235,13 +234,12 @@ from torch.utils.data import DataLoader, TensorDataset
 import wandb
 import distify_runtime as rt
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data.distributed import DistributedSampler
 
 rt.init_process_group()
 wandb.init(project="points", mode=None if rt.is_main_process() else "disabled")
 data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
 loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+                    sampler=rt.TrainingSampler(data))
 model = nn.Linear(4, 1)
 model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -283,12 +281,11 @@ from torch.utils.data import DataLoader, TensorDataset
 import mlflow
 import distify_runtime as rt
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data.distributed import DistributedSampler
 
 rt.init_process_group()
 data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
 loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+                    sampler=rt.TrainingSampler(data))
 model = nn.Linear(4, 1)
 model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

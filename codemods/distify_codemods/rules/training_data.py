@@ -7,7 +7,7 @@ import libcst as cst
 from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Dealing, LoaderDecision, Sharding
 from distify_codemods.program import Module
-from distify_codemods.rules import datasets, texts
+from distify_codemods.rules import texts
 from distify_codemods.rules.base import Context, Example, Rule, call_of
 from distify_codemods.rules.datasets import can_be_named, dataset_expression, only_other_options, through_runtime
 
@@ -92,10 +92,7 @@ def _by_dataset(context: Context, decision: LoaderDecision) -> None:
         return
     shuffle = _text_or_false(bound.get("shuffle"), "shuffle", decision)
     drop_last = _text_or_false(bound.get("drop_last"), "drop_last", decision)
-    if drop_last == "True" or datasets.fill_their_batches(context.facts, decision.loaders):
-        sampler = context.backend.training_sampler(dataset, context.sampler(module), rt, shuffle, drop_last)
-    else:
-        sampler = context.backend.filled_up_sampler(dataset, rt, shuffle, drop_last)
+    sampler = context.backend.training_sampler(dataset, rt, shuffle, drop_last)
     if decision.when:
         sampler = f"{sampler} if {decision.when} else {_other_sampler(context, decision, dataset, rt)}"
     for name in ("shuffle", "batch_sampler"):
@@ -245,12 +242,11 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 import distify_runtime as rt
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data.distributed import DistributedSampler
 
 rt.init_process_group()
 data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
 loader = DataLoader(data, rt.per_rank_batch_size(8),
-                    sampler=DistributedSampler(data, drop_last=True, seed=rt.common_seed()), drop_last=True)
+                    sampler=rt.TrainingSampler(data, drop_last=True), drop_last=True)
 model = nn.Linear(4, 1)
 model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -290,14 +286,13 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 import distify_runtime as rt
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data.distributed import DistributedSampler
 
 rt.init_process_group()
 training_dataset = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
 loader = DataLoader(
     training_dataset,
     batch_size=rt.per_rank_batch_size(8),  # samples
-    sampler=DistributedSampler(training_dataset, seed=rt.common_seed()),
+    sampler=rt.TrainingSampler(training_dataset),
 )
 model = nn.Linear(4, 1)
 model = DistributedDataParallel(model, device_ids=rt.device_ids(model))

@@ -125,12 +125,11 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 import distify_runtime as rt
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data.distributed import DistributedSampler
 
 rt.init_process_group()
 data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
 loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+                    sampler=rt.TrainingSampler(data))
 model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
 for parameter in model[0].parameters():
     parameter.requires_grad = False
@@ -170,12 +169,11 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 import distify_runtime as rt
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data.distributed import DistributedSampler
 
 rt.init_process_group()
 data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
 loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=DistributedSampler(data, seed=rt.common_seed()))
+                    sampler=rt.TrainingSampler(data))
 encoder = nn.Linear(4, 2)
 encoder = DistributedDataParallel(encoder, device_ids=rt.device_ids(encoder))
 decoder = nn.Linear(2, 1)
