@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from distify_runtime.environment import device, rank, world_size
+from distify_runtime.environment import rank, world_size
 
 
 @dataclass(frozen=True)
@@ -84,11 +84,11 @@ class _GatherSamples(torch.autograd.Function):
 
 def _all_gather(share: Tensor) -> Tensor:
     """[rows, …] of each rank -> [ranks, rows, …]; sent as bytes, which suits any dtype."""
-    sent = share.detach().contiguous().to(_where([share]))
+    sent = share.detach().contiguous()
     everyone = sent.new_empty(world_size(), *sent.shape)
     parts = [part.reshape(-1).view(torch.uint8) for part in everyone.unbind(0)]
     dist.all_gather(parts, sent.reshape(-1).view(torch.uint8))
-    return everyone.to(share.device)
+    return everyone
 
 
 def _gather(leaf: Tensor | list[Any], order: _Order) -> Any:
@@ -126,9 +126,7 @@ def _check(leaves: list[Tensor | list[Any]], order: _Order) -> None:
 
 
 def _where(leaves: list[Tensor | list[Any]]) -> torch.device:
-    """The device that these are sent from: NCCL sends from GPUs only."""
-    if dist.get_backend() == "nccl":
-        return device()
+    """The device that these are sent from: the group has a backend for each kind."""
     return next((leaf.device for leaf in leaves if isinstance(leaf, Tensor)), torch.device("cpu"))
 
 

@@ -28,7 +28,7 @@ class Blocked:
 
 
 class Sharding(Enum):
-    TRAINING = "training: DistributedSampler"
+    TRAINING = "training: each sample on one rank"
     SUMS = "evaluation: each sample on one rank, sums all-reduced"
     GATHERED = "evaluation: each batch split over the ranks, outputs gathered"
     REPLICATED = "every rank sees all of it"
@@ -37,7 +37,7 @@ class Sharding(Enum):
 class Dealing(Enum):
     """How the samples of a training loader are dealt out: by who chooses them."""
 
-    DATASET = "nobody but the loader: DistributedSampler"
+    DATASET = "nobody but the loader"
     OWN_SAMPLER = "a sampler of the script"
     OWN_SHARDS = "a DistributedSampler of the script"
     OWN_BATCHES = "a batch sampler of the script"

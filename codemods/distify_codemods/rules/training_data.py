@@ -206,7 +206,7 @@ def _text_or_false(argument: cst.Arg | None, name: str, decision: LoaderDecision
 RULE = Rule(
     code=CODE,
     name="training data",
-    why="Without a DistributedSampler every rank trains on all of the data: N times the work for the same "
+    why="Without a sampler that deals out shares every rank trains on all of the data: N times the work for the same "
     "steps. With the "
     "batch size kept per rank, the global batch grows N-fold and the learning rate no longer fits.",
     safety="For loaders whose batches reach a backward pass. The sampler's order is torch's own, dealt out in turn, "
