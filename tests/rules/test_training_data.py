@@ -182,7 +182,7 @@ def test_loader_under_any_name(imports: str, name: str) -> None:
     one_line = f"loader = {name}(data, rt.per_rank_batch_size(8), {SAMPLER})\n"
     indent = " " * len(f"loader = {name}(")
     broken = one_line.replace(", sampler", f",\n{indent}sampler")
-    loader = one_line if len(one_line) <= 85 else broken
+    loader = one_line if len(one_line) <= 88 else broken
     assert converted(before) == distributed(imports=imports, loader=loader)
 
 
