@@ -342,8 +342,11 @@ class Kept(Obj):
     settled: bool = False
 
 
+@dataclass(eq=False, repr=False)
 class Lost(Obj):
     """Where a number stops being a mean or a sum over samples, as a source of what was made of it."""
+
+    scale: Scale = Scale.UNKNOWN  # what it is instead
 
 
 @dataclass(eq=False, repr=False)

@@ -437,3 +437,52 @@ model = Net(4, 1)
 """
     before = script(model=net, loop=with_loss(LOOP, "model(x, y).mean()"))
     assert blocked(before) == {("LOSS01", line_of(before, "loss.backward()"))}
+
+
+WRAPPED_ANEW = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.body(x)
+
+
+class Judged(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x, y):
+        return nn.functional.cross_entropy(<logits>, y, ignore_index=0)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = Net()
+        if DEEP:
+            self.net.body = nn.Sequential(self.net.body, nn.ReLU(), nn.Linear(3, 3))
+        self.net = Judged(self.net)
+
+    def forward(self, x, y):
+        return self.net(x, y)
+
+
+"""
+
+
+@pytest.mark.parametrize("logits", ["self.net(x)", "layers.normed(self.net(x))"])
+def test_an_attribute_that_is_wrapped_anew_is_the_wrapped_one(logits: str) -> None:
+    """The loss comes from `Judged` alone, whatever a library that is not known does with what it is given."""
+    new = converted(
+        script(
+            imports=IMPORTS + "import layers\n",
+            setup="import sys\nDEEP = len(sys.argv) > 1\n" + WRAPPED_ANEW.replace("<logits>", logits),
+            data="data = TensorDataset(torch.randn(64, 4), torch.randint(3, (64,)))\n",
+            model="model = Model()\n",
+            loop=LOOP.replace("nn.functional.mse_loss(model(x), y)", "model(x, y)"),
+        )
+    )
+    assert f"        return rt.weighted_mean(nn.functional.cross_entropy, {logits}, y, ignore_index=0)\n" in new

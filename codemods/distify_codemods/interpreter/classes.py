@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import attributes, calls, definitions, expressions, library, optimizers, records
+from distify_codemods.interpreter import (
+    attributes,
+    calls,
+    definitions,
+    expressions,
+    library,
+    optimizers,
+    rebinding,
+    records,
+)
 from distify_codemods.values import (
     NOTHING,
     Arguments,
@@ -34,6 +43,8 @@ _PROPERTIES = ("property", "cached_property", "lazy_property", "abstractproperty
 
 def attribute(machine: Machine, obj: Instance | Class, name: str, receiver: Value, node: cst.Attribute | None) -> Value:
     """`obj.name`: of the object itself, of its class and bases, of `__getattr__`, or of a library's base."""
+    if (obj, name) in machine.passing:
+        return machine.passing[obj, name]
     if isinstance(obj, Instance) and name in obj.attributes:
         return obj.attributes[name]
     cls = obj.of if isinstance(obj, Instance) else obj
@@ -140,7 +151,8 @@ def store(machine: Machine, holder: Obj, name: str, value: Value, node: cst.CSTN
             if setter is not None:
                 calls.invoke(machine, setter, Arguments([value]), node, holder)
                 return
-    machine.keep(holder.attributes, name, value)
+    if not rebinding.is_passing(machine, holder, name, value):
+        machine.keep(holder.attributes, name, value)
 
 
 # ---- making
@@ -160,6 +172,7 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CS
             derive(machine, one, arguments, node)
         else:
             calls.call(machine, initialiser, arguments, node)
+            rebinding.settle(machine, one)
     return value
 
 

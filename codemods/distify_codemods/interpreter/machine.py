@@ -153,6 +153,7 @@ class Machine:
         self.control: frozenset[Obj | str] = frozenset()  # what the branches taken depend on
         self.outcomes: dict[tuple[cst.CSTNode, CallChain], set[bool | None]] = {}
         self.pending: list[tuple[Frame, str]] = []  # names of tensors that something of a batch was written into
+        self.passing: dict[tuple[Obj, str], Value] = {}  # attributes that the `__init__` that runs will set anew
         self.stores = 0  # how often an attribute, item or global came to hold something new
         self.statements = 0
         self.complete = True

@@ -50,9 +50,11 @@ def reduced(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
 def marked(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     if machine.reducing is None or not machine.reducing.traced or value.scale not in LOST:
         return value
-    if any(isinstance(source, Lost) for source in value.sources):
+    marks = {source.scale for source in value.sources if isinstance(source, Lost)}
+    fresh = value.scale is Scale.WEIGHTED and Scale.WEIGHTED not in marks  # a mean of what could not be followed
+    if marks and not fresh:
         return value
-    return replace(value, sources=value.sources | {machine.made(Lost, node)})
+    return replace(value, sources=value.sources | {machine.made(Lost, node, value.scale, scale=value.scale)})
 
 
 def unmarked(value: Value) -> Value:
