@@ -94,7 +94,7 @@ def _logs(workdir: Path) -> Path:
 def _run(options: Sequence[str], script: Path, args: Sequence[str], world_size: int, workdir: Path) -> list[Trace]:
     logs = _logs(workdir)
     command = [str(TRACER), "--out", str(logs / "{rank}.pt"), *options, str(script.resolve()), *args]
-    outputs = run_ranks(command, world_size, workdir, logs)
+    outputs = run_ranks(command, world_size, workdir, logs, forked=True)
     files = sorted(str(path.relative_to(workdir)) for path in workdir.rglob("*") if path.is_file())
     return [_load(logs / f"{rank}.pt", output, files) for rank, output in enumerate(outputs)]
 

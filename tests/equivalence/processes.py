@@ -10,6 +10,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.equivalence.forks import Fork
+
 ROOT = Path(__file__).resolve().parents[2]
 LAUNCHER_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 TIME_LIMIT = 120.0  # seconds; a run that hangs is stopped then
@@ -20,21 +22,26 @@ class RunError(AssertionError):
     """A process failed or hung; the message has its last lines of stderr."""
 
 
-def run_ranks(command: Sequence[str], world_size: int, workdir: Path, logs: Path) -> list[str]:
+def run_ranks(command: Sequence[str], world_size: int, workdir: Path, logs: Path, forked: bool = False) -> list[str]:
     """Runs `python COMMAND` once per rank in `workdir` and returns each one's stdout.
 
     `{rank}` in the command becomes the rank. A world size of 0 means plain `python`: one process without a
     launcher's variables. stdout and stderr are kept in `logs`. Raises RunError unless all end with 0.
+    forked: each rank is a fork of an interpreter that has torch already; the command begins with a script.
     """
     workdir.mkdir(parents=True, exist_ok=True)
     logs.mkdir(parents=True, exist_ok=True)
     port = _free_port()
-    processes: list[subprocess.Popen[bytes]] = []
+    processes: list[subprocess.Popen[bytes] | Fork] = []
     for rank in range(max(world_size, 1)):
-        words = [sys.executable, *(word.replace("{rank}", str(rank)) for word in command)]
+        words = [word.replace("{rank}", str(rank)) for word in command]
         env = _environment(rank, world_size, port)
         with (logs / f"{rank}.out").open("wb") as out, (logs / f"{rank}.err").open("wb") as err:
-            processes.append(subprocess.Popen(words, cwd=workdir, env=env, stdout=out, stderr=err))
+            if forked:
+                processes.append(Fork(words, workdir, env, out, err, rank))
+            else:
+                words = [sys.executable, *words]
+                processes.append(subprocess.Popen(words, cwd=workdir, env=env, stdout=out, stderr=err))
     codes = _wait(processes)
     if any(code != 0 for code in codes):
         raise RunError(_failure(codes, logs))
@@ -61,7 +68,7 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> list[int | None]:
+def _wait(processes: Sequence[subprocess.Popen[bytes] | Fork]) -> list[int | None]:
     """Exit codes; None for a process still running at the limit, or GRACE seconds after another's failure."""
     deadline = time.monotonic() + TIME_LIMIT
     failed = False

@@ -1,0 +1,116 @@
+"""Interpreters that have imported torch already, and become a run of a script by forking: in milliseconds.
+
+    python forks.py    reads requests from stdin, one JSON object per line, and answers each with a line
+
+A fork ends as an interpreter does, with its exit functions and its exit code. What it must not share with the next
+one is drawn anew: the random numbers of Python and NumPy. Of the ranks, each has a server of its own, so that the
+order of sets differs between them as it does in life.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import random
+import runpy
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO, Any
+
+_servers: dict[int, _Server] = {}
+
+
+class _Server:
+    def __init__(self, env: dict[str, str]) -> None:
+        command = [sys.executable, str(Path(__file__).resolve())]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, text=True, start_new_session=True)
+        atexit.register(self.close)
+
+    def ask(self, **request: Any) -> int | None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        answer: int | None = json.loads(self.process.stdout.readline())
+        return answer
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Fork:
+    """A run of a script, as `subprocess.Popen` is one of a command."""
+
+    def __init__(
+        self, words: list[str], cwd: Path, env: dict[str, str], out: IO[bytes], err: IO[bytes], rank: int
+    ) -> None:
+        if rank not in _servers:
+            _servers[rank] = _Server(env)
+        self._server = _servers[rank]
+        self.returncode: int | None = None
+        pid = self._server.ask(words=words, cwd=str(cwd), env=env, out=out.name, err=err.name)
+        assert pid is not None
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            self.returncode = self._server.ask(pid=self.pid)
+        return self.returncode
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        while self.poll() is None:
+            signal.sigtimedwait([], 0.01)
+        assert self.returncode is not None
+        return self.returncode
+
+
+# ---- in the server
+
+
+def _serve() -> dict[str, Any]:
+    """Answers requests; returns, in a fork, what the fork is to run."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    while line := sys.stdin.readline():
+        request: dict[str, Any] = json.loads(line)
+        if "pid" in request:
+            pid, status = os.waitpid(request["pid"], os.WNOHANG)
+            answers.write(f"{json.dumps(os.waitstatus_to_exitcode(status) if pid else None)}\n")
+            continue
+        pid = os.fork()
+        if pid == 0:
+            answers.close()
+            return request
+        answers.write(f"{pid}\n")
+    sys.exit()
+
+
+def _become(request: dict[str, Any]) -> None:
+    for number, name in ((1, request["out"]), (2, request["err"])):
+        os.dup2(os.open(name, os.O_WRONLY | os.O_TRUNC), number)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    random.seed()
+    numpy.random.seed()
+    sys.argv = request["words"]
+    sys.path[0] = str(Path(sys.argv[0]).parent)
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    import numpy
+    import torch._dynamo  # noqa: F401  what an optimizer imports in its first step is the dearest part
+
+    _become(_serve())
