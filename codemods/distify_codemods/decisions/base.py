@@ -273,6 +273,8 @@ class Layout:
 
     dimension: int = 0
     views: int | cst.Call = 1  # how many blocks of all samples lie behind each other, or where they are joined
+    samples: str = ""  # how many samples a rank has, where each may have several rows; empty: each has one
+    by_step: bool = False  # those of each step stand together, not those of each sample
 
 
 @dataclass(frozen=True)
