@@ -17,6 +17,7 @@ from distify_codemods.interpreter import (
     files,
     iteration,
     iterators,
+    kinds,
     losses,
     patterns,
     ranks,
@@ -138,8 +139,6 @@ _ALONG_A_DIMENSION = {
 _CONTEXTS = frozenset(
     "torch.no_grad torch.inference_mode torch.enable_grad torch.set_grad_enabled torch.autograd.no_grad".split()
 )
-#: Modules whose output has a dimension of features beside that of the samples.
-_DEEP = frozenset(f"torch.nn.{name}" for name in ("Linear", "Embedding", "Conv1d", "Conv2d", "Conv3d", "LayerNorm"))
 PROGRESS_BARS = (
     "tqdm.tqdm",
     "tqdm.auto.tqdm",
@@ -174,7 +173,12 @@ def record_call(machine: Machine, name: str, arguments: Arguments, node: cst.CST
 
 
 def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    special = _FUNCTIONS.get(name) or iterators.FUNCTIONS.get(name) or reflection.FUNCTIONS.get(name)
+    special = (
+        _FUNCTIONS.get(name)
+        or kinds.FUNCTIONS.get(name)
+        or iterators.FUNCTIONS.get(name)
+        or reflection.FUNCTIONS.get(name)
+    )
     known = special(machine, arguments, node) if special is not None else None
     if known is not None:
         value = known

@@ -24,6 +24,7 @@ from distify_codemods.interpreter import (
     expressions,
     imports,
     iteration,
+    kinds,
     operators,
     state,
     summaries,
@@ -309,10 +310,12 @@ class Machine:
         env = self.frame.env
         before, outer = dict(env), self.control
         self.control = outer | test.sources | (operators.choice(self, node, test) if known is None else frozenset())
+        kinds.refine(self, node.test, True)
         falls = known is not False and self.arm(node, "body", node.body, outcomes)
         after = dict(env) if falls else None
         env.clear()
         env.update(before)
+        kinds.refine(self, node.test, False)
         if known is True:
             other = False
         elif node.orelse is None:
