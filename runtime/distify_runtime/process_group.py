@@ -7,7 +7,7 @@ import gc
 import importlib
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -25,6 +25,8 @@ from distify_runtime.randomness import seed_ranks_alike
 _turns = itertools.count()
 #: Groups besides the default one, by purpose: collectives of different purposes must not meet in one queue.
 _own_groups: dict[str, dist.ProcessGroup] = {}
+#: What gives up its references to process groups before they go.
+_endings: list[Callable[[], None]] = []
 
 
 def init_process_group(per_rank_batch: bool = False) -> None:
@@ -62,6 +64,8 @@ def destroy_process_group() -> None:
     """
     if not dist.is_initialized():
         return
+    for ending in _endings:
+        ending()
     _own_groups.clear()
     for replica in _live_replicas():
         vars(replica).update(reducer=None, logger=None, process_group=None)
@@ -115,6 +119,11 @@ def _other_nodes_are_done(store: Store, key: str) -> bool:
 def wait_for(store: Store, key: str) -> None:
     """Until another rank sets the key, as long as that takes: if that rank dies, the launcher ends this one."""
     store.wait([key], timedelta(days=7))
+
+
+def at_the_end(ending: Callable[[], None]) -> None:
+    """Call `ending` before the process group is destroyed."""
+    _endings.append(ending)
 
 
 def own_group(purpose: str) -> dist.ProcessGroup:
