@@ -79,10 +79,7 @@ def examine() -> Iterator[Item]:
 
 
 def _python() -> Item:
-    text = f"{platform.python_version()}, {sys.executable}"
-    if sys.version_info >= (3, 10):
-        return Item("Python", "ok", text)
-    return Item("Python", "missing", text, "3.10 or newer is needed")
+    return Item("Python", "ok", f"{platform.python_version()}, {sys.executable}")
 
 
 def _torch(found: Any) -> Item:
@@ -103,7 +100,11 @@ def _devices(torch: Any) -> Iterator[Item]:
     if gpus:
         return
     if shutil.which("nvidia-smi") or os.path.exists("/dev/nvidiactl"):
-        advice = "a torch for CUDA: pip install torch" if not torch["cuda"] else "does `nvidia-smi` show it? is the driver as new as torch's CUDA?"
+        advice = (
+            "a torch for CUDA: pip install torch"
+            if not torch["cuda"]
+            else "does `nvidia-smi` show it? is the driver as new as torch's CUDA?"
+        )
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
         if hidden is not None and hidden.strip() in ("", "-1"):
             advice = f"CUDA_VISIBLE_DEVICES is {hidden!r}: unset it"
@@ -142,7 +143,9 @@ def _horovod() -> Item:
         return Item("Horovod", "absent", "not installed", "only for the backend horovod: distify doctor --fix horovod")
     found = _ask(_ASK_HOROVOD)
     if isinstance(found, str):
-        return Item("Horovod", "absent", f"does not load: {found}", "build it for this torch: distify doctor --fix horovod")
+        return Item(
+            "Horovod", "absent", f"does not load: {found}", "build it for this torch: distify doctor --fix horovod"
+        )
     version, built = found
     return Item("Horovod", "ok", f"{version}, with {', '.join(built)}")
 

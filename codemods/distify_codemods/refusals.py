@@ -55,7 +55,10 @@ REFUSALS = {
         "Often another script starts the training, or it is reached by a name that only a run knows.",
     ),
     "REFUSE03": ("TPU", "torch_xla has a distribution of its own; conversions are for GPUs and CPUs."),
-    "REFUSE04": ("left alone", "A comment `# distify: skip` in the first lines says that a file is not to be converted."),
+    "REFUSE04": (
+        "left alone",
+        "A comment `# distify: skip` in the first lines says that a file is not to be converted.",
+    ),
 }
 
 
@@ -121,8 +124,8 @@ def runs_on_tpu(module: Module) -> Finding | None:
     for name, node in _imported(module).items():
         if name.split(".")[0] == _TPU:
             return Finding(
-                Level.BLOCKING, "REFUSE03", REFUSALS["REFUSE03"][0], "this script runs on TPUs (torch_xla)", module.place(node),
-                "distify converts scripts for GPUs and CPUs",
+                Level.BLOCKING, "REFUSE03", REFUSALS["REFUSE03"][0], "this script runs on TPUs (torch_xla)",
+                module.place(node), "distify converts scripts for GPUs and CPUs",
             )  # fmt: skip
     return None
 

@@ -46,7 +46,13 @@ class _WithArguments(click.Command):
     help="End both after N optimizer steps, and each pass over the data after two fifths of them; 0: run to the end.",
 )  # fmt: skip
 @click.option("--dtype", type=click.Choice(("float64", "float32")), default="float64", show_default=True)
-@click.option("--timeout", type=click.FloatRange(min=1), default=900.0, metavar="SECONDS", help="For each of the runs.  [default: 900]")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=900.0,
+    metavar="SECONDS",
+    help="For each of the runs.  [default: 900]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--anew", is_flag=True, help="Convert, although a converted script is there.")
 @click.option("--backend", type=click.Choice(BACKENDS), help="How steps are spelled.  [default: ddp]")
@@ -155,7 +161,13 @@ def _report(
             f"last batches of {sizes} do not divide by {ranks} ranks: they repeat some of their samples, and did so "
             "here in the original, too"
         )
-    return Report(pair.original.path, _facts(pair, plan, gpus, len(original.steps)), tuple(checks), tuple(notes), tuple(last_lines))
+    return Report(
+        pair.original.path,
+        _facts(pair, plan, gpus, len(original.steps)),
+        tuple(checks),
+        tuple(notes),
+        tuple(last_lines),
+    )
 
 
 def _check_input(failed: Failed, pair: Pair) -> None:

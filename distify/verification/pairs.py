@@ -78,6 +78,8 @@ def _original_of(path: str) -> str:
 
 
 def _check_converted(path: str, options: Options) -> None:
-    outcome = convert_script(read_script(path), LocalModules(path), replace(options, models=(), train_loaders=())).outcome
+    outcome = convert_script(
+        read_script(path), LocalModules(path), replace(options, models=(), train_loaders=())
+    ).outcome
     if outcome is Outcome.CONVERTED:
         raise DistifyError(f"{path}: is not converted: it knows nothing of ranks (distify convert makes what does)")

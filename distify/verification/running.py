@@ -22,6 +22,7 @@ from distify.verification.copies import Copy
 #: Which part of the steps one pass over a loader has at most: two passes, and a look at the third.
 PART_OF_PASS = 0.4
 _TYPES = re.compile(r"\b(?:dtypes?|scalar type|Float|Double|float64|float32)\b")
+_RANK = re.compile(r"^\[rank\d+\]: ?")
 #: For all runs: nothing is shown, sent or compiled.
 _QUIET = {
     "MPLBACKEND": "Agg", "WANDB_MODE": "disabled", "TORCHDYNAMO_DISABLE": "1", "PYTHONDONTWRITEBYTECODE": "1",
@@ -145,10 +146,11 @@ def _printed(logs: Path, rank: int) -> list[str]:
 
 
 def _without_program(lines: Sequence[str]) -> list[str]:
-    """A traceback from the script's own first line on."""
+    """A traceback from the script's own first line on, without the rank that torch puts before each line."""
+    lines = [_RANK.sub("", line) for line in lines]
     inner = [number for number, line in enumerate(lines) if str(Path(traces.PROGRAM).parent) in line or "runpy" in line]
     if not inner or not lines[0].startswith("Traceback"):
-        return list(lines)
+        return lines
     below = next((n for n in range(inner[-1] + 1, len(lines)) if lines[n].lstrip().startswith("File ")), len(lines))
     return [lines[0], *lines[below:]] if below < len(lines) else [lines[-1]]
 

@@ -27,19 +27,24 @@ class Trace(traces.Trace):
         return lines[-1]
 
 
-def run_converted(script: Path, args: Sequence[str], world_size: int, workdir: Path) -> list[Trace]:
-    """One trace per rank of a converted script; a world size of 0 runs it with plain `python`."""
+def run_converted(
+    script: Path, args: Sequence[str], world_size: int, workdir: Path, options: Sequence[str] = ()
+) -> list[Trace]:
+    """One trace per rank of a converted script; a world size of 0 runs it with plain `python`.
+
+    options: of the tracer, in front of the script.
+    """
     logs = workdir.resolve().with_name(workdir.name + ".trace")
-    command = [str(traces.PROGRAM), "--out", str(logs / "{rank}.pt"), str(script.resolve()), *args]
+    command = [str(traces.PROGRAM), "--out", str(logs / "{rank}.pt"), *options, str(script.resolve()), *args]
     outputs = run_ranks(command, world_size, workdir, logs, forked=True)
     files = traces.files_in(workdir)
     found = (traces.load(logs / f"{rank}.pt", output, files) for rank, output in enumerate(outputs))
     return [Trace(**vars(one)) for one in found]
 
 
-def run_original(script: Path, args: Sequence[str], workdir: Path) -> Trace:
+def run_original(script: Path, args: Sequence[str], workdir: Path, options: Sequence[str] = ()) -> Trace:
     """The script in one process."""
-    return run_converted(script, args, 0, workdir)[0]
+    return run_converted(script, args, 0, workdir, options)[0]
 
 
 def assert_equivalent(original: Trace, ranks: Sequence[Trace], tolerance: float = 1e-12) -> None:

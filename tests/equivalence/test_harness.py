@@ -103,7 +103,12 @@ def test_right_conversion_is_equivalent(runs: Runs) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "told"),
     [
-        pytest.param("    train_loader.sampler.set_epoch(epoch)\n", "", "after step 6 parameters differ by .* most `weight`", id="set_epoch"),
+        pytest.param(
+            "    train_loader.sampler.set_epoch(epoch)\n",
+            "",
+            "after step 6 parameters differ by .* most `weight`",
+            id="set_epoch",
+        ),
         pytest.param("8 // world_size", "8", "6 optimizer steps instead of 10", id="batch"),
         pytest.param("distributed.all_reduce(counts)\n", "", "printed 'accuracy", id="evaluation"),
     ],

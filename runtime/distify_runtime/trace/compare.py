@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from distify_runtime.trace.figures import different_figure
+from distify_runtime.trace.figures import different_figure, without_times
 from distify_runtime.trace.hints import about_parting, about_steps
 from distify_runtime.trace.traces import Trace
 
@@ -71,7 +70,9 @@ def _same(found: str, largest: float | None = None) -> Check:
     return Check("", found=found, largest=largest)
 
 
-def _differs(message: str, hint: str = "", step: int | None = None, parameter: str = "", largest: float | None = None) -> Check:
+def _differs(
+    message: str, hint: str = "", step: int | None = None, parameter: str = "", largest: float | None = None
+) -> Check:
     return Check("", Difference(message, step, parameter, largest, hint), largest=largest)
 
 
@@ -85,7 +86,9 @@ def _process_group(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Che
             hint = "the script joins no process group: `init_process_group` is missing, or comes too late"
             return _differs(f"rank {rank} saw a world of {trace.world_size}, not {len(ranks)}", hint)
         if trace.group_left_open:
-            return _differs(f"rank {rank} ended without destroying its process group", "it can abort or hang at its end")
+            return _differs(
+                f"rank {rank} ended without destroying its process group", "it can abort or hang at its end"
+            )
     return _same(f"one of {len(ranks)}, and ended")
 
 
@@ -112,7 +115,9 @@ def _parameters(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) -
         step, gap, name = min(parted)
         rank = next(rank for rank, trace in enumerate(ranks) if _parting(trace, original, tolerance)[0] == step)
         message = f"rank {rank}: after step {step} parameters differ by {gap:.3g}"
-        return _differs(message + (f", most `{name}`" if name else ""), about_parting(original, ranks, step), step, name, gap)
+        return _differs(
+            message + (f", most `{name}`" if name else ""), about_parting(original, ranks, step), step, name, gap
+        )
     largest = max((_gap(ours, theirs) for trace in ranks for ours, theirs in _pairs(trace, original)), default=0.0)
     return _same(f"the original's after each of {len(original.steps)} steps", largest)
 
@@ -178,28 +183,21 @@ def _files(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
         if len(writers) > 1:
             hint = "put what writes it under `if rt.is_main_process():`"
             return _differs(f"{path} was written by ranks {writers}", hint)
-    got, wanted = _without_times(ranks[0].files), _without_times(original.files)
+    got, wanted = without_times(ranks[0].files), without_times(original.files)
     if got != wanted:
         other = sorted(set(got) ^ set(wanted))
         return _differs(f"left the files {got}, the original {wanted}", f"only in one of them: {', '.join(other[:5])}")
-    return _same(f"{len(wanted)}, each of one rank" if len(ranks) > 1 else f"{len(wanted)}") if wanted else _nothing("none")
-
-
-_MOMENT = re.compile(
-    r"\d{8}-\d{6}|\d{4}-\d{2}-\d{2}|\d{2}[-:_]\d{2}[-:_]\d{2}|\d{8,}|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\d{2}"
-    r"|(?<=tfevents\.).*"
-)
-
-
-def _without_times(files: list[str]) -> list[str]:
-    """A file named by the time of the run is another one in each run, and one in each."""
-    return sorted(_MOMENT.sub("TIME", path) for path in files)
+    return (
+        _same(f"{len(wanted)}, each of one rank" if len(ranks) > 1 else f"{len(wanted)}")
+        if wanted
+        else _nothing("none")
+    )
 
 
 def _checkpoints(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) -> Check:
     saves = [save for trace in ranks for save in trace.saves]
     got, wanted = [save.path for save in saves], [save.path for save in original.saves]
-    if _without_times(got) != _without_times(wanted):
+    if without_times(got) != without_times(wanted):
         return _differs(f"saved {got}, the original {wanted}")
     for ours, theirs in zip(saves, original.saves, strict=True):
         differing = sorted(ours.contents.keys() ^ theirs.contents.keys())
@@ -221,7 +219,9 @@ def _close(got: object, wanted: object, tolerance: Tolerance) -> bool:
             return False
         return got.equal(wanted) or _gap(got.double(), wanted.double()) <= allowed * max(1.0, _size(wanted))
     if isinstance(got, float) and isinstance(wanted, float):
-        return got == wanted or (got != got and wanted != wanted) or abs(got - wanted) <= allowed * max(1.0, abs(wanted))
+        return (
+            got == wanted or (got != got and wanted != wanted) or abs(got - wanted) <= allowed * max(1.0, abs(wanted))
+        )
     return got == wanted
 
 

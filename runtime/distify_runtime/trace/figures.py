@@ -1,4 +1,4 @@
-"""Numbers in printed lines, but for times."""
+"""Numbers in printed lines, and names of files, but for times."""
 
 from __future__ import annotations
 
@@ -26,6 +26,17 @@ def _figures(line: str) -> Iterator[tuple[float, float]]:
     """Each number with what its last digit is worth; 0 for whole ones."""
     for text in _NUMBER.findall(_TIME.sub(" ", line)):
         mantissa, _, exponent = text.lower().partition("e")
-        whole, _, decimals = mantissa.partition(".")
+        decimals = mantissa.partition(".")[2]
         digit = 10.0 ** (int(exponent or 0) - len(decimals)) if decimals else 0.0
         yield float(text), digit
+
+
+_MOMENT = re.compile(
+    r"\d{8}-\d{6}|\d{4}-\d{2}-\d{2}|\d{2}[-:_]\d{2}[-:_]\d{2}|\d{8,}|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\d{2}"
+    r"|(?<=tfevents\.).*"
+)
+
+
+def without_times(files: list[str]) -> list[str]:
+    """A file named by the time of the run is another one in each run, and one in each."""
+    return sorted(_MOMENT.sub("TIME", path) for path in files)

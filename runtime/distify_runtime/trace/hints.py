@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import torch
@@ -68,7 +69,7 @@ def _repeats_order(rank: Trace, step: int) -> bool:
     begun = [one for one in rank.passes if one.first_step < step]
     if not begun:
         return False
-    trained = [one for one, after in zip(begun, begun[1:], strict=False) if after.first_step > one.first_step]
+    trained = [one for one, after in itertools.pairwise(begun) if after.first_step > one.first_step]
     return any((one.sampler, one.epoch) == (begun[-1].sampler, begun[-1].epoch) for one in trained)
 
 

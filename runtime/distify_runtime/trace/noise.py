@@ -17,7 +17,7 @@ from torch.nn import functional, init
 from torch.overrides import TorchFunctionMode
 
 from distify_runtime.trace.moment import NOW
-from distify_runtime.trace.patching import wrap
+from distify_runtime.trace.patching import enter, wrap
 
 _DROPOUTS = ("dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout")
 _ATEN_DROPOUTS = ("dropout", "dropout_", "feature_dropout", "alpha_dropout")
@@ -38,7 +38,7 @@ def without_dropout() -> None:
         for name in names:
             wrap(owner, name, identity)
     wrap(nn.RNNBase, "__init__", without)
-    _NoDropout().__enter__()
+    enter(_NoDropout())
 
 
 class _NoDropout(TorchFunctionMode):
@@ -54,7 +54,7 @@ def same_noise() -> None:
     for name in vars(init):
         if name.endswith("_") and not name.startswith("_"):
             wrap(init, name, _initialising)
-    _Noise().__enter__()
+    enter(_Noise())
     _same_numpy_noise()
 
 
@@ -95,7 +95,7 @@ def _fill(func: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 def _make(func: Any, *args: Any, **kwargs: Any) -> Tensor:
     """Draws as it is asked to, to see what comes, and puts the row in its place; the stream is not used up."""
-    state = torch.get_rng_state(), torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
+    state = torch.get_rng_state(), torch.cuda.get_rng_state() if torch.cuda.is_available() else None
     made: Tensor = func(*args, **kwargs)
     if made.numel() <= 1:
         return made
@@ -115,7 +115,9 @@ def _make(func: Any, *args: Any, **kwargs: Any) -> Tensor:
     return row.to(made).expand_as(made).clone().requires_grad_(made.requires_grad)
 
 
-def _normal(shape: Any, made: Tensor, generator: torch.Generator, mean: Any = 0.0, std: Any = 1.0, *_: Any, **__: Any) -> Any:
+def _normal(
+    shape: Any, made: Tensor, generator: torch.Generator, mean: Any = 0.0, std: Any = 1.0, *_: Any, **__: Any
+) -> Any:
     return mean + std * torch.randn(shape, generator=generator, dtype=made.dtype).to(made.device)
 
 

@@ -9,25 +9,22 @@ seeded by n.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
 from torch.utils.data._utils import fetch
-from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind, _InfiniteConstantSampler
+from torch.utils.data.dataloader import _DatasetKind
 from torch.utils.data.distributed import DistributedSampler
 
 from distify_runtime import iterables, training_samplers
 from distify_runtime.iterables import ShardedIterable
 from distify_runtime.proxy import Proxy
 from distify_runtime.randomness import drawn_alike
-from distify_runtime.samplers import ShardedBatchSampler, UnpaddedSampler
 from distify_runtime.trace.moment import NOW
 from distify_runtime.trace.patching import wrap
 
-#: Dealt out by the runtime, or without an order.
-_DEALT_OUT = (UnpaddedSampler, ShardedBatchSampler, Proxy, _InfiniteConstantSampler)
 #: Their order is fixed by itself, unless a class made of them draws by itself.
 _KNOWN = (SequentialSampler, RandomSampler, DistributedSampler)
 
@@ -71,7 +68,7 @@ def _passes_of(owner: object) -> _Passes:
 def fix_order() -> None:
     wrap(RandomSampler, "__iter__", _random)
     wrap(DistributedSampler, "__iter__", _distributed)
-    wrap(_BaseDataLoaderIter, "__init__", _loader)
+    DataLoader._index_sampler = property(_chosen)  # type: ignore[assignment, method-assign]
     wrap(fetch._IterableDatasetFetcher, "__init__", _stream)
     for module in (training_samplers, iterables):
         wrap(module, "drawn_alike", _dealt_out)
@@ -102,28 +99,39 @@ def _distributed(original: Any, self: DistributedSampler[Any]) -> Iterator[Any]:
         self.seed, self.epoch = seed, epoch
 
 
-def _loader(original: Any, self: Any, loader: DataLoader[Any]) -> None:
-    """A sampler of the script's own draws what the runtime would have it draw."""
-    original(self, loader)
-    chosen: Any = self._index_sampler
+class _Alike(Proxy):
+    """A sampler of the script's own, or a stream: it draws what the runtime would have it draw."""
+
+    _own = frozenset({"_owner"})
+
+    def __init__(self, inner: Any, owner: object) -> None:
+        super().__init__(inner)
+        self._owner = owner
+
+    def __iter__(self) -> Iterator[Any]:
+        number = _passes_of(self._owner).begin()
+        return _as_data(itertools.chain.from_iterable(drawn_alike(self._inner, number, 1)))
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+
+def _chosen(loader: DataLoader[Any]) -> Any:
+    """`DataLoader._index_sampler`: what makes the batches, or where there are none chooses the samples."""
+    chosen: Any = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     inner = chosen.sampler if type(chosen) is BatchSampler else chosen
-    if self._dataset_kind == _DatasetKind.Map and _is_own(inner):
-        self._sampler_iter = _alike(chosen, _passes_of(inner).begin())
+    of_map = loader._dataset_kind == _DatasetKind.Map  # type: ignore[attr-defined]
+    return _Alike(chosen, inner) if of_map and _is_own(inner) else chosen
 
 
 def _is_own(sampler: object) -> bool:
-    known = any(type(sampler).__iter__ is one.__iter__ for one in _KNOWN if isinstance(sampler, one))
-    return not known and not isinstance(sampler, _DEALT_OUT)
+    """Whether it chooses by itself: the runtime's do not, and torch's have orders that are fixed already."""
+    known = any(type(sampler).__iter__ is one.__iter__ for one in _KNOWN if isinstance(sampler, one))  # type: ignore[attr-defined]
+    return not known and not type(sampler).__module__.startswith("distify_runtime.")
 
 
 def _stream(original: Any, self: Any, dataset: Any, *args: Any) -> None:
-    original(self, dataset, *args)
-    if not isinstance(dataset, ShardedIterable):
-        self.dataset_iter = _alike(dataset, _passes_of(dataset).begin())
-
-
-def _alike(items: Iterable[Any], number: int) -> Iterator[Any]:
-    return _as_data(itertools.chain.from_iterable(drawn_alike(items, number, 1)))
+    original(self, dataset if isinstance(dataset, ShardedIterable) else _Alike(dataset, dataset), *args)
 
 
 def _dealt_out(original: Any, items: Any, seed: int, at_once: int) -> Iterator[Any]:

@@ -10,6 +10,7 @@ from torch.utils.data import BatchSampler, DataLoader
 from torch.utils.data._utils import fetch
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
 
+from distify_runtime.proxy import Proxy
 from distify_runtime.randomness import host_state, seed_host, set_host_state
 from distify_runtime.trace.moment import NOW
 from distify_runtime.trace.patching import wrap
@@ -94,11 +95,17 @@ def watch_passes(most_steps: int, filling: Filling) -> None:
         one.batches += 1
         NOW.in_training = True
         if filling.ranks > 1 and isinstance(index, list) and self._dataset_kind == _DatasetKind.Map:
-            return _filled(index, one, steps, filling, own=type(self._index_sampler) is not BatchSampler)
+            return _filled(index, one, steps, filling, own=_makes_batches(self._index_sampler))
         return index
 
     wrap(_BaseDataLoaderIter, "__init__", init)
     wrap(_BaseDataLoaderIter, "_next_index", next_index)
+
+
+def _makes_batches(sampler: Any) -> bool:
+    """Whether the script has a batch sampler of its own."""
+    inner = sampler.wrapped if isinstance(sampler, Proxy) else sampler
+    return type(inner) is not BatchSampler
 
 
 def _skip_to_last(loader: Any, one: _Pass) -> bool:

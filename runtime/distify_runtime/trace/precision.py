@@ -10,7 +10,7 @@ from torch.amp import GradScaler, autocast
 from torch.optim import Optimizer
 from torch.overrides import TorchFunctionMode
 
-from distify_runtime.trace.patching import wrap
+from distify_runtime.trace.patching import enter, wrap
 
 #: What makes a tensor of data that has a type of its own.
 _MAKERS = (torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy, torch.frombuffer)
@@ -47,10 +47,10 @@ def compute_in(dtype: str) -> None:
         wrap(Optimizer, "__init__", _with_epsilon)
         return
     torch.set_default_dtype(torch.float64)
-    _Wide().__enter__()
-    torch.FloatTensor = torch.DoubleTensor  # type: ignore[misc, assignment]
+    enter(_Wide())
+    vars(torch)["FloatTensor"] = vars(torch)["DoubleTensor"]
     if torch.cuda.is_available():
-        torch.cuda.FloatTensor = torch.cuda.DoubleTensor  # type: ignore[misc, assignment]
+        vars(torch.cuda)["FloatTensor"] = vars(torch.cuda)["DoubleTensor"]
     wrap(torch, "from_numpy", lambda original, array: _widened(original(array)))
     wrap(torch, "load", lambda original, *args, **kwargs: _widened(original(*args, **kwargs)))
 

@@ -116,9 +116,7 @@ def read_log(path: Path, whole: bool = False) -> str:
     return text if whole else re.sub(r"\r(?!\n)", "\n", text[-_TAIL:])
 
 
-def _start(
-    words: list[str], workdir: Path, env: dict[str, str], out: IO[bytes], err: IO[bytes], rank: int
-) -> Process:
+def _start(words: list[str], workdir: Path, env: dict[str, str], out: IO[bytes], err: IO[bytes], rank: int) -> Process:
     return subprocess.Popen(
         [sys.executable, *words], cwd=workdir, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err
     )

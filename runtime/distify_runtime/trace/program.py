@@ -57,7 +57,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=0, help="end after so many optimizer steps")
     parser.add_argument("--steps-of-pass", type=int, default=0, help="end each training pass after so many")
     parser.add_argument("--stands-for", type=int, default=1, help="as how many ranks last batches are filled up for")
-    parser.add_argument("--steady", action="store_true", help="take augmentation, noise and workers out of the run, too")
+    parser.add_argument(
+        "--steady", action="store_true", help="take augmentation, noise and workers out of the run, too"
+    )
     parser.add_argument("--root", type=Path, help="change no file outside of this folder")
     parser.add_argument("--spare", type=Path, help="and none in this one, wherever it lies")
     parser.add_argument("-m", dest="module", action="store_true")

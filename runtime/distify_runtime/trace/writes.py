@@ -13,7 +13,15 @@ import torch
 from distify_runtime.trace.patching import wrap
 
 #: Audit events that change what their arguments (by number) name.
-_CHANGES = {"os.mkdir": 1, "os.remove": 1, "os.rmdir": 1, "os.rename": 2, "os.link": 2, "os.symlink": 2, "os.truncate": 1}
+_CHANGES = {
+    "os.mkdir": 1,
+    "os.remove": 1,
+    "os.rmdir": 1,
+    "os.rename": 2,
+    "os.link": 2,
+    "os.symlink": 2,
+    "os.truncate": 1,
+}
 _CACHES = ("XDG_CACHE_HOME", "TORCH_HOME", "HF_HOME", "MPLCONFIGDIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 
 
@@ -74,7 +82,12 @@ def _writes(mode: Any, flags: Any) -> bool:
 def _scratch() -> list[Path]:
     """Where anybody may write: temporary folders, devices, caches."""
     home = Path.home()
-    places = [tempfile.gettempdir(), "/dev", "/proc", home / ".cache", home / ".config" / "matplotlib"]
-    return [Path(os.path.realpath(one)) for one in (*places, *(os.environ.get(name) for name in _CACHES)) if one]
-
-
+    places: list[str | Path] = [
+        tempfile.gettempdir(),
+        "/dev",
+        "/proc",
+        home / ".cache",
+        home / ".config" / "matplotlib",
+    ]
+    places += filter(None, map(os.environ.get, _CACHES))
+    return [Path(os.path.realpath(one)) for one in places]
