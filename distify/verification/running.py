@@ -77,15 +77,21 @@ def _run(plan: Plan, copy: Copy, logs: Path, world_size: int, more: list[str]) -
     ]
     command = [str(traces.PROGRAM), *options, *copy.words, *plan.args]
     runs = Ranks(command, world_size, copy.workdir, logs, _environment(plan, copy, world_size), plan.limit)
-    before = set(traces.files_in(copy.folder))
+    before = _states(copy.folder)
     title = f"converted, {world_size} ranks" if world_size else "original"
     try:
         with _bar(title, plan.steps, logs / "0.steps") as watch:
             outputs = runs.run(watch=watch)
     except RunError as error:
         raise _failure(error, plan, world_size) from None
-    files = sorted(set(traces.files_in(copy.folder)) - before)
+    files = sorted(name for name, state in _states(copy.folder).items() if before.get(name) != state)
     return [traces.load(logs / f"{rank}.pt", output, files) for rank, output in enumerate(outputs)]
+
+
+def _states(folder: Path) -> dict[str, tuple[int, int]]:
+    """By which a file that was written is known from one that was copied."""
+    found = ((name, (folder / name).stat()) for name in traces.files_in(folder))
+    return {name: (stat.st_mtime_ns, stat.st_size) for name, stat in found}
 
 
 def _environment(plan: Plan, copy: Copy, world_size: int) -> dict[str, str]:

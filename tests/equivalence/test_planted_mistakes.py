@@ -1,4 +1,4 @@
-"""What `distify verify` compares: a conversion with a mistake put into it is told, with its step and its usual cause."""
+"""What `distify verify` compares: a conversion with a mistake in it is told, with its step and its usual cause."""
 
 from __future__ import annotations
 
@@ -95,28 +95,53 @@ def test_the_conversion_takes_the_same_steps(pair: Pair, tmp_path: Path) -> None
     assert (pair.original.steps[0][1] - pair.original.steps[-1][1]).abs().max().item() > 0.1
 
 
+BARE = """\
+class Bare(nn.Module):
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x):
+        return self.module(x)
+
+
+model = Bare(model)
+"""
+OWN = "type('Own', (torch.utils.data.RandomSampler,), {'set_epoch': lambda *_: None})(training_dataset)"
 MISTAKES = {
-    # name: what is replaced, by what, the check that tells it, its step, a part of the message, of the hint
-    "set_epoch": ("    train_loader.sampler.set_epoch(epoch)\n", "", "parameters", 6, "most `", "set_epoch(epoch)` is missing"),
-    "sampler": (
-        "rt.TrainingSampler(training_dataset)",
-        "type('Own', (torch.utils.data.RandomSampler,), {'set_epoch': lambda *_: None})(training_dataset)",
-        "parameters", 1, "", "not dealt out",
+    # name: what is replaced, by what; the check that tells it, its step, a part of the message, of the hint
+    "set_epoch": (
+        "    train_loader.sampler.set_epoch(epoch)\n", "",
+        "parameters", 6, "most `", "set_epoch(epoch)` is missing",
     ),
+    "sampler": ("rt.TrainingSampler(training_dataset)", OWN, "parameters", 1, "", "not dealt out"),
     "wrap": (
-        "model = DistributedDataParallel(model, device_ids=rt.device_ids(model))",
-        "class Bare(nn.Module):\n    def __init__(self, module):\n        super().__init__()\n        self.module = module\n"
-        "    def forward(self, x):\n        return self.module(x)\nmodel = Bare(model)",
+        "model = DistributedDataParallel(model, device_ids=rt.device_ids(model))\n", BARE,
         "ranks agree", 1, "rank 1 against rank 0: after step 1", "gradients are not averaged",
     ),
-    "reduced twice": ("loss.backward()", "(loss / rt.world_size()).backward()", "parameters", 1, "", "2 times too small"),
+    "reduced twice": (
+        "loss.backward()", "(loss / rt.world_size()).backward()", "parameters", 1, "", "2 times too small",
+    ),
     "summed": ("loss.backward()", "(loss * rt.world_size()).backward()", "parameters", 1, "", "2 times too large"),
-    "batch": ("rt.per_rank_batch_size(8)", "8", "optimizer steps", None, "optimizer steps instead of", "kept the whole batch"),
+    "batch": (
+        "rt.per_rank_batch_size(8)", "8", "optimizer steps", None, "optimizer steps instead of", "kept the whole batch",
+    ),
     "BatchNorm": ("model = rt.convert_sync_batchnorm(model)\n", "", "parameters", 1, "", "BatchNorm"),
-    "weights": ("optimizer = ", "nn.init.normal_(model.module[0].weight, rt.rank())\noptimizer = ", "ranks agree", 1, "`0.weight`", "begin with other weights each"),
-    "evaluation": ("    correct = rt.all_reduce_sum(correct)\n", "", "printed figures", None, "test accuracy", "sums over ranks"),
-    "print": ("from distify_runtime import rank_zero_print as print\n", "", "one rank prints", None, "rank 1 printed", "rank 0"),
-    "file": ('print(f"epoch', 'open("log.txt", "a").close(); print(f"epoch', "files", None, "log.txt was written by ranks [0, 1]", "is_main_process"),
+    "weights": (
+        "optimizer = ", "nn.init.normal_(model.module[0].weight, rt.rank())\noptimizer = ",
+        "ranks agree", 1, "`0.weight`", "begin with other weights each",
+    ),
+    "evaluation": (
+        "    correct = rt.all_reduce_sum(correct)\n", "", "printed figures", None, "test accuracy", "sums over ranks",
+    ),
+    "print": (
+        "from distify_runtime import rank_zero_print as print\n", "",
+        "one rank prints", None, "rank 1 printed", "rank 0",
+    ),
+    "file": (
+        'print(f"epoch', 'open("log.txt", "a").close(); print(f"epoch',
+        "files", None, "log.txt was written by ranks [0, 1]", "is_main_process",
+    ),
 }  # fmt: skip
 
 
