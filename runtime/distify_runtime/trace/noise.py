@@ -112,7 +112,8 @@ def _make(func: Any, *args: Any, **kwargs: Any) -> Tensor:
         row = torch.rand(shape, generator=generator, dtype=torch.float64).to(made.device) < args[0]
     else:
         row = _MAKE[func](shape, generator=generator, dtype=made.dtype)
-    return row.to(made).expand_as(made).clone().requires_grad_(made.requires_grad)
+    drawn: Tensor = row.to(made).expand_as(made).clone()
+    return drawn.requires_grad_(made.requires_grad)
 
 
 def _normal(
