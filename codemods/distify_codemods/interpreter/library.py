@@ -19,8 +19,10 @@ from distify_codemods.interpreter import (
     iterators,
     kinds,
     losses,
+    modules,
     patterns,
     ranks,
+    reading,
     records,
     reflection,
     runners,
@@ -107,6 +109,7 @@ _RECORDED = frozenset(
         "reshape",
         "expand",
         "repeat",
+        "new",
         "new_zeros",
         "new_ones",
         "new_full",
@@ -288,6 +291,7 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
     value = _method_value(machine, method, receiver, obj, name, arguments, node)
     if machine.cutting is not None and obj is not None:
         value = cuts.foreign(machine, obj, name, value, arguments, node)
+    modules.add(machine, obj, name, arguments)
     if name == "copy_" and isinstance(node, cst.Call) and arguments.positional:
         targets.fill(machine, node.func, arguments.positional[0])
     elif name in ("add_", "sub_", "mul_") and isinstance(node, cst.Call):  # a batch that moves along its gradient
@@ -480,6 +484,7 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]]
     "apex.parallel.convert_syncbn_model": _first,
     "torch.compile": _first,
     "torch.nn.Parameter": _first,
+    "torch.load": reading.read,
     "collections.OrderedDict": containers.dictionary,
     "collections.defaultdict": containers.default_dictionary,
     "apex.amp.initialize": _initialised,

@@ -155,6 +155,7 @@ class Machine:
         self.outcomes: dict[tuple[cst.CSTNode, CallChain], set[bool | None]] = {}
         self.pending: list[tuple[Frame, str]] = []  # names of tensors that something of a batch was written into
         self.passing: dict[tuple[Obj, str], Value] = {}  # attributes that the `__init__` that runs will set anew
+        self.saved: set[tuple[str, ...]] | None = None  # names that `torch.save` is given together, once asked for
         self.stores = 0  # how often an attribute, item or global came to hold something new
         self.statements = 0
         self.complete = True
