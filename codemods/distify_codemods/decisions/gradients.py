@@ -49,6 +49,8 @@ def decide_gradients(
     models = [model for model in facts.models if any(same(model, one.model) for one in unwrapped)]
     found: dict[tuple[cst.CSTNode, bool], GradientAveraging] = {}
     blocked: list[Blocked] = []
+    unread: list[Trainee] = []
+    trained: set[Obj] = set()
     for trainee in _trainees(facts, models):
         lines = 0
         for group in _groups(facts, trainee):
@@ -61,9 +63,13 @@ def decide_gradients(
                 known = found[key].targets if key in found else ()
                 targets = tuple(dict.fromkeys((*known, *line.targets)))
                 found[key] = GradientAveraging(targets, line.module, line.statement, line.after)
-        if not lines:
-            blocked.append(_never_read(facts, trainee))
-    return tuple(found.values()), blocked
+        if lines:
+            trained |= trainee.models
+        else:
+            unread.append(trainee)
+    # An optimizer that never steps, as where another one takes its place, leaves the training to that one.
+    open_ones = [one for one in unread if not (facts.run.complete and one.models <= trained)]
+    return tuple(found.values()), [*blocked, *(_never_read(facts, one) for one in open_ones)]
 
 
 def _trainees(facts: Facts, models: list[Obj]) -> Iterator[Trainee]:
