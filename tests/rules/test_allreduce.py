@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distify_codemods import Level, Options, Outcome, SourceFile, convert
 
-from tests.rules.scripts import APART, GROUP, LOOP, RUNTIME, distributed, script
+from tests.rules.scripts import LOOP, RUNTIME, distributed, script
 
 BROADCAST = "rt.broadcast_parameters(model)\n"
 AVERAGED = """\

@@ -50,11 +50,12 @@ RULE = Rule(
     name="gradients without a wrap",
     why="DistributedDataParallel averages the gradients of what goes through its forward, and of nothing else: each "
     "rank would train a part of the model, or all of it, by itself.",
-    safety="Where a wrap was tried out and gradients go past it, and everywhere with --backend allreduce, rank 0's weights are sent to all ranks once, and "
-    "gradients are averaged after the last backward pass, before anything reads them (clipping, unscaling, the step).",
+    safety="Where a wrap was tried out and gradients go past it, and everywhere with --backend allreduce, rank 0's "
+    "weights are sent to all ranks once, and gradients are averaged after the last backward pass, before anything "
+    "reads them (clipping, unscaling, the step).",
     run=run,
-    limits="The first two averagings begin when the backward pass has ended. Later ones are sent while it goes on, unless "
-    "a gradient turns out to have been changed since: then it is averaged again.",
+    limits="The first two averagings begin when the backward pass has ended. Later ones are sent while it goes on; a "
+    "gradient that turns out to have been changed since is averaged again.",
     pitfalls=(28, 29, 31, 44),
     examples=(
         Example(
