@@ -262,7 +262,7 @@ print("done")
 
 
 def test_what_has_been_sent_by_one_rank_alone_does_not_keep_it_from_ending() -> None:
-    for ended in run_script(ENDING, timeout=60):
+    for ended in run_script(ENDING):
         assert (ended.code, ended.out) == (0, "done\n"), ended.err
 
 
