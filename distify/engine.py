@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import distify_codemods
+import distify_codemods.backends
 from distify_codemods import Conversion, Level, OptionError, Options, Outcome, SourceError, SourceFile
 
 from distify.errors import DistifyError
 from distify.notebooks import NotebookScript
 from distify.resolver import LocalModules
 
-BACKENDS = ("ddp",)
+#: What `--backend` takes; the first one is the default.
+BACKENDS = tuple(distify_codemods.backends.BACKENDS)
 
 
 def convert_script(script: SourceFile, modules: LocalModules, options: Options) -> Conversion:

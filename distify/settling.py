@@ -1,4 +1,4 @@
-"""Options of `convert` and `check`: what a user settles, and what is to become of batch and learning rate."""
+"""Options of `convert` and `check`: the backend, what a user settles, what is to become of batch and rate."""
 
 from __future__ import annotations
 
@@ -7,8 +7,19 @@ from typing import TypeVar
 
 import click
 
+from distify.engine import BACKENDS
+
 SCALES = ("global", "linear", "none")
 Command = TypeVar("Command", bound=Callable[..., None])
+
+
+def spelling(command: Command) -> Command:
+    """Adds `--backend`; None where the user says nothing."""
+    return click.option(
+        "--backend", type=click.Choice(BACKENDS),
+        help="What averages the gradients: DistributedDataParallel around each model (ddp), or a line before each "
+        "step, with models left as they are (allreduce).  [default: ddp]",
+    )(command)  # fmt: skip
 
 
 def settling(command: Command) -> Command:

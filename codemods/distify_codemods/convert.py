@@ -56,7 +56,7 @@ def _convert(source: SourceFile, resolver: Resolver, options: Options | None) ->
         return Conversion(Outcome.REFUSED, (), (_no_training(entry, found),), why.beliefs(found) if options.why else ())
     if not found.run.complete and not options.partial:  # no trial run would tell more
         return Conversion(Outcome.REFUSED, (), (refusals.too_large(entry),), why.beliefs(found) if options.why else ())
-    context = Context(decisions.decide(found), backend, {}, options)
+    context = Context(decisions.decide(found, backend), backend, {}, options)
     for rule in RULES:
         context.rule = rule
         rule.run(context)

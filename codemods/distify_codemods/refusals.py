@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.backends.ddp import RUNTIME
+from distify_codemods.backends import RUNTIME
 from distify_codemods.events import Event, Kind
 from distify_codemods.half_done import MEANS, SPAWN
 from distify_codemods.program import Module

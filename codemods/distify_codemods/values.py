@@ -331,6 +331,13 @@ class Regrouped(Obj):
 
 
 @dataclass(eq=False, repr=False)
+class Flattened(Obj):
+    """Each sample may have become several rows: one behind the other, or all those of each step."""
+
+    by_step: bool = False
+
+
+@dataclass(eq=False, repr=False)
 class Numbered(Obj):
     """Numbers from 0 to that of the samples, or a square of that size: nothing of the samples themselves."""
 

@@ -20,7 +20,7 @@ from distify.errors import DistifyError, ExitCode
 from distify.files import read_script, tidy
 from distify.folders import files_below
 from distify.resolver import LocalModules
-from distify.settling import scaling, settling
+from distify.settling import scaling, settling, spelling
 from distify.terminal import Line, is_terminal, put, say, show, width
 from distify.why import as_json as belief_as_json
 from distify.why import chains
@@ -69,6 +69,7 @@ class Report:
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with an object for each file.")
 @click.option("--why", is_flag=True, help="Say what each thing was taken for, and what that was concluded from.")
+@spelling
 @scaling
 @settling
 @click.pass_context
@@ -77,6 +78,7 @@ def check(
     paths: tuple[str, ...],
     as_json: bool,
     why: bool,
+    backend: str | None,
     models: tuple[str, ...],
     train_loaders: tuple[str, ...],
     scale: str | None,
@@ -101,8 +103,9 @@ def check(
     """
     files = list(dict.fromkeys(_python_files(paths)))
     settled = partial(
-        options_for, models=models, train_loaders=train_loaders, why=why, scale=scale, warmup_epochs=warmup_epochs
-    )
+        options_for, backend=backend, models=models, train_loaders=train_loaders, why=why, scale=scale,
+        warmup_epochs=warmup_epochs,
+    )  # fmt: skip
     reports = [_report(path, is_named, settled) for path, is_named in _with_progress(files)]
     several = len(reports) > 1 or any(os.path.isdir(path) for path in paths)
     if as_json:

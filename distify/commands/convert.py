@@ -14,14 +14,14 @@ from distify_codemods import Conversion, NewFile, Options, Outcome
 from distify.checklist import checklist, summary
 from distify.config import options_for
 from distify.diff import unified
-from distify.engine import BACKENDS, convert_script, needs_person
+from distify.engine import convert_script, needs_person
 from distify.errors import DistifyError, ExitCode
 from distify.files import Write, check_target, read_script, write_all
 from distify.layout import Layout, beside, conflicts, copied, in_place
 from distify.notebooks import is_notebook
 from distify.preview import preview
 from distify.resolver import LocalModules
-from distify.settling import scaling, settling
+from distify.settling import scaling, settling, spelling
 from distify.terminal import ask, can_ask, is_terminal, put, say, show, width
 
 
@@ -80,7 +80,6 @@ class Request:
 
 @click.command()
 @click.argument("path")
-@click.option("--backend", type=click.Choice(BACKENDS), help="How steps are spelled.  [default: ddp]")
 @click.option("--yes", "-y", is_flag=True, help="Write without asking.")
 @click.option("--diff", is_flag=True, help="Print the diff for patch or git apply on stdout; write nothing.")
 @click.option(
@@ -90,6 +89,7 @@ class Request:
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if there is something to convert.")
 @click.option("--force", is_flag=True, help="Overwrite a file that is there already.")
 @click.option("--partial", is_flag=True, help="Write although something needs you; comments say where.")
+@spelling
 @scaling
 @settling
 @click.pass_context
@@ -128,6 +128,7 @@ def convert(
       distify convert train.py --check            for CI: exit 1 if unconverted
       distify convert train.py --scale linear     N ranks, a batch N times as large, SGD's rate times N
       distify convert train.py --scale linear --warmup-epochs 2
+      distify convert train.py --backend allreduce
 
     \b
     Exit codes: 0 done, 1 --check found work, 2 bad input,

@@ -22,31 +22,44 @@ class _Order:
 
     dim: int
     views: int  # blocks of all samples, one behind the other
+    rows: int  # of each sample, one behind the other
     parts: bool  # each rank has a piece of the batch; else every world-size-th sample
 
     def whole(self, everyone: Tensor) -> Tensor:
         """[ranks, rows, …] of each rank's rows -> [ranks * rows, …]"""
         ranks, rows = everyone.shape[:2]
-        blocks = everyone.reshape(ranks, self.views, rows // self.views, *everyone.shape[2:])
-        blocks = blocks.transpose(0, 1)  # [views, ranks, samples, …]
+        blocks = everyone.reshape(ranks, self.views, self.samples(rows), self.rows, *everyone.shape[2:])
+        blocks = blocks.transpose(0, 1)  # [views, ranks, samples, rows, …]
         if not self.parts:
             blocks = blocks.transpose(1, 2)
         return blocks.reshape(ranks * rows, *everyone.shape[2:])
 
     def share(self, whole: Tensor, ranks: int, of: int) -> Tensor:
         """[ranks * rows, …] -> [rows, …] of one rank."""
-        samples = whole.shape[0] // (self.views * ranks)
+        samples = self.samples(whole.shape[0]) // ranks
         shape = (ranks, samples) if self.parts else (samples, ranks)
-        blocks = whole.reshape(self.views, *shape, *whole.shape[1:])
-        return blocks.select(1 if self.parts else 2, of).reshape(self.views * samples, *whole.shape[1:])
+        blocks = whole.reshape(self.views, *shape, self.rows, *whole.shape[1:])
+        return blocks.select(1 if self.parts else 2, of).reshape(whole.shape[0] // ranks, *whole.shape[1:])
+
+    def samples(self, rows: int) -> int:
+        return rows // (self.views * self.rows)
+
+    def together(self, everyone: list[list[Any]]) -> list[Any]:
+        """The same for lists."""
+        entries = [entry for share in everyone for entry in share]
+        return [entries[number] for number in self.whole(torch.arange(len(entries)).view(len(everyone), -1))]
 
 
-def gather_samples(*values: Any, dim: int = 0, views: int = 1, parts: bool = False) -> Any:
+def gather_samples(
+    *values: Any, dim: int = 0, views: int = 1, samples: int = 0, by_step: bool = False, parts: bool = False
+) -> Any:
     """The whole batch of each value, in the order that one process would have it, on every rank. A collective.
 
     A value holds this rank's share: a tensor with the samples along `dim`, or a list with one element per sample
     (none a tensor). Tuples, dicts and lists of tensors are gathered element by element; numbers and None stay.
     views: the number of blocks along `dim` that each hold all samples, as after `torch.cat([one, other])`.
+    samples: how many samples this rank has, where each may have several rows along `dim`: one behind the other, as in
+    a flattened [samples, steps, …], or with `by_step` all those of a step, as in a flattened [steps, samples, …].
     parts: the share is a piece of the batch (`shard_batch`); else every world-size-th sample (`DistributedSampler`).
 
     Gradients flow back: each rank's loss is that of the whole batch, so the sum over ranks of what comes back,
@@ -56,11 +69,21 @@ def gather_samples(*values: Any, dim: int = 0, views: int = 1, parts: bool = Fal
     """
     if world_size() > 1:
         leaves = [leaf for value in values for leaf in _leaves(value)]
-        order = _Order(dim, views, parts)
-        _check(leaves, order)
-        gathered = iter([_gather(leaf, order) for leaf in leaves])
+        orders = [_order(leaf, dim, views, samples, by_step, parts) for leaf in leaves]
+        _check(leaves, orders)
+        gathered = iter(list(map(_gather, leaves, orders)))
         values = tuple(_rebuild(value, gathered) for value in values)
     return values[0] if len(values) == 1 else values
+
+
+def _order(leaf: Tensor | list[Any], dim: int, views: int, samples: int, by_step: bool, parts: bool) -> _Order:
+    several = _rows(leaf, dim) // samples if samples else 1
+    if samples and (several < 1 or _rows(leaf, dim) % samples):
+        raise ValueError(
+            f"gather_samples got {_text(leaf)}, which does not hold as many rows for each of {samples} samples along "
+            f"dimension {dim}: gather it before it is reshaped, filtered or reduced"
+        )
+    return _Order(dim, views * several, 1, parts) if by_step else _Order(dim, views, several, parts)
 
 
 class _GatherSamples(torch.autograd.Function):
@@ -94,21 +117,16 @@ def _all_gather(share: Tensor) -> Tensor:
 def _gather(leaf: Tensor | list[Any], order: _Order) -> Any:
     if isinstance(leaf, Tensor):
         return _GatherSamples.apply(leaf, order)  # type: ignore[no-untyped-call]
-    everyone = communicator.all_gather_object(leaf)
-    size = len(leaf) // order.views
-    blocks = [[share[at : at + size] for share in everyone] for at in range(0, len(leaf), size or 1)]
-    if order.parts:
-        return [one for block in blocks for share in block for one in share]
-    return [one for block in blocks for row in zip(*block, strict=True) for one in row]
+    return order.together(communicator.all_gather_object(leaf))
 
 
 # ---- what all ranks must agree on
 
 
-def _check(leaves: list[Tensor | list[Any]], order: _Order) -> None:
+def _check(leaves: list[Tensor | list[Any]], orders: list[_Order]) -> None:
     """Ranks that send different things would wait for ever, or read each other's bytes as something else."""
-    described = [_described(leaf, order) for leaf in leaves]
-    sizes = sorted({_rows(leaf, order) // order.views for leaf in leaves})
+    described = list(map(_described, leaves, orders))
+    sizes = sorted({order.samples(_rows(leaf, order.dim)) for leaf, order in zip(leaves, orders, strict=True)})
     if len(sizes) > 1:
         raise ValueError(
             f"gather_samples got {' and '.join(map(str, sizes))} samples in one batch ({', '.join(described)}): "
@@ -128,22 +146,25 @@ def _where(leaves: list[Tensor | list[Any]]) -> torch.device:
     return next((leaf.device for leaf in leaves if isinstance(leaf, Tensor)), torch.device("cpu"))
 
 
-def _rows(leaf: Tensor | list[Any], order: _Order) -> int:
+def _rows(leaf: Tensor | list[Any], dim: int) -> int:
     if isinstance(leaf, list):
         return len(leaf)
-    return leaf.shape[order.dim] if leaf.dim() > order.dim else -1
+    return leaf.shape[dim] if leaf.dim() > dim else -1
+
+
+def _text(leaf: Tensor | list[Any]) -> str:
+    if isinstance(leaf, list):
+        return f"a list of {len(leaf)}"
+    return f"{str(leaf.dtype).removeprefix('torch.')} {tuple(leaf.shape)}"
 
 
 def _described(leaf: Tensor | list[Any], order: _Order) -> str:
-    rows = _rows(leaf, order)
-    if isinstance(leaf, list):
-        text = f"a list of {rows}"
-    else:
+    text, rows = _text(leaf), _rows(leaf, order.dim)
+    if isinstance(leaf, Tensor):
         if leaf.layout is not torch.strided:
             raise TypeError(f"gather_samples cannot gather {leaf.layout} tensors: convert it with to_dense() first")
-        grad = " with gradients" if leaf.requires_grad and torch.is_grad_enabled() else ""
-        text = f"{str(leaf.dtype).removeprefix('torch.')} {tuple(leaf.shape)}{grad}"
-    if rows < 0 or rows % order.views:
+        text += " with gradients" if leaf.requires_grad and torch.is_grad_enabled() else ""
+    if rows < 0 or rows % (order.views * order.rows):
         raise ValueError(
             f"gather_samples got {text}, which does not hold {order.views} row(s) for each sample along "
             f"dimension {order.dim}: gather it before it is reshaped, filtered or reduced"

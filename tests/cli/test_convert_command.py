@@ -204,7 +204,7 @@ def test_bad_input_is_one_line(distify: CommandLine, script: Path, args: list[st
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["train.py", "--backend", "smoke-signals"], "'smoke-signals' is not 'ddp'"),
+        (["train.py", "--backend", "smoke-signals"], "'smoke-signals' is not one of 'ddp', 'allreduce'"),
         (["train.py", "--in-place", "-o", "x.py"], "exclude each other"),
         (["train.py", "--diff", "--yes"], "write nothing"),
         ([], "Missing argument 'PATH'"),

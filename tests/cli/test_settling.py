@@ -99,8 +99,8 @@ def test_a_configuration_for_one_script_leaves_others_in_peace(distify: CommandL
         ("[tool.distify]\nmodel = 3\n", "[tool.distify] model: a name or a list of names is wanted, not 3"),
         ("[tool.distify]\ntrain-loader = ['']\n",
          "[tool.distify] train-loader: a name or a list of names is wanted, not ['']"),
-        ("[tool.distify]\nbackend = 'mpi'\n", "[tool.distify] backend: 'mpi' is none of ddp"),
-        ("[tool.distify]\nbackend = 1\n", "[tool.distify] backend: 1 is none of ddp"),
+        ("[tool.distify]\nbackend = 'mpi'\n", "[tool.distify] backend: 'mpi' is none of ddp, allreduce"),
+        ("[tool.distify]\nbackend = 1\n", "[tool.distify] backend: 1 is none of ddp, allreduce"),
         ("[tool]\ndistify = 1\n", "[tool.distify] is no table"),
         ("tool = \n", "is not TOML: Invalid value (at line 1, column 8)"),
     ],
@@ -121,6 +121,18 @@ def test_a_configured_scale_and_the_command_line_above_it(distify: CommandLine, 
     assert b"rt.warm_up(range(2), epochs=2)" in distify("convert", "train.py", "--diff").out
     assert b"epochs=4)" in distify("convert", "train.py", "--diff", "--warmup-epochs", "4").out
     assert b"per_rank_batch_size" in distify("convert", "train.py", "--diff", "--scale", "global").out
+
+
+def test_a_backend_is_chosen_on_the_command_line_or_configured(distify: CommandLine, script: Path) -> None:
+    line = b"    rt.all_reduce_gradients(optimizer)\n"
+    ended = distify("convert", "train.py", "--diff", "--backend", "allreduce")
+    assert line in ended.out
+    assert b"DistributedDataParallel" not in ended.out
+    configure(distify, "[tool.distify]\nbackend = 'allreduce'\n")
+    assert distify("convert", "train.py", "--diff").out == ended.out
+    assert b"gradients are averaged over the ranks" in distify("check", "train.py").out
+    assert line not in distify("convert", "train.py", "--diff", "--backend", "ddp").out
+    assert b"`model` is trained by all ranks together" in distify("check", "train.py", "--backend", "ddp").out
 
 
 def test_warm_up_without_a_scaled_rate(distify: CommandLine, script: Path) -> None:

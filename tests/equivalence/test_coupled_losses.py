@@ -87,3 +87,65 @@ def test_ranks_follow_one_process(world_size: int, tmp_path: Path) -> None:
     assert after.read_text(encoding="utf-8").count("rt.gather_samples(") >= len(LOSSES)
     ranks = run_converted(after, [], world_size, tmp_path / "dist")
     assert_equivalent(run_original(path, [], ranks[0].passes, tmp_path / "base"), ranks)
+
+
+#: Several rows for each sample, flattened inside the model and before it: of each sample one behind the other, or of
+#: each step.
+FLATTENED = """\
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+texts = torch.randint(7, (48, 6))
+loader = DataLoader(TensorDataset(texts[:, :-1], texts[:, 1:]), batch_size=12, shuffle=True)
+
+
+class Reader(nn.Module):
+    def __init__(self, by_step):
+        super().__init__()
+        self.words = nn.Embedding(7, 5)
+        self.memory = nn.GRU(5, 6, batch_first=not by_step)
+        self.scores = nn.Linear(6, 7)
+
+    def forward(self, text):
+        states, _ = self.memory(self.words(text))
+        return self.scores(states).view(-1, 7)
+
+
+def train(model, by_step):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(2):
+        for text, following in loader:
+            <turn>
+            wanted = following.reshape(-1)
+            rows = model(text)
+            loss = functional.cross_entropy(rows, wanted) + (rows[1:] - rows[:-1]).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+
+train(Reader(<by_step>), <by_step>)
+print("accuracy 1")
+"""
+
+
+@pytest.mark.parametrize(
+    ("turn", "by_step", "gathered"),
+    [
+        ("pass", False, "gather_samples(wanted, rows, samples=len(text))"),
+        ("text, following = text.t(), following.t()", True,
+         "gather_samples(wanted, rows, samples=text.size(1), by_step=True)"),
+    ],
+    ids=["samples", "steps"],
+)  # fmt: skip
+def test_flattened_rows(turn: str, by_step: bool, gathered: str, tmp_path: Path) -> None:
+    text = FLATTENED.replace("<turn>", turn).replace("<by_step>", str(by_step))
+    path = tmp_path / "train.py"
+    path.write_text(text, encoding="utf-8")
+    after = converted(text, tmp_path)
+    assert gathered in after.read_text(encoding="utf-8")
+    ranks = run_converted(after, [], 2, tmp_path / "dist")
+    assert_equivalent(run_original(path, [], ranks[0].passes, tmp_path / "base"), ranks)

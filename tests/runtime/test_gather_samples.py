@@ -27,7 +27,14 @@ def _orders() -> list[Tensor]:
     views = torch.stack([samples, samples + 100])  # [views, samples]
     mine = _dealt(samples)
     rows = rt.gather_samples(torch.stack([mine, mine]).T)
+    steps = torch.stack([samples, samples + 100, samples + 200], dim=1)  # [samples, steps]
+    together = rt.gather_samples(_dealt(steps).reshape(-1), samples=len(mine))
+    apart = rt.gather_samples(rt.shard_batch(steps.T, dim=1).reshape(-1), samples=len(mine), by_step=True, parts=True)
+    listed = rt.gather_samples(_dealt(steps).reshape(-1).tolist(), samples=len(mine))
     return [
+        together,
+        apart,
+        torch.tensor(listed),
         rt.gather_samples(mine),
         rt.gather_samples(torch.cat([mine, mine + 100]), views=2),
         rt.gather_samples(torch.stack([mine, mine]), dim=1),
@@ -41,7 +48,19 @@ def _orders() -> list[Tensor]:
 def test_samples_come_in_the_order_of_one_process(ranks: int) -> None:
     samples = torch.arange(SAMPLES)
     views = torch.cat([samples, samples + 100])
-    expected = [samples, views, torch.stack([samples, samples]), samples, views, torch.stack([samples, samples]).T]
+    steps = torch.stack([samples, samples + 100, samples + 200], dim=1)
+    flat = steps.reshape(-1)
+    expected = [
+        flat,
+        steps.T.reshape(-1),
+        flat,
+        samples,
+        views,
+        torch.stack([samples, samples]),
+        samples,
+        views,
+        torch.stack([samples, samples]).T,
+    ]
     for got in on_ranks(_orders, ranks=ranks):
         assert all(torch.equal(one, other) for one, other in zip(got, expected, strict=True))
 

@@ -1,7 +1,10 @@
-"""How a step is spelled."""
+"""What averages gradients, and how each step is spelled with it."""
 
-from distify_codemods.backends.ddp import DDP, Backend
+from distify_codemods.backends.allreduce import ALLREDUCE
+from distify_codemods.backends.base import RUNTIME, Backend
+from distify_codemods.backends.ddp import DDP
 
-BACKENDS: dict[str, Backend] = {"ddp": DDP}
+#: By the name that `--backend` takes; the first one is the default.
+BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (DDP, ALLREDUCE)}
 
-__all__ = ["BACKENDS", "Backend"]
+__all__ = ["BACKENDS", "RUNTIME", "Backend"]

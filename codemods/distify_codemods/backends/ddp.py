@@ -2,57 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from distify_codemods.backends.base import Backend
 
-RUNTIME = "distify_runtime"
-
-
-@dataclass(frozen=True)
-class Backend:
-    """The code of each step. `rt` is the name under which the runtime is imported."""
-
-    name: str
-    imports_for_wrap: str
-    imports_for_sampler: str
-
-    def process_group(self, rt: str, per_rank_batch: bool = False) -> str:
-        return f"{rt}.init_process_group({'per_rank_batch=True' if per_rank_batch else ''})"
-
-    def wrap(self, target: str, wrapper: str, rt: str, unused: bool) -> str:
-        options = ", find_unused_parameters=True" if unused else ""
-        return f"{target} = {wrapper}({target}, device_ids={rt}.device_ids({target}){options})"
-
-    def broadcast(self, target: str, rt: str) -> str:
-        return f"{rt}.broadcast_parameters({target})"
-
-    def average_gradients(self, targets: tuple[str, ...], rt: str) -> str:
-        return f"{rt}.all_reduce_gradients({', '.join(targets)})"
-
-    def averages_when(self, target: str, condition: str) -> str:
-        """What `no_sync()` sets, and unsets."""
-        return f"{target}.require_backward_grad_sync = {condition}"
-
-    def average_running_statistics(self, target: str, rt: str) -> str:
-        return f"{rt}.average_running_statistics({target})"
-
-    def sync_batchnorm_in_place(self, target: str, rt: str) -> str:
-        return f"{rt}.convert_sync_batchnorm({target})"
-
-    def sync_batchnorm(self, target: str, rt: str) -> str:
-        return f"{target} = {rt}.convert_sync_batchnorm({target})"
-
-    def training_sampler(self, dataset: str, rt: str, shuffle: str, drop_last: str) -> str:
-        options = f", shuffle={shuffle}" if shuffle != "True" else ""
-        options += f", drop_last={drop_last}" if drop_last != "False" else ""
-        return f"{rt}.TrainingSampler({dataset}{options})"
-
-    def whole_sampler(self, dataset: str, sampler: str, rt: str) -> str:
-        """All samples, in an order that is the same on all ranks."""
-        return f"{sampler}({dataset}, num_replicas=1, rank=0, seed={rt}.common_seed())"
-
-
-DDP = Backend(
-    "ddp",
-    "from torch.nn.parallel import DistributedDataParallel",
-    "from torch.utils.data.distributed import DistributedSampler",
-)
+DDP = Backend("ddp", wraps_models=True, averages="DistributedDataParallel")

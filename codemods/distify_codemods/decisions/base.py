@@ -81,12 +81,12 @@ class Wrap:
 
 @dataclass(frozen=True)
 class Unwrapped:
-    """A trained model that DistributedDataParallel is not right for: its gradients are averaged by a line."""
+    """A trained model that is left as it is: its gradients are averaged by a line."""
 
     model: Obj
     module: Module
-    node: cst.CSTNode  # where that shows
-    why: str
+    node: cst.CSTNode  # where it shows that a wrap would be wrong; else where what trains the model is made
+    why: str = ""  # a wrap would be wrong; empty: the backend wraps none
 
 
 @dataclass(frozen=True)
@@ -273,6 +273,8 @@ class Layout:
 
     dimension: int = 0
     views: int | cst.Call = 1  # how many blocks of all samples lie behind each other, or where they are joined
+    samples: str = ""  # how many samples a rank has, where each may have several rows; empty: each has one
+    by_step: bool = False  # those of each step stand together, not those of each sample
 
 
 @dataclass(frozen=True)

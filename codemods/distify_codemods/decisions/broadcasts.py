@@ -113,7 +113,7 @@ def _nowhere(facts: Facts, model: Obj) -> Blocked:
         "GRAD01",
         model.module,
         model.site,
-        f"`{facts.names.of(model)}` cannot be wrapped, and no line before training can send its weights to all ranks",
+        f"`{facts.names.of(model)}` is not wrapped, and no line before training can send its weights to all ranks",
         "give it a variable in the function that trains it",
     )
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import libcst as cst
 
+from distify_codemods.backends import Backend
 from distify_codemods.decisions import (
     accumulation,
     batch_size,
@@ -32,12 +33,12 @@ from distify_codemods.facts import Facts
 from distify_codemods.values import Wrapped
 
 
-def decide(facts: Facts) -> Decisions:
+def decide(facts: Facts, backend: Backend) -> Decisions:
     """What happens to each model, loader and evaluation loop of a program that trains."""
     facts, slicings, uncut = cuts.decide_cuts(facts)
     per_rank = facts.program.options.per_rank_batch  # then each rank's loss is that of one process
     facts, loss_reductions, joinings, coupled = (facts, (), (), {}) if per_rank else _losses(facts)
-    averaged = models.decide_models(facts)
+    averaged = models.decide_models(facts, backend)
     wraps = averaged.wraps
     blocked = [*uncut, *averaged.blocked, *doubts.doubts(averaged.facts)]  # before figures are averaged: no flags then
     wrapped_facts, averages, left = trials.agreed(averaged.facts, wraps)

@@ -1,7 +1,8 @@
-"""How each trained model's gradients are averaged: by DistributedDataParallel, or, where that is not right, by a line.
+"""How each trained model's gradients are averaged: by a wrap around it, or, where that is not right, by a line.
 
-A wrap is proposed, tried out on the program, and believed only if every gradient of training goes through it. What no
-wrap is right for keeps its model as it is, and its gradients are averaged after the backward pass (`gradients.py`).
+A backend that wraps no models leaves them all as they are. For one that does, a wrap is proposed, tried out on the
+program, and believed only if every gradient of training goes through it. What no wrap is right for keeps its model as
+it is, and its gradients are averaged after the backward pass (`gradients.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from distify_codemods.backends import Backend
 from distify_codemods.decisions.base import Blocked, Unwrapped, Wrap
 from distify_codemods.decisions.ddp_limits import beyond, leaves_unused
 from distify_codemods.decisions.past_the_wrap import past_the_wrap, training_forwards
@@ -31,9 +33,12 @@ class Averagings:
     blocked: tuple[Blocked, ...] = ()
 
 
-def decide_models(facts: Facts) -> Averagings:
+def decide_models(facts: Facts, backend: Backend) -> Averagings:
     blocked = [_never_called(facts, model) for model in facts.models if _is_only_named(facts, model)]
     models = [model for model in facts.models if not _is_only_named(facts, model)]
+    if not backend.wraps_models:
+        unwrapped = tuple(_left_as_it_is(facts, model) for model in models)
+        return Averagings(with_sums(try_out(facts, ()), ()), (), unwrapped, tuple(blocked))
     wraps, reasons, seen = _tried_out(facts, models)
     if _together(facts, wraps, reasons):
         wraps = [wrap for wrap in wraps if not _any_of(wrap.models, reasons)]
@@ -115,12 +120,14 @@ def _never_called(facts: Facts, model: Obj) -> Blocked:
     return Blocked("MODEL01", model.module, model.site, message, "name the model that the training loop calls")
 
 
-def _no_forward(facts: Facts, model: Obj) -> Unwrapped:
+def _left_as_it_is(facts: Facts, model: Obj, why: str = "") -> Unwrapped:
     optimizer = next((one for one in facts.optimizers if model in one.models), None)
     made = optimizer.made if optimizer is not None else facts.backwards[0]
-    return Unwrapped(
-        model, made.module, made.node, "training never calls the model itself, only parts or methods of it"
-    )
+    return Unwrapped(model, made.module, made.node, why)
+
+
+def _no_forward(facts: Facts, model: Obj) -> Unwrapped:
+    return _left_as_it_is(facts, model, "training never calls the model itself, only parts or methods of it")
 
 
 def _no_place(facts: Facts, model: Obj) -> Unwrapped:

@@ -16,8 +16,10 @@ from distify_codemods.program import Module
 from distify_codemods.values import (
     PER_SAMPLE,
     External,
+    Flattened,
     Mapping,
     Numbered,
+    Obj,
     Regrouped,
     Scale,
     Sequence,
@@ -160,7 +162,17 @@ def fill(facts: Facts, region: Region, names: dict[str, Value]) -> None:
                 region.counts += [one for one in sizes if one is not None and facts.value(one).scale is Scale.COUNT]
                 continue
             region.after[name] = value
-    _lay_out(region)
+    _lay_out(region, _size_in_scope(region, names))
+
+
+def _size_in_scope(region: Region, names: dict[str, Value]) -> str:
+    """How many samples a rank has, by what has a row for each."""
+    taken = {*region.before, *region.after}
+    for name, value in names.items():
+        plain = not value.objs and not _marks_of(value, Views, Regrouped, Flattened)
+        if plain and name not in taken and value.scale in _DIMENSIONS and dimension_of(value) is not None:
+            return f"{name}.size(1)" if value.scale is Scale.TURNED else f"len({name})"
+    return ""
 
 
 def _is_made_before(region: Region, node: cst.Name) -> bool:
@@ -241,8 +253,8 @@ def dimension_of(value: Value) -> int | None:
     return _DIMENSIONS.get(value.scale)
 
 
-def _lay_out(region: Region) -> None:
-    """How the samples lie in what is gathered."""
+def _lay_out(region: Region, size: str) -> None:
+    """How the samples lie in what is gathered. `size`: their number."""
     gathered: dict[str | cst.BaseExpression, Value] = {}
     gathered.update(region.before.items())
     gathered.update(region.after.items())
@@ -250,7 +262,8 @@ def _lay_out(region: Region) -> None:
     if not gathered:
         raise Impossible("nothing of the batch is used after the forward pass")
     for key, value in gathered.items():
-        region.layouts[key] = _layout(value)
+        region.layouts[key] = _layout(value, size)
+    _tell_plain(region, gathered)
     sure = {region.layouts[key] for key, value in gathered.items() if not _is_regrouped(value)}
     calls = [region.before, region.after]  # one call checks that there are as many samples in each value
     for names in calls:
@@ -265,7 +278,16 @@ def _lay_out(region: Region) -> None:
 _REGROUPED = "rows are regrouped before the forward pass, so that their order is not known"
 
 
-def _layout(value: Value) -> Layout:
+def _tell_plain(region: Region, gathered: dict[str | cst.BaseExpression, Value]) -> None:
+    """What a model makes of a batch has a row for each sample; gathered beside another value, that is checked."""
+    for names in (region.before, region.after):
+        if any(region.layouts[key] == Layout() and not _is_regrouped(gathered[key]) for key in names):
+            for key in names:
+                if region.layouts[key].samples and not region.layouts[key].by_step:
+                    region.layouts[key] = Layout()
+
+
+def _layout(value: Value, size: str) -> Layout:
     dimension = dimension_of(value)
     if dimension is None:
         raise Impossible("something that is used after the forward pass is no tensor with an entry for each sample")
@@ -275,11 +297,21 @@ def _layout(value: Value) -> Layout:
     views = [mark for mark in marks if isinstance(mark, Views)]
     if len(views) > 1 or (views and _is_regrouped(value)):
         raise Impossible("samples are put behind each other in a way whose order is not known")
+    flattened = [mark for mark in marks if isinstance(mark, Flattened)] if dimension == 0 else []
+    by_step = {mark.by_step for mark in flattened}
+    if len(by_step) > 1 or (flattened and (views or not size)):
+        raise Impossible(_REGROUPED)
+    if flattened:
+        return Layout(samples=size, by_step=by_step.pop())
     return Layout(dimension, views[0].count or _call(views[0])) if views else Layout(dimension)
 
 
 def _is_regrouped(value: Value) -> bool:
-    return any(isinstance(mark, Regrouped) for mark in _marks(value))
+    return _marks_of(value, Regrouped)
+
+
+def _marks_of(value: Value, *kinds: type[Obj]) -> bool:
+    return any(isinstance(mark, kinds) for mark in _marks(value))
 
 
 def _marks(value: Value) -> set[object]:

@@ -13,6 +13,7 @@ from distify_codemods.values import (
     Arguments,
     Const,
     External,
+    Flattened,
     Kept,
     Mapping,
     Numbered,
@@ -22,6 +23,7 @@ from distify_codemods.values import (
     Sequence,
     Setting,
     Share,
+    Size,
     Value,
     Views,
     Whole,
@@ -96,9 +98,30 @@ def regrouped(
         return value
     if _keeps_rows(name, tensor, arguments):
         return value
-    mark = machine.made(Regrouped, node)
+    mark = _flattened(machine, name, tensor, arguments, node) or machine.made(Regrouped, node)
     objs = frozenset(_marked(machine, obj, node, mark) for obj in value.objs)
     return Value(objs, value.scale, value.sources | {mark}, value.mask, value.open, value.deep)
+
+
+def _flattened(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Obj | None:
+    """What leaves all of a sample together, or all of a step: it is seen when it runs how many rows that makes."""
+    if name not in ("view", "reshape", "flatten") or any(isinstance(one, (Views, Regrouped)) for one in tensor.sources):
+        return None
+    if tensor.scale is Scale.SAMPLES:
+        return None if _steps_of(tensor) else machine.made(Flattened, node, False)
+    if tensor.scale is not Scale.TURNED:
+        return None
+    if name == "flatten":
+        start, end = arguments.get("start_dim", 0), arguments.get("end_dim", 1)
+        whole = start is None and end is None
+        merges = whole or ((start and start.constant()) in (0, None) and end is not None and end.constant() == 1)
+    else:
+        merges = len(arguments.positional) in (1, 2)
+    return machine.made(Flattened, node, True, by_step=True) if merges else None
+
+
+def _steps_of(tensor: Value) -> bool:
+    return any(isinstance(one, Flattened) and one.by_step for one in tensor.sources)
 
 
 def _marked(machine: Machine, obj: Obj, node: cst.CSTNode, mark: Obj) -> Obj:
@@ -117,7 +140,7 @@ def _keeps_rows(name: str, tensor: Value, arguments: Arguments) -> bool:
     place = 1 if tensor.scale is Scale.TURNED else 0
     if name in ("view", "reshape"):
         size = arguments.positional[place] if place < len(arguments.positional) else None
-        return tensor.scale not in (Scale.SAMPLES, Scale.TURNED) or (size is not None and size.scale is Scale.COUNT)
+        return tensor.scale not in (Scale.SAMPLES, Scale.TURNED) or (size is not None and _is_size(size))
     if name == "flatten":
         start = arguments.get("start_dim", 0)
         known = start.constant() if start is not None else None
@@ -128,12 +151,18 @@ def _keeps_rows(name: str, tensor: Value, arguments: Arguments) -> bool:
     return isinstance(known, int) and known != 0 and tensor.scale is Scale.SAMPLES and (known > 0 or tensor.deep)
 
 
+def _is_size(size: Value) -> bool:
+    """The number of samples, not that of all their rows."""
+    return size.scale is Scale.COUNT and any(isinstance(obj, Size) for obj in size.objs)
+
+
 def through_a_model(machine: Machine, value: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
-    """A model makes of each row a row, however it reshapes them in between."""
+    """A model makes of each row a row, however it reshapes them in between, or of each step's."""
     if machine.gathering is None:
         return value
     given = join(*arguments.all()).sources
-    return _laid_out(machine, value, frozenset(one for one in given if isinstance(one, (Views, Regrouped))), node)
+    marks = frozenset(one for one in given if isinstance(one, (Views, Regrouped, Flattened)))
+    return _laid_out(machine, value, marks, node)
 
 
 def _laid_out(machine: Machine, value: Value, marks: frozenset[Obj | str], node: cst.CSTNode) -> Value:

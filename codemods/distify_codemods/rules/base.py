@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from distify_codemods import refusals, tree
-from distify_codemods.backends import Backend
-from distify_codemods.backends.ddp import RUNTIME
+from distify_codemods.backends import RUNTIME, Backend
 from distify_codemods.decisions import Blocked, Decisions
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts

@@ -25,7 +25,8 @@ def _join(context: Context, joining: Joining) -> None:
     module, plan = joining.module, context.plan(joining.module)
     rt, statement = context.rt(module), joining.statement
     for found, insert in ((joining.before, plan.insert_before), (joining.after, plan.insert_after)):
-        for layout in dict.fromkeys(layout for _, layout in found):
+        layouts = dict.fromkeys(layout for _, layout in found)
+        for layout in sorted(layouts, key=lambda one: not one.samples):  # the number of samples is still a rank's
             names = ", ".join(name for name, its in found if its == layout)
             options = _options(context, joining, layout)
             insert(statement, f"{names} = {rt}.gather_samples({names}{options})", CODE, _WHY)
@@ -55,6 +56,8 @@ def _options(context: Context, joining: Joining, layout: Layout) -> str:
         options += f", views={_counted(context, joining, layout.views)}"
     elif layout.views != 1:
         options += f", views={layout.views}"
+    if layout.samples:
+        options += f", samples={layout.samples}" + (", by_step=True" if layout.by_step else "")
     return options + (", parts=True" if joining.parts else "")
 
 

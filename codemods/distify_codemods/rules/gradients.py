@@ -35,14 +35,14 @@ def run(context: Context) -> None:
             reason = "a gradient of a rank's share is averaged to that of the batch"
             context.plan(call.module).replace(call.node, call_of(text), CODE, reason)
             context.applied("a gradient is averaged over the ranks where it is taken", call.module, call.node)
-    for unwrapped in decisions.unwrapped:
+    for unwrapped in decisions.unwrapped if context.backend.wraps_models else ():
         context.advice(
             f"`{context.facts.names.of(unwrapped.model)}` is not in DistributedDataParallel, because {unwrapped.why}; "
             f"its gradients are averaged after the backward pass instead of during it, which is right, and slower",
             unwrapped.module, unwrapped.node,
         )  # fmt: skip
     if not decisions.unwrapped:
-        context.not_needed("DistributedDataParallel averages all gradients")
+        context.not_needed(f"{context.backend.averages} averages all gradients")
 
 
 RULE = Rule(
