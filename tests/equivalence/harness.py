@@ -73,9 +73,11 @@ class Trace:
 # ---- running
 
 
-def run_converted(script: Path, args: Sequence[str], world_size: int, workdir: Path) -> list[Trace]:
+def run_converted(
+    script: Path, args: Sequence[str], world_size: int, workdir: Path, horovod: bool = False
+) -> list[Trace]:
     """One trace per rank of a converted script; a world size of 0 runs it with plain `python`."""
-    return _run([], script, args, world_size, workdir)
+    return _run([], script, args, world_size, workdir, horovod)
 
 
 def run_original(script: Path, args: Sequence[str], order: Sequence[Pass], workdir: Path) -> Trace:
@@ -91,10 +93,12 @@ def _logs(workdir: Path) -> Path:
     return workdir.resolve().with_name(workdir.name + ".trace")
 
 
-def _run(options: Sequence[str], script: Path, args: Sequence[str], world_size: int, workdir: Path) -> list[Trace]:
+def _run(
+    options: Sequence[str], script: Path, args: Sequence[str], world_size: int, workdir: Path, horovod: bool = False
+) -> list[Trace]:
     logs = _logs(workdir)
     command = [str(TRACER), "--out", str(logs / "{rank}.pt"), *options, str(script.resolve()), *args]
-    outputs = run_ranks(command, world_size, workdir, logs, forked=True)
+    outputs = run_ranks(command, world_size, workdir, logs, forked=True, horovod=horovod)
     files = sorted(str(path.relative_to(workdir)) for path in workdir.rglob("*") if path.is_file())
     return [_load(logs / f"{rank}.pt", output, files) for rank, output in enumerate(outputs)]
 

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from tests.equivalence.forks import Fork
+from tests.equivalence.horovod_ranks import rendezvous
 
 ROOT = Path(__file__).resolve().parents[2]
 LAUNCHER_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -22,20 +24,29 @@ class RunError(AssertionError):
     """A process failed or hung; the message has its last lines of stderr."""
 
 
-def run_ranks(command: Sequence[str], world_size: int, workdir: Path, logs: Path, forked: bool = False) -> list[str]:
+def run_ranks(
+    command: Sequence[str], world_size: int, workdir: Path, logs: Path, forked: bool = False, horovod: bool = False
+) -> list[str]:
     """Runs `python COMMAND` once per rank in `workdir` and returns each one's stdout.
 
     `{rank}` in the command becomes the rank. A world size of 0 means plain `python`: one process without a
     launcher's variables. stdout and stderr are kept in `logs`. Raises RunError unless all end with 0.
     forked: each rank is a fork of an interpreter that has torch already; the command begins with a script.
+    horovod: the launcher is Horovod's, else torch's.
     """
     workdir.mkdir(parents=True, exist_ok=True)
     logs.mkdir(parents=True, exist_ok=True)
-    port = _free_port()
+    with rendezvous(world_size) if horovod else nullcontext(_torchrun(world_size)) as worlds:
+        return _run(command, worlds, workdir, logs, forked)
+
+
+def _run(
+    command: Sequence[str], worlds: Sequence[dict[str, str]], workdir: Path, logs: Path, forked: bool
+) -> list[str]:
     processes: list[subprocess.Popen[bytes] | Fork] = []
-    for rank in range(max(world_size, 1)):
+    for rank, world in enumerate(worlds or [{}]):
         words = [word.replace("{rank}", str(rank)) for word in command]
-        env = _environment(rank, world_size, port)
+        env = _environment(world)
         with (logs / f"{rank}.out").open("wb") as out, (logs / f"{rank}.err").open("wb") as err:
             if forked:
                 processes.append(Fork(words, workdir, env, out, err, rank))
@@ -48,18 +59,21 @@ def run_ranks(command: Sequence[str], world_size: int, workdir: Path, logs: Path
     return [_read(logs / f"{rank}.out") for rank in range(len(processes))]
 
 
-def _environment(rank: int, world_size: int, port: int) -> dict[str, str]:
+def _environment(world: dict[str, str]) -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if name not in LAUNCHER_VARIABLES}
     env["PYTHONPATH"] = os.pathsep.join([str(ROOT / "runtime"), *filter(None, [env.get("PYTHONPATH")])])
     env["OMP_NUM_THREADS"] = "1"
     env["CUDA_VISIBLE_DEVICES"] = ""
     if sys.platform == "linux":
         env["GLOO_SOCKET_IFNAME"] = "lo"  # Gloo would else listen on the address that the host's name has
-    if world_size:
-        env["RANK"] = env["LOCAL_RANK"] = str(rank)
-        env["WORLD_SIZE"] = env["LOCAL_WORLD_SIZE"] = str(world_size)
-        env["MASTER_ADDR"], env["MASTER_PORT"] = "127.0.0.1", str(port)
-    return env
+    return {**env, **world}
+
+
+def _torchrun(ranks: int) -> list[dict[str, str]]:
+    """Each rank's environment as torchrun would set it."""
+    shared = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
+    shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
+    return [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
 
 
 def _free_port() -> int:

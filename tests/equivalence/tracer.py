@@ -76,9 +76,14 @@ class Record:
             "saves": self.saves,
             "world_size": self.world_size,
             "training_inputs": self.training_inputs,
-            "group_left_open": distributed.is_available() and distributed.is_initialized(),
+            "group_left_open": _is_group_open(),
         }
         save(fields, path)
+
+
+def _is_group_open() -> bool:
+    hvd = sys.modules.get("horovod.torch")
+    return distributed.is_initialized() or (hvd is not None and hvd.is_initialized())
 
 
 def _number(known: list[Any], one: object) -> int:
@@ -144,6 +149,14 @@ def _watch_distribution(record: Record) -> None:
 
     _wrap(DistributedSampler, "__iter__", sampler_iter)
     _wrap(distributed, "init_process_group", init_process_group)
+    if "HOROVOD_RANK" in os.environ:
+        import horovod.torch as hvd
+
+        def init(original: Any, *args: Any, **kwargs: Any) -> None:
+            original(*args, **kwargs)
+            record.world_size = hvd.size()
+
+        _wrap(hvd, "init", init)
 
 
 def _watch_saves(record: Record) -> None:
@@ -206,7 +219,7 @@ def main() -> None:
         _replace_order(json.loads(options.order.read_text(encoding="utf-8")))
     _without_dropout()
     torch.set_default_dtype(torch.float64)
-    seed = FIRST_SEED + int(os.environ.get("RANK", "0"))
+    seed = FIRST_SEED + int(os.environ.get("RANK", os.environ.get("HOROVOD_RANK", "0")))
     torch.manual_seed(seed)
     random.seed(seed)
 

@@ -16,10 +16,16 @@ class Backend:
     #: models as they are: rank 0's weights are sent to all, and what reads gradients is preceded by a line.
     wraps_models: bool
     averages: str  # what averages the gradients, as the subject of a sentence
+    #: What is imported besides the runtime, `name` being what the file calls it; empty: nothing.
+    engine: str = ""
     imports_for_wrap: str = "from torch.nn.parallel import DistributedDataParallel"
     imports_for_sampler: str = "from torch.utils.data.distributed import DistributedSampler"
 
     # ---- start
+
+    def starts(self, engine: str) -> tuple[str, ...]:
+        """Statements before the process group. `engine` is the name under which it is imported."""
+        return ()
 
     def process_group(self, rt: str, per_rank_batch: bool = False) -> str:
         return f"{rt}.init_process_group({'per_rank_batch=True' if per_rank_batch else ''})"
