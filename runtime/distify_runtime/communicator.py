@@ -3,12 +3,13 @@
     communicator.all_reduce(tensor)
     communicator.store().set(key, value)
 
-A script chooses Horovod by `hvd.init()`; else it is torch.distributed, with the group that `init_process_group` joins
-or that the script has made by itself.
+A script chooses Horovod by importing it and `hvd.init()`; else it is torch.distributed, with the group that
+`init_process_group` joins or that the script has made by itself.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from abc import ABC, abstractmethod
 from enum import Enum
@@ -19,6 +20,15 @@ import torch.distributed as dist
 from torch import Tensor
 from torch._C._distributed_c10d import HashStore, Store
 from torch.distributed.distributed_c10d import _get_default_store
+
+
+#: How each launcher that Horovod follows says which rank this is: rank, local rank, and how many there are of each.
+HOROVOD_LAUNCHERS = {
+    "HOROVOD_SIZE": ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"),
+    "OMPI_COMM_WORLD_SIZE": (
+        "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ),
+}  # fmt: skip
 
 
 class Op(Enum):
@@ -132,7 +142,8 @@ _horovod: Communicator | None = None
 def join(world_of_one: bool) -> None:
     """Join the other ranks: those of Horovod where the script has called `hvd.init()`, else torch's."""
     global _horovod
-    if horovod_is_ready():
+    if (hvd := horovod()) is not None:
+        hvd.init()  # harmless where the script has done it
         from distify_runtime.horovod_communicator import HorovodCommunicator
 
         _horovod = HorovodCommunicator()
@@ -152,10 +163,13 @@ def is_initialized() -> bool:
     return _horovod is not None or dist.is_initialized()
 
 
-def horovod_is_ready() -> bool:
-    """Whether the script has called `hvd.init()`."""
-    hvd = sys.modules.get("horovod.torch")
-    return hvd is not None and bool(hvd.is_initialized())
+def horovod() -> Any:
+    """`horovod.torch`, where the script is to run over it: it has called `hvd.init()`, or imports it and was started
+    by a launcher of Horovod's. Else None.
+    """
+    hvd: Any = sys.modules.get("horovod.torch")
+    started = "WORLD_SIZE" not in os.environ and any(name in os.environ for name in HOROVOD_LAUNCHERS)
+    return hvd if hvd is not None and (started or hvd.is_initialized()) else None
 
 
 def _current() -> Communicator:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
 
 import torch
@@ -109,10 +108,13 @@ def _read(name: str, default: int | None = None) -> int:
 
 
 def _horovod_launch() -> Launch | None:
-    """As Horovod sees it, in a script that has called `hvd.init()`; None in others."""
-    if not communicator.horovod_is_ready():
+    """As Horovod sees it, or is going to see it, in a script that runs over it; None in others."""
+    hvd = communicator.horovod()
+    if hvd is None:
         return None
-    hvd = sys.modules["horovod.torch"]
+    if not hvd.is_initialized():
+        names = next(names for name, names in communicator.HOROVOD_LAUNCHERS.items() if name in os.environ)
+        return Launch(*map(_read, names))
     found = Launch(hvd.rank(), hvd.local_rank(), hvd.size(), hvd.local_size())
     if found.world_size == 1:
         _refuse_foreign_launcher({"WORLD_SIZE": "torchrun", **_FOREIGN_WORLD_SIZES}, "horovodrun")
