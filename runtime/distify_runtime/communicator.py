@@ -21,7 +21,6 @@ from torch import Tensor
 from torch._C._distributed_c10d import HashStore, Store
 from torch.distributed.distributed_c10d import _get_default_store
 
-
 #: How each launcher that Horovod follows says which rank this is: rank, local rank, and how many there are of each.
 HOROVOD_LAUNCHERS = {
     "HOROVOD_SIZE": ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"),
