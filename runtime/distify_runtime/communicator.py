@@ -13,7 +13,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 import torch.distributed as dist
@@ -38,6 +38,12 @@ class Op(Enum):
     OR = "or"  # of the bits of whole numbers
 
 
+class Pending(Protocol):
+    """A collective that goes on by itself."""
+
+    def wait(self) -> object: ...
+
+
 class Communicator(ABC):
     """Collectives over all ranks. `purpose` parts those that must not meet in one queue."""
 
@@ -52,6 +58,10 @@ class Communicator(ABC):
     @abstractmethod
     def all_reduce(self, tensor: Tensor, op: Op, purpose: str) -> None:
         """Put the ranks' sum, maximum or OR in the tensor's place."""
+
+    @abstractmethod
+    def start_all_reduce(self, tensor: Tensor, op: Op, purpose: str) -> Pending:
+        """The same, without waiting. Of one purpose, ranks start and wait for several in one order."""
 
     @abstractmethod
     def broadcast(self, tensor: Tensor) -> None:
@@ -100,6 +110,10 @@ class TorchCommunicator(Communicator):
 
     def all_reduce(self, tensor: Tensor, op: Op, purpose: str) -> None:
         dist.all_reduce(tensor, self._OPS[op], group=self.open_purpose(purpose))
+
+    def start_all_reduce(self, tensor: Tensor, op: Op, purpose: str) -> Pending:
+        started: Pending = dist.all_reduce(tensor, self._OPS[op], group=self.open_purpose(purpose), async_op=True)
+        return started
 
     def broadcast(self, tensor: Tensor) -> None:
         dist.broadcast(tensor, 0)
@@ -192,6 +206,10 @@ def world_size() -> int:
 
 def all_reduce(tensor: Tensor, op: Op = Op.SUM, purpose: str = "") -> None:
     _current().all_reduce(tensor, op, purpose)
+
+
+def start_all_reduce(tensor: Tensor, op: Op = Op.SUM, purpose: str = "") -> Pending:
+    return _current().start_all_reduce(tensor, op, purpose)
 
 
 def broadcast(tensor: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Synchronous SGD written out, for what DistributedDataParallel cannot wrap: weights sent, gradients averaged."""
+"""Synchronous SGD written out, for models that nothing wraps: weights sent, gradients averaged."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from distify_runtime import communicator
 from distify_runtime.communicator import Op
 from distify_runtime.environment import world_size
 from distify_runtime.output import stop
+from distify_runtime.overlap import CHANGED, SPARSE, dense_gradient, held_of, reducer_of
 
 #: Bytes that travel in one collective, as in DistributedDataParallel.
 BUCKET_BYTES = 25 * 2**20
-#: What a rank holds of a parameter's gradient: bits, so that OR tells what all ranks hold of it.
-_DENSE, _SPARSE = 1, 2
 
 
 def broadcast_parameters(*of: Any) -> None:
@@ -41,18 +40,36 @@ def all_reduce_gradients(*of: Any) -> None:
     of: as for `broadcast_parameters`. Gradients that are averaged already stay as they are, and the mean of a sum is
     the sum of the means: called after more backward passes, or again, it is right. A rank that has no gradient of a
     parameter counts as zero; where no rank has one, none is made.
+
+    From the third call for the same parameters on, gradients travel while the backward pass goes on (`overlap.py`).
+    What is written to them before the call is heeded, but for what is written past torch: through `.grad.data`, or
+    in numpy.
     """
     if world_size() == 1:
         return
     parameters = _distinct(tensors_of(of))
-    held = torch.tensor([_held(one.grad) for one in parameters], dtype=torch.uint8)
-    communicator.all_reduce(held, Op.OR)
+    reducer = reducer_of(parameters)
+    gradients = [parameter.grad for parameter in parameters]
+    held = torch.tensor(reducer.held(gradients) if reducer else list(map(held_of, gradients)), dtype=torch.uint8)
+    agreed = communicator.start_all_reduce(held, Op.OR)
+    if reducer:
+        reducer.start_all(gradients)
+    agreed.wait()
+    kinds = held.tolist()
+    done = reducer.write_back(parameters, kinds) if reducer else set()
+    _average_now((one, kinds[index]) for index, one in enumerate(parameters) if index not in done)
+    if reducer:
+        reducer.end_round(parameters, kinds)
+
+
+def _average_now(held: Iterable[tuple[Tensor, int]]) -> None:
+    """The gradients of parameters, each with what all ranks hold of it."""
     dense: list[Tensor] = []
-    for parameter, kinds in zip(parameters, held.tolist(), strict=True):
-        if kinds == _SPARSE:
+    for parameter, kinds in held:
+        if kinds & ~CHANGED == SPARSE:
             parameter.grad = _mean_of_sparse(parameter)
-        elif kinds:
-            dense.append(_dense_gradient(parameter))
+        elif kinds & ~CHANGED:
+            dense.append(dense_gradient(parameter))
     _in_buckets(dense, _mean)
 
 
@@ -165,20 +182,6 @@ def _mean(flat: Tensor) -> None:
 # ---- gradients
 
 
-def _held(gradient: Tensor | None) -> int:
-    if gradient is None:
-        return 0
-    return _SPARSE if gradient.is_sparse else _DENSE
-
-
-def _dense_gradient(parameter: Tensor) -> Tensor:
-    if parameter.grad is None:
-        parameter.grad = torch.zeros_like(parameter)
-    elif parameter.grad.is_sparse:
-        parameter.grad = parameter.grad.to_dense()
-    return parameter.grad.detach()
-
-
 @torch.no_grad()
 def _mean_of_sparse(parameter: Tensor) -> Tensor:
     """The rows that any rank has touched; ranks touch different numbers of them."""
@@ -199,4 +202,4 @@ def _mean_of_sparse(parameter: Tensor) -> Tensor:
     known = [int(count) for count in counts]
     all_indices = torch.cat([part[:, :count] for part, count in zip(gathered[0], known, strict=True)], dim=1)
     all_values = torch.cat([part[:count] for part, count in zip(gathered[1], known, strict=True)])
-    return torch.sparse_coo_tensor(all_indices, all_values, parameter.shape).coalesce()
+    return torch.sparse_coo_tensor(all_indices, all_values, parameter.shape, check_invariants=False).coalesce()

@@ -7,6 +7,9 @@ import pickle
 import socket
 import sys
 import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +19,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch._C._distributed_c10d import HashStore, Store, TCPStore
 
-from distify_runtime.communicator import Communicator, Op
+from distify_runtime.communicator import Communicator, Op, Pending
 
 #: What Horovod adds up by itself; other numbers travel as one of these.
 _WIDER = {torch.bfloat16: torch.float32, torch.int16: torch.int32, torch.bool: torch.uint8}
@@ -29,6 +32,7 @@ class HorovodCommunicator(Communicator):
 
     def __init__(self) -> None:
         self._rank, self._world_size = int(hvd.rank()), int(hvd.size())
+        self._pending: Counter[str] = Counter()  # all-reduces under way, by purpose
         self._store = self._open_store()
 
     @property
@@ -40,21 +44,25 @@ class HorovodCommunicator(Communicator):
         return self._world_size
 
     def all_reduce(self, tensor: Tensor, op: Op, purpose: str) -> None:
+        self.start_all_reduce(tensor, op, purpose).wait()
+
+    def start_all_reduce(self, tensor: Tensor, op: Op, purpose: str) -> Pending:
+        number = self._pending[purpose]
+        name = f"distify.all_reduce.{purpose}.{number}"
+        self._pending[purpose] += 1
+
+        def done() -> None:
+            self._pending[purpose] -= 1
+
         if tensor.numel() == 0:
-            return
+            return _Started(done)
+        numbers = torch.view_as_real(tensor.detach()) if tensor.is_complex() else tensor.detach()
         if op is Op.OR:
-            parts = [torch.empty_like(tensor) for _ in range(self.world_size)]
-            self.all_gather(parts, tensor, purpose)
-            for part in parts:
-                tensor.bitwise_or_(part)
-            return
-        numbers = tensor.detach()
-        if numbers.is_complex():
-            numbers = torch.view_as_real(numbers)
+            everyone = hvd.allgather_async(_bytes(numbers.contiguous()), name=name)
+            return _Started(done, everyone, lambda bits: numbers.copy_(_or(bits, numbers, self.world_size)))
         sent = numbers.to(_WIDER.get(numbers.dtype, numbers.dtype)).contiguous()
-        hvd.allreduce_(sent, name=f"distify.all_reduce.{purpose}", op=hvd.Sum if op is Op.SUM else hvd.Max)
-        if sent.data_ptr() != numbers.data_ptr():
-            numbers.copy_(sent)
+        total = hvd.allreduce_async_(sent, name=name, op=hvd.Sum if op is Op.SUM else hvd.Max)
+        return _Started(done, total, numbers.copy_ if sent.data_ptr() != numbers.data_ptr() else None)
 
     def broadcast(self, tensor: Tensor) -> None:
         if tensor.numel() == 0:
@@ -124,6 +132,28 @@ class HorovodCommunicator(Communicator):
         )
         self.broadcast_object((host, port))
         return store
+
+
+@dataclass
+class _Started:
+    """What is under way, and what is then done with the result."""
+
+    done: Callable[[], None]
+    handle: Any = None
+    then: Callable[[Tensor], object] | None = None
+
+    def wait(self) -> None:
+        found: Any = hvd.synchronize(self.handle) if self.handle is not None else None
+        self.done()
+        if self.then is not None:
+            self.then(found)
+
+
+def _or(bits: Tensor, like: Tensor, ranks: int) -> Tensor:
+    first, *others = bits.view(ranks, -1).unbind()
+    for one in others:
+        first |= one
+    return first.view(like.dtype).view(like.shape)
 
 
 def _bytes(tensor: Tensor) -> Tensor:

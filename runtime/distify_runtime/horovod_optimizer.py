@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 import horovod.torch as hvd
@@ -18,9 +19,7 @@ from distify_runtime import communicator
 from distify_runtime.communicator import Op
 from distify_runtime.environment import rank, world_size
 from distify_runtime.output import stop
-
-#: What ranks hold of a parameter's gradient, as bits.
-_DENSE, _SPARSE = 1, 2
+from distify_runtime.overlap import SPARSE, held_of
 
 #: Optimizers have numbers, the same on every rank: Horovod tells tensors apart by name, and two models may share names.
 _numbers = itertools.count()
@@ -43,7 +42,8 @@ def DistributedOptimizer(
     (clipping, `GradScaler.unscale_`) comes behind `optimizer.synchronize()`.
 
     compression: "none" or "fp16". op: "average" or "adasum", for which rates are not scaled.
-    backward_passes_per_step: after so many, gradients are averaged; or before a step that comes sooner.
+    backward_passes_per_step: after so many, gradients are averaged; or before a step that comes sooner. A backward pass
+    more adds to the averages, and is averaged with them: slower, and right.
     """
     names = {parameter: name for name, parameter in named_parameters}
     if op == "adasum":
@@ -102,7 +102,17 @@ class _Averaging(_DistributedOptimizer):  # type: ignore[misc]  # Horovod has no
                     self._parameter_names[parameter] = name
                     self._allreduce_delay[parameter] = self.backward_passes_per_step
                     if hvd.size() > 1:
+                        parameter.register_hook(partial(self._wait_for, parameter))
                         parameter.register_post_accumulate_grad_hook(self._make_hook(parameter))
+
+    def _wait_for(self, parameter: Tensor, _: Tensor) -> None:
+        """Before a backward pass adds to a gradient that is still under way."""
+        handle, context = self._handles.get(parameter, (None, None))
+        if handle is not None:
+            average = handle() if callable(handle) else hvd.synchronize(handle)
+            parameter.grad = self._compression.decompress(average, context)
+            self._handles[parameter] = (None, None)
+            self._allreduce_delay[parameter] = self.backward_passes_per_step
 
     def synchronize(self) -> None:
         """Wait until the gradients are averaged."""
@@ -111,13 +121,13 @@ class _Averaging(_DistributedOptimizer):  # type: ignore[misc]  # Horovod has no
             return
         self._adopt()
         parameters = list(self._allreduce_delay)
-        held = torch.tensor([_held(parameter.grad) for parameter in parameters], dtype=torch.uint8)
+        held = torch.tensor([held_of(parameter.grad) for parameter in parameters], dtype=torch.uint8)
         communicator.all_reduce(held, Op.OR, f"held.{self._number}")
         kinds = dict(zip(parameters, held.tolist(), strict=True))
         # Horovod makes gradients of zeros where no rank has one: weights would decay, and momentum would go on.
         self._requires_update = {parameter for parameter, kind in kinds.items() if kind}
         for parameter, kind in kinds.items():
-            if parameter.grad is None and kind == _SPARSE:
+            if parameter.grad is None and kind == SPARSE:
                 parameter.grad = _no_rows(parameter)
         super().synchronize()
 
@@ -164,12 +174,6 @@ class _Plain(NoneCompressor):  # type: ignore[misc]
         if dtype is None or tensor.dtype is dtype:
             return tensor
         return torch.view_as_complex(tensor) if dtype.is_complex else tensor.to(dtype)
-
-
-def _held(gradient: Tensor | None) -> int:
-    if gradient is None:
-        return 0
-    return _SPARSE if gradient.is_sparse else _DENSE
 
 
 def _no_rows(parameter: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import gc
 import importlib
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -22,6 +22,8 @@ from distify_runtime.randomness import seed_ranks_alike
 
 #: Each use of `main_process_first` has a number, the same on every rank.
 _turns = itertools.count()
+#: What gives up its references to process groups before they go.
+_endings: list[Callable[[], None]] = []
 
 
 def init_process_group(per_rank_batch: bool = False) -> None:
@@ -58,6 +60,8 @@ def destroy_process_group() -> None:
     """
     if not communicator.is_initialized():
         return
+    for ending in _endings:
+        ending()
     for replica in _live_replicas():
         vars(replica).update(reducer=None, logger=None, process_group=None)
     gc.collect()
@@ -110,6 +114,11 @@ def _other_nodes_are_done(store: Store, key: str) -> bool:
 def wait_for(store: Store, key: str) -> None:
     """Until another rank sets the key, as long as that takes: if that rank dies, the launcher ends this one."""
     store.wait([key], timedelta(days=7))
+
+
+def at_the_end(ending: Callable[[], None]) -> None:
+    """Call `ending` before the process group is destroyed."""
+    _endings.append(ending)
 
 
 def _live_replicas() -> list[DistributedDataParallel]:

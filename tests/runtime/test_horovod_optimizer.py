@@ -99,11 +99,13 @@ def test_compressed_gradients_are_near(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 1e-9 < _gap(train, torch.optim.SGD, DECAYING, "fp16") < 1e-3
 
 
-def accumulate(passes: int, clip: float, sum_them: bool = False, clip_first: bool = False) -> Tensor:
+def accumulate(
+    passes: int, clip: float, sum_them: bool = False, clip_first: bool = False, told: int | None = None
+) -> Tensor:
     model = _net()
     optimizer: Any = torch.optim.SGD(model.parameters(), **DECAYING)
     if rt.world_size() > 1:
-        optimizer = rt.DistributedOptimizer(optimizer, model.named_parameters(), backward_passes_per_step=passes)
+        optimizer = rt.DistributedOptimizer(optimizer, model.named_parameters(), backward_passes_per_step=told or passes)
     for number, (x, y) in enumerate(_batches(5), 1):  # the last group is not full
         (_loss(model, x, y) / (1 if sum_them and rt.world_size() > 1 else passes)).backward()
         if number % passes == 0 or number == 5:
@@ -121,6 +123,11 @@ def accumulate(passes: int, clip: float, sum_them: bool = False, clip_first: boo
 @pytest.mark.parametrize(("passes", "clip"), [(2, 0.0), (1, 0.05), (2, 0.05)])
 def test_accumulation_and_clipping(passes: int, clip: float) -> None:
     assert _gap(accumulate, passes, clip) < 1e-12
+
+
+@pytest.mark.parametrize("told", [1, 2, 7])
+def test_more_or_fewer_backward_passes_than_it_was_told(told: int) -> None:
+    assert _gap(accumulate, 3, 0.0, False, False, told) < 1e-12
 
 
 def test_summing_what_is_to_be_averaged_shows() -> None:
