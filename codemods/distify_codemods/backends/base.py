@@ -18,8 +18,16 @@ class Backend:
     averages: str  # what averages the gradients, as the subject of a sentence
     #: What is imported besides the runtime, `name` being what the file calls it; empty: nothing.
     engine: str = ""
+    #: Whether it has optimizers that average their gradients by themselves, from the backward pass on.
+    optimizers_average: bool = False
     imports_for_wrap: str = "from torch.nn.parallel import DistributedDataParallel"
     imports_for_sampler: str = "from torch.utils.data.distributed import DistributedSampler"
+
+    def with_options(self, compression: str, op: str) -> Backend:
+        """Of how gradients travel, and are put together. Raises ValueError where there is no choice."""
+        if (compression, op) != ("none", "average"):
+            raise ValueError(f"--compression and --op are Horovod's: {self.name} sends gradients as they are")
+        return self
 
     # ---- start
 
@@ -49,6 +57,14 @@ class Backend:
     def average_gradients(self, targets: tuple[str, ...], rt: str) -> str:
         """A statement behind all backward passes of a step, before anything reads the gradients."""
         return f"{rt}.all_reduce_gradients({', '.join(targets)})"
+
+    def averaging_optimizer(self, optimizer: str, named: str, passes: str, rt: str) -> str:
+        """An expression. `named`: the model whose parameters it trains; `passes`: between steps. Both if known."""
+        raise NotImplementedError
+
+    def wait_for(self, optimizer: str) -> str:
+        """A statement behind all backward passes of a step, before anything but the step itself reads the gradients."""
+        raise NotImplementedError
 
     # ---- BatchNorm
 
