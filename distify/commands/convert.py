@@ -145,8 +145,8 @@ def convert(
         raise DistifyError(_which_file(path))
     script = read_script(path)
     options = options_for(
-        path, backend=backend, compression=compression, op=op, partial=partial, models=models, train_loaders=train_loaders, scale=scale,
-        warmup_epochs=warmup_epochs,
+        path, backend=backend, compression=compression, op=op, partial=partial, models=models,
+        train_loaders=train_loaders, scale=scale, warmup_epochs=warmup_epochs,
     )  # fmt: skip
     request = Request(script.path, options, output, yes, diff, check, in_place, force)
     if request.is_notebook:

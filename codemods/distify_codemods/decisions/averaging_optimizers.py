@@ -110,8 +110,9 @@ def _passes(facts: Facts, optimizer: Optimizer) -> str:
     made = optimizer.made
     found = {
         tree.code_of(node.right)
-        for step in facts.steps
-        if optimizer.obj in {obj for value in (step.receiver, *step.arguments.positional) for obj in value.objs}
+        for step in facts.of_kind(Kind.METHOD)
+        if step.name == "step"
+        and optimizer.obj in {obj for value in (step.receiver, *step.arguments.positional) for obj in value.objs}
         for here in step.here.up()
         if isinstance(here.node, cst.If) and here.arm == "body"
         if not any(event.inside_of(here) for event in facts.backwards)
