@@ -105,7 +105,8 @@ def accumulate(
     model = _net()
     optimizer: Any = torch.optim.SGD(model.parameters(), **DECAYING)
     if rt.world_size() > 1:
-        optimizer = rt.DistributedOptimizer(optimizer, model.named_parameters(), backward_passes_per_step=told or passes)
+        told = told or passes
+        optimizer = rt.DistributedOptimizer(optimizer, model.named_parameters(), backward_passes_per_step=told)
     for number, (x, y) in enumerate(_batches(5), 1):  # the last group is not full
         (_loss(model, x, y) / (1 if sum_them and rt.world_size() > 1 else passes)).backward()
         if number % passes == 0 or number == 5:

@@ -66,6 +66,10 @@ class Backend:
         """A statement behind all backward passes of a step, before anything but the step itself reads the gradients."""
         raise NotImplementedError
 
+    def broadcast_state(self, optimizer: str, rt: str) -> str:
+        """Rank 0's state and options of an optimizer on all ranks."""
+        return f"{rt}.broadcast_optimizer_state({optimizer})"
+
     # ---- BatchNorm
 
     def sync_batchnorm(self, target: str, rt: str) -> str:

@@ -7,7 +7,7 @@ Where gradients are not an optimizer's alone, or something reads them where it i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -88,6 +88,15 @@ def _waits(facts: Facts, optimizer: Optimizer, fit: frozenset[Obj]) -> tuple[Gra
 
 def _is_plain_step(event: Event, fit: frozenset[Obj]) -> bool:
     return event.kind is Kind.METHOD and event.name == "step" and event.receiver.objs <= fit
+
+
+def resumes(facts: Facts, sites: Iterable[cst.CSTNode]) -> Iterator[Event]:
+    """Where an optimizer that is made at one of the sites is given the state of a checkpoint."""
+    made = {one.obj for one in facts.optimizers if one.made.node in set(sites)}
+    for event in facts.of_kind(Kind.METHOD):
+        tried = any(isinstance(here.node, cst.Try) and here.arm for here in event.here.up())
+        if event.name == "load_state_dict" and event.receiver.objs and event.receiver.objs <= made and not tried:
+            yield event
 
 
 def _made(facts: Facts, optimizer: Optimizer) -> AveragingOptimizer:

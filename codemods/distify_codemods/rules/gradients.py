@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from distify_codemods import tree
+from distify_codemods.decisions import averaging_optimizers
 from distify_codemods.decisions.base import AveragingOptimizer
+from distify_codemods.events import Event
 from distify_codemods.rules.base import Context, Example, Rule, call_of
 
 CODE = "GRAD01"
@@ -24,6 +27,8 @@ def run(context: Context) -> None:
         context.applied(f"`{one.target}` begins with the same weights on all ranks", one.module, one.statement)
     for optimizer in decisions.optimizers:
         _average_by_itself(context, optimizer)
+    for event in averaging_optimizers.resumes(context.facts, [one.node for one in decisions.optimizers]):
+        _send_state(context, event)
     for line in decisions.gradients:
         if not context.editable(line.module, line.statement, "gradients are averaged here"):
             continue
@@ -66,6 +71,18 @@ def _average_by_itself(context: Context, one: AveragingOptimizer) -> None:
         call = call_of(context.backend.averaging_optimizer("{}", one.named, one.passes, rt))
         plan.replace(one.node, call, CODE, reason)
     context.applied("the optimizer averages its gradients over the ranks", one.module, one.node)
+
+
+def _send_state(context: Context, event: Event) -> None:
+    """Of a checkpoint that only rank 0's machine may have as it is."""
+    node, statement = event.receiver_node, event.module.statement(event.node)
+    if node is None or not tree.is_plain(node) or context.is_on_main(event.module, statement):
+        return
+    if context.editable(event.module, statement, "the optimizer's state is loaded here"):
+        text = context.backend.broadcast_state(tree.code_of(node), context.rt(event.module))
+        reason = "all ranks go on with rank 0's state of the optimizer"
+        context.plan(event.module).insert_after(statement, text, CODE, reason, 10)
+        context.applied("the optimizer's state is that of rank 0 on all ranks", event.module, statement)
 
 
 RULE = Rule(
