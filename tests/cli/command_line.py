@@ -61,7 +61,7 @@ class CommandLine:
             env={**self.env, **env},
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=60,
+            timeout=120,
         )
         return Ended(done.returncode, done.stdout, done.stderr.decode())
 
