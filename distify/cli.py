@@ -14,6 +14,10 @@ COMMANDS = {
     "convert": "Turn a single-GPU training script into a distributed one.",
     "check": "Say what a conversion would do and what needs you; for CI.",
     "run": "Launch a converted script on N ranks of this machine.",
+    "verify": "Prove that a script and its conversion take the same steps.",
+    "explain": "Show the page of a rule: why it is there, and what it writes.",
+    "rules": "List all rules.",
+    "doctor": "Say what this machine has for distributed training, and what is missing.",
 }
 
 

@@ -18,6 +18,10 @@ from distify.cells import plain_lines
 from distify.errors import DistifyError
 
 CODE, TITLE = "BOOK01", "what only a notebook can do"
+WHY = (
+    "Ranks are started from a script, so that the code cells of a notebook become one. What a script can do without "
+    "(%matplotlib inline, !pip install, model?) becomes a comment; what binds names (files = !ls, %run) needs a person."
+)
 ENDING = ".ipynb"
 #: What a notebook's kernel defines, and a script does not have.
 _DISPLAY = re.compile(r"(?<![\w.])display\s*\(")

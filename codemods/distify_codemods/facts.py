@@ -20,6 +20,7 @@ from distify_codemods.interpreter.attributes import LOADERS
 from distify_codemods.interpreter.optimizers import OPTIMIZERS, optimizer_bases
 from distify_codemods.interpreter.text import splits_of
 from distify_codemods.naming import Names
+from distify_codemods.parameters import may_have_parameters
 from distify_codemods.program import Module, Program
 from distify_codemods.settled import Settled, settle
 from distify_codemods.updates import updated_by_hand
@@ -233,7 +234,7 @@ def _parts_given(event: Event, made: External | Instance, added: list[Arguments]
         parts += [
             core(obj) for value in event.arguments.all() for obj in value.ordered() if core(obj) in forwards.called
         ]
-    return [part for part in parts if part is not None]
+    return [part for part in parts if part is not None and may_have_parameters(part)]
 
 
 def _unknown(given: Arguments) -> tuple[External, ...]:

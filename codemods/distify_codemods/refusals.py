@@ -42,6 +42,25 @@ _DISTRIBUTED = {
 }
 _TPU = "torch_xla"
 
+#: What is said of scripts that are none of our business, by code: a title, and why.
+REFUSALS = {
+    "REFUSE01": (
+        "already distributed",
+        "The script is distributed by another tool, or by torch.distributed with nothing left to do. A second process "
+        "group beside the first would hang or train apart; the finding says how to launch the script as it is.",
+    ),
+    "REFUSE02": (
+        "no training loop",
+        "Without an optimizer that is given a model's parameters and a `.backward()` there are no steps to share out. "
+        "Often another script starts the training, or it is reached by a name that only a run knows.",
+    ),
+    "REFUSE03": ("TPU", "torch_xla has a distribution of its own; conversions are for GPUs and CPUs."),
+    "REFUSE04": (
+        "left alone",
+        "A comment `# distify: skip` in the first lines says that a file is not to be converted.",
+    ),
+}
+
 
 def converted_already(module: Module) -> bool:
     """Whether distify wrote this file: it starts the runtime's process group."""
@@ -80,7 +99,7 @@ def _distributed(name: str, module: Module, node: cst.CSTNode, entry: Module) ->
         return None
     what, launch = _DISTRIBUTED[name]
     return Finding(
-        Level.BLOCKING, "REFUSE01", "already distributed", f"this script is distributed with {what} already",
+        Level.BLOCKING, "REFUSE01", REFUSALS["REFUSE01"][0], f"this script is distributed with {what} already",
         module.place(node), f"launch it as it is: {_launch(entry, launch).format(path=entry.path)}",
     )  # fmt: skip
 
@@ -105,8 +124,8 @@ def runs_on_tpu(module: Module) -> Finding | None:
     for name, node in _imported(module).items():
         if name.split(".")[0] == _TPU:
             return Finding(
-                Level.BLOCKING, "REFUSE03", "TPU", "this script runs on TPUs (torch_xla)", module.place(node),
-                "distify converts scripts for GPUs and CPUs",
+                Level.BLOCKING, "REFUSE03", REFUSALS["REFUSE03"][0], "this script runs on TPUs (torch_xla)",
+                module.place(node), "distify converts scripts for GPUs and CPUs",
             )  # fmt: skip
     return None
 
@@ -116,14 +135,14 @@ def left_alone(module: Module) -> Finding | None:
         return None
     line = next(one.line for one in module.directives if one.about is module.tree)
     return Finding(
-        Level.BLOCKING, "REFUSE04", "left alone", "a comment says that this file is not to be converted",
+        Level.BLOCKING, "REFUSE04", REFUSALS["REFUSE04"][0], "a comment says that this file is not to be converted",
         Place(module.path, line), "take the comment `# distify: skip` out",
     )  # fmt: skip
 
 
 def no_training(module: Module, seen: str) -> Finding:
     return Finding(
-        Level.BLOCKING, "REFUSE02", "no training loop",
+        Level.BLOCKING, "REFUSE02", REFUSALS["REFUSE02"][0],
         "no training loop that can be followed was found: looked for an optimizer with a model's parameters and for "
         f"`.backward()`; {seen}",
         module.place(module.tree), "name the script that starts the training",

@@ -160,6 +160,7 @@ class Instance(Obj):
 
     of: Class | None = None
     base: External | None = None  # what it is to a library: the DataLoader of a class derived from it
+    read: bool = False  # from a file, in place of what was saved
 
 
 @dataclass(eq=False, repr=False)
@@ -177,6 +178,7 @@ class External(Obj):
     name: str = ""  # of the function or class that was called
     whole: Obj | None = None  # what it is a part of: `model` of `model[0]`
     arguments: Arguments | None = None
+    read: bool = False  # from a file, in place of what was saved
 
 
 @dataclass(eq=False, repr=False)

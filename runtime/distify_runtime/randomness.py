@@ -140,17 +140,17 @@ def drawn_alike(items: Iterable[T], seed: int, at_once: int) -> Iterator[list[T]
     stream: Iterator[T] | None = None
     state: dict[str, Any] = {}
     while True:
-        outside = _host_state()
+        outside = host_state()
         try:
             if stream is None:
-                _seed_host(seed)
+                seed_host(seed)
                 stream = iter(items)
             else:
-                _set_host_state(state)
+                set_host_state(state)
             block = list(itertools.islice(stream, at_once))
-            state = _host_state()
+            state = host_state()
         finally:
-            _set_host_state(outside)
+            set_host_state(outside)
         if block:
             yield block
         if len(block) < at_once:
@@ -159,17 +159,17 @@ def drawn_alike(items: Iterable[T], seed: int, at_once: int) -> Iterator[list[T]
 
 def _random_state() -> dict[str, Any]:
     cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
-    return {"seed": torch.initial_seed(), "cuda": cuda, **_host_state()}
+    return {"seed": torch.initial_seed(), "cuda": cuda, **host_state()}
 
 
 def _set_random_state(state: dict[str, Any]) -> None:
     torch.manual_seed(state["seed"])
     if state["cuda"] is not None and torch.cuda.is_available():
         torch.cuda.set_rng_state(state["cuda"])
-    _set_host_state(state)
+    set_host_state(state)
 
 
-def _host_state() -> dict[str, Any]:
+def host_state() -> dict[str, Any]:
     """Where the streams of the CPU are. Asks nothing of a GPU, which a loader's worker processes must not touch."""
     numpy = _imported_numpy()
     return {
@@ -179,7 +179,7 @@ def _host_state() -> dict[str, Any]:
     }
 
 
-def _set_host_state(state: dict[str, Any]) -> None:
+def set_host_state(state: dict[str, Any]) -> None:
     torch.set_rng_state(state["torch"])
     random.setstate(state["python"])
     numpy = _imported_numpy()
@@ -187,7 +187,7 @@ def _set_host_state(state: dict[str, Any]) -> None:
         numpy.random.set_state(state["numpy"])
 
 
-def _seed_host(seed: int) -> None:
+def seed_host(seed: int) -> None:
     torch.default_generator.manual_seed(seed)
     random.seed(seed)
     if numpy := _imported_numpy():

@@ -61,7 +61,7 @@ class CommandLine:
             env={**self.env, **env},
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=120,
+            timeout=180,  # two trainings, on a machine that is busy
         )
         return Ended(done.returncode, done.stdout, done.stderr.decode())
 

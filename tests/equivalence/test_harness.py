@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-import torch
+from distify_runtime.trace.processes import Ranks, RunError
 
-from tests.equivalence import processes
 from tests.equivalence.harness import Save, Trace, assert_equivalent, run_converted, run_original
 
 ORIGINAL = """
@@ -90,7 +89,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     (folder / "original.py").write_text(ORIGINAL, encoding="utf-8")
     (folder / "converted.py").write_text(CONVERTED, encoding="utf-8")
     ranks = run_converted(folder / "converted.py", [], 2, folder / "dist")
-    return Runs(run_original(folder / "original.py", [], ranks[0].passes, folder / "base"), ranks)
+    return Runs(run_original(folder / "original.py", [], folder / "base"), ranks)
 
 
 def test_right_conversion_is_equivalent(runs: Runs) -> None:
@@ -104,7 +103,12 @@ def test_right_conversion_is_equivalent(runs: Runs) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "told"),
     [
-        pytest.param("    train_loader.sampler.set_epoch(epoch)\n", "", "same order in two passes", id="set_epoch"),
+        pytest.param(
+            "    train_loader.sampler.set_epoch(epoch)\n",
+            "",
+            "after step 6 parameters differ by .* most `weight`",
+            id="set_epoch",
+        ),
         pytest.param("8 // world_size", "8", "6 optimizer steps instead of 10", id="batch"),
         pytest.param("distributed.all_reduce(counts)\n", "", "printed 'accuracy", id="evaluation"),
     ],
@@ -173,17 +177,41 @@ def test_two_writers_of_a_file_are_told(runs: Runs) -> None:
         assert_equivalent(runs.original, ranks)
 
 
-def test_order_of_the_original_is_the_recorded_one(runs: Runs, tmp_path: Path) -> None:
-    (tmp_path / "original.py").write_text(ORIGINAL, encoding="utf-8")
-    backwards = list(reversed(runs.ranks[0].passes))
-    other = run_original(tmp_path / "original.py", [], backwards, tmp_path / "base")
-    assert not torch.equal(other.steps[0][1], runs.original.steps[0][1])
+OWN_SAMPLER = """
+import random
+
+class Shuffled:
+    def __len__(self):
+        return 40
+    def __iter__(self):
+        return iter(random.sample(range(40), 40))
+"""
 
 
-def test_failing_rank_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "GRACE", 0.2)
+def _with_own_sampler(script: str, make: str) -> str:
+    head, loader, rest = script.partition("train_loader = ")
+    rest = rest.replace("shuffle=True", make).replace("sampler=DistributedSampler(train_set)", make)
+    assert make in rest
+    return head + OWN_SAMPLER + loader + rest
+
+
+def test_own_samplers_choose_the_same(tmp_path: Path) -> None:
+    """And what they choose is dealt out: another order in each pass, the same in one process as on two ranks."""
+    (tmp_path / "original.py").write_text(_with_own_sampler(ORIGINAL, "sampler=Shuffled()"), encoding="utf-8")
+    wrapped = _with_own_sampler(CONVERTED, "sampler=rt.DistributedSamplerWrapper(Shuffled())")
+    (tmp_path / "converted.py").write_text(wrapped, encoding="utf-8")
+    ranks = run_converted(tmp_path / "converted.py", [], 2, tmp_path / "dist")
+    assert_equivalent(run_original(tmp_path / "original.py", [], tmp_path / "base"), ranks)
+    (tmp_path / "converted.py").write_text(wrapped.replace("set_epoch(epoch)", "set_epoch(0)"), encoding="utf-8")
+    ranks = run_converted(tmp_path / "converted.py", [], 2, tmp_path / "dist")
+    with pytest.raises(AssertionError, match="after step 6 parameters differ"):
+        assert_equivalent(run_original(tmp_path / "original.py", [], tmp_path / "base"), ranks)
+
+
+def test_failing_rank_ends_the_run(tmp_path: Path) -> None:
     started = time.monotonic()
     code = "import os, time\nif os.environ['RANK'] == '1': raise SystemExit('out of luck')\ntime.sleep(60)"
-    with pytest.raises(processes.RunError, match=r"(?s)rank 0 was stopped.*rank 1 ended with 1:\s+out of luck"):
-        processes.run_ranks(["-c", code], 2, tmp_path / "work", tmp_path / "logs")
+    ranks = Ranks(["-c", code], 2, tmp_path / "work", tmp_path / "logs", grace=0.2)
+    with pytest.raises(RunError, match=r"(?s)rank 0 was stopped.*rank 1 ended with 1:\s+out of luck"):
+        ranks.run()
     assert time.monotonic() - started < 30

@@ -19,4 +19,4 @@ def test_two_ranks_follow_the_original(name: str, tmp_path: Path) -> None:
     converted = convert_fixture(name, tmp_path, backend="horovod")
     ranks = run_converted(converted, [], 2, tmp_path / "dist", horovod=True)
     script = ROOT / "fixtures" / name / "train.py"
-    assert_equivalent(run_original(script, [], ranks[0].passes, tmp_path / "base"), ranks)
+    assert_equivalent(run_original(script, [], tmp_path / "base"), ranks)

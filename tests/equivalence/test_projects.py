@@ -46,7 +46,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     shutil.copytree(ROOT / "fixtures" / "projects" / request.param, project, ignore=shutil.ignore_patterns("*_dist.py"))
     converted = convert_project(project)
     ranks = run_converted(converted, [], 2, folder / "dist")
-    original = run_original(project / "train.py", [], ranks[0].passes, folder / "base")
+    original = run_original(project / "train.py", [], folder / "base")
     return Case(original, converted, ranks)
 
 

@@ -88,15 +88,15 @@ def test_goes_on_from_the_others_file(case: Resumes, ranks: int, tmp_path: Path)
     """original -> converted -> original, against original -> original -> original."""
     script = _script(case, tmp_path)
     twin = _converted(script)
-    run_original(script, case.first, [], tmp_path / "first")
+    run_original(script, case.first, tmp_path / "first")
     begun = tmp_path / "first" / case.file
 
     second = run_converted(twin, case.later, ranks, _beside(begun, case, tmp_path / "converted"))
-    follows = run_original(script, case.later, second[0].passes, _beside(begun, case, tmp_path / "original"))
+    follows = run_original(script, case.later, _beside(begun, case, tmp_path / "original"))
     assert_equivalent(follows, second)
 
     ours, theirs = (
-        run_original(script, case.last, second[0].passes, _beside(tmp_path / name / case.file, case, tmp_path / last))
+        run_original(script, case.last, _beside(tmp_path / name / case.file, case, tmp_path / last))
         for name, last in (("converted", "after ours"), ("original", "after theirs"))
     )
     _go_on_alike(ours, theirs)

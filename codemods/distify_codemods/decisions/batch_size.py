@@ -11,7 +11,7 @@ from distify_codemods.facts import dealt_by
 from distify_codemods.program import Module
 from distify_codemods.values import PER_SAMPLE, Const, Obj, Scale, Sequence, Setting, Value, join
 
-_SHAPING = frozenset(["view", "reshape", "expand", "repeat", "new_zeros", "new_ones", "new_full", "new_empty"])
+_SHAPING = frozenset(["view", "reshape", "expand", "repeat", "new", "new_zeros", "new_ones", "new_full", "new_empty"])
 _MAKERS = frozenset(
     [
         "torch.zeros",

@@ -62,15 +62,32 @@ def decide_cuts(facts: Facts) -> tuple[Facts, tuple[Slicing, ...], list[Blocked]
         unknown = [cut for cut in _trained_on(seen) if cut.foreign]
         if unknown:
             return facts, (), [_of_unknown(unknown[0])]
-    for loops in (False, True):
-        tried = _shared(seen, sizes, loops)
-        if tried is not None:
+    avoided: frozenset[cst.CSTNode] = frozenset()
+    for loops in (False, True, False, True):
+        tried = _shared(seen, sizes, loops, avoided)
+        elsewhere = _shared_elsewhere(tried[0]) if tried is not None else frozenset()
+        if tried is not None and not elsewhere:
             return (*tried, [])
+        avoided |= elsewhere
     return facts, (), [_nowhere(facts, next(iter(_trained_on(seen))))]
 
 
+def _shared_elsewhere(facts: Facts) -> frozenset[cst.CSTNode]:
+    """Where batches are shared out that something beside the training sees, too: an evaluation would be of a share."""
+    known = set(facts.models)
+    training = [loop.event for loop in facts.training_loops]
+    return frozenset(
+        source.site
+        for event in facts.of_kind(Kind.FORWARD)
+        if any(core(obj) in known for obj in event.receiver.objs)
+        and not event.grad and not any(event.inside(loop) for loop in training)
+        for value in event.arguments.all() for part in _parts(value) for source in part.sources
+        if isinstance(source, Share) and source.site is not None
+    )  # fmt: skip
+
+
 def _shared(
-    facts: Facts, sizes: frozenset[tuple[cst.CSTNode | None, str]], loops: bool
+    facts: Facts, sizes: frozenset[tuple[cst.CSTNode | None, str]], loops: bool, avoided: frozenset[cst.CSTNode]
 ) -> tuple[Facts, tuple[Slicing, ...]] | None:
     """Places after which no training step depends on a whole batch. `loops`: those that get batches come first."""
     slicings: tuple[Slicing, ...] = ()
@@ -78,7 +95,7 @@ def _shared(
         cuts = _trained_on(facts)
         if not cuts:
             return facts, slicings
-        assigned, elsewhere = _next_places(facts, cuts, slicings)
+        assigned, elsewhere = _next_places(facts, cuts, slicings, avoided)
         handed_out = _next_loops(facts, cuts, slicings)
         found = (handed_out or assigned if loops else assigned or handed_out) or elsewhere
         if not found:
@@ -153,9 +170,11 @@ def _leads_to(event: Event, facts: Facts) -> bool:
     )
 
 
-def _next_places(facts: Facts, cuts: set[Cut], taken: tuple[Slicing, ...]) -> tuple[list[Slicing], list[Slicing]]:
+def _next_places(
+    facts: Facts, cuts: set[Cut], taken: tuple[Slicing, ...], avoided: frozenset[cst.CSTNode]
+) -> tuple[list[Slicing], list[Slicing]]:
     """The first assignments that hold whole batches of training, one for each batch; and one in another function."""
-    known = {one.node for one in taken}
+    known = {one.node for one in taken} | avoided
     frames = {here.frame.node for backward in facts.backwards for here in backward.here.up()}
     models = _inside_models(facts)
     found: list[Slicing] = []
@@ -176,9 +195,15 @@ def _next_places(facts: Facts, cuts: set[Cut], taken: tuple[Slicing, ...]) -> tu
                 found.append(place)
                 covered |= layout.cuts
             later = later or place
-        elif any(cut.site is node for cut in cuts):
+        elif any(cut.site is node for cut in cuts) or (avoided and _is_in_turn(facts, module, node)):
             later = later or place
     return found, [later] if later is not None else []
+
+
+def _is_in_turn(facts: Facts, module: Module, node: cst.CSTNode) -> bool:
+    """`columns[start:stop]`, in a loop around a backward pass."""
+    turns = {here.node for backward in facts.backwards for here in backward.loops()}
+    return isinstance(node, cst.Subscript) and any(one in turns for one in module.enclosing(node))
 
 
 def _next_loops(facts: Facts, cuts: set[Cut], taken: tuple[Slicing, ...]) -> list[Slicing]:
@@ -254,6 +279,8 @@ def _parts(value: Value) -> Iterator[Value]:
     for obj in held:
         if isinstance(obj, Mapping):
             yield from _parts(obj.any())
+        elif obj.items is None and obj.element is not None and isinstance(obj.site, cst.ListComp):
+            yield from _parts(obj.element)
         elif obj.items is None:
             yield NOTHING  # of unknown length: a list of batches, a generator
         else:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from distify_codemods.decisions.backward_passes import Session, sessions
 from distify_codemods.decisions.base import Unwrapped
-from distify_codemods.decisions.unused import Unused, left_over, unused_parts
-from distify_codemods.events import Event
+from distify_codemods.decisions.unused import Unused, left_over, unused_parts, whole
+from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.values import Obj
+from distify_codemods.values import Obj, core
 
 CHECKPOINT = "torch.utils.checkpoint.checkpoint"
 
@@ -36,12 +36,29 @@ def _problem(facts: Facts, model: Obj, found: Sequence[Session]) -> tuple[Event,
     left = left_over(facts, model, found)
     if left is not None:
         return left, "not all that its forward pass computes goes into the loss"
+    read = _read_outside(facts, model, [one.part for one in unused if not one.sometimes])
+    if read is not None:
+        return read, "a part of it takes part in a step, and not in its forward pass"
     again = _recomputed_twice(facts, found, unused)
     if again is not None:
         return (
             again,
             "reentrant checkpoints go back through a part of it more than once, or past parts without gradients",
         )
+    return None
+
+
+def _read_outside(facts: Facts, model: Obj, parts: Sequence[Obj]) -> Event | None:
+    """`criterion(net.decoder.weight, ...)`: a part that it takes for one without gradients in this step."""
+    for event in facts.of_kind(Kind.ATTRIBUTE) if parts else ():
+        trains = event.grad and any(event.inside(loop.event) for loop in facts.training_loops)
+        if trains and any(core(obj) is model for obj in event.receiver.objs):
+            value = model.attributes.get(event.name)
+            held = (
+                {part for obj in value.objs for part in (core(obj), *whole(core(obj)))} if value is not None else set()
+            )
+            if held & set(parts):
+                return event
     return None
 
 

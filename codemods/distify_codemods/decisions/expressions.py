@@ -11,7 +11,7 @@ from distify_codemods.decisions.names import bound_by
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.machine import Frame
 from distify_codemods.program import Module
-from distify_codemods.values import Instance, Obj, Parameters, Value, Wrapped, contained, core
+from distify_codemods.values import Const, External, Instance, Obj, Parameters, Value, Wrapped, contained, core
 
 _SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
@@ -36,10 +36,10 @@ def held_in(facts: Facts, frame: Frame, statement: cst.CSTNode, wanted: Obj) -> 
 
 def texts_of(name: str, value: Value, wanted: Obj, depth: int) -> Iterator[tuple[int, str]]:
     """Expressions that begin with a name, each with how far it is from being the object itself."""
-    objs = {core(obj) for obj in value.objs}
+    objs = {core(obj) for obj in value.objs if not (isinstance(obj, Const) and obj.value is None)}
     if wanted in objs:
-        if len(objs) == 1:
-            yield 0, name
+        if len(objs) == 1 or all(map(_is_read, objs - {wanted})) or _is_read(wanted):
+            yield 0, name  # of one that was read in place of another, the name is the same
         return
     if any(_is_it(obj, wanted) for obj in contained(value)) and not any(isinstance(obj, Parameters) for obj in objs):
         yield 2, name
@@ -48,6 +48,10 @@ def texts_of(name: str, value: Value, wanted: Obj, depth: int) -> Iterator[tuple
         for attribute, held in core(only).attributes.items():
             if attribute.isidentifier():
                 yield from ((rank + 1, text) for rank, text in texts_of(f"{name}.{attribute}", held, wanted, depth - 1))
+
+
+def _is_read(obj: Obj) -> bool:
+    return isinstance(obj, (External, Instance)) and obj.read
 
 
 def _is_it(obj: Obj, wanted: Obj) -> bool:

@@ -10,6 +10,7 @@ from distify_codemods.decisions.base import Unwrapped
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
+from distify_codemods.parameters import has_parameters_for_sure
 from distify_codemods.values import External, Instance, Obj, Parameters, core
 
 #: Attributes of a module that read or set nothing that a wrap would hide.
@@ -38,6 +39,7 @@ def past_the_wrap(facts: Facts) -> Iterator[Unwrapped]:
     """The models for which a wrap is not right, each with the place where that shows."""
     yield from _parts_called(facts)
     yield from _changed_later(facts)
+    yield from _without_parameters(facts)
     for event in facts.of_kind(Kind.CALL):
         if event.name.startswith(_FUNCTIONAL) and _in_training(facts, event):
             yield from _all(facts, event, f"gradients are taken by `{event.name}`, which it does not see")
@@ -49,6 +51,14 @@ def past_the_wrap(facts: Facts) -> Iterator[Unwrapped]:
         added = isinstance(event.module.parents.get(event.node), cst.AugAssign)  # to what has been averaged
         if event.name == "grad" and not added and not event.value.is_none and _in_training(facts, event):
             yield from _all(facts, event, "a gradient is set by hand")
+
+
+def _without_parameters(facts: Facts) -> Iterator[Unwrapped]:
+    for model in facts.models:
+        forward = next(iter(training_forwards(facts, model)), None)
+        if forward is not None and not has_parameters_for_sure(model):
+            why = "it may be without parameters, and then is refused there"
+            yield Unwrapped(model, forward.module, forward.node, why)
 
 
 def _all(facts: Facts, event: Event, why: str) -> Iterator[Unwrapped]:

@@ -76,7 +76,7 @@ def forwards_before(facts: Facts, backward: Event) -> list[Event]:
         if event.node in nodes and event.grad and event.before(backward)
         and all(event.inside_of(one) for one in around)
         and not nodes & set(event.here.frame.context)
-        and dimension_of(facts.value(event.node)) is not None
+        and is_per_sample(facts.value(event.node))
     ]  # fmt: skip
     earlier = [one.number for one in facts.backwards if one.before(backward) and one is not backward]
     since = [event for event in found if event.number > max(earlier, default=-1)]
@@ -102,7 +102,7 @@ def region_of(facts: Facts, backward: Event, last: Event, around: bool) -> Regio
         statement = path(last, frame)[-1]
         units = [_unit(one, statement, frame) for one in forwards]
         mine = list(dict.fromkeys(one for one in units if one is not None))
-        if all(dimension_of(facts.value(one)) is not None for one in mine):
+        if all(is_per_sample(facts.value(one)) for one in mine):
             break
         inner = frames[frames.index(frame) - 1] if frames.index(frame) else None
         if inner is None or any(inner not in _frames(one) for one in forwards):
@@ -240,6 +240,12 @@ def parts_of(value: Value) -> Iterator[Value]:
             yield from obj.items or ((obj.element,) if obj.element is not None else ())
         elif isinstance(obj, Mapping):
             yield obj.any()
+
+
+def is_per_sample(value: Value) -> bool:
+    """Whether all that is of the batch in a value has entries for each sample, along whichever dimension."""
+    parts = [part for part in parts_of(value) if is_shared(part)]
+    return all(map(is_per_sample, parts)) if parts else dimension_of(value) is not None
 
 
 def dimension_of(value: Value) -> int | None:

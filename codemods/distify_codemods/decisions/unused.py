@@ -79,12 +79,12 @@ def _is_frozen(facts: Facts, layer: Obj, model: Obj) -> bool:
             owners = [core(obj) for obj in event.receiver.objs] if frozen else []
         else:
             continue
-        if any(owner is layer or layer in _whole(owner) for owner in owners if owner not in (None, model)):
+        if any(owner is layer or layer in whole(owner) for owner in owners if owner not in (None, model)):
             return True
     return False
 
 
-def _whole(owner: Obj | None) -> list[Obj]:
+def whole(owner: Obj | None) -> list[Obj]:
     return parts_of(owner) if isinstance(owner, (External, Instance)) else []
 
 

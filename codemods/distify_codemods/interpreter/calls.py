@@ -249,7 +249,9 @@ def invoke(
 ) -> Value:
     definition = function.node
     frame = machine.frame
-    if definition is None or len(frame.context) >= machines.DEEPEST or _running(machine, definition):
+    if definition is not None and _running(machine, definition):
+        return NOTHING  # the calls that do not go deeper have returned all there is
+    if definition is None or len(frame.context) >= machines.DEEPEST:
         return library.unknown_call(machine, NOTHING, arguments, node)
     key = summaries.key_of(machine, function, arguments, receiver)
     if key in machine.summaries:
@@ -358,7 +360,12 @@ def _in_frame(machine: Machine, frame: Frame, body: cst.BaseExpression) -> Value
 
 
 def _running(machine: Machine, definition: cst.CSTNode) -> bool:
-    return any(here.frame.node is definition for here in machine.here.up())
+    """Whether a function calls itself, more deeply than lists of tuples of tensors are nested."""
+    frames = {id(here.frame) for here in machine.here.up() if here.frame.node is definition}
+    return len(frames) > _NESTED
+
+
+_NESTED = 2
 
 
 def _without_gradients(machine: Machine, definition: cst.FunctionDef) -> bool:

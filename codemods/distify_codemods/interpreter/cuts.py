@@ -46,7 +46,7 @@ _DRAWN_ARRAYS = frozenset(f"numpy.random.{name}" for name in ("rand", "randn", "
 _MADE = frozenset(
     f"{library}.{name}" for library in ("torch", "numpy") for name in ("zeros", "ones", "full", "empty", "arange")
 )
-_NEW = frozenset(["new_zeros", "new_ones", "new_full", "new_empty"])
+_NEW = frozenset(["new", "new_zeros", "new_ones", "new_full", "new_empty"])
 #: Modules that mix the entries of the first dimension unless they are told that it is the batch.
 RECURRENT = frozenset(f"torch.nn.{name}" for name in ("RNN", "LSTM", "GRU"))
 _ATTENTION = frozenset(
@@ -306,7 +306,7 @@ def shared(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
         else:
             objs.add(obj)
     sources = frozenset(
-        machine.made(Share, None, source, of=source) if isinstance(source, Cut) else source for source in value.sources
+        machine.made(Share, node, source, of=source) if isinstance(source, Cut) else source for source in value.sources
     )
     return Value(frozenset(objs), value.scale, sources, value.mask, value.open, value.deep)
 

@@ -17,9 +17,12 @@ from distify_codemods.interpreter import (
     files,
     iteration,
     iterators,
+    kinds,
     losses,
+    modules,
     patterns,
     ranks,
+    reading,
     records,
     reflection,
     runners,
@@ -106,6 +109,7 @@ _RECORDED = frozenset(
         "reshape",
         "expand",
         "repeat",
+        "new",
         "new_zeros",
         "new_ones",
         "new_full",
@@ -138,8 +142,6 @@ _ALONG_A_DIMENSION = {
 _CONTEXTS = frozenset(
     "torch.no_grad torch.inference_mode torch.enable_grad torch.set_grad_enabled torch.autograd.no_grad".split()
 )
-#: Modules whose output has a dimension of features beside that of the samples.
-_DEEP = frozenset(f"torch.nn.{name}" for name in ("Linear", "Embedding", "Conv1d", "Conv2d", "Conv3d", "LayerNorm"))
 PROGRESS_BARS = (
     "tqdm.tqdm",
     "tqdm.auto.tqdm",
@@ -174,7 +176,12 @@ def record_call(machine: Machine, name: str, arguments: Arguments, node: cst.CST
 
 
 def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    special = _FUNCTIONS.get(name) or iterators.FUNCTIONS.get(name) or reflection.FUNCTIONS.get(name)
+    special = (
+        _FUNCTIONS.get(name)
+        or kinds.FUNCTIONS.get(name)
+        or iterators.FUNCTIONS.get(name)
+        or reflection.FUNCTIONS.get(name)
+    )
     known = special(machine, arguments, node) if special is not None else None
     if known is not None:
         value = known
@@ -284,6 +291,7 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
     value = _method_value(machine, method, receiver, obj, name, arguments, node)
     if machine.cutting is not None and obj is not None:
         value = cuts.foreign(machine, obj, name, value, arguments, node)
+    modules.add(machine, obj, name, arguments)
     if name == "copy_" and isinstance(node, cst.Call) and arguments.positional:
         targets.fill(machine, node.func, arguments.positional[0])
     elif name in ("add_", "sub_", "mul_") and isinstance(node, cst.Call):  # a batch that moves along its gradient
@@ -476,6 +484,7 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]]
     "apex.parallel.convert_syncbn_model": _first,
     "torch.compile": _first,
     "torch.nn.Parameter": _first,
+    "torch.load": reading.read,
     "collections.OrderedDict": containers.dictionary,
     "collections.defaultdict": containers.default_dictionary,
     "apex.amp.initialize": _initialised,

@@ -24,6 +24,7 @@ from distify_codemods.interpreter import (
     expressions,
     imports,
     iteration,
+    kinds,
     operators,
     state,
     summaries,
@@ -154,6 +155,7 @@ class Machine:
         self.outcomes: dict[tuple[cst.CSTNode, CallChain], set[bool | None]] = {}
         self.pending: list[tuple[Frame, str]] = []  # names of tensors that something of a batch was written into
         self.passing: dict[tuple[Obj, str], Value] = {}  # attributes that the `__init__` that runs will set anew
+        self.saved: set[tuple[str, ...]] | None = None  # names that `torch.save` is given together, once asked for
         self.stores = 0  # how often an attribute, item or global came to hold something new
         self.statements = 0
         self.complete = True
@@ -309,10 +311,12 @@ class Machine:
         env = self.frame.env
         before, outer = dict(env), self.control
         self.control = outer | test.sources | (operators.choice(self, node, test) if known is None else frozenset())
+        kinds.refine(self, node.test, True)
         falls = known is not False and self.arm(node, "body", node.body, outcomes)
         after = dict(env) if falls else None
         env.clear()
         env.update(before)
+        kinds.refine(self, node.test, False)
         if known is True:
             other = False
         elif node.orelse is None:

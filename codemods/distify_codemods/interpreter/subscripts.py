@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import calls, classes, cuts, expressions, ranks, records, scales, targets
+from distify_codemods.interpreter import calls, classes, cuts, expressions, modules, ranks, records, scales, targets
 from distify_codemods.values import (
     NOTHING,
     PART,
@@ -75,6 +75,9 @@ def _item_of(
             return Value(sources=receiver.sources)
         return Value(SIZE, Scale.COUNT, receiver.sources) if known == 0 else Value(sources=receiver.sources)
     inner = core(obj)
+    inside = modules.held_by(inner, known) if only_index else None
+    if inside is not None:
+        return inside
     if isinstance(inner, External) and not receiver.sources:
         part = machine.made(External, node, inner, name=f"{inner.name}[]", whole=inner)
         return Value(frozenset({part}))

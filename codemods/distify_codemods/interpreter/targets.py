@@ -14,6 +14,7 @@ from distify_codemods.interpreter import (
     classes,
     expressions,
     graph,
+    modules,
     records,
     reductions,
     scales,
@@ -181,6 +182,8 @@ def any_item(value: Value) -> Value:
             found.append(obj.any())
         elif isinstance(obj, Parameters):
             found.append(Value(frozenset({obj})))
+        elif (inside := modules.held_by(obj)) is not None:
+            found.append(inside)
         elif isinstance(obj, (External, Instance)) and not value.sources:
             found.append(Value(frozenset({obj}) if isinstance(obj, External) else frozenset()))
     if value.scale is not Scale.CONST or value.sources or not found:

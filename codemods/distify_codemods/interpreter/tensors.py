@@ -62,6 +62,8 @@ _ALONG = {
 _PICKING = frozenset(_WORDS("sort argsort topk kthvalue cumsum cumprod"))
 _SAME_SHAPE = frozenset(_WORDS("softmax log_softmax softmin gumbel_softmax normalize sort argsort topk cumsum cumprod"))
 _COUPLING = frozenset(_WORDS("cdist pdist cov corrcoef unique histc bincount"))
+#: Functions whose result has a dimension of features beside that of the samples.
+_DEEP = frozenset(_WORDS("linear embedding conv1d conv2d conv3d layer_norm"))
 _PLACES = frozenset(_WORDS("nonzero argwhere flatnonzero"))
 _ARITHMETIC = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract", "true_divide": "Divide"}
 _FIGURES = frozenset({S.MEAN, S.SUM, S.WEIGHTED, S.COUPLED})
@@ -145,6 +147,8 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
     given = [tensor, *arguments.all()]
     sources = _sources(given)
     plain = name.rstrip("_") or name
+    if plain == "backward":
+        return NOTHING
     if all(value.scale is S.CONST for value in given):
         held = _held(tensor) if plain in _IDENTITY else frozenset()
         if tensor.is_zero and plain in ("tensor", "as_tensor"):
@@ -162,7 +166,8 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
         return _size(machine, tensor, arguments, node)
     if plain in _PLACES or (plain == "where" and not arguments.all()):
         return _places(machine, plain, tensor, arguments, node)
-    if plain in ("new_zeros", "new_ones", "new_full", "new_empty"):
+    by_sizes = plain == "new" and any(value.scale is S.COUNT for value in arguments.positional)
+    if by_sizes or plain in ("new_zeros", "new_ones", "new_full", "new_empty"):
         value = _made_from_sizes(machine, plain.removeprefix("new_"), arguments, node)
         return Value(value.objs, value.scale, value.sources | sources)
     if plain in ("numel", "nelement"):
@@ -209,7 +214,7 @@ def _keeps_depth(name: str, tensor: Value, arguments: Arguments) -> bool:
     """Whether the result has more than one dimension, as far as that is seen."""
     if name in ("view", "reshape"):
         return len(arguments.positional) > 1
-    if name == "unsqueeze":
+    if name == "unsqueeze" or name in _DEEP:
         return True
     return tensor.deep and name in (*_SHAPE_KEEPING, *_TURNING)
 
@@ -264,7 +269,7 @@ def _dimension(arguments: Arguments, position: int, tensor: Value = NOTHING) -> 
             known = None
     if not isinstance(known, int) or isinstance(known, bool):
         return True, None
-    if known == -1 and tensor.deep and tensor.scale is S.SAMPLES:
+    if known == -1 and tensor.deep and tensor.scale in (S.SAMPLES, S.RAGGED):
         return True, 1
     return True, known if known >= 0 else None
 

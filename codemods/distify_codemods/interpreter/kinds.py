@@ -1,0 +1,138 @@
+"""`isinstance(value, kinds)`: what it is known to say, and what the value is where it says so.
+
+A tensor and a tuple of tensors come the same way where a library's model returned them. Under `isinstance(x, tuple)`
+it is the tuple, of which each part has the samples that the value has; behind it, it is the tensor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.values import (
+    NOTHING,
+    Arguments,
+    Class,
+    Const,
+    Instance,
+    Mapping,
+    Obj,
+    Ref,
+    Scale,
+    Sequence,
+    Value,
+    join,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+_TENSORS = frozenset({"torch.Tensor", "torch.autograd.Variable", "numpy.ndarray"})
+_LISTED = frozenset({"builtins.tuple", "builtins.list"})
+_CONTAINERS = frozenset(
+    {"builtins.dict", "collections.OrderedDict", "builtins.set", "builtins.frozenset", *_LISTED}
+    | {
+        f"{module}.{name}"
+        for module in ("collections.abc", "collections", "typing")
+        for name in ("Sequence", "Mapping")
+    }
+)
+_NUMBERS = {"builtins.bool": bool, "builtins.int": int, "builtins.float": float, "builtins.str": str}
+
+
+def isinstance_of(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """Of what kind a value is does not depend on the samples of a rank."""
+    if len(arguments.positional) != 2:
+        return NOTHING
+    value, kinds = arguments.positional[0], _kinds(arguments.positional[1])
+    said = {_is_one(obj, kinds) for obj in value.objs} if kinds and not value.open else {None}
+    if value.scale is not Scale.CONST and not all(isinstance(obj, Sequence) and obj.per_sample for obj in value.objs):
+        said.add(None)  # or a tensor
+    known = said.pop() if len(said) == 1 else None
+    if known is None:
+        return NOTHING
+    constant = machine.made(Const, node, known, value=known)
+    return Value(frozenset({constant}))
+
+
+def _kinds(value: Value) -> frozenset[Obj]:
+    """The classes that are asked for: of a tuple, each."""
+    found: set[Obj] = set()
+    for obj in value.objs:
+        if isinstance(obj, Sequence):
+            if obj.items is None:
+                return frozenset()
+            for item in obj.items:
+                found |= _kinds(item)
+        else:
+            found.add(obj)
+    return frozenset(found)
+
+
+def _names(kinds: frozenset[Obj]) -> set[str]:
+    return {obj.name for obj in kinds if isinstance(obj, Ref)}
+
+
+def _is_one(obj: Obj, kinds: frozenset[Obj]) -> bool | None:
+    names, classes = _names(kinds), {one for one in kinds if isinstance(one, Class)}
+    if len(names) + len(classes) != len(kinds):
+        return None
+    plain = names <= _TENSORS | _CONTAINERS | set(_NUMBERS)
+    if isinstance(obj, Sequence):
+        if names >= _LISTED:
+            return True
+        return False if plain and not names & _CONTAINERS else None
+    if isinstance(obj, Mapping):
+        return True if "builtins.dict" in names else False if plain and not names & _CONTAINERS else None
+    if isinstance(obj, Const):
+        types = tuple(_NUMBERS[name] for name in names & set(_NUMBERS))
+        return isinstance(obj.value, types) if plain else None
+    if isinstance(obj, Instance) and obj.of is not None:
+        if classes & set(obj.of.order()):
+            return True
+        return False if plain and obj.of.libraries() <= {"torch.nn.Module", "builtins.object"} else None
+    return None
+
+
+FUNCTIONS = {"builtins.isinstance": isinstance_of}
+
+
+# ---- in the arms of a branch
+
+
+def refine(machine: Machine, test: cst.BaseExpression, holds: bool) -> None:
+    """What a name holds where `test` has come out one way."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        refine(machine, test.expression, not holds)
+        return
+    if not isinstance(test, cst.Call) or len(test.args) != 2 or not isinstance(test.args[0].value, cst.Name):
+        return
+    function = machine.values.get(test.func, NOTHING).single()
+    name = test.args[0].value.value
+    if not isinstance(function, Ref) or function.name != "builtins.isinstance" or name not in machine.frame.env:
+        return
+    names = _names(_kinds(machine.values.get(test.args[1].value, NOTHING)))
+    value = machine.frame.env[name]
+    if not names or value.scale is Scale.CONST:
+        return
+    if names <= _TENSORS:
+        machine.frame.env[name] = _tensor(value) if holds else _container(machine, value, test)
+    elif names <= _CONTAINERS and (holds or names >= _LISTED):
+        machine.frame.env[name] = _container(machine, value, test) if holds else _tensor(value)
+
+
+def _tensor(value: Value) -> Value:
+    objs = frozenset(obj for obj in value.objs if not isinstance(obj, (Sequence, Mapping)))
+    return Value(objs, value.scale, value.sources, value.mask, value.open, value.deep)
+
+
+def _container(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
+    objs = frozenset(obj for obj in value.objs if isinstance(obj, (Sequence, Mapping)))
+    if objs:
+        return Value(objs, sources=value.sources, open=value.open)
+    parts = machine.made(Sequence, node, "parts")
+    assert isinstance(parts, Sequence)
+    part = Value(scale=value.scale, sources=value.sources, deep=value.deep)
+    parts.element = join(parts.element, part) if parts.element is not None else part
+    return Value(frozenset({parts}), sources=value.sources)

@@ -1,0 +1,59 @@
+"""torch's containers of modules: what they hold is what iterating and indexing gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from distify_codemods.values import NOTHING, Arguments, External, Mapping, Obj, Sequence, Value, join
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+_LISTS = ("torch.nn.ModuleList", "torch.nn.Sequential")
+_CONTAINERS = (*_LISTS, "torch.nn.ModuleDict")
+_LATER = "[]"  # the attribute that holds what was added when the container was made
+
+
+def held_by(obj: Obj, key: object = None) -> Value | None:
+    """The modules in a container, or the one under a key; None where they are not known."""
+    if not isinstance(obj, External) or obj.name not in _CONTAINERS or obj.whole is not None:
+        return None
+    given = obj.arguments.positional if obj.arguments is not None else []
+    items: list[Value] = []
+    for value in given:
+        for one in value.objs:
+            if isinstance(one, Sequence):
+                items += [*(one.items or ()), *([one.element] if one.element is not None else [])]
+            elif isinstance(one, Mapping):
+                if key in one.items:
+                    return one.items[key]
+                items.append(one.any())
+            else:
+                items.append(Value(frozenset({one})))
+    later = obj.attributes.get(_LATER)
+    if later is None and isinstance(key, int) and -len(items) <= key < len(items) and _is_whole(given):
+        return items[key]
+    found = join(*items, later or NOTHING)
+    return found if found.objs else None
+
+
+def _is_whole(given: list[Value]) -> bool:
+    """Whether each item is known by its place."""
+    listed = [obj for value in given for obj in value.objs if isinstance(obj, Sequence)]
+    return all(len(value.objs) == 1 for value in given) and all(obj.items is not None for obj in listed)
+
+
+def add(machine: Machine, obj: Obj | None, name: str, arguments: Arguments) -> None:
+    """`layers.append(layer)`"""
+    if (
+        not isinstance(obj, External)
+        or obj.name not in _LISTS
+        or name not in ("append", "extend", "insert", "add_module")
+    ):
+        return
+    for value in arguments.positional[-1:]:
+        for one in value.objs:
+            parts = (
+                [*(one.items or ()), one.element or NOTHING] if isinstance(one, Sequence) else [Value(frozenset({one}))]
+            )
+            machine.keep(obj.attributes, _LATER, join(*parts))

@@ -1,0 +1,1 @@
+"""`distify verify`: an original and its conversion, run side by side in copies of their project, and compared."""

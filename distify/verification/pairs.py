@@ -1,0 +1,85 @@
+"""Which two scripts are run: the original, and its conversion, made here or there already."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass, replace
+
+from distify_codemods import Conversion, Options, Outcome, SourceFile
+
+from distify.engine import convert_script, needs_person
+from distify.errors import DistifyError
+from distify.files import read_script
+from distify.notebooks import is_notebook
+from distify.resolver import LocalModules
+
+_MARK = "_dist"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """`conversion`: of the original, made here; None where `converted` names a script that is there already."""
+
+    original: SourceFile
+    modules: LocalModules
+    conversion: Conversion | None
+    converted: str = ""
+
+    @property
+    def scripts(self) -> list[str]:
+        """Their absolute paths, the original's first."""
+        return [os.path.abspath(one) for one in (self.original.path, self.converted) if one]
+
+    @property
+    def needs_person(self) -> bool:
+        return self.conversion is not None and needs_person(self.conversion)
+
+    @property
+    def how(self) -> str:
+        return f"{self.converted}, which is there already" if self.converted else "converted here"
+
+
+def find_pair(path: str, converted: str, options: Options, anew: bool) -> Pair:
+    """What is verified. Raises DistifyError where one of the two is missing or is not what it should be.
+
+    anew: convert, although a conversion is there.
+    """
+    script, modules = read_script(path), LocalModules(path)
+    conversion = convert_script(script, modules, replace(options, twins=False))
+    if conversion.outcome is Outcome.ALREADY_CONVERTED:
+        if converted:
+            raise DistifyError(f"{path}: is converted already: name the original first, then the converted script")
+        original = _original_of(path)
+        return find_pair(original, path, options, anew=False)
+    beside = _beside(path)
+    if not converted and not anew and os.path.isfile(beside):
+        converted = beside
+    if converted:
+        _check_converted(converted, options)
+        return Pair(script, modules, None, read_script(converted).path)
+    return Pair(script, modules, conversion)
+
+
+def _beside(path: str) -> str:
+    stem, ending = os.path.splitext(path)
+    return f"{stem}{_MARK}{'.py' if is_notebook(path) else ending}"
+
+
+def _original_of(path: str) -> str:
+    stem, ending = os.path.splitext(path)
+    if stem.endswith(_MARK):
+        for name in (stem.removesuffix(_MARK) + one for one in (ending, ".ipynb")):
+            if os.path.isfile(name):
+                return name
+    raise DistifyError(
+        f"{path}: is converted already, and its original is not beside it: distify verify ORIGINAL {shlex.quote(path)}"
+    )
+
+
+def _check_converted(path: str, options: Options) -> None:
+    outcome = convert_script(
+        read_script(path), LocalModules(path), replace(options, models=(), train_loaders=())
+    ).outcome
+    if outcome is Outcome.CONVERTED:
+        raise DistifyError(f"{path}: is not converted: it knows nothing of ranks (distify convert makes what does)")

@@ -1,0 +1,165 @@
+"""The two runs: first the original in one process, then its conversion on N ranks."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from distify_runtime.launch.config import LOOPBACK_INTERFACE, usable_cores
+from distify_runtime.launch.report import LAST_LINES, RankEnd, first_failure, traceback_of
+from distify_runtime.trace import traces
+from distify_runtime.trace.processes import Ranks, RunError, read_log
+from distify_runtime.trace.traces import Trace
+
+from distify.terminal import is_terminal
+from distify.verification.copies import Copy
+
+#: Which part of the steps one pass over a loader has at most: two passes, and a look at the third.
+PART_OF_PASS = 0.4
+_TYPES = re.compile(r"\b(?:dtypes?|scalar type|Float|Double|float64|float32)\b")
+_RANK = re.compile(r"^\[rank\d+\]: ?")
+#: For all runs: nothing is shown, sent or compiled.
+_QUIET = {
+    "MPLBACKEND": "Agg", "WANDB_MODE": "disabled", "TORCHDYNAMO_DISABLE": "1", "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONFAULTHANDLER": "1", "TORCH_CPP_LOG_LEVEL": "ERROR",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How both are run. `gpus`: how many there are for the ranks, 0 where they run on the CPU."""
+
+    ranks: int
+    steps: int
+    dtype: str
+    args: tuple[str, ...]
+    gpus: int
+    limit: float
+    spare: Path  # the user's project
+
+    @property
+    def steps_of_pass(self) -> int:
+        return max(2, int(self.steps * PART_OF_PASS)) if self.steps else 0
+
+
+class Failed(Exception):
+    """A run that did not end well: `reason` in one line, and its own last lines."""
+
+    def __init__(self, reason: str, lines: Sequence[str] = ()) -> None:
+        self.reason, self.lines = reason, list(lines)
+        super().__init__(reason)
+
+
+class OtherTypes(Failed):
+    """The script does not bear float64."""
+
+
+def run_original(plan: Plan, copy: Copy, logs: Path) -> Trace:
+    """Raises Failed, with what the script itself said last."""
+    return _run(plan, copy, logs, 0, ["--stands-for", str(plan.ranks)])[0]
+
+
+def run_converted(plan: Plan, copy: Copy, logs: Path) -> list[Trace]:
+    """One trace for each rank. Raises Failed, with what the rank said that failed first."""
+    return _run(plan, copy, logs, plan.ranks, [])
+
+
+def _run(plan: Plan, copy: Copy, logs: Path, world_size: int, more: list[str]) -> list[Trace]:
+    options = [
+        *("--out", str(logs / "{rank}.pt"), "--dtype", plan.dtype, "--steady"),
+        *("--steps", str(plan.steps), "--steps-of-pass", str(plan.steps_of_pass)),
+        *("--root", str(copy.folder), "--spare", str(plan.spare), *more),
+    ]
+    command = [str(traces.PROGRAM), *options, *copy.words, *plan.args]
+    runs = Ranks(command, world_size, copy.workdir, logs, _environment(plan, copy, world_size), plan.limit)
+    before = _states(copy.folder)
+    title = f"converted, {world_size} ranks" if world_size else "original"
+    try:
+        with _bar(title, plan.steps, logs / "0.steps") as watch:
+            outputs = runs.run(watch=watch)
+    except RunError as error:
+        raise _failure(error, plan, world_size) from None
+    files = sorted(name for name, state in _states(copy.folder).items() if before.get(name) != state)
+    return [traces.load(logs / f"{rank}.pt", output, files) for rank, output in enumerate(outputs)]
+
+
+def _states(folder: Path) -> dict[str, tuple[int, int]]:
+    """By which a file that was written is known from one that was copied."""
+    found = ((name, (folder / name).stat()) for name in traces.files_in(folder))
+    return {name: (stat.st_mtime_ns, stat.st_size) for name, stat in found}
+
+
+def _environment(plan: Plan, copy: Copy, world_size: int) -> dict[str, str]:
+    runtime = str(Path(traces.PROGRAM).parents[2])
+    env = {
+        **_QUIET,
+        "PYTHONPATH": os.pathsep.join([*copy.python_path, runtime]),
+        "OMP_NUM_THREADS": str(max(1, usable_cores() // max(1, world_size))),
+        "GLOO_SOCKET_IFNAME": LOOPBACK_INTERFACE,
+    }
+    if plan.gpus:
+        env["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(plan.gpus))))
+        env["NCCL_SOCKET_IFNAME"] = LOOPBACK_INTERFACE
+    return env
+
+
+@contextmanager
+def _bar(title: str, steps: int, file: Path) -> Iterator[Callable[[], None]]:
+    """A bar on the terminal, of the steps that have been taken."""
+    if not is_terminal(sys.stderr):
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(file=sys.stderr), transient=True) as progress:
+        task = progress.add_task(title, total=steps or None)
+        yield lambda: progress.update(task, completed=_steps_in(file))
+
+
+def _steps_in(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
+def _failure(error: RunError, plan: Plan, world_size: int) -> Failed:
+    who = "the converted script" if world_size else "the original"
+    refused = sorted(error.logs.glob("*.refused"))
+    if refused:
+        path = refused[0].read_text(encoding="utf-8")
+        return Failed(f"{who} writes to {path}, outside of its folder: give it another place by an argument behind --")
+    tails = {rank: read_log(error.logs / f"{rank}.err") for rank in range(len(error.codes))}
+    ends = [RankEnd(rank, code, 0.0) for rank, code in enumerate(error.codes) if code]
+    first = first_failure(ends, tails)
+    if first is None:
+        steps = [_steps_in(error.logs / f"{rank}.steps") for rank in range(len(error.codes))]
+        done = f"after {steps[0]} steps" if len(set(steps)) == 1 else f"after {steps} steps of its ranks"
+        return Failed(f"{who} was stopped {done}: {plan.limit:.0f} seconds were over (--timeout)")
+    tail = tails[first.rank]
+    lines = traceback_of(tail) or tail.splitlines()[-LAST_LINES:] or _printed(error.logs, first.rank)
+    rank = f"rank {first.rank} of {who}" if world_size else who
+    reason = f"{rank} {first.describe()}"
+    wide = plan.dtype == "float64" and lines and _TYPES.search(lines[-1])
+    return (OtherTypes if wide else Failed)(reason, _without_program(lines))
+
+
+def _printed(logs: Path, rank: int) -> list[str]:
+    return read_log(logs / f"{rank}.out").splitlines()[-LAST_LINES:]
+
+
+def _without_program(lines: Sequence[str]) -> list[str]:
+    """A traceback from the script's own first line on, without the rank that torch puts before each line."""
+    lines = [_RANK.sub("", line) for line in lines]
+    inner = [number for number, line in enumerate(lines) if str(Path(traces.PROGRAM).parent) in line or "runpy" in line]
+    if not inner or not lines[0].startswith("Traceback"):
+        return lines
+    below = next((n for n in range(inner[-1] + 1, len(lines)) if lines[n].lstrip().startswith("File ")), len(lines))
+    return [lines[0], *lines[below:]] if below < len(lines) else [lines[-1]]
+
+
+def in_float32(plan: Plan) -> Plan:
+    return replace(plan, dtype="float32")

@@ -1,0 +1,42 @@
+"""Numbers in printed lines, and names of files, but for times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_TIME = re.compile(
+    r"\d+:\d\d(?::\d\d)?(?:\.\d+)?|\d[\d.,]*\s*(?:(?:ms|s|secs?|seconds?|mins?|minutes?|hours?|h|m)\b|(?:it|s|samples|batch(?:es)?|steps?)/s\b)"
+    r"|(?:time|took|elapsed|duration|speed|eta)\W*\d[\d.e+-]*",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
+
+
+def different_figure(ours: str, theirs: str, part: float) -> bool:
+    """Whether two lines have other numbers: by more than `part` of them, and than their last digit."""
+    got, wanted = list(_figures(ours)), list(_figures(theirs))
+    return len(got) != len(wanted) or any(
+        abs(one - other) > max(part * abs(other), 1.01 * digit)
+        for (one, _), (other, digit) in zip(got, wanted, strict=True)
+    )
+
+
+def _figures(line: str) -> Iterator[tuple[float, float]]:
+    """Each number with what its last digit is worth; 0 for whole ones."""
+    for text in _NUMBER.findall(_TIME.sub(" ", line)):
+        mantissa, _, exponent = text.lower().partition("e")
+        decimals = mantissa.partition(".")[2]
+        digit = 10.0 ** (int(exponent or 0) - len(decimals)) if decimals else 0.0
+        yield float(text), digit
+
+
+_MOMENT = re.compile(
+    r"\d{8}-\d{6}|\d{4}-\d{2}-\d{2}|\d{2}[-:_]\d{2}[-:_]\d{2}|\d{8,}|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\d{2}"
+    r"|(?<=tfevents\.).*"
+)
+
+
+def without_times(files: list[str]) -> list[str]:
+    """A file named by the time of the run is another one in each run, and one in each."""
+    return sorted(_MOMENT.sub("TIME", path) for path in files)

@@ -1,0 +1,86 @@
+"""What a difference usually means."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import torch
+
+from distify_runtime.trace.traces import Trace
+
+_NEAR = 1e-3
+
+
+def about_steps(original: Trace, ranks: Sequence[Trace]) -> str:
+    got, wanted, world = len(ranks[0].steps), len(original.steps), len(ranks)
+    if len({len(trace.steps) for trace in ranks}) > 1:
+        return "ranks have unequal numbers of batches, or decide for themselves when to stop"
+    if got < wanted:
+        return f"each rank kept the whole batch size; divide it by the {world} ranks"
+    return "the training loader is not dealt out: each rank goes through all of it (no DistributedSampler)"
+
+
+def about_parting(original: Trace, ranks: Sequence[Trace], step: int) -> str:
+    """Of a first step after which parameters are not the original's, or not the same on all ranks."""
+    optimizer = original.steps[step - 1][0]
+    if _apart([trace.beginnings[optimizer : optimizer + 1] for trace in ranks]):
+        return "the ranks begin with other weights each: seed them alike before the model is made"
+    if _apart([[trace.steps[step - 1][1]] for trace in ranks]):
+        return (
+            "the ranks' gradients are not averaged: the model is not wrapped in DistributedDataParallel, or training "
+            "goes around the wrap"
+        )
+    if _apart([original.beginnings[optimizer : optimizer + 1], ranks[0].beginnings[optimizer : optimizer + 1]]):
+        return "the ranks begin with other weights than the original: something draws random numbers before the model"
+    if _repeats_order(ranks[0], step):
+        return "this pass has its samples in the order of an earlier one: `sampler.set_epoch(epoch)` is missing"
+    times = _times(original, ranks[0], step)
+    if times is not None and abs(times * len(ranks) - 1) < _NEAR:
+        return (
+            f"the step is {len(ranks)} times too small: the loss is a sum, which averaging over ranks divides; "
+            "or it is divided by the ranks twice"
+        )
+    if times is not None and abs(times / len(ranks) - 1) < _NEAR:
+        return f"the step is {len(ranks)} times too large: gradients are summed over ranks instead of averaged"
+    if times is not None and abs(times - 1) > _NEAR:
+        return f"the step is {times:.3g} times the original's: the loss, the gradients or the learning rate are scaled"
+    if step == 1:
+        return (
+            "other samples (the training loader is not dealt out), BatchNorm with each rank's own statistics, or a "
+            "loss that is not the mean over samples"
+        )
+    if original.filled:
+        return "if it is the last batch of a pass: it does not divide by the ranks"
+    return "something that happens at this step and not before: a new pass, a last batch, a decision, a schedule"
+
+
+def _apart(parts: Sequence[Sequence[torch.Tensor]]) -> bool:
+    """Whether not all of the lists hold the same tensors, up to rounding."""
+    first, *others = parts
+    return any(
+        len(one) != len(first)
+        or any(a.shape != b.shape or not torch.allclose(a, b, rtol=1e-9) for a, b in zip(one, first, strict=True))
+        for one in others
+    )
+
+
+def _repeats_order(rank: Trace, step: int) -> bool:
+    begun = [one for one in rank.passes if one.first_step < step]
+    if not begun:
+        return False
+    trained = [one for one, after in itertools.pairwise(begun) if after.first_step > one.first_step]
+    return any((one.sampler, one.epoch) == (begun[-1].sampler, begun[-1].epoch) for one in trained)
+
+
+def _times(original: Trace, rank: Trace, step: int) -> float | None:
+    """How many times the original's step the rank's is, if it goes the same way; only of an optimizer's first step."""
+    optimizer, after = original.steps[step - 1]
+    if any(number == optimizer for number, _ in original.steps[: step - 1]):
+        return None
+    theirs = after - original.beginnings[optimizer]
+    ours = rank.steps[step - 1][1] - rank.beginnings[optimizer]
+    if not theirs.norm() or not ours.norm():
+        return None
+    times = float(ours @ theirs / (theirs @ theirs))
+    return times if float((ours - times * theirs).norm()) < _NEAR * float(ours.norm()) else None

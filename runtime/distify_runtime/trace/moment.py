@@ -1,0 +1,26 @@
+"""Where a recorded run is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Moment:
+    steps: int = 0  # optimizer steps so far
+    draws: int = 0  # draws of noise since the last one: by these, each rank finds the same noise
+    in_training: bool = False  # some loader has handed out a batch
+    in_dataset: bool = False  # a sample is being fetched
+    initialising: int = 0  # calls of `torch.nn.init` that are under way
+
+    def step(self) -> None:
+        self.steps += 1
+        self.draws = 0
+
+    @property
+    def draws_noise(self) -> bool:
+        """Whether what is drawn now is for a batch: on a rank, for its share of it."""
+        return self.in_training and not self.in_dataset and not self.initialising
+
+
+NOW = Moment()

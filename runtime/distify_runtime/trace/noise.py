@@ -1,0 +1,172 @@
+"""Random numbers inside of training: no dropout, and noise that is drawn for a batch is the same for each sample.
+
+So a rank that draws for its share of a batch gets what one process draws. A single number is left to the script's own
+streams: whether the ranks agree about it is the conversion's business. So is what is drawn before the first batch of a
+loader, and in initialisation: batches that a script chooses by itself, weights.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional, init
+from torch.overrides import TorchFunctionMode
+
+from distify_runtime.trace.moment import NOW
+from distify_runtime.trace.patching import enter, wrap
+
+_DROPOUTS = ("dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout")
+_ATEN_DROPOUTS = ("dropout", "dropout_", "feature_dropout", "alpha_dropout")
+_FILL = {Tensor.normal_, Tensor.uniform_, Tensor.random_, Tensor.bernoulli_, Tensor.exponential_, Tensor.log_normal_}
+_MAKE = {torch.randn: torch.randn, torch.rand: torch.rand, torch.randn_like: torch.randn, torch.rand_like: torch.rand}
+_STEP = 1009  # draws of a step that are told apart
+
+
+def without_dropout() -> None:
+    def identity(original: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return input
+
+    def without(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        self.dropout = 0.0
+
+    for owner, names in ((functional, _DROPOUTS), (torch, _ATEN_DROPOUTS)):
+        for name in names:
+            wrap(owner, name, identity)
+    wrap(nn.RNNBase, "__init__", without)
+    enter(_NoDropout())
+
+
+class _NoDropout(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func is functional.scaled_dot_product_attention:
+            kwargs["dropout_p"] = 0.0
+            args = args[:4]
+        return func(*args, **kwargs)
+
+
+def same_noise() -> None:
+    for name in vars(init):
+        if name.endswith("_") and not name.startswith("_"):
+            wrap(init, name, _initialising)
+    enter(_Noise())
+    _same_numpy_noise()
+
+
+def _initialising(original: Any, *args: Any, **kwargs: Any) -> Any:
+    NOW.initialising += 1
+    try:
+        return original(*args, **kwargs)
+    finally:
+        NOW.initialising -= 1
+
+
+def _key() -> int:
+    NOW.draws += 1
+    return NOW.steps * _STEP + NOW.draws
+
+
+class _Noise(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not NOW.draws_noise or kwargs.get("generator") is not None:
+            return func(*args, **kwargs)
+        if func in _FILL:
+            return _fill(func, *args, **kwargs)
+        if func in _MAKE or func in (torch.randint, torch.normal, torch.bernoulli):
+            return _make(func, *args, **kwargs)
+        return func(*args, **kwargs)
+
+
+def _fill(func: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    if tensor.numel() <= 1:
+        return func(tensor, *args, **kwargs)  # type: ignore[no-any-return]
+    kwargs.pop("generator", None)
+    given = [one[:1].cpu() if isinstance(one, Tensor) and one.dim() == tensor.dim() else one for one in args]
+    row = func(torch.empty(_row(tensor), dtype=tensor.dtype), *given, generator=_generator(), **kwargs)
+    with torch.no_grad():
+        return tensor.copy_(row)
+
+
+def _make(func: Any, *args: Any, **kwargs: Any) -> Tensor:
+    """Draws as it is asked to, to see what comes, and puts the row in its place; the stream is not used up."""
+    state = torch.get_rng_state(), torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+    made: Tensor = func(*args, **kwargs)
+    if made.numel() <= 1:
+        return made
+    torch.set_rng_state(state[0])
+    if state[1] is not None:
+        torch.cuda.set_rng_state(state[1])
+    generator, shape = _generator(), _row(made)
+    if func is torch.randint:
+        bounds = [one for one in args[:2] if isinstance(one, int)] or [kwargs.get("low", 0), kwargs["high"]]
+        row = torch.randint(*bounds, shape, generator=generator)
+    elif func is torch.normal:
+        row = _normal(shape, made, generator, *args, **kwargs)
+    elif func is torch.bernoulli:
+        row = torch.rand(shape, generator=generator, dtype=torch.float64).to(made.device) < args[0]
+    else:
+        row = _MAKE[func](shape, generator=generator, dtype=made.dtype)
+    return row.to(made).expand_as(made).clone().requires_grad_(made.requires_grad)
+
+
+def _normal(
+    shape: Any, made: Tensor, generator: torch.Generator, mean: Any = 0.0, std: Any = 1.0, *_: Any, **__: Any
+) -> Any:
+    return mean + std * torch.randn(shape, generator=generator, dtype=made.dtype).to(made.device)
+
+
+def _row(tensor: Tensor) -> tuple[int, ...]:
+    return (1, *tensor.shape[1:])
+
+
+def _generator() -> torch.Generator:
+    generator = torch.Generator()
+    generator.manual_seed(_key())
+    return generator
+
+
+# ---- NumPy: what stands before `size` among the arguments
+
+_PARAMETERS = {"normal": 2, "uniform": 2, "random": 0, "random_sample": 0, "standard_normal": 0, "randint": 2}
+
+
+def _same_numpy_noise() -> None:
+    if importlib.util.find_spec("numpy") is None:
+        return
+    import numpy
+
+    for name, before in _PARAMETERS.items():
+        wrap(numpy.random, name, _sized(name, before))
+    for name in ("rand", "randn"):
+        wrap(numpy.random, name, _shaped(name))
+
+
+def _sized(name: str, before: int) -> Callable[..., Any]:
+    def draw(original: Any, *args: Any, size: Any = None, **kwargs: Any) -> Any:
+        size = args[before] if len(args) > before else size
+        shape = tuple(size) if isinstance(size, (tuple, list)) else () if size is None else (int(size),)
+        if not shape or not NOW.draws_noise:
+            return original(*args[:before], size=size, **kwargs)
+        return _array(name, shape, *args[:before], size=(1, *shape[1:]), **kwargs)
+
+    return draw
+
+
+def _shaped(name: str) -> Callable[..., Any]:
+    def draw(original: Any, *shape: int) -> Any:
+        return _array(name, shape, 1, *shape[1:]) if shape and NOW.draws_noise else original(*shape)
+
+    return draw
+
+
+def _array(name: str, shape: tuple[int, ...], *args: Any, **kwargs: Any) -> Any:
+    import numpy
+
+    row = getattr(numpy.random.RandomState(_key() % 2**32), name)(*args, **kwargs)
+    return numpy.broadcast_to(row, shape).copy()

@@ -1,0 +1,132 @@
+"""Loaders that fetch in the process itself, passes that are cut short, and last batches that ranks can share evenly."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch.utils.data import BatchSampler, DataLoader
+from torch.utils.data._utils import fetch
+from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
+
+from distify_runtime.proxy import Proxy
+from distify_runtime.randomness import host_state, seed_host, set_host_state
+from distify_runtime.trace.moment import NOW
+from distify_runtime.trace.patching import wrap
+
+#: What a loader is told about its workers; the position of `num_workers` behind the dataset.
+_WORKERS = ("persistent_workers", "prefetch_factor", "multiprocessing_context", "worker_init_fn", "timeout")
+_NUM_WORKERS = 4
+
+
+@dataclass
+class Filling:
+    """`ranks`: as how many the last batches of training are filled up for; `filled`: the sizes that those had."""
+
+    ranks: int = 1
+    filled: list[int] = field(default_factory=list)
+
+
+@dataclass
+class _Pass:
+    steps: int  # before it
+    batches: int = 0
+    largest: int = 0
+    ended: bool = False
+
+
+def without_workers() -> None:
+    """Nothing may depend on a scheduler, and random numbers of other processes cannot be followed."""
+
+    def init(original: Any, self: Any, dataset: Any, *args: Any, **kwargs: Any) -> None:
+        given = list(args)
+        if len(given) > _NUM_WORKERS:
+            given[_NUM_WORKERS] = 0
+        else:
+            kwargs["num_workers"] = 0
+        kwargs = {name: value for name, value in kwargs.items() if name not in _WORKERS}
+        original(self, dataset, *given, **kwargs)
+
+    wrap(DataLoader, "__init__", init)
+
+
+def fix_augmentation() -> None:
+    """What is drawn for a sample depends on its index alone, whoever fetches it and when."""
+
+    def fetch_samples(original: Any, self: Any, index: Any) -> Any:
+        if not self.auto_collation:
+            return self.collate_fn(_sample(self.dataset, index))
+        return self.collate_fn([_sample(self.dataset, one) for one in index])
+
+    wrap(fetch._MapDatasetFetcher, "fetch", fetch_samples)
+
+
+def _sample(dataset: Any, index: Any) -> Any:
+    state = host_state()
+    seed_host(int(index) % 2**31 if hasattr(index, "__index__") else sum(repr(index).encode()))
+    outside, NOW.in_dataset = NOW.in_dataset, True
+    try:
+        return dataset[index]
+    finally:
+        NOW.in_dataset = outside
+        set_host_state(state)
+
+
+def watch_passes(most_steps: int, filling: Filling) -> None:
+    """With `most_steps`, a pass ends early: after all but one of these steps comes its last batch.
+
+    In a process alone that stands for `filling.ranks`, a last batch of training that they cannot share evenly is filled
+    up as the runtime does it: with its own last samples, or where a sampler makes the batches, with its first.
+    """
+
+    def init(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        self._distify_pass = _Pass(NOW.steps)
+
+    def next_index(original: Any, self: Any) -> Any:
+        one: _Pass = self._distify_pass
+        steps = NOW.steps - one.steps
+        if one.ended or (most_steps and steps >= most_steps):
+            raise StopIteration
+        if most_steps and steps >= most_steps - 1 and steps:
+            one.ended = _skip_to_last(self, one)
+        index = original(self)
+        one.batches += 1
+        NOW.in_training = True
+        if filling.ranks > 1 and isinstance(index, list) and self._dataset_kind == _DatasetKind.Map:
+            return _filled(index, one, steps, filling, own=_makes_batches(self._index_sampler))
+        return index
+
+    wrap(_BaseDataLoaderIter, "__init__", init)
+    wrap(_BaseDataLoaderIter, "_next_index", next_index)
+
+
+def _makes_batches(sampler: Any) -> bool:
+    """Whether the script has a batch sampler of its own."""
+    inner = sampler.wrapped if isinstance(sampler, Proxy) else sampler
+    return type(inner) is not BatchSampler
+
+
+def _skip_to_last(loader: Any, one: _Pass) -> bool:
+    """Draws all batches but the last one; False where it cannot be known which one that is."""
+    try:
+        left = len(loader._index_sampler) - one.batches
+    except TypeError:
+        return False
+    if loader._dataset_kind != _DatasetKind.Map or left < 1:
+        return False
+    for _ in itertools.islice(loader._sampler_iter, left - 1):
+        pass
+    return True
+
+
+def _filled(batch: list[Any], one: _Pass, steps: int, filling: Filling, own: bool) -> list[Any]:
+    left = len(batch) % filling.ranks
+    ragged = own or len(batch) < one.largest
+    one.largest = max(one.largest, len(batch))
+    if not (left and ragged and steps):
+        return batch
+    filling.filled.append(len(batch))
+    again = itertools.cycle(batch if own else batch[-left:])
+    return [*batch, *itertools.islice(again, filling.ranks - left)]

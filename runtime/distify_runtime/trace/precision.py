@@ -1,0 +1,80 @@
+"""float64 throughout, so that rounding stays far below every mistake; also where a script says float."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.amp import GradScaler, autocast
+from torch.optim import Optimizer
+from torch.overrides import TorchFunctionMode
+
+from distify_runtime.trace.patching import enter, wrap
+
+#: What makes a tensor of data that has a type of its own.
+_MAKERS = (torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy, torch.frombuffer)
+_FLOATS = ("torch.FloatTensor", "torch.cuda.FloatTensor")
+#: Adam turns a gradient of rounding noise into a full step; a larger `eps` keeps it noise.
+_LEAST_EPSILON = 1e-3
+
+
+class _Wide(TorchFunctionMode):
+    """Who asks for float gets double."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is Tensor.float:
+            return Tensor.double(args[0])
+        if any(_is_float(one) for one in args) or any(_is_float(one) for one in kwargs.values()):
+            args = tuple(torch.float64 if _is_float(one) else one for one in args)
+            kwargs = {name: torch.float64 if _is_float(one) else one for name, one in kwargs.items()}
+        result = func(*args, **kwargs)
+        if func in _MAKERS and result.dtype == torch.float32:
+            return result.double().requires_grad_(result.requires_grad)
+        return result
+
+
+def _is_float(value: object) -> bool:
+    return value is torch.float32 or (isinstance(value, str) and value in _FLOATS)
+
+
+def compute_in(dtype: str) -> None:
+    """From here on `float64`, or what the script itself says, but in no mixed precision."""
+    wrap(autocast, "__init__", _disabled)
+    wrap(GradScaler, "__init__", _disabled)
+    if dtype == "float32":
+        wrap(Optimizer, "__init__", _with_epsilon)
+        return
+    torch.set_default_dtype(torch.float64)
+    enter(_Wide())
+    vars(torch)["FloatTensor"] = vars(torch)["DoubleTensor"]
+    if torch.cuda.is_available():
+        vars(torch.cuda)["FloatTensor"] = vars(torch.cuda)["DoubleTensor"]
+    wrap(torch, "from_numpy", lambda original, array: _widened(original(array)))
+    wrap(torch, "load", lambda original, *args, **kwargs: _widened(original(*args, **kwargs)))
+
+
+def _disabled(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+    original(self, *args, **kwargs)
+    self._enabled = False
+
+
+def _with_epsilon(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+    original(self, *args, **kwargs)
+    for group in (self.defaults, *self.param_groups):
+        if isinstance(group.get("eps"), float):
+            group["eps"] = max(group["eps"], _LEAST_EPSILON)
+
+
+def _widened(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.double() if value.dtype == torch.float32 else value
+    if isinstance(value, torch.nn.Module):
+        return value.double()
+    if type(value) in (list, tuple):
+        return type(value)(map(_widened, value))
+    if isinstance(value, dict):
+        for name in list(value):
+            value[name] = _widened(value[name])
+    return value

@@ -1,0 +1,87 @@
+"""Runs a training script in this process and writes down what it did.
+
+    python program.py --out TRACE.pt [options] SCRIPT ARGS...
+    python program.py --out TRACE.pt [options] -m MODULE ARGS...
+
+The script sees `sys.argv`, `sys.path[0]` and `__name__` as if it had been started itself. Each rank starts from a seed
+of its own, as ranks do in life, so that a script which sets no seed shows whether its ranks were made common.
+BatchNorm stays real.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import os
+import random
+import runpy
+import sys
+from pathlib import Path
+
+import torch
+
+from distify_runtime.trace.noise import same_noise, without_dropout
+from distify_runtime.trace.order import fix_order
+from distify_runtime.trace.passes import Filling, fix_augmentation, watch_passes, without_workers
+from distify_runtime.trace.precision import compute_in
+from distify_runtime.trace.record import Record, watch
+from distify_runtime.trace.writes import watch_writes
+
+FIRST_SEED = 1234
+
+
+def main() -> None:
+    options = _options()
+    filling = Filling(options.stands_for)
+    record = Record(options.out.resolve(), filling)
+    # Registered before anything of the script's, hence called last: the teardown is part of the record.
+    atexit.register(record.write)
+    fix_order()
+    watch(record, options.steps)
+    watch_writes(record.written, options.root, options.spare, options.out.resolve().with_suffix(".refused"))
+    watch_passes(options.steps_of_pass, filling)
+    without_dropout()
+    compute_in(options.dtype)
+    if options.steady:
+        without_workers()
+        fix_augmentation()
+        same_noise()
+    _seed(FIRST_SEED + int(os.environ.get("RANK", os.environ.get("HOROVOD_RANK", "0"))))
+    _run(options.module, options.script, options.arguments)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--dtype", default="float64")
+    parser.add_argument("--steps", type=int, default=0, help="end after so many optimizer steps")
+    parser.add_argument("--steps-of-pass", type=int, default=0, help="end each training pass after so many")
+    parser.add_argument("--stands-for", type=int, default=1, help="as how many ranks last batches are filled up for")
+    parser.add_argument(
+        "--steady", action="store_true", help="take augmentation, noise and workers out of the run, too"
+    )
+    parser.add_argument("--root", type=Path, help="change no file outside of this folder")
+    parser.add_argument("--spare", type=Path, help="and none in this one, wherever it lies")
+    parser.add_argument("-m", dest="module", action="store_true")
+    parser.add_argument("script")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    return parser.parse_args()
+
+
+def _seed(seed: int) -> None:
+    torch.manual_seed(seed)
+    random.seed(seed)
+
+
+def _run(module: bool, script: str, arguments: list[str]) -> None:
+    sys.argv = [script, *arguments]
+    if module:
+        sys.path[0] = os.getcwd()
+        runpy.run_module(script, run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = str(Path(script).resolve().parent)
+        runpy.run_path(script, run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""Everything that one process did; plain lists, dicts and tensors, so that it loads without this file."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim.optimizer import (
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+from torch.utils.data.distributed import DistributedSampler
+
+from distify_runtime.trace.moment import NOW
+from distify_runtime.trace.passes import Filling
+from distify_runtime.trace.patching import wrap
+
+#: Larger parameters are kept as that many sums, with signs, of their entries: a difference of one of them shows.
+MOST_ENTRIES = 4096
+_WRAPPERS = (DistributedDataParallel, nn.DataParallel)
+
+_save = torch.save
+
+
+class Record:
+    def __init__(self, path: Path, filling: Filling) -> None:
+        self.steps: list[tuple[int, Tensor]] = []
+        self.beginnings: list[Tensor] = []  # of each optimizer: its parameters before its first step
+        self.names: list[list[tuple[str, int]]] = []  # and what they are called, with how many entries are kept
+        self.passes: list[dict[str, int]] = []
+        self.saves: list[dict[str, Any]] = []
+        self.written: list[str] = []
+        self.world_size = 1
+        self.training_inputs = 0
+        self._optimizers: list[Optimizer] = []
+        self._samplers: list[object] = []
+        self._path = path
+        self._filling = filling
+        self._progress = path.with_suffix(".steps").open("wb", buffering=0)
+
+    def begin(self, optimizer: Optimizer) -> None:
+        if _number(self._optimizers, optimizer) < len(self.names):
+            return
+        parameters = _parameters(optimizer)
+        kept = [_kept(parameter) for parameter in parameters]
+        self.beginnings.append(_joined(kept))
+        self.names.append([(name, len(one)) for name, one in zip(_names(parameters), kept, strict=True)])
+
+    def step(self, optimizer: Optimizer) -> None:
+        kept = _joined([_kept(parameter) for parameter in _parameters(optimizer)])
+        self.steps.append((_number(self._optimizers, optimizer), kept))
+        self._progress.write(b".")
+
+    def sampler_pass(self, sampler: DistributedSampler[Any]) -> None:
+        self.passes.append(
+            {
+                "sampler": _number(self._samplers, sampler),
+                "epoch": sampler.epoch,
+                "samples": len(cast(Any, sampler.dataset)),
+                "first_step": len(self.steps),
+            }
+        )
+
+    def save(self, target: Any, contents: object) -> None:
+        name = getattr(target, "name", target)
+        if isinstance(name, (str, os.PathLike)):  # collectives of objects save into buffers in memory
+            path = os.path.relpath(name)
+            self.saves.append({"path": path, "contents": dict(_flatten(contents, ""))})
+
+    def write(self) -> None:
+        """Puts down what has happened so far."""
+        fields = {
+            "steps": self.steps,
+            "beginnings": self.beginnings,
+            "names": self.names,
+            "passes": self.passes,
+            "saves": self.saves,
+            "written": self.written,
+            "world_size": self.world_size,
+            "training_inputs": self.training_inputs,
+            "filled": self._filling.filled,
+            "group_left_open": _is_group_open(),
+        }
+        _save(fields, self._path)
+
+
+def _is_group_open() -> bool:
+    hvd = sys.modules.get("horovod.torch")
+    return distributed.is_initialized() or (hvd is not None and bool(hvd.is_initialized()))
+
+
+def _number(known: list[Any], one: object) -> int:
+    """How many others were seen before this object; kept alive, so that identities are not used twice."""
+    for number, other in enumerate(known):
+        if other is one:
+            return number
+    known.append(one)
+    return len(known) - 1
+
+
+def _parameters(optimizer: Optimizer) -> list[Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
+
+
+def _kept(parameter: Tensor) -> Tensor:
+    entries = parameter.detach()
+    entries = torch.view_as_real(entries) if entries.is_complex() else entries
+    entries = entries.to_dense() if entries.is_sparse else entries
+    entries = entries.cpu().double().reshape(-1)
+    if len(entries) <= MOST_ENTRIES:
+        return entries
+    rows = -(-len(entries) // MOST_ENTRIES)
+    padded = torch.zeros(rows * MOST_ENTRIES, dtype=torch.float64)
+    padded[: len(entries)] = entries
+    return _signs(rows) @ padded.view(rows, MOST_ENTRIES)
+
+
+def _signs(rows: int) -> Tensor:
+    """Plus and minus ones without a period (Thue and Morse's), the same everywhere."""
+    return torch.tensor([-1.0 if bin(row).count("1") % 2 else 1.0 for row in range(rows)], dtype=torch.float64)
+
+
+def _names(parameters: list[Tensor]) -> list[str]:
+    """What the largest model that holds a parameter calls it, without what wraps it for distribution."""
+    names: dict[int, str] = {}
+    modules = [one for one in gc.get_objects() if issubclass(type(one), nn.Module)]
+    for module in modules:
+        if not issubclass(type(module), _WRAPPERS):
+            for name, parameter in module.named_parameters(remove_duplicate=False):
+                if name.count(".") >= names.get(id(parameter), "").count("."):
+                    names[id(parameter)] = _unwrapped(name)
+    return [names.get(id(one), f"parameter {number}") for number, one in enumerate(parameters, 1)]
+
+
+def _unwrapped(name: str) -> str:
+    return ".".join(part for part in name.split(".") if part not in ("module", "_orig_mod")) or name
+
+
+def _flatten(value: object, key: str) -> Iterator[tuple[str, object]]:
+    """(dotted key, tensor | number | text) of everything inside a saved object."""
+    if isinstance(value, nn.Module):
+        yield f"{key}<{type(value).__name__}>", True
+        value = value.state_dict()
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _flatten(item, f"{key}.{name}" if key else str(name))
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _flatten(item, f"{key}[{index}]")
+    elif isinstance(value, Tensor):
+        yield key, value.detach().cpu().clone()
+    else:
+        yield key, value if isinstance(value, (bool, int, float, str)) else type(value).__name__
+
+
+def watch(record: Record, most_steps: int) -> None:
+    """Has the record see what the process does, and end it after `most_steps` optimizer steps; 0: by itself."""
+    _watch_training(record, most_steps)
+    _watch_distribution(record)
+    wrap(torch, "save", _recorded(record))
+
+
+def _watch_training(record: Record, most_steps: int) -> None:
+    """Steps, and the numbers that outermost modules are fed in training: who does which share of the work."""
+    depth = 0
+
+    def enter(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        nonlocal depth
+        if depth == 0 and module.training and torch.is_grad_enabled():
+            record.training_inputs += sum(value.numel() for value in inputs if isinstance(value, Tensor))
+        depth += 1
+
+    def leave(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        nonlocal depth
+        depth -= 1
+
+    def step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        record.step(optimizer)
+        NOW.step()
+        if most_steps and NOW.steps >= most_steps:
+            _end(record, at_once=NOW.steps > most_steps)
+
+    register_module_forward_pre_hook(enter)
+    register_module_forward_hook(leave, always_call=True)
+    register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: record.begin(optimizer))
+    register_optimizer_step_post_hook(step)
+
+
+def _end(record: Record, at_once: bool) -> None:
+    """As `sys.exit` does, and at once where the script goes on after that."""
+    if not at_once:
+        raise SystemExit(0)
+    record.write()
+    os._exit(0)
+
+
+def _watch_distribution(record: Record) -> None:
+    def sampler_iter(original: Any, self: DistributedSampler[Any]) -> Iterator[Any]:
+        if torch.is_grad_enabled():  # an evaluation's order changes nothing
+            record.sampler_pass(self)
+        return cast(Iterator[Any], original(self))
+
+    def init_process_group(original: Any, *args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
+        record.world_size = distributed.get_world_size()
+
+    wrap(DistributedSampler, "__iter__", sampler_iter)
+
+    def init(original: Any, *args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
+        record.world_size = hvd.size()
+
+    wrap(distributed, "init_process_group", init_process_group)
+    if "HOROVOD_RANK" in os.environ:
+        import horovod.torch as hvd
+
+        wrap(hvd, "init", init)
+
+
+def _recorded(record: Record) -> Callable[..., None]:
+    def save(original: Any, obj: object, f: Any, *args: Any, **kwargs: Any) -> None:
+        record.save(f, obj)
+        original(obj, f, *args, **kwargs)
+
+    return save

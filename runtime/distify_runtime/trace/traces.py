@@ -1,0 +1,77 @@
+"""What one process did, as `program.py` wrote it down."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+EVALUATION = re.compile(r"test|val|accuracy|best", re.IGNORECASE)
+TRAINING = re.compile(r"train", re.IGNORECASE)
+
+PROGRAM = Path(__file__).with_name("program.py")
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A training pass over a DistributedSampler; `first_step`: optimizer steps taken before it began."""
+
+    sampler: int
+    epoch: int
+    samples: int
+    first_step: int
+
+
+@dataclass(frozen=True)
+class Save:
+    """One torch.save. `path` is relative to the working folder; `contents` has every tensor, number and text
+    inside by its dotted key, and the type's name of anything else."""
+
+    path: str
+    contents: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one process did."""
+
+    steps: list[tuple[int, Tensor]]  # after each one: the optimizer's number and its parameters, float64 [n]
+    passes: list[Pass]
+    saves: list[Save]
+    lines: list[str]  # of stdout; a carriage return ends a line too
+    files: list[str]  # in the working folder when all processes had ended
+    world_size: int
+    training_inputs: int  # numbers fed to outermost modules in training
+    group_left_open: bool
+    beginnings: list[Tensor] = field(default_factory=list)  # of each optimizer: its parameters before its first step
+    names: list[list[tuple[str, int]]] = field(default_factory=list)  # of each optimizer: parameters, entries
+    written: list[str] = field(default_factory=list)  # opened for writing, relative to the working folder
+    filled: list[int] = field(default_factory=list)  # sizes of last batches that were filled up
+
+    @property
+    def evaluation_lines(self) -> list[str]:
+        return [line for line in self.lines if EVALUATION.search(line) and not TRAINING.search(line)]
+
+    def name_of(self, optimizer: int, entry: int) -> str:
+        """The parameter that entry number `entry` of a step's parameters belongs to."""
+        for name, entries in self.names[optimizer] if optimizer < len(self.names) else ():
+            if entry < entries:
+                return name
+            entry -= entries
+        return f"entry {entry}"
+
+
+def load(path: Path, output: str, files: list[str]) -> Trace:
+    fields = torch.load(path, weights_only=True)
+    passes = [Pass(**one) for one in fields.pop("passes")]
+    saves = [Save(**one) for one in fields.pop("saves")]
+    return Trace(passes=passes, saves=saves, lines=re.split(r"[\r\n]+", output), files=files, **fields)
+
+
+def files_in(folder: Path) -> list[str]:
+    found = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return sorted(str(path.relative_to(folder)) for path in found)

@@ -1,0 +1,135 @@
+"""`distify verify`: two runs, one report; nothing of the user's is written, and nobody sees a traceback of ours."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from command_line import TRAIN, CommandLine
+
+SAME = """\
+original   train.py, in one process
+conversion converted here, on 2 ranks (CPU, Gloo, float64)
+steps      8; passes over the data end after 8, with their last batch
+check            result              largest difference  parts at step
+process group    same                                                   one of 2, and ended
+optimizer steps  same                                                   8, of 1 optimizer
+parameters       same                GAP                 the original's after each of 8 steps
+ranks agree      same                0                                  bit for bit
+work is shared   same                                                   50%, 50%
+files            same                                                   1, each of one rank
+checkpoints      same                                                   1, with the original's keys and values
+printed figures  nothing to compare                                     no line about an evaluation was printed
+one rank prints  same                                                   2 lines of rank 0
+train.py: the same steps
+"""
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_right_conversion(distify: CommandLine, script: Path) -> None:
+    (script.parent / "model.pt").write_bytes(b"of an earlier run")
+    before = files(script.parent)
+    ended = distify("verify", "train.py")
+    assert (ended.code, ended.err) == (0, "")
+    text, number = re.subn(r"\d(?:\.\d+)?e-1\d +|0 +(?=the original's)", f"{'GAP':<20}", ended.out.decode())
+    assert number == 1
+    assert text == SAME.replace("GAP                 ", f"{'GAP':<20}")
+    assert files(script.parent) == before
+
+
+def test_a_conversion_that_is_there(distify: CommandLine, script: Path) -> None:
+    """It is the one that is run, also where it is named itself; what is wrong with it is told."""
+    assert distify("convert", "train.py", "--yes").code == 0
+    converted = script.with_name("train_dist.py")
+    text = converted.read_text()
+    assert "loader.sampler.set_epoch(epoch)" in text
+    converted.write_text(text.replace("loader.sampler.set_epoch(epoch)", "pass"))
+    ended = distify("verify", "train_dist.py", "--json")
+    report = json.loads(ended.out)
+    assert (ended.code, report["outcome"]) == (1, "differs")
+    assert report["conversion"].startswith("train_dist.py, which is there already")
+    (parted,) = [check for check in report["checks"] if check["result"] == "differs" and check["step"]]
+    assert (parted["check"], parted["step"], parted["parameter"]) == ("parameters", 5, "weight")
+    assert "`sampler.set_epoch(epoch)` is missing" in parted["usually"]
+
+
+def test_a_rank_that_fails(distify: CommandLine, script: Path) -> None:
+    assert distify("convert", "train.py", "--yes", "-o", "by_hand.py").code == 0
+    broken = script.with_name("by_hand.py")
+    broken.write_text(broken.read_text().replace("        for x, y in loader:", "        for x, y in loder:"))
+    ended = distify("verify", "train.py", "by_hand.py")
+    assert ended.code == 1
+    *_, error, last = ended.out.decode().splitlines()
+    assert "NameError: name 'loder' is not defined" in error
+    assert last == "train.py: differs: rank 0 of the converted script failed with exit code 1"
+    assert "distify_runtime" not in ended.out.decode()
+
+
+def test_an_original_that_fails(distify: CommandLine, script: Path) -> None:
+    script.write_bytes(TRAIN.replace(b"batch_size=16", b"batch_size=sise"))
+    ended = distify("verify", "train.py")
+    first, *_, last = ended.err.splitlines()
+    assert (ended.code, ended.out) == (2, b"")
+    assert first == "distify: train.py: the original failed with exit code 1"
+    assert last == "NameError: name 'sise' is not defined"
+    assert "runpy" not in ended.err
+
+
+def test_a_script_that_writes_elsewhere(distify: CommandLine, script: Path) -> None:
+    """Its own folder is elsewhere, too: what runs is a copy."""
+    kept = script.with_name("kept.pt")
+    kept.write_bytes(b"last week's")
+    script.write_bytes(TRAIN.replace(b'"model.pt"', repr(str(kept)).encode()))
+    ended = distify("verify", "train.py")
+    assert ended.code == 2
+    assert ended.err == (
+        f"distify: train.py: the original writes to {kept}, outside of its folder: give it another place by an "
+        "argument behind --\n"
+    )
+    assert kept.read_bytes() == b"last week's"
+
+
+def test_ranks_that_the_batch_does_not_divide_by(distify: CommandLine, script: Path) -> None:
+    ended = distify("verify", "train.py", "-np", "3", "--steps", "2")
+    assert ended.code == 2
+    assert ended.err == (
+        "distify: train.py: a batch of 16 samples does not divide by 3 ranks: "
+        "use a batch size of 15 or 18, or another number of ranks\n"
+    )
+
+
+def test_a_script_that_cannot_be_converted(distify: CommandLine, script: Path) -> None:
+    script.write_bytes(b"import torch_xla\n" + TRAIN)
+    ended = distify("verify", "train.py")
+    assert ended.code == 3
+    assert "REFUSE03 TPU" in ended.err
+    assert ended.err.endswith("train.py: 1 needs you; there is no conversion to verify\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["nowhere.py"], "distify: nowhere.py: there is no such file\n"),
+        (["folder"], "distify: folder: is a folder\n"),
+        (["binary.py"], "distify: binary.py: is a binary file (it holds NUL bytes)\n"),
+        (["broken.py"], "distify: broken.py:1:"),
+        (["train.py", "train.py"], "distify: train.py: is not converted: it knows nothing of ranks"),
+        (["ours.py"], "distify: ours.py: is converted already, and its original is not beside it: distify verify"),
+        (["train.py", "-np", "1"], "Usage: distify verify"),
+        (["train.py", "a.py", "b.py"], "Usage: distify verify"),
+    ],
+)
+def test_bad_input(words: list[str], told: str, distify: CommandLine, script: Path) -> None:
+    (script.parent / "folder").mkdir()
+    script.with_name("binary.py").write_bytes(b"\x7fELF\0")
+    script.with_name("broken.py").write_bytes(b"for x in\n")
+    script.with_name("ours.py").write_bytes(b"import distify_runtime as rt\nrt.init_process_group()\n")
+    ended = distify("verify", *words)
+    assert (ended.code, ended.out) == (2, b"")
+    assert ended.err.startswith(told)
+    assert "Traceback" not in ended.err
