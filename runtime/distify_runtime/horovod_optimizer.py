@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import horovod.torch as hvd
 import torch
-from horovod.torch.compression import Compression, NoneCompressor
+from horovod.torch.compression import Compression, FP16Compressor, NoneCompressor
 from horovod.torch.optimizer import _DistributedOptimizer
 from torch import Tensor
 from torch.optim import Optimizer
@@ -19,7 +19,7 @@ from distify_runtime import communicator
 from distify_runtime.communicator import Op
 from distify_runtime.environment import rank, world_size
 from distify_runtime.output import stop
-from distify_runtime.overlap import SPARSE, held_of
+from distify_runtime.overlap import CHANGED, SPARSE, held_of
 
 #: Optimizers have numbers, the same on every rank: Horovod tells tensors apart by name, and two models may share names.
 _numbers = itertools.count()
@@ -81,7 +81,7 @@ class _Averaging(_DistributedOptimizer):  # type: ignore[misc]  # Horovod has no
 
     def _begin(self, names: dict[Tensor, str], compression: str, passes: int) -> None:
         self._given_names, self._number = names, next(_numbers)
-        self._compression = Compression.fp16 if compression == "fp16" else _Plain
+        self._compression = _Half if compression == "fp16" else _Plain
         # Divided before they are summed: half precision has no room for the sum.
         self.gradient_predivide_factor = float(hvd.size()) if compression == "fp16" else 1.0
         self.backward_passes_per_step, self.op, self.process_set = passes, hvd.Average, hvd.global_process_set
@@ -89,6 +89,7 @@ class _Averaging(_DistributedOptimizer):  # type: ignore[misc]  # Horovod has no
         self._parameter_names: dict[Tensor, str] = {}
         self._allreduce_delay: dict[Tensor, int] = {}
         self._handles: dict[Tensor, tuple[Any, Any]] = {}
+        self._sent: dict[Tensor, tuple[Tensor | None, int]] = {}  # the gradient, and its version then
         self._requires_update: set[Tensor] = set()
         self._synchronized, self._should_synchronize = False, True
         self._adopt()
@@ -106,13 +107,26 @@ class _Averaging(_DistributedOptimizer):  # type: ignore[misc]  # Horovod has no
                         parameter.register_post_accumulate_grad_hook(self._make_hook(parameter))
 
     def _wait_for(self, parameter: Tensor, _: Tensor) -> None:
-        """Before a backward pass adds to a gradient that is still under way."""
-        handle, context = self._handles.get(parameter, (None, None))
-        if handle is not None:
-            average = handle() if callable(handle) else hvd.synchronize(handle)
-            parameter.grad = self._compression.decompress(average, context)
-            self._handles[parameter] = (None, None)
+        """Before a backward pass adds to a gradient that has been sent: its sum is sent again."""
+        if self._handles.get(parameter, (None, None))[0] is not None:
+            self._finish(self._handles.pop(parameter)[0])
             self._allreduce_delay[parameter] = self.backward_passes_per_step
+
+    def _allreduce_grad_async(self, p: Tensor) -> Any:
+        sent = super()._allreduce_grad_async(p)
+        self._sent[p] = (p.grad, 0 if p.grad is None else p.grad._version)
+        return sent
+
+    def _is_outdated(self, parameter: Tensor) -> bool:
+        """Whether something else has become of a gradient since it was sent: another model's loss, thrown away."""
+        gradient, version = self._sent.get(parameter, (None, 0))
+        if self._handles.get(parameter, (None, None))[0] is None:
+            return False
+        return gradient is not parameter.grad or (gradient is not None and gradient._version != version)
+
+    @staticmethod
+    def _finish(handle: Any) -> None:
+        handle() if callable(handle) else hvd.synchronize(handle)
 
     def synchronize(self) -> None:
         """Wait until the gradients are averaged."""
@@ -121,13 +135,18 @@ class _Averaging(_DistributedOptimizer):  # type: ignore[misc]  # Horovod has no
             return
         self._adopt()
         parameters = list(self._allreduce_delay)
-        held = torch.tensor([held_of(parameter.grad) for parameter in parameters], dtype=torch.uint8)
+        mine = [held_of(parameter.grad) | CHANGED * self._is_outdated(parameter) for parameter in parameters]
+        held = torch.tensor(mine, dtype=torch.uint8)
         communicator.all_reduce(held, Op.OR, f"held.{self._number}")
         kinds = dict(zip(parameters, held.tolist(), strict=True))
         # Horovod makes gradients of zeros where no rank has one: weights would decay, and momentum would go on.
-        self._requires_update = {parameter for parameter, kind in kinds.items() if kind}
+        self._requires_update = {parameter for parameter, kind in kinds.items() if kind & ~CHANGED}
         for parameter, kind in kinds.items():
-            if parameter.grad is None and kind == SPARSE:
+            if (kind & CHANGED or parameter not in self._requires_update) and parameter in self._handles:
+                if (handle := self._handles.pop(parameter)[0]) is not None:
+                    self._finish(handle)
+                self._allreduce_delay[parameter] = self.backward_passes_per_step
+            if parameter.grad is None and kind & ~CHANGED == SPARSE:
                 parameter.grad = _no_rows(parameter)
         super().synchronize()
 
@@ -147,7 +166,7 @@ class _Averaging(_DistributedOptimizer):  # type: ignore[misc]  # Horovod has no
     def _let_go(self) -> None:
         for handle, _ in self._handles.values():
             if handle is not None:
-                handle() if callable(handle) else hvd.synchronize(handle)
+                self._finish(handle)
         self._handles.clear()
         self._allreduce_delay = dict.fromkeys(self._allreduce_delay, self.backward_passes_per_step)
         self._synchronized = False
@@ -162,11 +181,14 @@ def _before_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 class _Plain(NoneCompressor):  # type: ignore[misc]
-    """Gradients as they are; bfloat16, which Horovod refuses, as float32."""
+    """Gradients as they are; bfloat16, which Horovod refuses, as float32.
+
+    Copies: a script may set a gradient to zero that is under way, and what comes back must not be added to that.
+    """
 
     @staticmethod
     def compress(tensor: Tensor) -> tuple[Tensor, torch.dtype]:
-        wide = tensor.float() if tensor.dtype is torch.bfloat16 else tensor
+        wide = tensor.float() if tensor.dtype is torch.bfloat16 else tensor.clone()
         return torch.view_as_real(wide) if wide.is_complex() else wide, tensor.dtype
 
     @staticmethod
@@ -174,6 +196,13 @@ class _Plain(NoneCompressor):  # type: ignore[misc]
         if dtype is None or tensor.dtype is dtype:
             return tensor
         return torch.view_as_complex(tensor) if dtype.is_complex else tensor.to(dtype)
+
+
+class _Half(FP16Compressor):  # type: ignore[misc]
+    @staticmethod
+    def compress(tensor: Tensor) -> tuple[Tensor, torch.dtype]:
+        compressed, dtype = FP16Compressor.compress(tensor)
+        return compressed.clone() if compressed is tensor else compressed, dtype
 
 
 def _no_rows(parameter: Tensor) -> Tensor:

@@ -197,7 +197,7 @@ def test_state_is_sent_after_a_resume() -> None:
     assert (first - second).abs().max() > 1e-4
 
 
-def adversarial() -> Tensor:
+def adversarial(by_module: bool = False, to_none: bool = True) -> Tensor:
     """The generator's loss leaves gradients in the discriminator, which are thrown away."""
     torch.manual_seed(0)
     generator, judge = nn.Linear(4, 4).double(), nn.Linear(4, 1).double()
@@ -209,17 +209,19 @@ def adversarial() -> Tensor:
     for _ in range(4):
         batch = torch.randn(8, 4, generator=stream, dtype=torch.float64)
         share = batch[rt.rank() :: rt.world_size()]
-        optimizers[1].zero_grad()
+        (judge if by_module else optimizers[1]).zero_grad(to_none)
         (judge(share) - judge(generator(share).detach())).square().mean().backward()
         optimizers[1].step()
-        optimizers[0].zero_grad()
+        (generator if by_module else optimizers[0]).zero_grad(to_none)
         judge(generator(share)).square().mean().backward()
         optimizers[0].step()
     return torch.cat([_weights(generator), _weights(judge)])
 
 
-def test_two_optimizers_of_which_one_throws_gradients_away() -> None:
-    assert _gap(adversarial) < 1e-12
+@pytest.mark.parametrize("to_none", [True, False])
+@pytest.mark.parametrize("by_module", [True, False])
+def test_two_optimizers_of_which_one_throws_gradients_away(by_module: bool, to_none: bool) -> None:
+    assert _gap(adversarial, by_module, to_none) < 1e-12
 
 
 def unfreeze() -> Tensor:
