@@ -7,14 +7,15 @@ PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c con
 # A virtual environment survives neither being moved or copied nor the removal of its Python.
 STALE := $(shell test -x .venv/bin/python && test "$$(cat .venv/made-in 2>/dev/null)" = "$$(pwd -P)" || echo stale)
 
-.PHONY: help demo test check clean stale
+.PHONY: help demo test check horovod clean stale
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo   convert a script, train it on one and on two processes, compare the accuracies"
-	@echo "make test   the test suite"
-	@echo "make check  ruff, mypy and the test suite"
-	@echo "make clean  remove what the others made"
+	@echo "make demo     convert a script, train it on one and on two processes, compare the accuracies"
+	@echo "make test     the test suite"
+	@echo "make check     ruff, mypy and the test suite"
+	@echo "make horovod  build Horovod for this torch and install it; its tests are skipped without it"
+	@echo "make clean     remove what the others made"
 
 demo: .venv/test
 	@bash demo.sh
@@ -26,6 +27,10 @@ check: .venv/dev
 	.venv/bin/python -m ruff check .
 	.venv/bin/python -m mypy
 	.venv/bin/python -m pytest -n 2 --dist worksteal
+
+# The wheel is kept in the user's cache: the second time takes seconds.
+horovod: .venv/test
+	@.venv/bin/python -m distify.horovod
 
 clean:
 	rm -rf .venv build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -13,7 +13,7 @@ from distify_codemods import Options, Said
 
 from distify.engine import BACKENDS
 from distify.errors import DistifyError
-from distify.settling import SCALES
+from distify.settling import COMPRESSIONS, OPS, SCALES
 
 FILE = "pyproject.toml"
 SECTION = "[tool.distify]"
@@ -41,15 +41,19 @@ def options_for(
     why: bool = False,
     scale: str | None = None,
     warmup_epochs: int | None = None,
+    compression: str = COMPRESSIONS[0],
+    op: str = OPS[0],
 ) -> Options:
     """The options of the command line and, where it says nothing, those of the script's configuration.
 
-    Raises DistifyError where a warm-up is asked for and the learning rate is not scaled.
+    Raises DistifyError where a warm-up is asked for and the learning rate is not scaled, or it is where it must not be.
     """
     config = config_of(script)
     chosen = scale or config.scale or SCALES[0]
     if warmup_epochs is not None and chosen != "linear":
         raise DistifyError("--warmup-epochs goes with --scale linear: else the learning rate stays as it is")
+    if op == "adasum" and chosen == "linear":
+        raise DistifyError("--op adasum goes without --scale linear: Adasum adds up steps, and needs no larger rate")
     epochs = next((one for one in (warmup_epochs, config.warmup_epochs) if one is not None), Options.warmup_epochs)
     return Options(
         backend or config.backend or BACKENDS[0],
@@ -58,6 +62,8 @@ def options_for(
         _said("--train-loader", train_loaders, "train-loader", config.train_loaders),
         why,
         scale=chosen,
+        compression=compression,
+        op=op,
         warmup_epochs=epochs,
     )
 

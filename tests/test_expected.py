@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from distify_codemods import Level, Outcome, SourceFile, convert
+from distify_codemods import Level, Options, Outcome, SourceFile, convert
 
 from distify.files import read_script
 from distify.resolver import LocalModules
 
 FIXTURES = sorted((Path(__file__).parent.parent / "fixtures").glob("*/train.py"))
+FOR_HOROVOD = [path for path in FIXTURES if (path.parent / "expected_horovod.py").exists()]
 PROJECTS = sorted((Path(__file__).parent.parent / "fixtures" / "projects").glob("*/train.py"))
 
 
@@ -26,6 +27,15 @@ def test_converts_to_what_stands_beside_it(script: Path) -> None:
     after = conversion.files[0].after
     assert after.decode() == (script.parent / "expected_ddp.py").read_text(encoding="utf-8")
     compile(after, "train_dist.py", "exec")
+
+
+@pytest.mark.parametrize("script", FOR_HOROVOD, ids=lambda path: path.parent.name)
+def test_converts_for_horovod_to_what_stands_beside_it(script: Path) -> None:
+    options = Options(backend="horovod")
+    conversion = convert(SourceFile("train.py", script.read_bytes()), _no_modules, options)
+    after = conversion.files[0].after
+    assert after.decode() == (script.parent / "expected_horovod.py").read_text(encoding="utf-8")
+    assert convert(SourceFile("train_dist.py", after), _no_modules, options).outcome is Outcome.ALREADY_CONVERTED
 
 
 @pytest.mark.parametrize("script", FIXTURES, ids=lambda path: path.parent.name)

@@ -13,6 +13,7 @@ from distify_codemods.results import (
     Finding,
     Level,
     NewFile,
+    OptionError,
     Options,
     Outcome,
     Resolver,
@@ -37,7 +38,10 @@ def convert(source: SourceFile, resolver: Resolver, options: Options | None = No
 @with_room
 def _convert(source: SourceFile, resolver: Resolver, options: Options | None) -> Conversion:
     options = options or Options()
-    backend = BACKENDS[options.backend]
+    try:
+        backend = BACKENDS[options.backend].with_options(options.compression, options.op)
+    except ValueError as error:
+        raise OptionError(str(error)) from None
     loaded = program.load(source, resolver, options)
     entry = loaded.entry
     if refusals.converted_already(entry):

@@ -79,6 +79,8 @@ def check(
     as_json: bool,
     why: bool,
     backend: str | None,
+    compression: str,
+    op: str,
     models: tuple[str, ...],
     train_loaders: tuple[str, ...],
     scale: str | None,
@@ -103,7 +105,8 @@ def check(
     """
     files = list(dict.fromkeys(_python_files(paths)))
     settled = partial(
-        options_for, backend=backend, models=models, train_loaders=train_loaders, why=why, scale=scale,
+        options_for, backend=backend, compression=compression, op=op, models=models,
+        train_loaders=train_loaders, why=why, scale=scale,
         warmup_epochs=warmup_epochs,
     )  # fmt: skip
     reports = [_report(path, is_named, settled) for path, is_named in _with_progress(files)]

@@ -97,6 +97,8 @@ def convert(
     ctx: click.Context,
     path: str,
     backend: str | None,
+    compression: str,
+    op: str,
     partial: bool,
     yes: bool,
     diff: bool,
@@ -129,6 +131,7 @@ def convert(
       distify convert train.py --scale linear     N ranks, a batch N times as large, SGD's rate times N
       distify convert train.py --scale linear --warmup-epochs 2
       distify convert train.py --backend allreduce
+      distify convert train.py --backend horovod --compression fp16
 
     \b
     Exit codes: 0 done, 1 --check found work, 2 bad input,
@@ -142,8 +145,8 @@ def convert(
         raise DistifyError(_which_file(path))
     script = read_script(path)
     options = options_for(
-        path, backend=backend, partial=partial, models=models, train_loaders=train_loaders, scale=scale,
-        warmup_epochs=warmup_epochs,
+        path, backend=backend, compression=compression, op=op, partial=partial, models=models,
+        train_loaders=train_loaders, scale=scale, warmup_epochs=warmup_epochs,
     )  # fmt: skip
     request = Request(script.path, options, output, yes, diff, check, in_place, force)
     if request.is_notebook:

@@ -34,6 +34,19 @@ from distify.terminal import say
     metavar="SECONDS",
     help="How long ranks have to end, when one failed or on Ctrl-C, before they are killed.",
 )
+@click.option("-H", "--hosts", metavar="HOST:N,…", help="Horovod: the machines, and how many ranks each has.")
+@click.option("--hostfile", type=click.Path(exists=True, dir_okay=False), help="Horovod: a file with those.")
+@click.option("--gloo", "controller", flag_value="gloo", help="Horovod: ranks find each other without MPI.")
+@click.option("--mpi", "controller", flag_value="mpi", help="Horovod: mpirun starts the ranks.")
+@click.option("--verbose", is_flag=True, help="Horovod: horovodrun says what it does, in its log.")
+@click.option(
+    "--timeline",
+    "--timeline-filename",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Horovod: write down when each collective ran. Costs speed; opens in chrome://tracing or ui.perfetto.dev.",
+)
+@click.option("--network-interface", metavar="NAME", help="Horovod: the interface that ranks speak over.")
 @click.argument("script")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
@@ -43,10 +56,16 @@ def run(
     module: bool,
     logs: Path | None,
     grace: float,
+    hosts: str | None,
+    hostfile: str | None,
+    controller: str | None,
+    verbose: bool,
+    timeline: str | None,
+    network_interface: str | None,
     script: str,
     args: tuple[str, ...],
 ) -> None:
-    """Launch a converted SCRIPT on N ranks of this machine, with torchrun.
+    """Launch a converted SCRIPT on N ranks of this machine, with torchrun, or horovodrun where it uses Horovod.
 
     Rank 0 is on the screen, every rank in a log of its own. When a rank fails, all are ended and the
     traceback of the one that failed first is printed last. Options of distify come before SCRIPT; what
@@ -55,6 +74,8 @@ def run(
     \b
     distify run -np 4 train_dist.py --epochs 10
     distify run -np 2 -m pkg.train_dist
+    distify run -np 4 -H localhost:4 --verbose main_dist.py
+    distify run -np 8 -H one:4,two:4 main_dist.py
 
     The exit code is 0, that of the first failing rank (128 + signal where a signal killed it), 130 after
     Ctrl-C, or 2 where nothing was started.
@@ -68,10 +89,27 @@ def run(
 
     try:
         path = launcher.find_module(script) if module else launcher.find_script(script)
-        ranks = rank_count(nproc)
-        config = launcher.LaunchConfig(
-            script, args, ranks, logs or launcher.fresh_logs(script, module), module=module, grace=grace
+        given = launcher.Horovod(
+            hosts or "", hostfile or "", controller or "", verbose, timeline or "", network_interface or ""
         )
+        horovod = given if path is not None and launcher.uses_horovod(path) else None
+        if horovod is not None:
+            _check_horovod()
+        elif given != launcher.Horovod():
+            raise DistifyError(f"{script} does not use Horovod, which these options are for")
+        slots = sum(count for _, count in given.slots())
+        ranks = (nproc or slots) if horovod is not None and not horovod.is_local else rank_count(nproc or slots or None)
+        config = launcher.LaunchConfig(
+            script,
+            args,
+            ranks,
+            logs or launcher.fresh_logs(script, module),
+            module=module,
+            grace=grace,
+            horovod=horovod,
+        )
+        if timeline:
+            say(f"distify: the timeline costs speed; {timeline} opens in chrome://tracing or ui.perfetto.dev")
         if path is not None and not launcher.looks_distributed(path):
             say(
                 f"distify: warning: {path} does not look converted: each rank will train on its own; "
@@ -80,6 +118,14 @@ def run(
         ctx.exit(launcher.launch(config))
     except launcher.LaunchError as error:
         raise DistifyError(str(error)) from None
+
+
+def _check_horovod() -> None:
+    if importlib.util.find_spec("horovod") is None:
+        raise DistifyError(
+            f"Horovod is not installed for {sys.executable}, and the script uses it: "
+            f"`distify doctor --fix horovod` builds it"
+        )
 
 
 def rank_count(wanted: int | None) -> int:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from distify_runtime.gather_entries import gather_entries
     from distify_runtime.gather_samples import gather_samples
     from distify_runtime.gradients import all_reduce_gradients, average_gradients, broadcast_parameters
+    from distify_runtime.horovod_optimizer import DistributedOptimizer, broadcast_optimizer_state
     from distify_runtime.iterables import shard_iterable
     from distify_runtime.learning_rate import scale_learning_rate, warm_up
     from distify_runtime.loaders import shard_evaluation, shard_training
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DistributedBatchSampler",
+    "DistributedOptimizer",
     "DistributedSamplerWrapper",
     "ShardedBatchSampler",
     "SharedOrder",
@@ -64,6 +66,7 @@ __all__ = [
     "average_running_statistics",
     "averaged_closure",
     "barrier",
+    "broadcast_optimizer_state",
     "broadcast_parameters",
     "call_on_main_process",
     "common_seed",
@@ -135,6 +138,8 @@ _HOME = {
     "broadcast_parameters": "gradients",
     "gather_samples": "gather_samples",
     "averaged_closure": "closures",
+    "DistributedOptimizer": "horovod_optimizer",
+    "broadcast_optimizer_state": "horovod_optimizer",
     "shard_iterable": "iterables",
     "scale_learning_rate": "learning_rate",
     "warm_up": "learning_rate",

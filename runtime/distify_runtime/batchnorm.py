@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any, ClassVar
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
@@ -17,9 +16,12 @@ from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parallel import DistributedDataParallel
 
+from distify_runtime import communicator
 from distify_runtime.environment import world_size
 from distify_runtime.output import stop
-from distify_runtime.process_group import own_group
+
+#: Statistics are exchanged during a backward pass, beside its gradients.
+BATCHNORM = "batchnorm"
 
 
 def convert_sync_batchnorm(model: nn.Module) -> nn.Module:
@@ -34,7 +36,7 @@ def convert_sync_batchnorm(model: nn.Module) -> nn.Module:
         return model
     for layer in layers:
         _check_convertible(layer)
-    own_group("batchnorm")
+    communicator.open_purpose(BATCHNORM)
     for layer in layers:
         original: Any = type(layer)
         layer.__class__ = _synchronised(original)
@@ -50,7 +52,7 @@ def average_running_statistics(model: nn.Module) -> None:
     running = [one for layer in layers for one in (layer.running_mean, layer.running_var) if one is not None]
     if not running or world_size() == 1:
         return
-    own_group("batchnorm")
+    communicator.open_purpose(BATCHNORM)
 
     disable: Any = torch.compiler.disable  # untyped in torch
     if isinstance(model, DistributedDataParallel):
@@ -67,7 +69,7 @@ def _average_running(layers: list[_NormBase]) -> None:
     if not found:
         return
     flat = torch.cat([one.data.double().flatten() for one in found])
-    dist.all_reduce(flat, group=own_group("batchnorm"))
+    communicator.all_reduce(flat, purpose=BATCHNORM)
     for one, mean in zip(found, torch.split(flat / world_size(), [one.numel() for one in found]), strict=True):
         one.data.copy_(mean.view_as(one))
 
@@ -104,8 +106,8 @@ class _SynchronisedBatchNorm(_BatchNorm):
         check(input)
         factor = self._count_batch()
         running = (self.running_mean, self.running_var) if self.track_running_stats else (None, None)
-        if input.is_cuda:
-            group = own_group("batchnorm")
+        group = communicator.open_purpose(BATCHNORM)
+        if input.is_cuda and group is not None:
             return _cuda_kernel(input, self.weight, self.bias, *running, self.eps, factor, group, world_size())
         mean, variance, count = _global_statistics(input.detach())
         _update_running(running, factor, mean, variance * (count / (count - 1)))
@@ -161,7 +163,7 @@ def _global_statistics(input: Tensor) -> tuple[Tensor, Tensor, float]:
     counted = torch.tensor([local_count], dtype=torch.float64, device=input.device)
     mine = torch.cat([mean.double(), deviations.double(), counted])
     everyone = [torch.empty_like(mine) for _ in range(world_size())]
-    dist.all_gather(everyone, mine, group=own_group("batchnorm"))
+    communicator.all_gather(everyone, mine, BATCHNORM)
     means, spreads, counts = torch.split(torch.stack(everyone), [channels, channels, 1], dim=1)
     count = float(counts.sum())
     if count < 2:
@@ -215,7 +217,7 @@ class _Normalise(torch.autograd.Function):
         input_wanted, weight_wanted, bias_wanted, *_ = ctx.needs_input_grad
         if input_wanted:
             sums = torch.stack([grad_bias, grad_weight])
-            dist.all_reduce(sums, group=own_group("batchnorm"))
+            communicator.all_reduce(sums, purpose=BATCHNORM)
             of_mean, of_variance = (_along_channels(value, input) for value in sums / ctx.count)
             scale = inverse_std if weight is None else inverse_std * _along_channels(weight.to(dtype), input)
             grad_input = (grad - of_mean).addcmul_(normalised, of_variance, value=-1).mul_(scale)

@@ -1,4 +1,4 @@
-"""Who this process is: read from the process group, and before there is one from torchrun's environment."""
+"""Who this process is: read from the process group, and before there is one from the launcher's environment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 from dataclasses import dataclass
 
 import torch
-import torch.distributed as dist
+
+from distify_runtime import communicator
 
 #: Launchers that start several processes without saying so in torchrun's terms, by what they do set.
 _FOREIGN_WORLD_SIZES = {
@@ -30,11 +31,13 @@ class Launch:
 def read_launch() -> Launch:
     """The launch as the environment describes it; a world of one under plain `python`.
 
-    Raises SystemExit where the environment is half set, or was set by a launcher that torch cannot follow: N
-    processes that each believe to be alone would train N times the same model.
+    Raises SystemExit where the environment is half set, or was set by a launcher that torch or Horovod cannot follow:
+    N processes that each believe to be alone would train N times the same model.
     """
+    if (horovod := _horovod_launch()) is not None:
+        return horovod
     if "WORLD_SIZE" not in os.environ and "RANK" not in os.environ:
-        _refuse_foreign_launcher()
+        _refuse_foreign_launcher(_FOREIGN_WORLD_SIZES, "torchrun")
         return Launch()
     if os.environ.get("WORLD_SIZE") == "1":
         return Launch()
@@ -49,7 +52,7 @@ def read_launch() -> Launch:
 
 def rank() -> int:
     """This process's number among all ranks, from 0."""
-    return dist.get_rank() if dist.is_initialized() else read_launch().rank
+    return communicator.rank() if communicator.is_initialized() else read_launch().rank
 
 
 def local_rank() -> int:
@@ -59,7 +62,7 @@ def local_rank() -> int:
 
 def world_size() -> int:
     """How many ranks train together."""
-    return dist.get_world_size() if dist.is_initialized() else read_launch().world_size
+    return communicator.world_size() if communicator.is_initialized() else read_launch().world_size
 
 
 def local_world_size() -> int:
@@ -104,10 +107,24 @@ def _read(name: str, default: int | None = None) -> int:
     return int(text)
 
 
-def _refuse_foreign_launcher() -> None:
-    for name, launcher in _FOREIGN_WORLD_SIZES.items():
+def _horovod_launch() -> Launch | None:
+    """As Horovod sees it, or is going to see it, in a script that runs over it; None in others."""
+    hvd = communicator.horovod()
+    if hvd is None:
+        return None
+    if not hvd.is_initialized():
+        names = next(names for name, names in communicator.HOROVOD_LAUNCHERS.items() if name in os.environ)
+        return Launch(*map(_read, names))
+    found = Launch(hvd.rank(), hvd.local_rank(), hvd.size(), hvd.local_size())
+    if found.world_size == 1:
+        _refuse_foreign_launcher({"WORLD_SIZE": "torchrun", **_FOREIGN_WORLD_SIZES}, "horovodrun")
+    return found
+
+
+def _refuse_foreign_launcher(launchers: dict[str, str], right: str) -> None:
+    for name, launcher in launchers.items():
         if os.environ.get(name, "1") not in ("0", "1"):
             raise SystemExit(
                 f"distify: the {os.environ[name]} processes that {launcher} started ({name}) cannot find "
-                f"each other: start the script with torchrun or distify run"
+                f"each other: start the script with {right} or distify run"
             )

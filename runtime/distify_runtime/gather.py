@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from distify_runtime import communicator
 from distify_runtime.environment import rank, world_size
 from distify_runtime.samplers import ShardedBatchSampler
 
@@ -114,8 +114,7 @@ def _check_rows(leaf: Tensor | list[Any], rows: int) -> None:
 
 def _gather(leaves: list[Tensor | list[Any]], shares: list[int]) -> Iterator[Tensor | list[Any]]:
     """Every leaf, put together from all ranks that have a share of the batch."""
-    everyone: list[Any] = [None] * world_size()
-    dist.all_gather_object(everyone, [leaf if isinstance(leaf, list) else _layout(leaf) for leaf in leaves])
+    everyone = communicator.all_gather_object([leaf if isinstance(leaf, list) else _layout(leaf) for leaf in leaves])
     contributors = [index for index, samples in enumerate(shares) if samples]
     for leaf, described in zip(leaves, zip(*everyone, strict=True), strict=True):
         if isinstance(leaf, list):
@@ -140,7 +139,7 @@ def _all_gather(tensor: Tensor, layouts: tuple[_Layout, ...]) -> list[Tensor]:
     mine = tensor.detach().reshape(-1).contiguous().view(torch.uint8)  # of a column, reshape keeps the gaps
     sent[: len(mine)] = mine
     received = [torch.empty_like(sent) for _ in layouts]
-    dist.all_gather(received, sent)
+    communicator.all_gather(received, sent)
     return [
         data[: layout.nbytes].view(layout.dtype).view(layout.shape)
         for data, layout in zip(received, layouts, strict=True)

@@ -7,9 +7,9 @@ from itertools import chain
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
+from distify_runtime import communicator
 from distify_runtime.environment import rank, world_size
 
 
@@ -24,9 +24,7 @@ def gather_entries(values: Any, parts: bool = False) -> Any:
     """
     if world_size() == 1:
         return values
-    everyone: list[Any] = [None] * world_size()
-    dist.all_gather_object(everyone, _portable(values))
-    return _together(values, everyone, parts)
+    return _together(values, communicator.all_gather_object(_portable(values)), parts)
 
 
 def _portable(values: Any) -> Any:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from distify_runtime import communicator
 from distify_runtime.environment import rank, world_size
 
 
@@ -100,7 +100,7 @@ class _GatherSamples(torch.autograd.Function):
         total = (
             (gradient if exact else gradient.float()).movedim(order.dim, 0).clone(memory_format=torch.contiguous_format)
         )
-        dist.all_reduce(torch.view_as_real(total) if total.is_complex() else total)
+        communicator.all_reduce(torch.view_as_real(total) if total.is_complex() else total)
         own = order.share(total, world_size(), rank()).movedim(0, order.dim)
         return own.to(gradient.dtype).contiguous(), None
 
@@ -110,16 +110,14 @@ def _all_gather(share: Tensor) -> Tensor:
     sent = share.detach().contiguous()
     everyone = sent.new_empty(world_size(), *sent.shape)
     parts = [part.reshape(-1).view(torch.uint8) for part in everyone.unbind(0)]
-    dist.all_gather(parts, sent.reshape(-1).view(torch.uint8))
+    communicator.all_gather(parts, sent.reshape(-1).view(torch.uint8))
     return everyone
 
 
 def _gather(leaf: Tensor | list[Any], order: _Order) -> Any:
     if isinstance(leaf, Tensor):
         return _GatherSamples.apply(leaf, order)  # type: ignore[no-untyped-call]
-    everyone: list[Any] = [None] * world_size()
-    dist.all_gather_object(everyone, leaf)
-    return order.together(everyone)
+    return order.together(communicator.all_gather_object(leaf))
 
 
 # ---- what all ranks must agree on
@@ -136,10 +134,9 @@ def _check(leaves: list[Tensor | list[Any]], orders: list[_Order]) -> None:
         )
     digest = torch.tensor(zlib.crc32(repr(described).encode()), device=_where(leaves))
     everyone = [torch.empty_like(digest) for _ in range(world_size())]
-    dist.all_gather(everyone, digest)
+    communicator.all_gather(everyone, digest)
     if len({int(one) for one in everyone}) > 1:
-        shares: list[Any] = [None] * world_size()
-        dist.all_gather_object(shares, described)
+        shares = communicator.all_gather_object(described)
         ranks = "; ".join(f"rank {number}: {', '.join(share)}" for number, share in enumerate(shares))
         raise ValueError(f"gather_samples needs shares of one shape: pad the samples to one size ({ranks})")
 

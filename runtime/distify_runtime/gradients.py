@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from distify_runtime import communicator
+from distify_runtime.communicator import Op
 from distify_runtime.environment import world_size
 from distify_runtime.output import stop
 from distify_runtime.overlap import CHANGED, SPARSE, dense_gradient, held_of, reducer_of
@@ -30,7 +31,7 @@ def broadcast_parameters(*of: Any) -> None:
     if any(is_lazy(tensor) for tensor in tensors):
         stop("a lazy module has no parameters yet: run one forward pass before broadcast_parameters")
     _check_alike(tensors)
-    _in_buckets([tensor.detach() for tensor in _distinct(tensors)], lambda flat: dist.broadcast(flat, 0))
+    _in_buckets([tensor.detach() for tensor in _distinct(tensors)], communicator.broadcast)
 
 
 def all_reduce_gradients(*of: Any) -> None:
@@ -50,7 +51,7 @@ def all_reduce_gradients(*of: Any) -> None:
     reducer = reducer_of(parameters)
     gradients = [parameter.grad for parameter in parameters]
     held = torch.tensor(reducer.held(gradients) if reducer else list(map(held_of, gradients)), dtype=torch.uint8)
-    agreed = dist.all_reduce(held, dist.ReduceOp.BOR, async_op=True)
+    agreed = communicator.start_all_reduce(held, Op.OR)
     if reducer:
         reducer.start_all(gradients)
     agreed.wait()
@@ -144,8 +145,7 @@ def _distinct(tensors: Iterable[Tensor]) -> list[Tensor]:
 
 
 def _check_alike(tensors: list[Tensor]) -> None:
-    forms: list[Any] = [None] * world_size()
-    dist.all_gather_object(forms, [(tuple(tensor.shape), str(tensor.dtype)) for tensor in tensors])
+    forms = communicator.all_gather_object([(tuple(tensor.shape), str(tensor.dtype)) for tensor in tensors])
     if any(form != forms[0] for form in forms):
         stop("the ranks built other models: they must hold the same parameters, in the same order")
 
@@ -176,7 +176,7 @@ def _exchange(bucket: list[Tensor], collective: Callable[[Tensor], object]) -> N
 def _mean(flat: Tensor) -> None:
     """Divided before it is summed, as in DistributedDataParallel: half precision has no room for the sum."""
     flat.div_(world_size())
-    dist.all_reduce(flat)
+    communicator.all_reduce(flat)
 
 
 # ---- gradients
@@ -192,13 +192,13 @@ def _mean_of_sparse(parameter: Tensor) -> Tensor:
         mine = parameter.grad.coalesce()
         indices, values = mine.indices(), mine.values() / world_size()
     counts = [torch.zeros(1, dtype=torch.int64) for _ in range(world_size())]
-    dist.all_gather(counts, torch.tensor([indices.shape[1]]))
+    communicator.all_gather(counts, torch.tensor([indices.shape[1]]))
     most = max(int(count) for count in counts)
     padded = (indices.new_zeros(indices.shape[0], most), values.new_zeros(most, *values.shape[1:]))
     padded[0][:, : indices.shape[1]], padded[1][: len(values)] = indices, values
     gathered = [[torch.empty_like(part) for _ in counts] for part in padded]
     for parts, part in zip(gathered, padded, strict=True):
-        dist.all_gather(parts, part)
+        communicator.all_gather(parts, part)
     known = [int(count) for count in counts]
     all_indices = torch.cat([part[:, :count] for part, count in zip(gathered[0], known, strict=True)], dim=1)
     all_values = torch.cat([part[:count] for part, count in zip(gathered[1], known, strict=True)])

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional
 
+from distify_runtime import communicator
 from distify_runtime.environment import device, world_size
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ def sum_over_ranks(value: T) -> T:
     total = torch.as_tensor(value, dtype=torch.float64, device=device())
     if isinstance(value, bool) or total.dim():
         raise TypeError(f"sum_over_ranks adds tensors and numbers, not {type(value).__name__}")
-    dist.all_reduce(total)
+    communicator.all_reduce(total)
     return type(value)(total.item())  # type: ignore[call-arg]
 
 
@@ -74,7 +74,7 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, value: Tensor) -> Tensor:
         total = value.detach().clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(total)
+        communicator.all_reduce(total)
         return total
 
     @staticmethod

@@ -12,8 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, ParamSpec, TypeVar
 
-from torch.distributed.distributed_c10d import _get_default_store
-
+from distify_runtime import communicator
 from distify_runtime.environment import is_main_process, world_size
 from distify_runtime.process_group import init_process_group, wait_for
 
@@ -33,7 +32,7 @@ def from_main_process(value: T) -> T:
     if world_size() == 1:
         return value
     init_process_group()
-    store, key = _get_default_store(), f"distify/from_main_process/{next(_calls)}"
+    store, key = communicator.store(), f"distify/from_main_process/{next(_calls)}"
     if not is_main_process():
         wait_for(store, key)
         return pickle.loads(store.get(key))  # type: ignore[no-any-return]

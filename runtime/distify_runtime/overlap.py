@@ -20,11 +20,12 @@ from threading import Lock
 from weakref import WeakValueDictionary
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
+from distify_runtime import communicator
+from distify_runtime.communicator import Pending
 from distify_runtime.environment import world_size
-from distify_runtime.process_group import at_the_end, own_group
+from distify_runtime.process_group import at_the_end
 
 #: What ranks hold of a parameter's gradient: bits, so that OR tells what all of them hold of it.
 DENSE, SPARSE, CHANGED = 1, 2, 4
@@ -62,11 +63,11 @@ class _Bucket:
     flat: Tensor
     views: list[Tensor]
     waits_for: int = 0  # gradients
-    work: dist.Work | None = None
+    work: Pending | None = None
     filled: list[tuple[Tensor | None, int]] = field(default_factory=list)  # with these gradients, as they were then
 
     @torch.no_grad()
-    def start(self, gradients: Iterable[Tensor | None], group: dist.ProcessGroup) -> None:
+    def start(self, gradients: Iterable[Tensor | None], purpose: str) -> None:
         """Those that do not fit count as zero; they are left over."""
         fitting = [one if _fits(one, view) else None for one, view in zip(gradients, self.views, strict=True)]
         self.filled = [(one, 0 if one is None else one._version) for one in fitting]
@@ -76,7 +77,7 @@ class _Bucket:
         if pairs:
             torch._foreach_copy_([view for view, _ in pairs], [one for _, one in pairs])
         self.flat.div_(world_size())  # before it is summed: half precision has no room for the sum
-        self.work = dist.all_reduce(self.flat, group=group, async_op=True)
+        self.work = communicator.start_all_reduce(self.flat, purpose=purpose)
 
     def holds(self, position: int, gradient: Tensor | None) -> bool:
         """Whether a gradient is what has been sent, or can be sent."""
@@ -100,7 +101,7 @@ class Reducer:
     """Of one set of parameters, in the order in which `all_reduce_gradients` is given them."""
 
     def __init__(self, parameters: Sequence[Tensor], purpose: str) -> None:
-        own_group(purpose)
+        communicator.open_purpose(purpose)
         size = sum(parameter.nbytes for parameter in parameters)
         self._purpose, self._lock = purpose, Lock()
         self._bucket_bytes = min(LARGEST_BUCKET, max(SMALLEST_BUCKET, size // BUCKETS))
@@ -140,7 +141,7 @@ class Reducer:
     def _start_next(self, gradients: dict[int, Tensor | None]) -> None:
         bucket = self._buckets[self._started]
         self._started += 1
-        bucket.start(map(gradients.get, bucket.members), own_group(self._purpose))
+        bucket.start(map(gradients.get, bucket.members), self._purpose)
 
     # ---- at the end of a round
 
@@ -188,7 +189,7 @@ class Reducer:
         rest = set(members)
         known = [index for index in self._order if index in rest]
         order = torch.tensor(list(dict.fromkeys([*known, *members])))
-        dist.broadcast(order, 0)
+        communicator.broadcast(order)
         open_ones: dict[tuple[torch.dtype, torch.device], list[int]] = {}
         for index in order.tolist():
             kind = (parameters[index].dtype, parameters[index].device)

@@ -12,19 +12,16 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import torch
-import torch.distributed as dist
-from torch._C._distributed_c10d import HashStore, Store
-from torch.distributed.distributed_c10d import _get_default_store
+from torch._C._distributed_c10d import Store
 from torch.nn.parallel import DistributedDataParallel
 
+from distify_runtime import communicator
 from distify_runtime.batch import keep_batch_size
 from distify_runtime.environment import device, local_rank, rank, read_launch, world_size
 from distify_runtime.randomness import seed_ranks_alike
 
 #: Each use of `main_process_first` has a number, the same on every rank.
 _turns = itertools.count()
-#: Groups besides the default one, by purpose: collectives of different purposes must not meet in one queue.
-_own_groups: dict[str, dist.ProcessGroup] = {}
 #: What gives up its references to process groups before they go.
 _endings: list[Callable[[], None]] = []
 
@@ -39,17 +36,16 @@ def init_process_group(per_rank_batch: bool = False) -> None:
     """
     if per_rank_batch:
         keep_batch_size()
-    if dist.is_initialized():
+    if communicator.is_initialized():
         return
     # Its functions' default arguments are the default group at the time of the import. Imported later, as
     # DistributedDataParallel does, they would keep the group and its threads alive past its destruction.
     importlib.import_module("torch.distributed.nn.functional")
     if torch.cuda.is_available():
         torch.cuda.set_device(device())
-    if read_launch().world_size == 1:
-        dist.init_process_group(_backend(), store=HashStore(), rank=0, world_size=1)
-    else:
-        dist.init_process_group(_backend())
+    alone = read_launch().world_size == 1
+    communicator.join(alone)
+    if not alone:
         seed_ranks_alike()
     atexit.register(destroy_process_group)
 
@@ -62,15 +58,14 @@ def destroy_process_group() -> None:
     Hence every reference has to go before: above all those of DistributedDataParallel models, which live as
     long as the script's globals. Their parameters stay as they are.
     """
-    if not dist.is_initialized():
+    if not communicator.is_initialized():
         return
     for ending in _endings:
         ending()
-    _own_groups.clear()
     for replica in _live_replicas():
         vars(replica).update(reducer=None, logger=None, process_group=None)
     gc.collect()
-    dist.destroy_process_group()
+    communicator.leave()
     # A group that the script itself holds on to keeps its threads: let them finish what they are at.
     time.sleep(0.05)
 
@@ -78,8 +73,8 @@ def destroy_process_group() -> None:
 def barrier() -> None:
     """Wait until every rank has come here."""
     if world_size() > 1:
-        # Over the CPU: dist.barrier() would guess a GPU, and warn.
-        dist.all_reduce(torch.zeros(1))
+        # Over the CPU: torch's own barrier would guess a GPU, and warn.
+        communicator.all_reduce(torch.zeros(1))
 
 
 @contextmanager
@@ -93,7 +88,7 @@ def main_process_first() -> Iterator[None]:
     if world_size() == 1:
         yield
         return
-    store = _get_default_store()
+    store = communicator.store()
     turn = 0 if rank() == 0 else 1 if local_rank() == 0 else 2
     store.add(f"{key}/firsts", int(turn == 1))
     store.add(f"{key}/arrived", 1)
@@ -124,19 +119,6 @@ def wait_for(store: Store, key: str) -> None:
 def at_the_end(ending: Callable[[], None]) -> None:
     """Call `ending` before the process group is destroyed."""
     _endings.append(ending)
-
-
-def own_group(purpose: str) -> dist.ProcessGroup:
-    """All ranks in a group of its own for `purpose`; the first call for it is a collective."""
-    if purpose not in _own_groups:
-        group = dist.new_group()
-        assert isinstance(group, dist.ProcessGroup)  # no rank is left out
-        _own_groups[purpose] = group
-    return _own_groups[purpose]
-
-
-def _backend() -> str:
-    return "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
 
 
 def _live_replicas() -> list[DistributedDataParallel]:

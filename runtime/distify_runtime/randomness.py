@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 import torch
-import torch.distributed as dist
 from torch import nn
-from torch.distributed.distributed_c10d import _get_default_store
 
+from distify_runtime import communicator
 from distify_runtime.environment import rank, world_size
 
 #: What rank 0 leaves for the others has a number, the same on every rank, by which they find it.
@@ -33,7 +32,7 @@ def common_seed() -> int:
     seed = torch.initial_seed() % 2**31
     if world_size() == 1:
         return seed
-    store, key = _get_default_store(), next_key()
+    store, key = communicator.store(), next_key()
     if rank() != 0:
         return int(store.get(key))
     store.set(key, str(seed))
@@ -128,10 +127,9 @@ def seed_ranks_alike() -> None:
     """
     if world_size() == 1:
         return
-    states = [_random_state() if rank() == 0 else None]
-    dist.broadcast_object_list(states, src=0, device=torch.device("cpu"))
-    if rank() != 0 and states[0] is not None:
-        _set_random_state(states[0])
+    state = communicator.broadcast_object(_random_state() if rank() == 0 else None)
+    if rank() != 0:
+        _set_random_state(state)
 
 
 def drawn_alike(items: Iterable[T], seed: int, at_once: int) -> Iterator[list[T]]:

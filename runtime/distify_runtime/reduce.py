@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
+from distify_runtime import communicator
+from distify_runtime.communicator import Op
 from distify_runtime.environment import device, world_size
 
 
@@ -71,7 +72,7 @@ def _means(values: tuple[Any, ...]) -> list[Any]:
     home = tensors[0].device if tensors else torch.device("cpu")
     plain = [float(value.detach() if isinstance(value, Tensor) else value) for value in values]
     total = torch.tensor(plain, dtype=torch.float64, device=home)
-    dist.all_reduce(total)
+    communicator.all_reduce(total)
     found: list[Any] = []
     for value, mean in zip(values, (total / world_size()).unbind(), strict=True):
         if isinstance(value, Tensor):
@@ -106,7 +107,7 @@ def any_rank(flag: object) -> bool:
     """Whether `flag` is true on at least one rank: a decision that all ranks take alike. A collective."""
     decision = torch.tensor(int(bool(flag)))
     if world_size() > 1:
-        dist.all_reduce(decision, dist.ReduceOp.MAX)
+        communicator.all_reduce(decision, Op.MAX)
     return bool(decision)
 
 
@@ -126,8 +127,7 @@ def _form(value: Any) -> _Form:
 
 
 def _agree(forms: list[_Form]) -> list[_Form]:
-    everyone: list[Any] = [None] * world_size()
-    dist.all_gather_object(everyone, forms)
+    everyone = communicator.all_gather_object(forms)
     if len({len(ranks_forms) for ranks_forms in everyone}) > 1:
         raise ValueError("all_reduce_sum got more values on one rank than on another: reduce the same on all")
     return [_common_form(list(ranks_forms)) for ranks_forms in zip(*everyone, strict=True)]
@@ -162,7 +162,7 @@ def _all_reduce(tensors: list[Tensor]) -> None:
         buckets.setdefault((tensor.dtype, tensor.device), []).append(tensor)
     for bucket in buckets.values():
         flat = torch.cat([tensor.view(-1) for tensor in bucket])
-        dist.all_reduce(flat)
+        communicator.all_reduce(flat)
         for tensor, total in zip(bucket, torch.split(flat, [t.numel() for t in bucket]), strict=True):
             tensor.copy_(total.view_as(tensor))
 

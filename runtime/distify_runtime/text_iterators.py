@@ -7,8 +7,7 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from torch.distributed.distributed_c10d import _get_default_store
-
+from distify_runtime import communicator
 from distify_runtime.environment import rank, world_size
 from distify_runtime.output import stop
 from distify_runtime.randomness import next_key
@@ -116,7 +115,7 @@ def _from_main(state: Any) -> Any:
     """Rank 0's random state of Python, on every rank."""
     if world_size() == 1:
         return state
-    store, key = _get_default_store(), next_key()
+    store, key = communicator.store(), next_key()
     if rank() == 0:
         store.set(key, repr(state))
         return state

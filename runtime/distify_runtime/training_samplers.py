@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sized
 from typing import Any, cast
 
 import torch
-from torch.distributed.distributed_c10d import _get_default_store
 from torch.utils.data import DistributedSampler, Sampler
 
+from distify_runtime import communicator
 from distify_runtime.batch import keeps_batch_size
 from distify_runtime.environment import rank, world_size
 from distify_runtime.output import note
@@ -62,7 +62,7 @@ class _Shared(Proxy):
         """Whoever comes first leaves its digest for the others. Nobody waits: one rank may pass more often."""
         if world_size() == 1:
             return
-        first = _get_default_store().compare_set(key, "", str(digest))
+        first = communicator.store().compare_set(key, "", str(digest))
         if int(first) != digest:
             raise RuntimeError(
                 f"{type(self._inner).__name__} draws other samples on rank {rank()} than on another rank: "

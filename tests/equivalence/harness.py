@@ -28,15 +28,20 @@ class Trace(traces.Trace):
 
 
 def run_converted(
-    script: Path, args: Sequence[str], world_size: int, workdir: Path, options: Sequence[str] = ()
+    script: Path,
+    args: Sequence[str],
+    world_size: int,
+    workdir: Path,
+    options: Sequence[str] = (),
+    horovod: bool = False,
 ) -> list[Trace]:
     """One trace per rank of a converted script; a world size of 0 runs it with plain `python`.
 
-    options: of the tracer, in front of the script.
+    options: of the tracer, in front of the script. horovod: the launcher is Horovod's, else torch's.
     """
     logs = workdir.resolve().with_name(workdir.name + ".trace")
     command = [str(traces.PROGRAM), "--out", str(logs / "{rank}.pt"), *options, str(script.resolve()), *args]
-    outputs = run_ranks(command, world_size, workdir, logs, forked=True)
+    outputs = run_ranks(command, world_size, workdir, logs, forked=True, horovod=horovod)
     files = traces.files_in(workdir)
     found = (traces.load(logs / f"{rank}.pt", output, files) for rank, output in enumerate(outputs))
     return [Trace(**vars(one)) for one in found]

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from distify_runtime.trace.processes import Ranks, RunError
 
 from tests.equivalence.forks import Fork
+from tests.equivalence.horovod_ranks import rendezvous
 
 ROOT = Path(__file__).resolve().parents[2]
 
 __all__ = ["ROOT", "RunError", "run_ranks"]
 
 
-def run_ranks(command: Sequence[str], world_size: int, workdir: Path, logs: Path, forked: bool = False) -> list[str]:
+def run_ranks(
+    command: Sequence[str], world_size: int, workdir: Path, logs: Path, forked: bool = False, horovod: bool = False
+) -> list[str]:
     """Runs `python COMMAND` once per rank and returns each one's stdout; see `Ranks`.
 
+    horovod: the launcher is Horovod's, else torch's.
     forked: each rank is a fork of an interpreter that has torch already; the command begins with a script.
     """
-    return Ranks(command, world_size, workdir, logs).run(Fork if forked else None)
+    with rendezvous(world_size) if horovod else nullcontext([]) as worlds:
+        return Ranks(command, world_size, workdir, logs, worlds=worlds).run(Fork if forked else None)

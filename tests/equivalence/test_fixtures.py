@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ class Case:
     ranks: list[Trace]
 
 
-def convert_fixture(name: str, folder: Path) -> Path:
+def convert_fixture(name: str, folder: Path, **options: Any) -> Path:
     """Writes the conversion of fixtures/<name>/train.py into the folder; fails with what needs a person."""
     from distify_codemods import Level, Options, Outcome, SourceFile, convert  # only these tests need libcst
 
@@ -32,7 +33,7 @@ def convert_fixture(name: str, folder: Path) -> Path:
         return None
 
     data = (ROOT / "fixtures" / name / "train.py").read_bytes()
-    conversion = convert(SourceFile("train.py", data), no_modules, Options())
+    conversion = convert(SourceFile("train.py", data), no_modules, Options(**options))
     needs = [f"{one.place}: {one.code} {one.message}" for one in conversion.of(Level.BLOCKING)]
     assert conversion.outcome is Outcome.CONVERTED, "\n".join(needs)
     (new_file,) = conversion.files

@@ -1,4 +1,4 @@
-"""Runs functions and scripts on several Gloo ranks of this machine."""
+"""Runs functions and scripts on several ranks of this machine: of torch.distributed, or of Horovod."""
 
 from __future__ import annotations
 
@@ -22,11 +22,18 @@ import distify_runtime as rt
 import torch
 from torch._C._distributed_c10d import TCPStore
 
+from tests.equivalence import horovod_ranks
+
 RUNTIME = Path(rt.__file__).resolve().parent.parent
 
 # One server imports torch once; each rank is a fork of it, which starts in milliseconds instead of seconds.
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(["torch", "numpy", "pytest", "distify_runtime"])
+_forks.set_forkserver_preload(
+    ["torch", "numpy", "pytest", "distify_runtime", *(["horovod.torch"] if horovod_ranks.IS_INSTALLED else [])]
+)
+
+#: Whether `on_ranks` runs them over Horovod; `conftest.py` sets it for each test that is to hold over both.
+over_horovod = False
 
 
 class RankFailed(AssertionError):
@@ -35,7 +42,7 @@ class RankFailed(AssertionError):
 
 def on_ranks(function: Callable[..., Any], *arguments: Any, ranks: int = 2, timeout: float = 180) -> list[Any]:
     """What `function(*arguments)` returns on each rank of a process group. Warnings are errors there."""
-    with _world(ranks) as environments:
+    with horovod_ranks.rendezvous(ranks) if over_horovod else _world(ranks) as environments:
         pipes, processes = [], []
         for environment in environments:
             receiver, sender = _forks.Pipe(duplex=False)
@@ -121,6 +128,10 @@ def _serve(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            if "HOROVOD_RANK" in os.environ:
+                import horovod.torch as hvd
+
+                hvd.init()
             rt.init_process_group()
             result = pickle.dumps(function(*arguments))
             rt.destroy_process_group()

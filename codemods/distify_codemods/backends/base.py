@@ -16,10 +16,24 @@ class Backend:
     #: models as they are: rank 0's weights are sent to all, and what reads gradients is preceded by a line.
     wraps_models: bool
     averages: str  # what averages the gradients, as the subject of a sentence
+    #: What is imported besides the runtime, `name` being what the file calls it; empty: nothing.
+    engine: str = ""
+    #: Whether it has optimizers that average their gradients by themselves, from the backward pass on.
+    optimizers_average: bool = False
     imports_for_wrap: str = "from torch.nn.parallel import DistributedDataParallel"
     imports_for_sampler: str = "from torch.utils.data.distributed import DistributedSampler"
 
+    def with_options(self, compression: str, op: str) -> Backend:
+        """Of how gradients travel, and are put together. Raises ValueError where there is no choice."""
+        if (compression, op) != ("none", "average"):
+            raise ValueError(f"--compression and --op are Horovod's: {self.name} sends gradients as they are")
+        return self
+
     # ---- start
+
+    def starts(self, engine: str) -> tuple[str, ...]:
+        """Statements before the process group. `engine` is the name under which it is imported."""
+        return ()
 
     def process_group(self, rt: str, per_rank_batch: bool = False) -> str:
         return f"{rt}.init_process_group({'per_rank_batch=True' if per_rank_batch else ''})"
@@ -43,6 +57,18 @@ class Backend:
     def average_gradients(self, targets: tuple[str, ...], rt: str) -> str:
         """A statement behind all backward passes of a step, before anything reads the gradients."""
         return f"{rt}.all_reduce_gradients({', '.join(targets)})"
+
+    def averaging_optimizer(self, optimizer: str, named: str, passes: str, rt: str) -> str:
+        """An expression. `named`: the model whose parameters it trains; `passes`: between steps. Both if known."""
+        raise NotImplementedError
+
+    def wait_for(self, optimizer: str) -> str:
+        """A statement behind all backward passes of a step, before anything but the step itself reads the gradients."""
+        raise NotImplementedError
+
+    def broadcast_state(self, optimizer: str, rt: str) -> str:
+        """Rank 0's state and options of an optimizer on all ranks."""
+        return f"{rt}.broadcast_optimizer_state({optimizer})"
 
     # ---- BatchNorm
 

@@ -43,14 +43,14 @@ def reaches(facts: Facts, backward: Event, model: Obj) -> bool:
 
 
 def _since(backward: Event, forwards: list[Event], backwards: list[Event]) -> Iterator[Event]:
-    others = [one for one in backwards if one.before(backward) and not _excludes(one, backward)]
+    others = [one for one in backwards if one.before(backward) and not excludes(one, backward)]
     for forward in forwards:
-        earlier = forward.before(backward) and _repeats_with(forward, backward) and not _excludes(forward, backward)
+        earlier = forward.before(backward) and _repeats_with(forward, backward) and not excludes(forward, backward)
         if earlier and not any(forward.before(one) for one in others):
             yield forward
 
 
-def _excludes(one: Event, other: Event) -> bool:
+def excludes(one: Event, other: Event) -> bool:
     """Whether two things happen in different arms of one branch."""
     arms = {(here.node, here.frame.context): here.arm for here in one.here.up() if here.arm and _is_branch(here.node)}
     return any(

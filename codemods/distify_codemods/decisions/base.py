@@ -91,12 +91,28 @@ class Unwrapped:
 
 @dataclass(frozen=True)
 class GradientAveraging:
-    """`rt.all_reduce_gradients(...)` before a statement, or after one."""
+    """`rt.all_reduce_gradients(...)` before a statement, or after one.
+
+    waits: the targets average by themselves, and are waited for.
+    """
 
     targets: tuple[str, ...]
     module: Module
     statement: cst.CSTNode
     after: bool = False
+    waits: bool = False
+
+
+@dataclass(frozen=True)
+class AveragingOptimizer:
+    """An optimizer that averages its gradients by itself, from the line on that makes it."""
+
+    target: str  # what it is assigned to; empty: something else becomes of the call
+    named: str  # the one model whose parameters it was given; empty: there are several, or none can be named here
+    passes: str  # how many backward passes a step follows; empty: one, or it is not known here
+    module: Module
+    statement: cst.CSTNode
+    node: cst.Call
 
 
 @dataclass(frozen=True)
@@ -300,6 +316,7 @@ class Decisions:
     broadcasts: tuple[Broadcast, ...] = ()  # of the unwrapped ones
     bystanders: tuple[Broadcast, ...] = ()  # models that are not trained: only their BatchNorm is synchronised
     gradients: tuple[GradientAveraging, ...] = ()  # of the unwrapped ones
+    optimizers: tuple[AveragingOptimizer, ...] = ()  # of unwrapped ones, where the backend has such
     gradient_calls: tuple[GradientCall, ...] = ()
     accumulations: tuple[Accumulation, ...] = ()  # of the wrapped ones
     written: tuple[Figure, ...] = ()  # into parameters and gradients

@@ -9,6 +9,7 @@ import libcst as cst
 from distify_codemods.backends import Backend
 from distify_codemods.decisions import (
     accumulation,
+    averaging_optimizers,
     batch_size,
     broadcasts,
     bystanders,
@@ -27,10 +28,10 @@ from distify_codemods.decisions import (
     trials,
     views,
 )
-from distify_codemods.decisions.base import Decisions, Joining, LossReduction, Reduction
+from distify_codemods.decisions.base import Decisions, GradientAveraging, Joining, LossReduction, Reduction
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
-from distify_codemods.values import Wrapped
+from distify_codemods.values import Obj, Wrapped
 
 
 def decide(facts: Facts, backend: Backend) -> Decisions:
@@ -50,7 +51,11 @@ def decide(facts: Facts, backend: Backend) -> Decisions:
     )  # fmt: skip
     decisions.broadcasts, nowhere = broadcasts.decide_broadcasts(wrapped_facts, decisions.unwrapped)
     decisions.bystanders, unplaced = bystanders.decide_bystanders(wrapped_facts)
-    decisions.gradients, unreachable = gradients.decide_gradients(wrapped_facts, decisions.unwrapped)
+    waits: dict[Obj, tuple[GradientAveraging, ...]] = {}
+    if backend.optimizers_average:
+        alone = [one.model for one in decisions.unwrapped]
+        decisions.optimizers, waits = averaging_optimizers.decide_optimizers(wrapped_facts, alone)
+    decisions.gradients, unreachable = gradients.decide_gradients(wrapped_facts, decisions.unwrapped, waits)
     decisions.gradient_calls, unaveraged = gradients.decide_gradient_calls(wrapped_facts)
     decisions.accumulations = accumulation.decide_accumulation(wrapped_facts, wraps)
     decisions.written, unseen = hand_updates.decide_updates(wrapped_facts)

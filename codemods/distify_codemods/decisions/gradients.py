@@ -6,8 +6,8 @@ that no backward pass interrupts is right, in whatever order backward passes and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -44,17 +44,21 @@ class _Place:
 
 
 def decide_gradients(
-    facts: Facts, unwrapped: Iterable[Unwrapped]
+    facts: Facts, unwrapped: Iterable[Unwrapped], waits: Mapping[Obj, tuple[GradientAveraging, ...]]
 ) -> tuple[tuple[GradientAveraging, ...], list[Blocked]]:
+    """waits: optimizers that average by themselves, with the lines that wait for them."""
     models = [model for model in facts.models if any(same(model, one.model) for one in unwrapped)]
     found: dict[tuple[cst.CSTNode, bool], GradientAveraging] = {}
     blocked: list[Blocked] = []
     unread: list[Trainee] = []
     trained: set[Obj] = set()
+    waiting = {(line.statement, *line.targets): line for lines in waits.values() for line in lines}
     for trainee in _trainees(facts, models):
+        if trainee.objs & waits.keys():
+            continue
         lines = 0
-        for group in _groups(facts, trainee):
-            for line in _lines(facts, trainee, group):
+        for group in groups_of_readers(facts, trainee):
+            for line in gradient_lines(facts, trainee, group):
                 lines += 1
                 if isinstance(line, Blocked):
                     blocked.append(line)
@@ -69,7 +73,8 @@ def decide_gradients(
             unread.append(trainee)
     # An optimizer that never steps, as where another one takes its place, leaves the training to that one.
     open_ones = [one for one in unread if not (facts.run.complete and one.models <= trained)]
-    return tuple(found.values()), [*blocked, *(_never_read(facts, one) for one in open_ones)]
+    blocked += (_never_read(facts, one) for one in open_ones)
+    return (*(replace(line, waits=True) for line in waiting.values()), *found.values()), blocked
 
 
 def _trainees(facts: Facts, models: list[Obj]) -> Iterator[Trainee]:
@@ -107,7 +112,7 @@ _SHARED_FIX = "take it of a mean over the batch by parameters, or of a sum over 
 # ---- readers
 
 
-def _groups(facts: Facts, trainee: Trainee) -> list[list[Event]]:
+def groups_of_readers(facts: Facts, trainee: Trainee) -> list[list[Event]]:
     """The events that read a trainee's gradients, in runs between backward passes."""
     groups: list[list[Event]] = []
     backwards = {event.number for event in facts.backwards}
@@ -159,14 +164,17 @@ def _is_of(value: Value, trainee: Trainee) -> bool:
 # ---- lines
 
 
-def _lines(facts: Facts, trainee: Trainee, group: list[Event]) -> Iterator[GradientAveraging | Blocked]:
+def gradient_lines(
+    facts: Facts, trainee: Trainee, group: list[Event], only: frozenset[Obj] = frozenset()
+) -> Iterator[GradientAveraging | Blocked]:
+    """`only`: what the line has to name, if not whatever holds the gradients."""
     place = _before_all(facts, group)
-    if place is not None and (target := _target(facts, trainee, group, place)):
+    if place is not None and (target := _target(facts, trainee, group, place, only)):
         yield GradientAveraging((target,), place.module, place.node)
         return
     for event in group:
         place = _before(facts, event)
-        if place is not None and (target := _target(facts, trainee, [event], place)):
+        if place is not None and (target := _target(facts, trainee, [event], place, only)):
             yield GradientAveraging((target,), place.module, place.node)
         else:
             yield from _behind_backwards(facts, trainee, event)
@@ -247,18 +255,21 @@ def _behind_backwards(facts: Facts, trainee: Trainee, reader: Event) -> Iterator
         yield _unreachable(reader)
 
 
-def _target(facts: Facts, trainee: Trainee, group: list[Event], place: _Place) -> str:
+def _target(
+    facts: Facts, trainee: Trainee, group: list[Event], place: _Place, only: frozenset[Obj] = frozenset()
+) -> str:
     """An expression of what is averaged, as it can be written at a place: the optimizer, its models, what was read."""
     for event in group:
         for node in _read_at(event):
             own = trainee.objs & facts.value(node).objs
-            if own and len(facts.value(node).objs) >= 1 and _can_be_written(node, event, place):
+            alone = not only or facts.value(node).objs <= only
+            if own and alone and len(facts.value(node).objs) >= 1 and _can_be_written(node, event, place):
                 return tree.code_of(node)
-    for wanted in (trainee.objs, trainee.models):
+    for wanted in (only,) if only else (trainee.objs, trainee.models):
         texts = [held_in(facts, place.frame, place.node, obj) for obj in wanted]
         if texts and all(texts):
             return ", ".join(dict.fromkeys(texts))
-    if len(group) == 1 and not trainee.objs:
+    if len(group) == 1 and not trainee.objs and not only:
         for node in _read_at(group[0]):
             if _can_be_written(node, group[0], place):
                 return tree.code_of(node)

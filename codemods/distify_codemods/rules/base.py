@@ -21,6 +21,7 @@ from distify_codemods.twins import twin_path
 READINGS = "READ01"
 ON_MAIN = "if {rt}.is_main_process():"
 _STATEMENTS = (cst.SimpleStatementLine, cst.BaseCompoundStatement)
+ENGINE = "hvd"  # what everybody calls Horovod
 MAIN_FIRST = "with {rt}.main_process_first():"
 
 
@@ -129,6 +130,10 @@ class Context:
 
     def rt(self, module: Module) -> str:
         return self._imported(module, "rt", f"import {RUNTIME} as {{name}}", 0)
+
+    def engine(self, module: Module) -> str:
+        statement = self.backend.engine
+        return self._imported(module, ENGINE, statement, 1) if statement else ""
 
     def wrapper(self, module: Module) -> str:
         return self._imported(module, "DistributedDataParallel", self.backend.imports_for_wrap, 2)

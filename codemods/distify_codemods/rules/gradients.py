@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from distify_codemods import tree
+from distify_codemods.decisions import averaging_optimizers
+from distify_codemods.decisions.base import AveragingOptimizer
+from distify_codemods.events import Event
 from distify_codemods.rules.base import Context, Example, Rule, call_of
 
 CODE = "GRAD01"
@@ -21,13 +25,18 @@ def run(context: Context) -> None:
         reason = "all ranks begin with rank 0's weights"
         (plan.insert_after if one.after else plan.insert_before)(one.statement, text, CODE, reason, 10)
         context.applied(f"`{one.target}` begins with the same weights on all ranks", one.module, one.statement)
+    for optimizer in decisions.optimizers:
+        _average_by_itself(context, optimizer)
+    for event in averaging_optimizers.resumes(context.facts, [one.node for one in decisions.optimizers]):
+        _send_state(context, event)
     for line in decisions.gradients:
         if not context.editable(line.module, line.statement, "gradients are averaged here"):
             continue
         plan = context.plan(line.module)
-        text = context.backend.average_gradients(line.targets, context.rt(line.module))
+        texts = [context.backend.wait_for(one) for one in line.targets if line.waits]
         reason = "gradients are averaged over the ranks before anything reads them"
-        (plan.insert_after if line.after else plan.insert_before)(line.statement, text, CODE, reason, 10)
+        for text in texts or [context.backend.average_gradients(line.targets, context.rt(line.module))]:
+            (plan.insert_after if line.after else plan.insert_before)(line.statement, text, CODE, reason, 10)
         context.applied("gradients are averaged over the ranks", line.module, line.statement)
     for call in decisions.gradient_calls:
         if context.editable(call.module, call.node, "a gradient is taken here"):
@@ -35,6 +44,11 @@ def run(context: Context) -> None:
             reason = "a gradient of a rank's share is averaged to that of the batch"
             context.plan(call.module).replace(call.node, call_of(text), CODE, reason)
             context.applied("a gradient is averaged over the ranks where it is taken", call.module, call.node)
+    if context.options.op == "adasum":
+        for line in decisions.gradients:
+            if not line.waits:
+                context.needs_you("Adasum is a matter of optimizers, and gradients are averaged by a line here",
+                                  line.module, line.statement, "convert it with --op average")  # fmt: skip
     for unwrapped in decisions.unwrapped if context.backend.wraps_models else ():
         context.advice(
             f"`{context.facts.names.of(unwrapped.model)}` is not in DistributedDataParallel, because {unwrapped.why}; "
@@ -43,6 +57,32 @@ def run(context: Context) -> None:
         )  # fmt: skip
     if not decisions.unwrapped:
         context.not_needed(f"{context.backend.averages} averages all gradients")
+
+
+def _average_by_itself(context: Context, one: AveragingOptimizer) -> None:
+    if not context.editable(one.module, one.node, "the optimizer is made here"):
+        return
+    plan, rt = context.plan(one.module), context.rt(one.module)
+    reason = "the optimizer averages gradients over the ranks, from the backward pass on"
+    if one.target:
+        text = f"{one.target} = {context.backend.averaging_optimizer(one.target, one.named, one.passes, rt)}"
+        plan.insert_after(one.statement, text, CODE, reason, 10)
+    else:
+        call = call_of(context.backend.averaging_optimizer("{}", one.named, one.passes, rt))
+        plan.replace(one.node, call, CODE, reason)
+    context.applied("the optimizer averages its gradients over the ranks", one.module, one.node)
+
+
+def _send_state(context: Context, event: Event) -> None:
+    """Of a checkpoint that only rank 0's machine may have as it is."""
+    node, statement = event.receiver_node, event.module.statement(event.node)
+    if node is None or not tree.is_plain(node) or context.is_on_main(event.module, statement):
+        return
+    if context.editable(event.module, statement, "the optimizer's state is loaded here"):
+        text = context.backend.broadcast_state(tree.code_of(node), context.rt(event.module))
+        reason = "all ranks go on with rank 0's state of the optimizer"
+        context.plan(event.module).insert_after(statement, text, CODE, reason, 10)
+        context.applied("the optimizer's state is that of rank 0 on all ranks", event.module, statement)
 
 
 RULE = Rule(

@@ -14,7 +14,10 @@ def run(context: Context) -> None:
     module, plan = context.entry, context.plan(context.entry)
     text = context.backend.process_group(context.rt(module), context.options.per_rank_batch)
     reason = "each process joins the group, takes its own GPU, and starts from rank 0's random numbers"
-    (plan.insert_after if after else plan.insert_before)(statement, text, "GROUP01", reason, -10)
+    insert = plan.insert_after if after else plan.insert_before
+    for line in context.backend.starts(context.engine(module)):
+        insert(statement, line, "GROUP01", reason, -11)
+    insert(statement, text, "GROUP01", reason, -10)
     context.applied("one process group, torn down at exit", module, statement)
 
 

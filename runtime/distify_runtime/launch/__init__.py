@@ -1,18 +1,20 @@
-"""Launches a script on the ranks of this machine through torchrun. Imports no torch; Linux and macOS.
+"""Launches a script on the ranks of this machine through torchrun or horovodrun. Imports no torch; Linux and macOS.
 
     launch(LaunchConfig("train_dist.py", ("--epochs", "3"), nproc=2, logs=fresh_logs("train_dist.py")))
 
-The processes: this one starts torchrun, torchrun starts `supervisor.py` once per rank, and that starts the
+The processes: this one starts the launcher, that starts `supervisor.py` once per rank, and that starts the
 script. The supervisors report here through a socket, which is how the first failing rank is known.
 """
 
 from distify_runtime.launch.config import LaunchConfig, LaunchError, launch_command
 from distify_runtime.launch.gpus import check_gpus, gpu_count
+from distify_runtime.launch.horovod import Horovod
 from distify_runtime.launch.logs import fresh_logs
 from distify_runtime.launch.runner import launch
-from distify_runtime.launch.target import find_module, find_script, looks_distributed
+from distify_runtime.launch.target import find_module, find_script, looks_distributed, uses_horovod
 
 __all__ = [
+    "Horovod",
     "LaunchConfig",
     "LaunchError",
     "check_gpus",
@@ -23,4 +25,5 @@ __all__ = [
     "launch",
     "launch_command",
     "looks_distributed",
+    "uses_horovod",
 ]

@@ -1,4 +1,4 @@
-"""What is launched, and the torchrun command for it."""
+"""What is launched, and the command of torchrun or horovodrun for it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from distify_runtime.launch.horovod import Horovod, horovodrun
 
 #: Where a supervisor finds the launcher's socket.
 CHANNEL_VARIABLE = "DISTIFY_CHANNEL"
@@ -47,14 +49,19 @@ class LaunchConfig:
     grace: float = 10.0
     cores: int = field(default_factory=usable_cores)
     python: str = sys.executable
+    horovod: Horovod | None = None  # instead of torchrun
 
     def log(self, rank: int) -> Path:
         return self.logs / f"rank{rank}.log"
 
     @property
+    def agent(self) -> str:
+        return "torchrun" if self.horovod is None else "horovodrun"
+
+    @property
     def agent_log(self) -> Path:
-        """What torchrun itself has to say."""
-        return self.logs / "torchrun.log"
+        """What torchrun or horovodrun itself has to say."""
+        return self.logs / f"{self.agent}.log"
 
 
 def python_command(python: str) -> list[str]:
@@ -63,17 +70,22 @@ def python_command(python: str) -> list[str]:
 
 
 def launch_command(config: LaunchConfig, environ: Mapping[str, str], scratch: Path) -> tuple[list[str], dict[str, str]]:
-    """The torchrun command line and its whole environment, made from the environment given.
+    """The launcher's command line and its whole environment, made from the environment given.
 
     `scratch` is an empty folder for the supervisors' socket (`channel`) and for torchrun's own files.
     """
+    python = python_command(config.python)
     words = (*(("-m",) if config.module else ()), config.target, *config.args)
-    argv = [
-        *python_command(config.python),
+    supervised = [str(SUPERVISOR), *(WORD_MARK + word for word in words)]
+    torchrun = [
+        *python,
         *("-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"),
         *("--nproc-per-node", str(config.nproc), "--max-restarts", "0", "--log-dir", str(scratch)),
-        *(str(SUPERVISOR), *(WORD_MARK + word for word in words)),
+        *supervised,
     ]
+    argv = torchrun
+    if config.horovod is not None:
+        argv = horovodrun(python, config.horovod, config.nproc, [*python, *supervised])
     # torchrun takes PET_* for its options (a cluster's --nnodes, say) and PYTHON_EXEC for the interpreter.
     env = {name: value for name, value in environ.items() if not name.startswith("PET_") and name != "PYTHON_EXEC"}
     env[CHANNEL_VARIABLE] = str(scratch / "channel")

@@ -1,4 +1,4 @@
-"""The folder of the logs: rank0.log, rank1.log … and torchrun.log, where torchrun had something to say."""
+"""The folder of the logs: rank0.log, rank1.log … and the launcher's own, where it had something to say."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _CHAINED = re.compile(
 #: How a rank fails because another one is gone.
 _CONSEQUENCE = re.compile(
     r"Connection (?:closed|reset|refused)|Broken pipe|remote process|ncclRemoteError|communicator was aborted"
-    r"|DistNetworkError|DistStoreError|[Tt]imed? ?out",
+    r"|HorovodInternalError|Horovod has been shut down|DistNetworkError|DistStoreError|[Tt]imed? ?out",
 )
 
 
@@ -112,16 +112,16 @@ def failure_lines(end: RankEnd, nproc: int, log: Path, tail: str) -> list[str]:
 
 
 def agent_exit_code(code: int) -> int:
-    """The launcher's exit code where torchrun failed and no rank did; never 0."""
+    """The exit code where torchrun or horovodrun failed and no rank did; never 0."""
     return 128 - code if code < 0 else code or 1
 
 
-def agent_lines(code: int, log: Path) -> list[str]:
-    """What is printed where torchrun failed and no rank did."""
+def agent_lines(agent: str, code: int, log: Path) -> list[str]:
+    """What is printed where torchrun or horovodrun failed and no rank did."""
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
     tail = read_tail(log)
     shown = traceback_of(tail) or tail.splitlines()[-LAST_LINES:]
-    return [f"distify: torchrun itself {how}; its log is {log}", *shown]
+    return [f"distify: {agent} itself {how}; its log is {log}", *shown]
 
 
 def read_tail(path: Path) -> str:

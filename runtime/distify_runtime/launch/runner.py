@@ -1,4 +1,4 @@
-"""Runs torchrun with its ranks to the end, whichever end it is."""
+"""Runs torchrun, or horovodrun, with its ranks to the end, whichever end it is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from distify_runtime.launch.config import LaunchConfig, launch_command
+from distify_runtime.launch.config import LaunchConfig, launch_command, python_command
+from distify_runtime.launch.horovod import launch_remotely
 from distify_runtime.launch.logs import open_log, prepare_logs
 from distify_runtime.launch.processes import (
     ENDING_SIGNALS,
@@ -45,6 +46,8 @@ def launch(config: LaunchConfig) -> int:
     asks for the end, every process that the ranks started is gone on return. Main thread only. Raises
     LaunchError where the logs cannot be made.
     """
+    if config.horovod is not None and not config.horovod.is_local:
+        return launch_remotely(config, python_command(config.python), os.environ)
     prepare_logs(config)
     _open_standard_streams()
     with contextlib.ExitStack() as stack:
@@ -76,7 +79,7 @@ class Supervisor:
 
 
 class Job:
-    """One launch, from torchrun's start until nothing of it is left."""
+    """One launch, from the launcher's start until nothing of it is left."""
 
     def __init__(self, config: LaunchConfig, screen: Screen, listener: socket.socket, wakeup: socket.socket) -> None:
         self.config = config
@@ -90,7 +93,7 @@ class Job:
         self._kill_at = FOR_EVER
 
     def run(self, scratch: Path) -> int:
-        """Starts torchrun, sees it through, and returns the exit code."""
+        """Starts the launcher, sees it through, and returns the exit code."""
         spared = children()
         argv, env = launch_command(self.config, os.environ, scratch)
         noun = "rank" if self.config.nproc == 1 else "ranks"
@@ -228,7 +231,7 @@ class Job:
             lines = failure_lines(first, config.nproc, config.log(first.rank), tails[first.rank])
             code = first.exit_code
         else:
-            lines, code = agent_lines(agent_code, config.agent_log), agent_exit_code(agent_code)
+            lines, code = agent_lines(config.agent, agent_code, config.agent_log), agent_exit_code(agent_code)
         for line in lines:
             self.screen.say(line)
         return code

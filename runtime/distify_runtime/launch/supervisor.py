@@ -1,8 +1,8 @@
 """Starts the script of one rank and tells the launcher how it ended.
 
-torchrun runs this as a file, once per rank and each in a session of its own, so it imports nothing but the
-standard library. It is here because torchrun tells which rank failed first only to a tenth of a second, and
-in prose.
+torchrun or horovodrun runs this as a file, once per rank, so it imports nothing but the standard library. It is here
+because torchrun tells which rank failed first only to a tenth of a second, and in prose; and horovodrun loses its exit
+code.
 """
 
 from __future__ import annotations
@@ -19,13 +19,17 @@ import threading
 import time
 
 GRACE_SECONDS = 10.0
+#: Where each launcher says which rank this is.
+RANKS = ("RANK", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 
 def main() -> int:
     """Runs `sys.argv[1:]` (each word behind its mark) and returns the exit code; negative: the signal."""
     channel = socket.socket(socket.AF_UNIX)
     channel.connect(os.environ.pop("DISTIFY_CHANNEL"))
-    rank = int(os.environ["RANK"])
+    rank = int(next(os.environ[name] for name in RANKS if name in os.environ))
+    with contextlib.suppress(OSError):  # torchrun has done it, horovodrun has not
+        os.setsid()
     tell(channel, {"rank": rank, "pid": os.getpid()})
     _, descriptors, _, _ = socket.recv_fds(channel, 1, 2)
     if len(descriptors) != 2:
@@ -71,7 +75,7 @@ def end_with_launcher(channel: socket.socket) -> None:
 
 
 def leave(code: int) -> None:
-    """Ends this process as the script ended, so that torchrun sees the same."""
+    """Ends this process as the script ended, so that the launcher sees the same."""
     if code >= 0:
         sys.exit(code)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the script has left its core file, one is enough

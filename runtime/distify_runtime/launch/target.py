@@ -51,6 +51,15 @@ def find_module(name: str) -> Path | None:
 
 def looks_distributed(script: Path) -> bool:
     """Whether the script, or a local module that it imports, imports what other ranks are spoken to with."""
+    return _imports_any(script, DISTRIBUTED)
+
+
+def uses_horovod(script: Path) -> bool:
+    """The same of Horovod, whose ranks torchrun cannot start."""
+    return _imports_any(script, DISTRIBUTED[-1:])
+
+
+def _imports_any(script: Path, modules: tuple[str, ...]) -> bool:
     roots = (script.parent, Path.cwd())
     waiting, seen = [script], set[Path]()
     while waiting:
@@ -62,7 +71,7 @@ def looks_distributed(script: Path) -> bool:
             names = set(_imports(_parse(path)))
         except LaunchError:
             continue  # a module that cannot be read says nothing either way
-        if any(name == known or name.startswith(known + ".") for name in names for known in DISTRIBUTED):
+        if any(name == known or name.startswith(known + ".") for name in names for known in modules):
             return True
         waiting += [file for name in names for root in (path.parent, *roots) for file in _files(root, name)]
     return False

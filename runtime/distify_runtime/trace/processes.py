@@ -61,18 +61,19 @@ class Ranks:
     env: Mapping[str, str] = field(default_factory=dict)
     limit: float = 120.0
     grace: float = GRACE
+    worlds: Sequence[Mapping[str, str]] = ()  # what a launcher sets for each rank; empty: as torchrun would
 
     def run(self, start: Start | None = None, watch: Callable[[], None] = lambda: None) -> list[str]:
         """Returns each rank's stdout; `watch` is called again and again meanwhile. RunError unless all end with 0."""
         self.workdir.mkdir(parents=True, exist_ok=True)
         self.logs.mkdir(parents=True, exist_ok=True)
-        port = _free_port()
+        worlds = self.worlds or _torchrun(self.world_size)
         processes: list[Process] = []
         try:
-            for rank in range(max(self.world_size, 1)):
+            for rank, world in enumerate(worlds):
                 words = [word.replace("{rank}", str(rank)) for word in self.command]
                 with (self.logs / f"{rank}.out").open("wb") as out, (self.logs / f"{rank}.err").open("wb") as err:
-                    env = self._environment(rank, port)
+                    env = self._environment(world)
                     processes.append((start or _start)(words, self.workdir, env, out, err, rank))
             codes = self._wait(processes, watch)
         finally:
@@ -84,18 +85,14 @@ class Ranks:
             raise RunError(codes, self.logs)
         return [read_log(self.logs / f"{rank}.out", whole=True) for rank in range(len(processes))]
 
-    def _environment(self, rank: int, port: int) -> dict[str, str]:
+    def _environment(self, world: Mapping[str, str]) -> dict[str, str]:
         env = {name: value for name, value in os.environ.items() if name not in LAUNCHER_VARIABLES}
         env["PYTHONPATH"] = os.pathsep.join([str(RUNTIME), *filter(None, [env.get("PYTHONPATH")])])
         env["OMP_NUM_THREADS"] = "1"
         env["CUDA_VISIBLE_DEVICES"] = ""
         if sys.platform == "linux":
             env["GLOO_SOCKET_IFNAME"] = "lo"  # Gloo would else listen on the address that the host's name has
-        if self.world_size:
-            env["RANK"] = env["LOCAL_RANK"] = str(rank)
-            env["WORLD_SIZE"] = env["LOCAL_WORLD_SIZE"] = str(self.world_size)
-            env["MASTER_ADDR"], env["MASTER_PORT"] = "127.0.0.1", str(port)
-        return {**env, **self.env}
+        return {**env, **world, **self.env}
 
     def _wait(self, processes: Sequence[Process], watch: Callable[[], None]) -> list[int | None]:
         """Exit codes; None for a process still running at the limit, or `grace` seconds after another's failure."""
@@ -120,6 +117,12 @@ def _start(words: list[str], workdir: Path, env: dict[str, str], out: IO[bytes],
     return subprocess.Popen(
         [sys.executable, *words], cwd=workdir, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err
     )
+
+
+def _torchrun(ranks: int) -> list[dict[str, str]]:
+    shared = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
+    shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
+    return [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)] or [{}]
 
 
 def _free_port() -> int:

@@ -46,7 +46,7 @@ def main() -> None:
         without_workers()
         fix_augmentation()
         same_noise()
-    _seed(FIRST_SEED + int(os.environ.get("RANK", "0")))
+    _seed(FIRST_SEED + int(os.environ.get("RANK", os.environ.get("HOROVOD_RANK", "0"))))
     _run(options.module, options.script, options.arguments)
 
 

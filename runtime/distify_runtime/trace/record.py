@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -87,9 +88,14 @@ class Record:
             "world_size": self.world_size,
             "training_inputs": self.training_inputs,
             "filled": self._filling.filled,
-            "group_left_open": distributed.is_available() and distributed.is_initialized(),
+            "group_left_open": _is_group_open(),
         }
         _save(fields, self._path)
+
+
+def _is_group_open() -> bool:
+    hvd = sys.modules.get("horovod.torch")
+    return distributed.is_initialized() or (hvd is not None and bool(hvd.is_initialized()))
 
 
 def _number(known: list[Any], one: object) -> int:
@@ -212,7 +218,16 @@ def _watch_distribution(record: Record) -> None:
         record.world_size = distributed.get_world_size()
 
     wrap(DistributedSampler, "__iter__", sampler_iter)
+
+    def init(original: Any, *args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
+        record.world_size = hvd.size()
+
     wrap(distributed, "init_process_group", init_process_group)
+    if "HOROVOD_RANK" in os.environ:
+        import horovod.torch as hvd
+
+        wrap(hvd, "init", init)
 
 
 def _recorded(record: Record) -> Callable[..., None]:

@@ -1,0 +1,40 @@
+"""Horovod: `hvd.init()`, rank 0's weights on all ranks, and optimizers that average their gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from distify_codemods.backends.base import Backend
+
+
+@dataclass(frozen=True)
+class Horovod(Backend):
+    """Its optimizers average gradients, but where they are not an optimizer's alone: there a line does."""
+
+    options: str = ""  # of each optimizer
+
+    def starts(self, engine: str) -> tuple[str, ...]:
+        return (f"{engine}.init()",)
+
+    def averaging_optimizer(self, optimizer: str, named: str, passes: str, rt: str) -> str:
+        names = f", named_parameters={named}.named_parameters()" if named else ""
+        after = f", backward_passes_per_step={passes}" if passes else ""
+        return f"{rt}.DistributedOptimizer({optimizer}{names}{after}{self.options})"
+
+    def wait_for(self, optimizer: str) -> str:
+        return f"{optimizer}.synchronize()"
+
+
+    def with_options(self, compression: str, op: str) -> Backend:
+        given = {"compression": (compression, "none"), "op": (op, "average")}
+        spelled = [f', {name}="{value}"' for name, (value, default) in given.items() if value != default]
+        return replace(self, options="".join(spelled))
+
+
+HOROVOD = Horovod(
+    "horovod",
+    wraps_models=False,
+    averages="Horovod",
+    optimizers_average=True,
+    engine="import horovod.torch as {name}",
+)

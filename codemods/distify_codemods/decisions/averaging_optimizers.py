@@ -1,0 +1,133 @@
+"""Which optimizers average their gradients by themselves, for a backend that has such, and what waits for them.
+
+The averaging begins during the backward pass, and `step()` waits for it. So no line is needed before steps alone, and
+one that waits before whatever else reads gradients. In how many backward passes gradients are added up does not matter.
+Where gradients are not an optimizer's alone, or something reads them where it is out of reach, a line averages them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions.backward_passes import excludes
+from distify_codemods.decisions.base import AveragingOptimizer, GradientAveraging
+from distify_codemods.decisions.expressions import held_in, is_bound_before
+from distify_codemods.decisions.gradients import Trainee, gradient_lines, groups_of_readers
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts, Optimizer
+from distify_codemods.values import External, Obj
+
+#: Of torch's, those that step by a closure, which computes gradients of its own.
+_BY_CLOSURE = ("torch.optim.LBFGS", "torch.optim.lbfgs.LBFGS")
+
+
+_Waits = dict[Obj, tuple[GradientAveraging, ...]]
+
+
+def decide_optimizers(facts: Facts, models: Iterable[Obj]) -> tuple[tuple[AveragingOptimizer, ...], _Waits]:
+    """The optimizers, and for each the lines that wait for it."""
+    left_alone = set(models)
+    kept = {
+        one.obj: one
+        for one in facts.optimizers
+        if left_alone.issuperset(one.models) and not _shares(facts, one) and _suits(facts, one)
+    }
+    while True:
+        waits = {obj: _waits(facts, one, frozenset(kept)) for obj, one in kept.items()}
+        unfit = {obj for obj, lines in waits.items() if lines is None}
+        open_sites = {one.made.node for one in facts.optimizers if one.obj not in kept or one.obj in unfit}
+        unfit |= {obj for obj, one in kept.items() if one.made.node in open_sites}  # one line makes them all
+        if not unfit:
+            break
+        kept = {obj: one for obj, one in kept.items() if obj not in unfit}
+    made = {one.made.node: _made(facts, one) for one in kept.values()}
+    return tuple(made.values()), {obj: lines for obj, lines in waits.items() if lines is not None}
+
+
+def _shares(facts: Facts, optimizer: Optimizer) -> bool:
+    """Whether another one, made in the same course of the program, trains the same."""
+    return any(
+        other is not optimizer
+        and set(other.models) & set(optimizer.models)
+        and not excludes(other.made, optimizer.made)
+        for other in facts.optimizers
+    )
+
+
+def _suits(facts: Facts, optimizer: Optimizer) -> bool:
+    obj = optimizer.obj
+    if not isinstance(obj, External) or not isinstance(optimizer.made.node, cst.Call):
+        return False
+    if not obj.name.startswith("torch.optim.") or obj.name in _BY_CLOSURE or obj.name.startswith("torch.optim.swa"):
+        return False
+    if not optimizer.models or optimizer.unknown or optimizer.wholes or optimizer.not_models:
+        return False
+    steps = [event for event in facts.steps if obj in event.receiver.objs]
+    with_closure = any(event.arguments.all() for event in steps)
+    graphs = any("create_graph" in event.arguments.keywords for event in facts.backwards)
+    return bool(facts.backwards) and not with_closure and not graphs
+
+
+def _waits(facts: Facts, optimizer: Optimizer, fit: frozenset[Obj]) -> tuple[GradientAveraging, ...] | None:
+    """Lines before the readers that are no plain step; None where one cannot be written."""
+    trainee = Trainee(frozenset({optimizer.obj}), frozenset(optimizer.models))
+    found: dict[tuple[cst.CSTNode, bool], GradientAveraging] = {}
+    groups = groups_of_readers(facts, trainee)
+    for group in groups:
+        if all(_is_plain_step(event, fit) for event in group):
+            continue
+        for line in gradient_lines(facts, trainee, group, fit):
+            if not isinstance(line, GradientAveraging) or line.after:
+                return None
+            found[(line.statement, line.after)] = line
+    return tuple(found.values()) if groups else None
+
+
+def _is_plain_step(event: Event, fit: frozenset[Obj]) -> bool:
+    return event.kind is Kind.METHOD and event.name == "step" and event.receiver.objs <= fit
+
+
+def resumes(facts: Facts, sites: Iterable[cst.CSTNode]) -> Iterator[Event]:
+    """Where an optimizer that is made at one of the sites is given the state of a checkpoint."""
+    made = {one.obj for one in facts.optimizers if one.made.node in set(sites)}
+    for event in facts.of_kind(Kind.METHOD):
+        tried = any(isinstance(here.node, cst.Try) and here.arm for here in event.here.up())
+        if event.name == "load_state_dict" and event.receiver.objs and event.receiver.objs <= made and not tried:
+            yield event
+
+
+def _made(facts: Facts, optimizer: Optimizer) -> AveragingOptimizer:
+    event = optimizer.made
+    assert isinstance(event.node, cst.Call)
+    statement = event.module.statement(event.node)
+    target = ""
+    line = statement.body if isinstance(statement, cst.SimpleStatementLine) else (statement,)
+    if len(line) == 1 and isinstance(line[0], cst.Assign) and line[0].value is event.node:
+        (name, *others) = line[0].targets
+        target = tree.code_of(name.target) if not others and tree.is_plain(name.target) else ""
+    named = ""
+    if len(optimizer.models) == 1:
+        named = held_in(facts, event.here.frame, statement, optimizer.models[0])
+    return AveragingOptimizer(target, named, _passes(facts, optimizer), event.module, statement, event.node)
+
+
+def _passes(facts: Facts, optimizer: Optimizer) -> str:
+    """How many backward passes a step follows, by the test that guards it: `turn % passes == 0`."""
+    made = optimizer.made
+    found = {
+        tree.code_of(node.right)
+        for step in facts.of_kind(Kind.METHOD)
+        if step.name == "step"
+        and optimizer.obj in {obj for value in (step.receiver, *step.arguments.positional) for obj in value.objs}
+        for here in step.here.up()
+        if isinstance(here.node, cst.If) and here.arm == "body"
+        if not any(event.inside_of(here) for event in facts.backwards)
+        for node in tree.walk(here.node.test)
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo) and tree.is_plain(node.right)
+    }
+    statement = made.module.statement(made.node)
+    known = [text for text in found if text.isdigit() or is_bound_before(made.module, statement, text.split(".")[0])]
+    return known[0] if len(found) == len(known) == 1 else ""

@@ -1,0 +1,236 @@
+"""How ranks speak to each other: over torch.distributed, or over Horovod. The rest of the runtime does not know which.
+
+    communicator.all_reduce(tensor)
+    communicator.store().set(key, value)
+
+A script chooses Horovod by importing it and `hvd.init()`; else it is torch.distributed, with the group that
+`init_process_group` joins or that the script has made by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from abc import ABC, abstractmethod
+from enum import Enum
+from typing import Any, ClassVar, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch._C._distributed_c10d import HashStore, Store
+from torch.distributed.distributed_c10d import _get_default_store
+
+#: How each launcher that Horovod follows says which rank this is: rank, local rank, and how many there are of each.
+HOROVOD_LAUNCHERS = {
+    "HOROVOD_SIZE": ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"),
+    "OMPI_COMM_WORLD_SIZE": (
+        "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ),
+}  # fmt: skip
+
+
+class Op(Enum):
+    """What becomes of the ranks' numbers."""
+
+    SUM = "sum"
+    MAX = "max"
+    OR = "or"  # of the bits of whole numbers
+
+
+class Pending(Protocol):
+    """A collective that goes on by itself."""
+
+    def wait(self) -> object: ...
+
+
+class Communicator(ABC):
+    """Collectives over all ranks. `purpose` parts those that must not meet in one queue."""
+
+    @property
+    @abstractmethod
+    def rank(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def world_size(self) -> int: ...
+
+    @abstractmethod
+    def all_reduce(self, tensor: Tensor, op: Op, purpose: str) -> None:
+        """Put the ranks' sum, maximum or OR in the tensor's place."""
+
+    @abstractmethod
+    def start_all_reduce(self, tensor: Tensor, op: Op, purpose: str) -> Pending:
+        """The same, without waiting. Of one purpose, ranks start and wait for several in one order."""
+
+    @abstractmethod
+    def broadcast(self, tensor: Tensor) -> None:
+        """Put rank 0's tensor in the tensor's place."""
+
+    @abstractmethod
+    def all_gather(self, parts: list[Tensor], tensor: Tensor, purpose: str) -> None:
+        """Put each rank's tensor in its place among the parts; all have one shape."""
+
+    @abstractmethod
+    def all_gather_object(self, value: Any) -> list[Any]:
+        """What each rank has, pickled."""
+
+    @abstractmethod
+    def broadcast_object(self, value: Any) -> Any:
+        """What rank 0 has, pickled."""
+
+    @abstractmethod
+    def store(self) -> Store:
+        """Where a rank leaves things for others without waiting for them."""
+
+    @abstractmethod
+    def open_purpose(self, purpose: str) -> dist.ProcessGroup | None:
+        """To be called by all ranks before the first collective of a purpose. torch's group for it, if there is one."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave the others. No collective; nothing that blocks where a rank has failed."""
+
+
+class TorchCommunicator(Communicator):
+    """torch.distributed, over NCCL or Gloo."""
+
+    _OPS: ClassVar = {Op.SUM: dist.ReduceOp.SUM, Op.MAX: dist.ReduceOp.MAX, Op.OR: dist.ReduceOp.BOR}
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dist.ProcessGroup] = {}
+
+    @property
+    def rank(self) -> int:
+        return dist.get_rank()
+
+    @property
+    def world_size(self) -> int:
+        return dist.get_world_size()
+
+    def all_reduce(self, tensor: Tensor, op: Op, purpose: str) -> None:
+        dist.all_reduce(tensor, self._OPS[op], group=self.open_purpose(purpose))
+
+    def start_all_reduce(self, tensor: Tensor, op: Op, purpose: str) -> Pending:
+        started: Pending = dist.all_reduce(tensor, self._OPS[op], group=self.open_purpose(purpose), async_op=True)
+        return started
+
+    def broadcast(self, tensor: Tensor) -> None:
+        dist.broadcast(tensor, 0)
+
+    def all_gather(self, parts: list[Tensor], tensor: Tensor, purpose: str) -> None:
+        dist.all_gather(parts, tensor, group=self.open_purpose(purpose))
+
+    def all_gather_object(self, value: Any) -> list[Any]:
+        everyone: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(everyone, value)
+        return everyone
+
+    def broadcast_object(self, value: Any) -> Any:
+        values = [value]
+        dist.broadcast_object_list(values, src=0, device=torch.device("cpu"))
+        return values[0]
+
+    def store(self) -> Store:
+        return _get_default_store()
+
+    def open_purpose(self, purpose: str) -> dist.ProcessGroup | None:
+        if not purpose:
+            return None
+        if purpose not in self._groups:
+            group = dist.new_group()
+            assert isinstance(group, dist.ProcessGroup)  # no rank is left out
+            self._groups[purpose] = group
+        return self._groups[purpose]
+
+    def close(self) -> None:
+        self._groups.clear()
+        dist.destroy_process_group()
+
+
+_torch = TorchCommunicator()
+_horovod: Communicator | None = None
+
+
+def join(world_of_one: bool) -> None:
+    """Join the other ranks: those of Horovod where the script has called `hvd.init()`, else torch's."""
+    global _horovod
+    if (hvd := horovod()) is not None:
+        hvd.init()  # harmless where the script has done it
+        from distify_runtime.horovod_communicator import HorovodCommunicator
+
+        _horovod = HorovodCommunicator()
+    elif world_of_one:
+        dist.init_process_group(_backend(), store=HashStore(), rank=0, world_size=1)
+    else:
+        dist.init_process_group(_backend())
+
+
+def leave() -> None:
+    global _horovod
+    ours, _horovod = _current(), None
+    ours.close()
+
+
+def is_initialized() -> bool:
+    return _horovod is not None or dist.is_initialized()
+
+
+def horovod() -> Any:
+    """`horovod.torch`, where the script is to run over it: it has called `hvd.init()`, or imports it and was started
+    by a launcher of Horovod's. Else None.
+    """
+    hvd: Any = sys.modules.get("horovod.torch")
+    started = "WORLD_SIZE" not in os.environ and any(name in os.environ for name in HOROVOD_LAUNCHERS)
+    return hvd if hvd is not None and (started or hvd.is_initialized()) else None
+
+
+def _current() -> Communicator:
+    return _horovod or _torch
+
+
+def _backend() -> str:
+    return "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+
+
+# ---- over the present communicator
+
+
+def rank() -> int:
+    return _current().rank
+
+
+def world_size() -> int:
+    return _current().world_size
+
+
+def all_reduce(tensor: Tensor, op: Op = Op.SUM, purpose: str = "") -> None:
+    _current().all_reduce(tensor, op, purpose)
+
+
+def start_all_reduce(tensor: Tensor, op: Op = Op.SUM, purpose: str = "") -> Pending:
+    return _current().start_all_reduce(tensor, op, purpose)
+
+
+def broadcast(tensor: Tensor) -> None:
+    _current().broadcast(tensor)
+
+
+def all_gather(parts: list[Tensor], tensor: Tensor, purpose: str = "") -> None:
+    _current().all_gather(parts, tensor, purpose)
+
+
+def all_gather_object(value: Any) -> list[Any]:
+    return _current().all_gather_object(value)
+
+
+def broadcast_object(value: Any) -> Any:
+    return _current().broadcast_object(value)
+
+
+def store() -> Store:
+    return _current().store()
+
+
+def open_purpose(purpose: str) -> dist.ProcessGroup | None:
+    return _current().open_purpose(purpose)

@@ -1,0 +1,80 @@
+"""`distify run` of scripts that use Horovod: real ranks, started by horovodrun."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from command_line import CommandLine
+from distify_runtime.launch import Horovod, LaunchConfig, launch_command, uses_horovod
+
+from distify.commands.run import run
+from tests.equivalence.horovod_ranks import needs_horovod
+
+SCRIPT = """\
+import os, sys
+import torch, horovod.torch as hvd
+hvd.init()
+print(hvd.rank(), sys.argv[1:], flush=True)
+for step in range(3):
+    total = hvd.allreduce(torch.ones(2), op=hvd.Sum, name="x")
+    if step == 1 and hvd.rank() == 1:
+        {then}
+print(total.tolist())
+"""
+
+
+def command(horovod: Horovod, nproc: int = 4, *words: str) -> list[str]:
+    argv, _ = launch_command(LaunchConfig("main.py", words, nproc, horovod=horovod), {}, Path("/scratch"))
+    return argv[argv.index("-np") :]
+
+
+def test_options_are_passed_on() -> None:
+    given = Horovod("localhost:4", "", "gloo", True, "/tmp/timeline.json", "eth0")
+    assert command(given)[:11] == [
+        "-np", "4", "-H", "localhost:4", "--gloo", "--verbose", "--timeline-filename", "/tmp/timeline.json",
+        "--network-interface", "eth0", "--disable-cache",
+    ]  # fmt: skip
+    assert command(Horovod(), 2, "--lr", "1")[:4] == ["-np", "2", "-H", "localhost:2"]
+    assert command(Horovod(), 2, "--lr", "1")[-3:] == [":main.py", ":--lr", ":1"]
+
+
+def test_hosts(tmp_path: Path) -> None:
+    file = tmp_path / "hosts"
+    file.write_text("# nodes\none slots=4\ntwo:2\n")
+    assert Horovod(hostfile=str(file)).slots() == [("one", 4), ("two", 2)]
+    assert not Horovod(hostfile=str(file)).is_local
+    assert Horovod("localhost:2").is_local
+    assert Horovod("one:4,localhost:4").slots() == [("one", 4), ("localhost", 4)]
+
+
+def test_which_scripts_use_horovod(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("import horovod.torch as hvd\n")
+    (tmp_path / "by_helper.py").write_text("import helper\n")
+    (tmp_path / "plain.py").write_text("import torch.distributed\n")
+    assert uses_horovod(tmp_path / "by_helper.py")
+    assert not uses_horovod(tmp_path / "plain.py")
+    result = CliRunner().invoke(run, ["-H", "localhost:2", str(tmp_path / "plain.py")])
+    assert result.exit_code == 2
+    assert "does not use Horovod" in result.output
+
+
+@needs_horovod
+@pytest.mark.parametrize(
+    ("then", "code", "last"),
+    [
+        ("pass", 0, "[2.0, 2.0]"),
+        ("raise ValueError('boom')", 1, "ValueError: boom"),
+        ("sys.exit(7)", 7, "rank 1 of 2 failed with exit code 7"),
+        ("os.kill(os.getpid(), 9)", 137, "rank 1 of 2 was killed by SIGKILL"),
+    ],
+    ids=["well", "raises", "exits", "is killed"],
+)
+def test_how_a_job_ends(distify: CommandLine, tmp_path: Path, then: str, code: int, last: str) -> None:
+    (tmp_path / "main.py").write_text(SCRIPT.format(then=then))
+    ended = distify("run", "-np", "2", "--logs", "logs", "main.py", "--lr", "a b", python=(), CUDA_VISIBLE_DEVICES="")
+    assert ended.code == code, ended.err
+    assert ended.out.startswith(b"0 ['--lr', 'a b']\n")
+    told = ended.out.decode() if code == 0 else ended.err[ended.err.rindex("distify: rank 1") :]
+    assert last in told

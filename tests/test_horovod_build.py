@@ -1,0 +1,42 @@
+"""What is built, and where it is kept; the build itself is `make horovod`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from distify import horovod
+from distify.horovod import Build
+
+BUILD = Build("2.13.0+cpu", "cpython-311", "linux-x86_64", mpi=False, nccl=False)
+
+
+def test_another_torch_or_option_is_another_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    others = [replace(BUILD, torch="2.12.0"), replace(BUILD, python="cpython-312"), replace(BUILD, mpi=True),
+              replace(BUILD, nccl=True)]  # fmt: skip
+    assert len({one.folder for one in (BUILD, *others)}) == 5
+    assert BUILD.wheel() is None
+    BUILD.folder.mkdir(parents=True)
+    wheel = BUILD.folder / "horovod-0.28.1-cp311-cp311-linux_x86_64.whl"
+    wheel.touch()
+    assert BUILD.wheel() == wheel
+    assert all(one.wheel() is None for one in others)
+
+
+def test_the_build_is_told_what_to_leave_out() -> None:
+    text = horovod.described(BUILD)
+    for word in ("HOROVOD_WITH_GLOO=1", "HOROVOD_WITHOUT_MPI=1", "--no-build-isolation", "horovod==0.28.1"):
+        assert word in text
+    assert "HOROVOD_WITH_MPI=1" in horovod.described(replace(BUILD, mpi=True))
+    assert "HOROVOD_GPU_OPERATIONS=NCCL" in horovod.described(replace(BUILD, nccl=True))
+
+
+def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(horovod.HorovodError, match="no C\\+\\+ compiler"):
+        horovod.install(lambda line: None, BUILD)
