@@ -24,7 +24,6 @@ class Horovod(Backend):
     def wait_for(self, optimizer: str) -> str:
         return f"{optimizer}.synchronize()"
 
-
     def with_options(self, compression: str, op: str) -> Backend:
         given = {"compression": (compression, "none"), "op": (op, "average")}
         spelled = [f', {name}="{value}"' for name, (value, default) in given.items() if value != default]
