@@ -14,9 +14,8 @@ import click
 
 from distify.checklist import checklist, summary
 from distify.config import options_for
-from distify.engine import BACKENDS
 from distify.errors import DistifyError, ExitCode
-from distify.settling import settling
+from distify.settling import settling, spelling
 from distify.terminal import say, show, width
 from distify.verification.pairs import Pair, find_pair
 
@@ -55,7 +54,7 @@ class _WithArguments(click.Command):
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--anew", is_flag=True, help="Convert, although a converted script is there.")
-@click.option("--backend", type=click.Choice(BACKENDS), help="How steps are spelled.  [default: ddp]")
+@spelling
 @settling
 @click.pass_context
 def verify(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from distify_codemods import Conversion, Options, Outcome, SourceFile
 
@@ -56,7 +57,7 @@ def find_pair(path: str, converted: str, options: Options, anew: bool) -> Pair:
     if not converted and not anew and os.path.isfile(beside):
         converted = beside
     if converted:
-        _check_converted(converted, options)
+        _check_converted(converted)
         return Pair(script, modules, None, read_script(converted).path)
     return Pair(script, modules, conversion)
 
@@ -77,9 +78,9 @@ def _original_of(path: str) -> str:
     )
 
 
-def _check_converted(path: str, options: Options) -> None:
-    outcome = convert_script(
-        read_script(path), LocalModules(path), replace(options, models=(), train_loaders=())
-    ).outcome
-    if outcome is Outcome.CONVERTED:
+def _check_converted(path: str) -> None:
+    """By whatever tool or hand; how well is what is to be found out."""
+    from distify_runtime.launch import looks_distributed
+
+    if not looks_distributed(Path(read_script(path).path)):
         raise DistifyError(f"{path}: is not converted: it knows nothing of ranks (distify convert makes what does)")

@@ -29,10 +29,9 @@ from distify_runtime.process_group import at_the_end
 
 #: What ranks hold of a parameter's gradient: bits, so that OR tells what all of them hold of it.
 DENSE, SPARSE, CHANGED = 1, 2, 4
-#: Less than this does not pay: waiting for a second collective costs more than sending it early saves.
-LEAST_BYTES = 4 * 2**20
-#: Of all gradients, so that most of them travel early; at least the first figure, at most the second.
-BUCKETS, SMALLEST_BUCKET, LARGEST_BUCKET = 6, 2**20, 25 * 2**20
+#: Bytes in one collective: the gradients in so many parts, most of which travel early, but none smaller or larger than
+#: this. Small ones cost more in latency than starting early saves.
+BUCKETS, SMALLEST_BUCKET, LARGEST_BUCKET = 4, 8 * 2**20, 25 * 2**20
 #: Each set of parameters has a process group of its own, with threads and connections: not for more sets than this.
 MOST_REDUCERS = 8
 
@@ -41,15 +40,14 @@ _made = 0
 
 
 def reducer_of(parameters: Sequence[Tensor]) -> Reducer | None:
-    """What sends these parameters' gradients early, from the second call on; None where that would not pay."""
+    """What sends these parameters' gradients early; None where too many others do so for other parameters."""
     global _made
     key = tuple(map(id, parameters))
     known = _reducers.get(key)
-    size = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
-    if known is not None or size < LEAST_BYTES or _made == MOST_REDUCERS:
+    if known is not None or _made == MOST_REDUCERS:
         return known
     _made += 1
-    _reducers[key] = made = Reducer(parameters, f"gradients {_made}", size)
+    _reducers[key] = made = Reducer(parameters, f"gradients {_made}")
     return made
 
 
@@ -102,8 +100,9 @@ def _fits(gradient: Tensor | None, view: Tensor) -> bool:
 class Reducer:
     """Of one set of parameters, in the order in which `all_reduce_gradients` is given them."""
 
-    def __init__(self, parameters: Sequence[Tensor], purpose: str, size: int) -> None:
+    def __init__(self, parameters: Sequence[Tensor], purpose: str) -> None:
         communicator.open_purpose(purpose)
+        size = sum(parameter.nbytes for parameter in parameters)
         self._purpose, self._lock = purpose, Lock()
         self._bucket_bytes = min(LARGEST_BUCKET, max(SMALLEST_BUCKET, size // BUCKETS))
         self._times = [0] * len(parameters)  # that each gradient has been added to in this round

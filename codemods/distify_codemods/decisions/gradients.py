@@ -51,8 +51,11 @@ def decide_gradients(
     found: dict[tuple[cst.CSTNode, bool], GradientAveraging] = {}
     blocked: list[Blocked] = []
     waiting = {(line.statement, *line.targets): line for lines in waits.values() for line in lines}
+    unread: list[Trainee] = []
+    trained: set[Obj] = set()
     for trainee in _trainees(facts, models):
         if trainee.objs & waits.keys():
+            trained |= trainee.models
             continue
         lines = 0
         for group in groups_of_readers(facts, trainee):
@@ -65,8 +68,13 @@ def decide_gradients(
                 known = found[key].targets if key in found else ()
                 targets = tuple(dict.fromkeys((*known, *line.targets)))
                 found[key] = GradientAveraging(targets, line.module, line.statement, line.after)
-        if not lines:
-            blocked.append(_never_read(facts, trainee))
+        if lines:
+            trained |= trainee.models
+        else:
+            unread.append(trainee)
+    # An optimizer that never steps, as where another one takes its place, leaves the training to that one.
+    open_ones = [one for one in unread if not (facts.run.complete and one.models <= trained)]
+    blocked += [_never_read(facts, one) for one in open_ones]
     return (*(replace(line, waits=True) for line in waiting.values()), *found.values()), blocked
 
 

@@ -1,4 +1,4 @@
-"""GRAD01: what DistributedDataParallel cannot wrap has its gradients averaged by a line of its own."""
+"""GRAD01: what is not wrapped in DistributedDataParallel has its gradients averaged by a line of its own."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(context: Context) -> None:
     for unwrapped in decisions.unwrapped if context.backend.wraps_models else ():
         context.advice(
             f"`{context.facts.names.of(unwrapped.model)}` is not in DistributedDataParallel, because {unwrapped.why}; "
-            f"its gradients are averaged after the backward pass instead of during it, which is right, and slower",
+            f"its gradients are averaged by a line instead, which is right, and may be slower",
             unwrapped.module, unwrapped.node,
         )  # fmt: skip
     if not decisions.unwrapped:
@@ -90,10 +90,12 @@ RULE = Rule(
     name="gradients without a wrap",
     why="DistributedDataParallel averages the gradients of what goes through its forward, and of nothing else: each "
     "rank would train a part of the model, or all of it, by itself.",
-    safety="Where a wrap was tried out and gradients go past it, rank 0's weights are sent to all ranks once, and "
-    "gradients are averaged after the last backward pass, before anything reads them (clipping, unscaling, the step).",
+    safety="Where a wrap was tried out and gradients go past it, and everywhere with --backend allreduce, rank 0's "
+    "weights are sent to all ranks once, and gradients are averaged after the last backward pass, before anything "
+    "reads them (clipping, unscaling, the step).",
     run=run,
-    limits="The averaging begins when the backward pass has ended, and is not hidden behind it.",
+    limits="The first two averagings begin when the backward pass has ended. Later ones are sent while it goes on; a "
+    "gradient that turns out to have been changed since is averaged again.",
     pitfalls=(28, 29, 31, 44),
     examples=(
         Example(

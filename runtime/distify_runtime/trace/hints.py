@@ -10,6 +10,8 @@ import torch
 from distify_runtime.trace.traces import Trace
 
 _NEAR = 1e-3
+#: Times the original's work that ranks may do together; more than that is no padding.
+_TOO_MUCH = 1.5
 
 
 def about_steps(original: Trace, ranks: Sequence[Trace]) -> str:
@@ -45,6 +47,11 @@ def about_parting(original: Trace, ranks: Sequence[Trace], step: int) -> str:
         return f"the step is {len(ranks)} times too large: gradients are summed over ranks instead of averaged"
     if times is not None and abs(times - 1) > _NEAR:
         return f"the step is {times:.3g} times the original's: the loss, the gradients or the learning rate are scaled"
+    if ranks[0].training_inputs * len(ranks) > _TOO_MUCH * original.training_inputs:
+        return (
+            f"each rank trains on whole batches: divide the batch size by the {len(ranks)} ranks, and deal the "
+            "samples out"
+        )
     if step == 1:
         return (
             "other samples (the training loader is not dealt out), BatchNorm with each rank's own statistics, or a "

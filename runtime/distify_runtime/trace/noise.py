@@ -103,6 +103,7 @@ def _make(func: Any, *args: Any, **kwargs: Any) -> Tensor:
     if state[1] is not None:
         torch.cuda.set_rng_state(state[1])
     generator, shape = _generator(), _row(made)
+    row: Tensor
     if func is torch.randint:
         bounds = [one for one in args[:2] if isinstance(one, int)] or [kwargs.get("low", 0), kwargs["high"]]
         row = torch.randint(*bounds, shape, generator=generator)
@@ -112,7 +113,8 @@ def _make(func: Any, *args: Any, **kwargs: Any) -> Tensor:
         row = torch.rand(shape, generator=generator, dtype=torch.float64).to(made.device) < args[0]
     else:
         row = _MAKE[func](shape, generator=generator, dtype=made.dtype)
-    return row.to(made).expand_as(made).clone().requires_grad_(made.requires_grad)
+    drawn: Tensor = row.to(made).expand_as(made).clone()
+    return drawn.requires_grad_(made.requires_grad)
 
 
 def _normal(

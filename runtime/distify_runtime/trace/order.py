@@ -120,13 +120,13 @@ def _chosen(loader: DataLoader[Any]) -> Any:
     """`DataLoader._index_sampler`: what makes the batches, or where there are none chooses the samples."""
     chosen: Any = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     inner = chosen.sampler if type(chosen) is BatchSampler else chosen
-    of_map = loader._dataset_kind == _DatasetKind.Map  # type: ignore[attr-defined]
+    of_map = loader._dataset_kind == _DatasetKind.Map
     return _Alike(chosen, inner) if of_map and _is_own(inner) else chosen
 
 
 def _is_own(sampler: object) -> bool:
     """Whether it chooses by itself: the runtime's do not, and torch's have orders that are fixed already."""
-    known = any(type(sampler).__iter__ is one.__iter__ for one in _KNOWN if isinstance(sampler, one))  # type: ignore[attr-defined]
+    known = any(type(sampler).__iter__ is one.__iter__ for one in _KNOWN if isinstance(sampler, one))
     return not known and not type(sampler).__module__.startswith("distify_runtime.")
 
 
