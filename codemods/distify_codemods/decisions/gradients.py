@@ -55,6 +55,7 @@ def decide_gradients(
     waiting = {(line.statement, *line.targets): line for lines in waits.values() for line in lines}
     for trainee in _trainees(facts, models):
         if trainee.objs & waits.keys():
+            trained |= trainee.models
             continue
         lines = 0
         for group in groups_of_readers(facts, trainee):
