@@ -82,24 +82,25 @@ def _beside(checkpoint: Path, case: Resumes, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
 @pytest.mark.parametrize("case", SCRIPTS, ids=lambda case: case.name)
-def test_goes_on_from_the_others_file(case: Resumes, ranks: int, tmp_path: Path) -> None:
-    """original -> converted -> original, against original -> original -> original."""
+def test_goes_on_from_the_others_file(case: Resumes, tmp_path: Path) -> None:
+    """original -> converted, on 1, 2 and 4 ranks -> original, against original -> original -> original."""
     script = _script(case, tmp_path)
     twin = _converted(script)
     run_original(script, case.first, tmp_path / "first")
     begun = tmp_path / "first" / case.file
-
-    second = run_converted(twin, case.later, ranks, _beside(begun, case, tmp_path / "converted"))
     follows = run_original(script, case.later, _beside(begun, case, tmp_path / "original"))
-    assert_equivalent(follows, second)
+    theirs = _last(case, script, tmp_path / "original")
+    for ranks in (1, 2, 4):
+        converted = tmp_path / f"converted {ranks}"
+        assert_equivalent(follows, run_converted(twin, case.later, ranks, _beside(begun, case, converted)))
+        _go_on_alike(_last(case, script, converted), theirs)
 
-    ours, theirs = (
-        run_original(script, case.last, _beside(tmp_path / name / case.file, case, tmp_path / last))
-        for name, last in (("converted", "after ours"), ("original", "after theirs"))
-    )
-    _go_on_alike(ours, theirs)
+
+def _last(case: Resumes, script: Path, folder: Path) -> Trace:
+    """The original, from where the run in a folder left off."""
+    after = _beside(folder / case.file, case, folder.with_name(f"after {folder.name}"))
+    return run_original(script, case.last, after)
 
 
 def _go_on_alike(ours: Trace, theirs: Trace) -> None:
