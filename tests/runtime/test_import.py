@@ -22,13 +22,14 @@ sys.meta_path.insert(0, Blocked())
 import distify_runtime as rt
 rt.init_process_group()
 rt.seed_ranks_apart()
-print(rt.all_reduce_sum(1), all(callable(getattr(rt, name)) for name in rt.__all__))
+own = [name for name in rt.__all__ if rt._HOME[name] != "horovod_optimizer"]  # what is derived from Horovod's
+print(rt.all_reduce_sum(1), all(callable(getattr(rt, name)) for name in own))
 """
 IMPORT_EVERYTHING = """
 import sys
 import distify_runtime as rt
 assert "torch" not in sys.modules
-names = [getattr(rt, name) for name in rt.__all__]
+names = [getattr(rt, name) for name in rt.__all__ if rt._HOME[name] != "horovod_optimizer"]
 print(*(name for name in ("torch._dynamo", "torch._inductor") if name in sys.modules))
 """
 
@@ -56,4 +57,6 @@ def test_it_adds_nothing_slow_to_the_import_of_torch() -> None:
 
 @pytest.mark.parametrize("name", rt.__all__)
 def test_every_name_is_documented(name: str) -> None:
+    if rt._HOME[name] == "horovod_optimizer":
+        pytest.importorskip("horovod", reason="derived from Horovod's, which is not installed: make horovod")
     assert (getattr(rt, name).__doc__ or "").strip()
