@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import libcst as cst
+
 from distify_codemods.decisions.backward_passes import Session, sessions
 from distify_codemods.decisions.base import Unwrapped
 from distify_codemods.decisions.unused import Unused, left_over, unused_parts, whole
@@ -36,7 +38,8 @@ def _problem(facts: Facts, model: Obj, found: Sequence[Session]) -> tuple[Event,
     left = left_over(facts, model, found)
     if left is not None:
         return left, "not all that its forward pass computes goes into the loss"
-    read = _read_outside(facts, model, [one.part for one in unused if not one.sometimes])
+    forwards = {forward.node for session in found for forward in session.forwards}
+    read = _read_outside(facts, model, [one.part for one in unused if not one.sometimes], forwards)
     if read is not None:
         return read, "a part of it takes part in a step, and not in its forward pass"
     again = _recomputed_twice(facts, found, unused)
@@ -48,10 +51,11 @@ def _problem(facts: Facts, model: Obj, found: Sequence[Session]) -> tuple[Event,
     return None
 
 
-def _read_outside(facts: Facts, model: Obj, parts: Sequence[Obj]) -> Event | None:
+def _read_outside(facts: Facts, model: Obj, parts: Sequence[Obj], forwards: set[cst.CSTNode]) -> Event | None:
     """`criterion(net.decoder.weight, ...)`: a part that it takes for one without gradients in this step."""
     for event in facts.of_kind(Kind.ATTRIBUTE) if parts else ():
-        trains = event.grad and any(event.inside(loop.event) for loop in facts.training_loops)
+        outside = not forwards & set(event.here.frame.context)
+        trains = event.grad and outside and any(event.inside(loop.event) for loop in facts.training_loops)
         if trains and any(core(obj) is model for obj in event.receiver.objs):
             value = model.attributes.get(event.name)
             held = (
