@@ -180,6 +180,7 @@ def _next_places(
     found: list[Slicing] = []
     covered: set[Cut] = set()
     later: Slicing | None = None
+    in_turn: Slicing | None = None
     for node, value in facts.run.values.items():
         if node in known or not isinstance(node, cst.BaseExpression):
             continue
@@ -195,9 +196,12 @@ def _next_places(
                 found.append(place)
                 covered |= layout.cuts
             later = later or place
-        elif any(cut.site is node for cut in cuts) or (avoided and _is_in_turn(facts, module, node)):
+        elif avoided and _is_in_turn(facts, module, node):
+            in_turn = in_turn or place
+        elif any(cut.site is node for cut in cuts):
             later = later or place
-    return found, [later] if later is not None else []
+    elsewhere = in_turn or later
+    return found, [elsewhere] if elsewhere is not None else []
 
 
 def _is_in_turn(facts: Facts, module: Module, node: cst.CSTNode) -> bool:
