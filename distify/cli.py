@@ -17,7 +17,7 @@ COMMANDS = {
     "verify": "Prove that a script and its conversion take the same steps.",
     "explain": "Show the page of a rule: why it is there, and what it writes.",
     "rules": "List all rules.",
-    "doctor": "Say what this machine has for distributed training, and what is missing.",
+    "doctor": "Say what this machine has and lacks for distributed training.",
 }
 
 

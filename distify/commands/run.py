@@ -97,8 +97,8 @@ def run(
             _check_horovod()
         elif given != launcher.Horovod():
             raise DistifyError(f"{script} does not use Horovod, which these options are for")
-        slots = sum(count for _, count in given.slots())
-        ranks = (nproc or slots) if horovod is not None and not horovod.is_local else rank_count(nproc or slots or None)
+        wanted = nproc if nproc is not None else sum(count for _, count in given.slots()) or None
+        ranks = rank_count(wanted, here=horovod is None or horovod.is_local)
         config = launcher.LaunchConfig(
             script,
             args,
@@ -128,14 +128,14 @@ def _check_horovod() -> None:
         )
 
 
-def rank_count(wanted: int | None) -> int:
-    """The ranks to start: those wanted, if the GPUs suffice; without a wish one per GPU, else one."""
+def rank_count(wanted: int | None, *, here: bool) -> int:
+    """The ranks to start: those wanted, if `here` the GPUs suffice; without a wish one per GPU, else one."""
     from distify_runtime.launch import check_gpus, gpu_count
 
     if wanted is not None and wanted < 1:
         raise DistifyError(f"-np {wanted}: at least one rank is needed")
-    if wanted == 1:
-        return 1
+    if wanted is not None and (wanted == 1 or not here):
+        return wanted
     gpus = gpu_count(sys.executable)
     if wanted is None:
         return max(1, gpus)

@@ -301,6 +301,6 @@ def test_ranks_are_counted_against_the_gpus(write: Write, tmp_path: Path, monkey
         "distify: -np 4 is more than the 2 GPUs of this machine; use -np 2, "
         "or CUDA_VISIBLE_DEVICES='' to train on the CPU\n"
     )
-    assert (rank_count(None), rank_count(1), rank_count(2)) == (2, 1, 2)
+    assert (rank_count(None, here=True), rank_count(1, here=True), rank_count(2, here=True)) == (2, 1, 2)
     gpus = 0
-    assert (rank_count(None), rank_count(4)) == (1, 4)
+    assert (rank_count(None, here=True), rank_count(4, here=True)) == (1, 4)
