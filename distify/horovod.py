@@ -22,6 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from distify.errors import DistifyError
+
 VERSION = "0.28.1"
 #: What the build needs, kept apart from the environment: no setuptools of the user's is changed.
 TOOLS = ("cmake>=3.13", "setuptools>=77")
@@ -30,6 +32,15 @@ MINUTES = "2 to 4 minutes on two cores"
 
 class HorovodError(Exception):
     """Why Horovod cannot be built here, in one line."""
+
+
+def check_installed() -> None:
+    """Raises DistifyError where a script that uses Horovod cannot run."""
+    if importlib.util.find_spec("horovod") is None:
+        raise DistifyError(
+            f"Horovod is not installed for {sys.executable}, and the script uses it: "
+            f"`distify doctor --fix horovod` builds it"
+        )
 
 
 @dataclass(frozen=True)

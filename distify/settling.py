@@ -15,13 +15,17 @@ SCALES = ("global", "linear", "none")
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
-def spelling(command: Command) -> Command:
-    """Adds `--backend`, `--compression` and `--op`; the backend is None where the user says nothing."""
-    backend = click.option(
+def with_backend(command: Command) -> Command:
+    """Adds `--backend`; None where the user says nothing."""
+    return click.option(
         "--backend", type=click.Choice(BACKENDS),
         help="What averages the gradients: DistributedDataParallel around each model (ddp), a line before each step, "
         "with models left as they are (allreduce), or Horovod's optimizers (horovod).  [default: ddp]",
-    )  # fmt: skip
+    )(command)  # fmt: skip
+
+
+def spelling(command: Command) -> Command:
+    """Adds `--backend`, and for Horovod `--compression` and `--op`."""
     compression = click.option(
         "--compression", type=click.Choice(COMPRESSIONS), default=COMPRESSIONS[0],
         help="With --backend horovod: gradients travel as they are, or in half precision.  [default: none]",
@@ -30,7 +34,7 @@ def spelling(command: Command) -> Command:
         "--op", type=click.Choice(OPS), default=OPS[0],
         help="With --backend horovod: how gradients become one; with adasum rates are not scaled.  [default: average]",
     )  # fmt: skip
-    return backend(compression(op(command)))
+    return with_backend(compression(op(command)))
 
 
 def settling(command: Command) -> Command:

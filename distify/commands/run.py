@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from distify.errors import DistifyError
+from distify.horovod import check_installed
 from distify.terminal import say
 
 
@@ -94,7 +95,7 @@ def run(
         )
         horovod = given if path is not None and launcher.uses_horovod(path) else None
         if horovod is not None:
-            _check_horovod()
+            check_installed()
         elif given != launcher.Horovod():
             raise DistifyError(f"{script} does not use Horovod, which these options are for")
         wanted = nproc if nproc is not None else sum(count for _, count in given.slots()) or None
@@ -118,14 +119,6 @@ def run(
         ctx.exit(launcher.launch(config))
     except launcher.LaunchError as error:
         raise DistifyError(str(error)) from None
-
-
-def _check_horovod() -> None:
-    if importlib.util.find_spec("horovod") is None:
-        raise DistifyError(
-            f"Horovod is not installed for {sys.executable}, and the script uses it: "
-            f"`distify doctor --fix horovod` builds it"
-        )
 
 
 def rank_count(wanted: int | None, *, here: bool) -> int:

@@ -15,7 +15,8 @@ import click
 from distify.checklist import checklist, summary
 from distify.config import options_for
 from distify.errors import DistifyError, ExitCode
-from distify.settling import settling, spelling
+from distify.horovod import check_installed
+from distify.settling import settling, with_backend
 from distify.terminal import say, show, width
 from distify.verification.pairs import Pair, find_pair
 
@@ -54,7 +55,7 @@ class _WithArguments(click.Command):
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--anew", is_flag=True, help="Convert, although a converted script is there.")
-@spelling
+@with_backend
 @settling
 @click.pass_context
 def verify(
@@ -123,7 +124,7 @@ def _report(
     pair: Pair, ranks: int, steps: int, dtype: str, timeout: float, args: tuple[str, ...], folder: Path
 ) -> Report:
     """Runs both. Raises DistifyError where the original fails."""
-    from distify_runtime.launch import gpu_count
+    from distify_runtime.launch import gpu_count, uses_horovod
     from distify_runtime.trace.compare import Check, Difference, Tolerance, compare
 
     from distify.verification.copies import make_copies, project_of
@@ -133,6 +134,9 @@ def _report(
     gpus = gpu_count(sys.executable)
     plan = Plan(ranks, steps, dtype, args, gpus if gpus >= ranks else 0, timeout, Path(project_of(pair)))
     base, dist = make_copies(pair, folder)
+    horovod = uses_horovod(dist.script)
+    if horovod:
+        check_installed()
     notes = []
     try:
         try:
@@ -148,7 +152,7 @@ def _report(
         raise DistifyError(f"{pair.original.path}: took no optimizer step; does it need arguments (behind --)?")
     last_lines: Iterable[str] = ()
     try:
-        traces = run_converted(plan, dist, folder / "converted.logs")
+        traces = run_converted(plan, dist, folder / "converted.logs", horovod)
         tolerance = Tolerance(1e-12, 1e-5, 1e-6) if plan.dtype == "float64" else Tolerance(1e-6, 1e-2, 1e-2)
         checks = compare(original, traces, tolerance)
     except Failed as failed:

@@ -24,6 +24,7 @@ class Copy:
 
     folder: Path
     workdir: Path
+    script: Path
     words: tuple[str, ...]
     python_path: tuple[str, ...]
 
@@ -66,10 +67,10 @@ def _copied(pair: Pair, folder: Path, script: str, texts: dict[str, bytes]) -> C
         for one in map(os.path.abspath, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
     ]
     if not pair.modules.as_module:
-        return Copy(folder, workdir, (str(target),), tuple(mapped))
+        return Copy(folder, workdir, target, (str(target),), tuple(mapped))
     root = folder / os.path.relpath(pair.modules.root, project)
     module = os.path.splitext(os.path.relpath(target, root))[0].replace(os.sep, ".")
-    return Copy(folder, workdir, ("-m", module), (str(root), *mapped))
+    return Copy(folder, workdir, target, ("-m", module), (str(root), *mapped))
 
 
 def _modules_of(converted: str) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from distify_runtime.launch.config import LOOPBACK_INTERFACE, usable_cores
 from distify_runtime.launch.report import LAST_LINES, RankEnd, first_failure, traceback_of
 from distify_runtime.trace import traces
 from distify_runtime.trace.processes import Ranks, RunError, read_log
+from distify_runtime.trace.rendezvous import rendezvous
 from distify_runtime.trace.traces import Trace
 
 from distify.terminal import is_terminal
@@ -64,19 +65,25 @@ def run_original(plan: Plan, copy: Copy, logs: Path) -> Trace:
     return _run(plan, copy, logs, 0, ["--stands-for", str(plan.ranks)])[0]
 
 
-def run_converted(plan: Plan, copy: Copy, logs: Path) -> list[Trace]:
+def run_converted(plan: Plan, copy: Copy, logs: Path, horovod: bool) -> list[Trace]:
     """One trace for each rank. Raises Failed, with what the rank said that failed first."""
-    return _run(plan, copy, logs, plan.ranks, [])
+    if not horovod:
+        return _run(plan, copy, logs, plan.ranks, [])
+    with rendezvous(plan.ranks) as worlds:
+        return _run(plan, copy, logs, plan.ranks, [], worlds)
 
 
-def _run(plan: Plan, copy: Copy, logs: Path, world_size: int, more: list[str]) -> list[Trace]:
+def _run(
+    plan: Plan, copy: Copy, logs: Path, world_size: int, more: list[str], worlds: Sequence[Mapping[str, str]] = ()
+) -> list[Trace]:
     options = [
         *("--out", str(logs / "{rank}.pt"), "--dtype", plan.dtype, "--steady"),
         *("--steps", str(plan.steps), "--steps-of-pass", str(plan.steps_of_pass)),
         *("--root", str(copy.folder), "--spare", str(plan.spare), *more),
     ]
     command = [str(traces.PROGRAM), *options, *copy.words, *plan.args]
-    runs = Ranks(command, world_size, copy.workdir, logs, _environment(plan, copy, world_size), plan.limit)
+    env = _environment(plan, copy, world_size)
+    runs = Ranks(command, world_size, copy.workdir, logs, env, plan.limit, worlds=worlds)
     before = _states(copy.folder)
     title = f"converted, {world_size} ranks" if world_size else "original"
     try:

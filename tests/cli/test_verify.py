@@ -71,12 +71,12 @@ def test_a_rank_that_fails(distify: CommandLine, script: Path) -> None:
 
 
 def test_an_original_that_fails(distify: CommandLine, script: Path) -> None:
-    script.write_bytes(TRAIN.replace(b"batch_size=16", b"batch_size=sise"))
+    script.write_bytes(TRAIN.replace(b"batch_size=16", b"batch_size=as_many"))
     ended = distify("verify", "train.py")
     first, *_, last = ended.err.splitlines()
     assert (ended.code, ended.out) == (2, b"")
     assert first == "distify: train.py: the original failed with exit code 1"
-    assert last == "NameError: name 'sise' is not defined"
+    assert last == "NameError: name 'as_many' is not defined"
     assert "runpy" not in ended.err
 
 

@@ -17,6 +17,7 @@ import runpy
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import IO, Any
 
@@ -102,15 +103,16 @@ def _become(request: dict[str, Any]) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
+    for action in filter(None, os.environ.get("PYTHONWARNINGS", "").split(",")):
+        warnings.simplefilter(action)  # type: ignore[arg-type]  # one of the interpreter's words
     random.seed()
-    numpy.random.seed()
+    sys.modules["numpy"].random.seed()
     sys.argv = request["words"]
     sys.path[0] = str(Path(sys.argv[0]).parent)
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 if __name__ == "__main__":
-    import numpy
-    import torch._dynamo  # noqa: F401  what an optimizer imports in its first step is the dearest part
+    import frozen  # noqa: F401  it lies beside this file
 
     _become(_serve())

@@ -7,9 +7,9 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from distify_runtime.trace.processes import Ranks, RunError
+from distify_runtime.trace.rendezvous import rendezvous
 
 from tests.equivalence.forks import Fork
-from tests.equivalence.horovod_ranks import rendezvous
 
 ROOT = Path(__file__).resolve().parents[2]
 

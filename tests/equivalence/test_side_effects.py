@@ -46,7 +46,7 @@ def converted(source: str, folder: Path) -> Path:
 
 def left_by(script: Path, world_size: int, folder: Path) -> dict[str, str]:
     """The text of each file that a run leaves, by path; a time in a path is written as TIME."""
-    outputs = run_ranks([str(script)], world_size, folder, folder.with_name(folder.name + ".logs"))
+    outputs = run_ranks([str(script)], world_size, folder, folder.with_name(folder.name + ".logs"), forked=True)
     files = {
         re.sub(r"\d{6,}", "TIME", str(path.relative_to(folder))): path.read_text(errors="replace")
         for path in sorted(folder.rglob("*"))
@@ -193,7 +193,7 @@ def test_tensorboard(tmp_path: Path) -> None:
     """One event file with every step once, in one folder, whose name all ranks know."""
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     script = converted(HEAD + BOARD + TRAIN, tmp_path)
-    outputs = run_ranks([str(script)], 2, tmp_path / "work", tmp_path / "logs")
+    outputs = run_ranks([str(script)], 2, tmp_path / "work", tmp_path / "logs", forked=True)
     assert outputs == ["0\n\n1\n\n", ""]
     (folder,) = (tmp_path / "work" / "runs").iterdir()
     assert sorted(path.name for path in folder.iterdir() if "tfevents" not in path.name) == ["0.csv", "1.csv", "images"]

@@ -8,6 +8,7 @@ import pickle
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -16,20 +17,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import distify_runtime as rt
 import torch
+from distify_runtime.trace.processes import Process
+from distify_runtime.trace.rendezvous import rendezvous
 from torch._C._distributed_c10d import TCPStore
 
 from tests.equivalence import horovod_ranks
+from tests.equivalence.forks import Fork
 
 RUNTIME = Path(rt.__file__).resolve().parent.parent
 
 # One server imports torch once; each rank is a fork of it, which starts in milliseconds instead of seconds.
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(
-    ["torch", "numpy", "pytest", "distify_runtime", *(["horovod.torch"] if horovod_ranks.IS_INSTALLED else [])]
+    [
+        *("pytest", "distify_runtime", *(["horovod.torch"] if horovod_ranks.IS_INSTALLED else [])),
+        "tests.equivalence.frozen",
+    ]
 )
 
 #: Whether `on_ranks` runs them over Horovod; `conftest.py` sets it for each test that is to hold over both.
@@ -42,7 +49,7 @@ class RankFailed(AssertionError):
 
 def on_ranks(function: Callable[..., Any], *arguments: Any, ranks: int = 2, timeout: float = 180) -> list[Any]:
     """What `function(*arguments)` returns on each rank of a process group. Warnings are errors there."""
-    with horovod_ranks.rendezvous(ranks) if over_horovod else _world(ranks) as environments:
+    with rendezvous(ranks) if over_horovod else _world(ranks) as environments:
         pipes, processes = [], []
         for environment in environments:
             receiver, sender = _forks.Pipe(duplex=False)
@@ -68,30 +75,40 @@ class Ended:
     err: str
 
 
-def run_script(source: str, *arguments: str, ranks: int = 2, timeout: float = 180) -> list[Ended]:
-    """Run a script's text as a launcher would, on real interpreters; `ranks=0`: under plain `python`.
+def run_script(source: str, *arguments: str, ranks: int = 2, timeout: float = 180, fresh: bool = False) -> list[Ended]:
+    """Run a script's text as a launcher would; `ranks=0`: under plain `python`. Warnings are errors there.
 
     Nobody ends the other ranks when one fails: they have to end by themselves within the time.
+    fresh: each rank is an interpreter of its own, not a fork of one that has torch.
     """
-    with _world(ranks) as environments:
-        processes = [
-            subprocess.Popen(
-                [sys.executable, "-W", "error", "-c", source, *arguments],
-                env={**os.environ, "PYTHONPATH": str(RUNTIME), **environment},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for environment in environments or [{}]
-        ]
+    with _world(ranks) as environments, tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        script = folder / "script.py"
+        script.write_text(source, encoding="utf-8")
+        processes: list[Process] = []
+        for rank, environment in enumerate(environments or [{}]):
+            env = {**os.environ, "PYTHONPATH": str(RUNTIME), "PYTHONWARNINGS": "error", **environment}
+            with (folder / f"{rank}.out").open("wb") as out, (folder / f"{rank}.err").open("wb") as err:
+                start = _interpreter if fresh else Fork
+                processes.append(start([str(script), *arguments], Path.cwd(), env, out, err, rank))
         deadline = time.monotonic() + timeout
         try:
-            outputs = [process.communicate(timeout=deadline - time.monotonic()) for process in processes]
+            while any(process.poll() is None for process in processes):
+                assert time.monotonic() < deadline, "some rank did not end in time"
+                time.sleep(0.02)
         finally:
             for process in processes:
                 process.kill()
-                process.communicate()
-        return [Ended(p.returncode, out, err) for p, (out, err) in zip(processes, outputs, strict=True)]
+        return [
+            Ended(process.returncode or 0, *((folder / f"{rank}.{one}").read_text() for one in ("out", "err")))
+            for rank, process in enumerate(processes)
+        ]
+
+
+def _interpreter(
+    words: list[str], cwd: Path, env: dict[str, str], out: IO[bytes], err: IO[bytes], rank: int
+) -> Process:
+    return subprocess.Popen([sys.executable, *words], cwd=cwd, env=env, stdout=out, stderr=err)
 
 
 @contextmanager

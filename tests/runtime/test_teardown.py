@@ -46,7 +46,7 @@ main(sys.argv[1])
 
 @pytest.mark.parametrize(("ending", "code"), [("return", 0), ("exit", 3), ("raise", 1)])
 def test_the_exit_code_survives_the_teardown(ending: str, code: int) -> None:
-    for ended in run_script(TRAIN, ending):
+    for ended in run_script(TRAIN, ending, fresh=True):
         assert ended.code == code, ended.err
         assert ended.out == "weights 7 28\n"
         if ending == "raise":
@@ -57,7 +57,7 @@ def test_the_exit_code_survives_the_teardown(ending: str, code: int) -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads thread names from /proc")
 def test_no_thread_of_the_group_outlives_it() -> None:
-    for ended in run_script(TRAIN, "twice"):
+    for ended in run_script(TRAIN, "twice", fresh=True):
         assert (ended.code, ended.out, ended.err) == (0, "0 threads left\nweights 7 28\n", "")
 
 
@@ -74,7 +74,7 @@ for step in range(5):
 
 
 def test_when_one_rank_raises_the_others_end_too() -> None:
-    waiting, raising = run_script(ONE_RANK_RAISES)
+    waiting, raising = run_script(ONE_RANK_RAISES, fresh=True)
     assert raising.code == 1
     assert raising.err.rstrip().endswith("ValueError: boom")
     assert waiting.code == 1
