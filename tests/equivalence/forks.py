@@ -13,7 +13,6 @@ import atexit
 import json
 import os
 import random
-import runpy
 import signal
 import subprocess
 import sys
@@ -109,7 +108,12 @@ def _become(request: dict[str, Any]) -> None:
     sys.modules["numpy"].random.seed()
     sys.argv = request["words"]
     sys.path[0] = str(Path(sys.argv[0]).parent)
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    code = compile(Path(sys.argv[0]).read_bytes(), sys.argv[0], "exec")
+    names = vars(sys.modules["__main__"])  # which live until the interpreter ends, as the script's do in life
+    for name in [name for name in names if not name.startswith("__")]:
+        del names[name]
+    names["__file__"] = code.co_filename
+    exec(code, names)
 
 
 if __name__ == "__main__":
