@@ -257,7 +257,8 @@ def test_helpers_that_change_something_are_followed_in_a_large_program_too(last:
 
 @pytest.mark.parametrize("made", ["Net()", "nn.DataParallel(Net())", "nn.Linear(4, 1)"])
 def test_a_forward_that_is_spelled_out_is_a_call_of_the_model(made: str) -> None:
-    net = "class Net(nn.Module):\n    def forward(self, x):\n        return x\n"
+    init = "    def __init__(self):\n        super().__init__()\n        self.layer = nn.Linear(4, 1)\n"
+    net = f"class Net(nn.Module):\n{init}    def forward(self, x):\n        return self.layer(x)\n"
     found = infer(FLAT.replace("nn.Linear(4, 1)", made).replace("c(x)", "c.forward(x)").replace(HEAD, HEAD + net))
     assert len(found.models) == 1
     [loop] = found.training_loops
