@@ -27,6 +27,7 @@ class _Server:
     def __init__(self, env: dict[str, str]) -> None:
         command = [sys.executable, str(Path(__file__).resolve())]
         pipe = subprocess.PIPE
+        env = {name: value for name, value in env.items() if name != "PYTHONWARNINGS"}  # of this fork, not of all
         self.process = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, text=True, start_new_session=True)
         atexit.register(self.close)
 
