@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from distify_codemods import Level, Options, Outcome, SourceFile, convert
 
+from tests.equivalence import test_adversaries as adversaries
 from tests.equivalence.harness import assert_equivalent, run_converted, run_original
 from tests.equivalence.processes import ROOT
 from tests.equivalence.test_steps import script
@@ -22,32 +23,6 @@ STEPS = (
 )  # fmt: skip
 IMPORT = b"import distify_runtime as rt\n"
 EARLY = b"from distify_runtime import overlap\noverlap.SMALLEST_BUCKET = 64\n"
-ADVERSARIES = """\
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-torch.manual_seed(0)
-data = TensorDataset(torch.randn(48, 4), torch.randn(48, 3))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-maker = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 4))
-judge = nn.Sequential(nn.Linear(4, 8), nn.LeakyReLU(0.2), nn.Linear(8, 1))
-to_make = torch.optim.Adam(maker.parameters(), lr=0.01, eps=1e-3)
-to_judge = torch.optim.Adam(judge.parameters(), lr=0.01, eps=1e-3)
-for epoch in range(3):
-    for turn, (real, noise) in enumerate(loader):
-        made = maker(noise)
-        to_judge.zero_grad()
-        functional.softplus(-judge(real)).mean().backward()
-        functional.softplus(judge(made.detach())).mean().backward()
-        to_judge.step()
-        if turn % 2 == 1:
-            to_make.zero_grad()
-            functional.softplus(-judge(made)).mean().backward()
-            to_make.step()
-print("accuracy 1")
-"""
 
 
 def converted(source: bytes, folder: Path) -> Path:
@@ -78,5 +53,6 @@ def test_steps(name: str, tmp_path: Path) -> None:
     assert_two_ranks_follow(script(name).encode(), tmp_path)
 
 
-def test_two_networks_against_each_other(tmp_path: Path) -> None:
-    assert_two_ranks_follow(ADVERSARIES.encode(), tmp_path)
+@pytest.mark.parametrize("name", adversaries.BODIES)
+def test_two_networks_against_each_other(name: str, tmp_path: Path) -> None:
+    assert_two_ranks_follow(adversaries.script(name).encode(), tmp_path)
