@@ -17,7 +17,7 @@ from distify_codemods.facts import Facts, dealt_by, wrapped
 from distify_codemods.interpreter.ranks import RANK
 from distify_codemods.interpreter.targets import any_item
 from distify_codemods.program import Module
-from distify_codemods.values import Choice, External, Obj, Scale, Sequence, Share, Value, Verdict, core
+from distify_codemods.values import CallChain, Choice, External, Obj, Scale, Sequence, Share, Value, Verdict, core
 
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _CHECKS = frozenset(
@@ -47,7 +47,8 @@ def averages(facts: Facts) -> tuple[Averaging, ...]:
         for event in facts.of_kind(Kind.TEST)
         if isinstance(event.node, (cst.If, cst.While, cst.IfExp)) and differs(facts, event)
     ]
-    decisive = [(event, node) for event, node in tests if matters(facts, event)]
+    behind = guarded(facts)
+    decisive = [(event, node) for event, node in tests if matters(facts, event, behind)]
     rates = any(
         rate_differs(facts, event) and (event.kind is Kind.STORE or not _is_mean_given(facts, event))
         for event in facts.of_kind(Kind.METHOD, Kind.STORE)
@@ -268,13 +269,24 @@ def why_different(facts: Facts, sources: frozenset[Obj | str]) -> str:
     return ""
 
 
-def matters(facts: Facts, test: Event) -> bool:
-    """Whether what it decides touches the other ranks, or what is kept of the run."""
+#: The last event that touches the other ranks, or what is kept of the run, in an arm of a branch.
+Guarded = dict[tuple[cst.CSTNode, CallChain], int]
+
+
+def guarded(facts: Facts) -> Guarded:
+    return {
+        (here.node, here.frame.context): event.number
+        for event in facts.run.events if _consequence(facts, event)
+        for here in event.here.up() if here.arm
+    }  # fmt: skip
+
+
+def matters(facts: Facts, test: Event, behind: Guarded) -> bool:
+    """Whether what it decides touches the other ranks, or what is kept of the run; `behind`: what is `guarded`."""
     if not facts.training_loops or not _in_training_run(facts, test):
         return False
-    for event in facts.run.events:
-        if event.number > test.number and _guarded_by(event, test) and _consequence(facts, event):
-            return True
+    if behind.get((test.node, test.here.frame.context), -1) > test.number:
+        return True
     return isinstance(test.node, cst.While) or any(
         isinstance(source, Choice) and source.site is test.node
         for backward in facts.backwards for source in backward.receiver.sources
@@ -284,13 +296,6 @@ def matters(facts: Facts, test: Event) -> bool:
 def _in_training_run(facts: Facts, test: Event) -> bool:
     first = min(loop.event.number for loop in facts.training_loops)
     return test.number >= first or isinstance(test.node, cst.While)
-
-
-def _guarded_by(event: Event, test: Event) -> bool:
-    return any(
-        here.node is test.node and here.arm and here.frame.context == test.here.frame.context
-        for here in event.here.up()
-    )
 
 
 def _consequence(facts: Facts, event: Event) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.events import Kind
+from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter import (
     classes,
     cuts,
@@ -256,18 +256,25 @@ def invoke(
     key = summaries.key_of(machine, function, arguments, receiver)
     if key in machine.summaries:
         return machine.summaries[key]
+    context = frame.context.then(node)
+    repeated = machine.repeated.setdefault((key, context, machine.inside_models), summaries.Repeated())
+    if repeated.is_settled(machine):
+        return repeated.again(machine)
     helper = summaries.helper_of(machine, function, arguments, receiver)
     value = summaries.known(helper, arguments, receiver) if helper is not None else None
     if value is not None:
         return value
-    traces, outer = machine.traces, machine.watched
-    machine.watched = [] if helper is not None else outer
-    value = _run(machine, function, definition, arguments, node, receiver)
-    if machine.traces == traces:
+    traces, outer = len(machine.traces), machine.watched
+    events: list[Event] | None = [] if helper is not None or outer is not None else None
+    machine.watched = events
+    with repeated.learning(machine):
+        repeated.value = value = _run(machine, function, definition, arguments, node, receiver)
+    machine.watched = outer
+    if summaries.forget_inner(machine, traces, context):
         machine.summaries[key] = value
-    if helper is not None:
-        events, machine.watched = machine.watched or [], outer
-        summaries.learn(helper, frame.context.then(node), events, value, receiver)
+    if events is not None:
+        if helper is not None:
+            summaries.learn(helper, context, events, value, receiver)
         if outer is not None:
             outer += events
     return value

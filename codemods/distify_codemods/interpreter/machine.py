@@ -139,11 +139,13 @@ class Machine:
         self.objects: dict[tuple[object, ...], Obj] = {}
         self.optimized: set[Obj] = set()  # modules whose parameters were asked for
         self.inside_models = 0  # how many forwards of modules are running
+        self.temporary: set[Obj] = set()  # records that are made in the forward passes of modules
         self.summaries: dict[tuple[object, ...], Value] = {}  # of calls that left no trace
+        self.repeated: dict[tuple[object, ...], summaries.Repeated] = {}
         self.helpers: dict[tuple[object, ...], summaries.Helper] = {}  # of a large program
         self.watched: list[Event] | None = None  # what happens in the helper that is followed
         self.seen: dict[tuple[object, ...], Event] = {}
-        self.traces = 0  # how often something has happened that a call may not be summed up without
+        self.traces: list[CallChain] = []  # where what has been changed or used was made: see `summaries`
         self.globals: dict[Module, Frame] = {}
         self.classes: list[Class] = []
         self.given: dict[Obj, Arguments] = {}  # what a library's base was initialised with
@@ -202,7 +204,7 @@ class Machine:
         return event
 
     def _happened(self, event: Event) -> None:
-        self.traces += not summaries.leaves_no_trace(self, event)
+        self.traces += summaries.traces_of(self, event)
         if self.watched is not None:
             self.watched.append(event)
 

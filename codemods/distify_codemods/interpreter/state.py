@@ -13,6 +13,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.events import Kind
 from distify_codemods.values import (
+    AT_THE_TOP,
     External,
     Instance,
     Kept,
@@ -68,7 +69,7 @@ def written(
             obj.attributes[root.attr.value] = _with(known, mark)
             if mark not in known.sources:  # what was run before may be another thing now
                 machine.stores += 1
-                machine.traces += 1
+                machine.traces.append(AT_THE_TOP)
                 machine.summaries.clear()
 
 

@@ -6,12 +6,15 @@ helpers that were followed a few times with arguments of the same kinds and touc
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter import attributes, library
 from distify_codemods.values import (
+    AT_THE_TOP,
     NOTHING,
     Arguments,
     CallChain,
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 
 #: Statements after which a program is large.
 LARGE = 15_000
+#: How often a call is followed that is made again and again; a loop has no more turns.
+TIMES = 3
 #: How often a helper is followed before it is known to only compute.
 TRIALS = 2
 
@@ -66,6 +71,48 @@ def _alike(things: frozenset[Obj] | frozenset[Obj | str]) -> frozenset[object]:
     return frozenset((one.site, type(one.value), one.value) if isinstance(one, Const) else one for one in things)
 
 
+@dataclass(eq=False)
+class Repeated:
+    """A call with the very same arguments from the very same place, in loops within loops: each takes a few turns.
+
+    Once it has returned the same as often as one loop would make it, and nothing was stored since, it does nothing new.
+    """
+
+    times: int = 0
+    value: Value = NOTHING
+    traces: frozenset[CallChain] = frozenset()  # that it leaves each time
+    drawn: frozenset[External] = frozenset()
+    events: list[Event] | None = None
+    stores: int = 0
+    optimized: int = 0
+
+    def is_settled(self, machine: Machine) -> bool:
+        if self.times < TIMES or (machine.watched is not None and self.events is None):
+            return False
+        return self.stores == machine.stores and self.optimized == len(machine.optimized)
+
+    def again(self, machine: Machine) -> Value:
+        machine.traces += self.traces
+        machine.frame.drawn |= self.drawn
+        if machine.watched is not None:
+            machine.watched += self.events or []
+        return self.value
+
+    @contextmanager
+    def learning(self, machine: Machine) -> Iterator[None]:
+        """Around the call, which sets the value."""
+        before, frame, drawn = self.value, machine.frame, machine.frame.drawn
+        traces, stores = len(machine.traces), machine.stores
+        frame.drawn = set()
+        yield
+        settles = self.times and self.value == before and machine.stores == stores
+        self.times = self.times + 1 if settles else 1
+        self.traces = frozenset(machine.traces[traces:])
+        self.drawn, self.events = frozenset(frame.drawn), machine.watched
+        self.stores, self.optimized = machine.stores, len(machine.optimized)
+        frame.drawn |= drawn
+
+
 _TRACELESS = frozenset({Kind.ATTRIBUTE, Kind.TEST, Kind.ASSERT})
 
 
@@ -74,20 +121,53 @@ def _makes_something(event: Event) -> bool:
     return any(isinstance(obj, External) and obj.site is event.node for obj in event.value.objs)
 
 
-def leaves_no_trace(machine: Machine, event: Event) -> bool:
-    """Whether a call that did nothing else may be summed up by its value the next time it is made alike."""
+_READING = frozenset("get items keys values copy".split())
+
+
+def traces_of(machine: Machine, event: Event) -> list[CallChain]:
+    """Where the things were made that the event changes or uses; empty where no call is told from another by it.
+
+    A call whose traces are all of things that were made in it may be summed up by its value the next time it is made
+    alike. What outlives every call was made at the top.
+    """
     if event.kind in _TRACELESS:
-        return True
+        return []
     if event.kind is Kind.CALL:
         pure = machine.inside_models > 0 or (event.name.startswith(library.PURE) and not _makes_something(event))
-        return pure and event.name not in library.IMPURE and not event.name.startswith("local.")
+        pure = pure and event.name not in library.IMPURE
+        own = event.name.startswith("local.")
+        if own and machine.inside_models and _is_record(event):
+            machine.temporary |= event.value.objs
+            own = False
+        return [] if pure and not own else [AT_THE_TOP]
     if event.kind is Kind.FORWARD:
-        return not any(isinstance(obj, Wrapped) or obj in machine.optimized for obj in event.receiver.objs)
+        used = any(isinstance(obj, Wrapped) or obj in machine.optimized for obj in event.receiver.objs)
+        return [AT_THE_TOP] if used else []
     if event.kind in (Kind.METHOD, Kind.STORE):
-        return not any(isinstance(obj, (Instance, External, Wrapped, Mapping)) for obj in event.receiver.objs)
+        return [obj.context for obj in event.receiver.objs - machine.temporary if _is_touched(event, obj)]
     if event.kind is Kind.LOOP:
-        return not _over_batches(event)
-    return event.kind is Kind.LEAVE and event.name in ("return", "break", "continue")
+        return [AT_THE_TOP] if _over_batches(event) else []
+    left = event.kind is Kind.LEAVE and event.name in ("return", "break", "continue")
+    return [] if left else [AT_THE_TOP]
+
+
+def _is_touched(event: Event, obj: Obj) -> bool:
+    if isinstance(obj, Mapping):
+        return event.kind is Kind.STORE or event.name not in _READING
+    return isinstance(obj, (Instance, External, Wrapped))
+
+
+def _is_record(event: Event) -> bool:
+    """An object of the script's own that is no layer, and nothing of a library's."""
+    return all(isinstance(obj, Instance) and not _is_of_training(obj) for obj in event.value.objs)
+
+
+def forget_inner(machine: Machine, traces: int, context: CallChain) -> bool:
+    """Drops the traces of what was made in a call. False if others are left, from the given number on."""
+    depth = len(context)
+    left = {one for one in machine.traces[traces:] if one[:depth] != context}
+    machine.traces[traces:] = left
+    return not left
 
 
 def _over_batches(event: Event) -> bool:

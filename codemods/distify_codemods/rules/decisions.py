@@ -21,9 +21,10 @@ def run(context: Context) -> None:
             call = "from_main_process" if average.told else "all_reduce_mean"
             plan.replace(average.node, call_of(f"{rt}.{call}({{}})"), CODE, average.why)
             context.applied(average.why, average.module, average.node)
+    behind = agreement.guarded(facts)
     for event in facts.of_kind(Kind.TEST):
         why = agreement.differs(facts, event)
-        if why and agreement.matters(facts, event):
+        if why and agreement.matters(facts, event, behind):
             found = True
             context.needs_you(
                 f"this decision {why}, so that the ranks may go different ways", event.module, event.node,
