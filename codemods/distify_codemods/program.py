@@ -42,6 +42,15 @@ class Module:
         return tree.parents_of(self.tree)
 
     @cached_property
+    def bindings(self) -> dict[str, list[cst.CSTNode]]:
+        """The places that bind a name, in order; the variable of a comprehension is seen nowhere else."""
+        found: dict[str, list[cst.CSTNode]] = {}
+        for node in tree.walk(self.tree):
+            for name in tree.bound_names(node):
+                found.setdefault(name, []).append(node)
+        return found
+
+    @cached_property
     def directives(self) -> tuple[Directive, ...]:
         """The `# distify:` comments of the file. Raises SourceError for one that says nothing known."""
         return directives.read(self.path, self.tree, self.file.data, lambda: self.positions)

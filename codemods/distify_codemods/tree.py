@@ -95,6 +95,16 @@ def target_names(node: cst.CSTNode) -> Iterator[str]:
         yield from target_names(node.value)
 
 
+def bound_names(node: cst.CSTNode) -> Iterator[str]:
+    """The names that a node binds in the scope around it: an assignment, a loop, an import, `as`."""
+    if isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.For, cst.NamedExpr)):
+        yield from target_names(node.target)
+    elif isinstance(node, cst.AsName):
+        yield from target_names(node.name)
+    elif isinstance(node, cst.ImportAlias) and node.asname is None:
+        yield code_of(node.name).split(".")[0]
+
+
 _EMPTY = cst.Module(body=())
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from distify_codemods import tree
 from distify_codemods.decisions.names import bound_by
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.machine import Frame
@@ -67,19 +66,10 @@ def is_bound_before(module: Module, statement: cst.CSTNode, name: str) -> bool:
     for scope in scopes:
         if isinstance(scope, (cst.FunctionDef, cst.Lambda)) and name in _parameters(scope):
             return True
-        stores = [node for node in tree.walk(scope) if _binds(node, name) and _scope_of(module, node) is scope]
+        stores = [node for node in module.bindings.get(name, ()) if _scope_of(module, node) is scope]
         if stores:
             return scope is not scopes[0] or any(module.place(node).line <= line for node in stores)
     return False
-
-
-def _binds(node: cst.CSTNode, name: str) -> bool:
-    """Whether a node binds a name in the scope around it: the variable of a comprehension is seen nowhere else."""
-    if isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.For, cst.NamedExpr)):
-        return name in tree.target_names(node.target)
-    if isinstance(node, cst.AsName):
-        return name in tree.target_names(node.name)
-    return isinstance(node, cst.ImportAlias) and node.asname is None and tree.code_of(node.name).split(".")[0] == name
 
 
 def _parameters(scope: cst.FunctionDef | cst.Lambda) -> set[str]:
