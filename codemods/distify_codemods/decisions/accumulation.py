@@ -184,10 +184,9 @@ def _wrapped_in(micro: _Micro, model: Obj) -> str:
     module = micro.frame.module
     for frame in _scopes(micro.frame):
         for name, value in frame.env.items():
-            if name.isidentifier() and is_bound_before(module, micro.first, name):
-                text = next(_texts(name, value, model), "")
-                if text:
-                    return text
+            text = next(_texts(name, value, model), "") if name.isidentifier() else ""
+            if text and is_bound_before(module, micro.first, name):
+                return text
     return ""
 
 

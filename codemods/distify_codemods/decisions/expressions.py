@@ -21,8 +21,9 @@ def held_in(facts: Facts, frame: Frame, statement: cst.CSTNode, wanted: Obj) -> 
     scope: Frame | None = frame
     while scope is not None:
         for name, value in scope.env.items():
-            if name.isidentifier() and is_bound_before(frame.module, statement, name):
-                found += [(rank, text) for rank, text in texts_of(name, value, wanted, 2)]
+            held = list(texts_of(name, value, wanted, 2)) if name.isidentifier() else []
+            if held and is_bound_before(frame.module, statement, name):
+                found += held
         if found:
             break
         scope = scope.parent
