@@ -138,7 +138,8 @@ def test_a_branch_taints_what_is_assigned_in_it() -> None:
 
 def test_unknown_libraries_and_recursion_do_not_stop_it() -> None:
     found = infer(FLAT + "import strange\nstrange.thing[1](2).more()\ndef f(n):\n    return f(n - 1)\nf(3)\n")
-    assert found.run.complete
+    complete = found.run.complete  # a bare name: on failure, pytest writes out all that it came from
+    assert complete
     assert len(found.models) == 1
 
 
@@ -241,7 +242,8 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_limits")
 def test_helpers_that_only_compute_do_not_use_up_a_large_program() -> None:
     found = infer(CASCADE + "def f14(n):\n    return n\nprint(f0(1))\n" + FLAT)
-    assert found.run.complete
+    complete = found.run.complete  # a bare name: on failure, pytest writes out all that it came from
+    assert complete
     assert len(found.models) == len(found.optimizers) == len(found.training_loops) == 1
 
 
@@ -252,7 +254,8 @@ def test_helpers_that_only_compute_do_not_use_up_a_large_program() -> None:
 )
 def test_helpers_that_change_something_are_followed_in_a_large_program_too(last: str, lists: str) -> None:
     found = infer(f"{lists}\n{CASCADE}def f14(n):\n    {last}\n    return n\nprint(f0(1))\n{FLAT}")
-    assert not found.run.complete
+    complete = found.run.complete
+    assert not complete
 
 
 @pytest.mark.parametrize("made", ["Net()", "nn.DataParallel(Net())", "nn.Linear(4, 1)"])
@@ -277,3 +280,81 @@ def test_a_buffer_holds_the_batch_that_is_copied_into_it(buffer: str, setup: str
     flat = FLAT.replace("        loss", f"        {buffer}.data.resize_(x.size()).copy_(x)\n        loss")
     found = infer(flat.replace("c(x), y", f"c({buffer}), y").replace("for e in", f"{setup}\nfor _ in"))
     assert only(found.backwards).receiver.scale is Scale.MEAN
+
+
+#: Loops, each in the function that the one around it calls, and each with something new in its second turn.
+LOOPS = "".join(
+    f"def g{n}(kept):\n    total = 0\n    for _ in range(steps()):\n"
+    f"        total = g{n + 1}(kept) + total\n    return total\n"
+    for n in range(14)
+)
+LATER = {
+    "list": ("kept = []", "kept.append(c)", "kept"),
+    "extended": ("kept = []", "kept.extend([c])", "kept"),
+    "added": ("kept = []", "kept += [c]", "kept"),
+    "item": ("kept = [None]", "kept[0] = c", "kept[:1]"),
+    "dictionary": ("kept = {}", "kept.update({name(): c})", "kept.values()"),
+    "pairs": ("kept = {}", "kept.update([(name(), c)])", "kept.values()"),
+    "default": ("kept = {}", "kept.setdefault('a', c)", "kept.values()"),
+    "set": ("kept = set()", "kept.add(c)", "kept"),
+    "key": ("kept = {}", "kept[name()] = c", "kept.values()"),
+}
+
+
+@pytest.mark.parametrize(("made", "filled", "over"), LATER.values(), ids=LATER)
+def test_what_is_put_into_a_container_after_a_loop_is_seen_by_it_in_the_next_turn(
+    made: str, filled: str, over: str
+) -> None:
+    step = "        for one in OVER:\n            learn(one, x)\n    FILLED\n"
+    script = FLAT[: FLAT.index("        loss")].replace("for e", f"{made}\ndef learn(one, x):\n    one(x)\nfor e")
+    found = infer(script + step.replace("OVER", over).replace("FILLED", filled))
+    forwards = found.run.by_kind(Kind.FORWARD)
+    assert any(obj.name == "torch.nn.Linear" for one in forwards for obj in one.receiver.objs)
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_a_call_that_is_made_alike_in_loops_within_loops_does_not_use_up_the_program() -> None:
+    found = infer(LOOPS + "def g14(kept):\n    kept.append(1)\n    print(kept)\n    return 1\ng0([])\n" + FLAT)
+    complete = found.run.complete  # a bare name: on failure, pytest writes out all that it came from
+    assert complete
+    assert len(found.models) == len(found.training_loops) == 1
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_a_call_that_is_made_alike_does_what_it_newly_can() -> None:
+    """The model comes into the list when the call has long been known to do nothing."""
+    last = "def g14(kept):\n    for one in kept:\n        one(1)\n    return 1\n"
+    found = infer(f"{LOOPS}{last}kept = []\n{FLAT}for _ in range(3):\n    g0(kept)\n    kept.append(c)\n")
+    called = [one.node for one in found.run.by_kind(Kind.FORWARD)]
+    assert [node.func.value for node in called if isinstance(node, cst.Call) and isinstance(node.func, cst.Name)] == [
+        "c",
+        "one",
+    ]
+
+
+#: A model that keeps notes for itself, of a class of the script's own, where two calls lead to each call.
+NOTES = """
+class Notes:
+    def __init__(self):
+        self.seen = []
+    def add(self, x):
+        self.seen.append(x)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+    def forward(self, x):
+        return self.f0(x)
+"""
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_what_a_model_notes_for_itself_does_not_tell_one_call_from_another() -> None:
+    methods = "".join(
+        f"    def f{n}(self, x):\n        return self.f{n + 1}(x) + self.f{n + 1}(x)\n" for n in range(12)
+    )
+    last = "    def f12(self, x):\n        notes = Notes()\n        notes.add(x)\n        return self.layer(x)\n"
+    found = infer(HEAD + NOTES + methods + last + FLAT.replace("nn.Linear(4, 1)", "Net()"))
+    complete = found.run.complete  # a bare name: on failure, pytest writes out all that it came from
+    assert complete
+    assert len(found.models) == 1

@@ -261,7 +261,7 @@ def invoke(
     if repeated.is_settled(machine):
         return repeated.again(machine)
     helper = summaries.helper_of(machine, function, arguments, receiver)
-    value = summaries.known(helper, arguments, receiver) if helper is not None else None
+    value = summaries.known(machine, helper, arguments, receiver) if helper is not None else None
     if value is not None:
         return value
     traces, outer = len(machine.traces), machine.watched
@@ -444,26 +444,3 @@ def call_back(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Valu
             elif isinstance(obj, Suspended) and obj.function is not None and obj.arguments is not None:
                 run_suspended(machine, obj.function, obj.arguments, node, obj.receiver, lambda entered: None)
     return returned
-
-
-def update_mapping(obj: Mapping, other: Value) -> None:
-    for one in other.objs:
-        if isinstance(one, Sequence):
-            _add_pairs(obj, one)
-        if isinstance(one, Mapping):
-            for key, value in one.items.items():
-                obj.items[key] = join(obj.items.get(key, NOTHING), value)
-            if one.rest is not None:
-                obj.rest = join(obj.rest or NOTHING, one.rest)
-
-
-def _add_pairs(table: Mapping, pairs: Sequence) -> None:
-    """`dict([("key", value), …])`."""
-    for pair in (*(pairs.items or ()), pairs.element or NOTHING):
-        for one in pair.objs:
-            if isinstance(one, Sequence) and one.items is not None and len(one.items) == 2:
-                key, value = one.items[0].constant(), one.items[1]
-                if key is None:
-                    table.rest = join(table.rest or NOTHING, value)
-                else:
-                    table.items[key] = join(table.items.get(key, NOTHING), value)

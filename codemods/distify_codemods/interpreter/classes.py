@@ -15,6 +15,7 @@ from distify_codemods.interpreter import (
     optimizers,
     rebinding,
     records,
+    summaries,
 )
 from distify_codemods.values import (
     NOTHING,
@@ -164,6 +165,8 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CS
     maker = _inherited(machine, cls, cls, "__new__", None)
     made = _newly_made(machine, maker, cls, arguments, node) if maker is not None else [obj]
     value = Value(frozenset(made or [obj]))
+    if machine.inside_models and summaries.are_records(value.objs):
+        machine.temporary |= value.objs
     library.record_call(machine, f"local.{cls.node.name.value if cls.node else ''}", arguments, node, value)
     for one in made or [obj]:
         initialiser = _inherited(machine, cls, one, "__init__", None)

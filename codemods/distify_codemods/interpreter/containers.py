@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import attributes, calls, cuts, iteration, scales, targets, tensors, turns
+from distify_codemods.interpreter import attributes, calls, cuts, holding, iteration, scales, targets, tensors, turns
 from distify_codemods.values import (
     LENGTH,
     NOTHING,
@@ -86,9 +86,9 @@ def dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Val
     made = machine.made(Mapping, node)
     assert isinstance(made, Mapping)
     for value in (*arguments.positional, *([arguments.double_star] if arguments.double_star else [])):
-        calls.update_mapping(made, value)
+        holding.update(machine, made, value)
     for key, value in arguments.keywords.items():
-        made.items[key] = join(made.items.get(key, NOTHING), value)
+        machine.keep(made.items, key, value)
     return Value(frozenset({made}), *_whole(arguments))
 
 
@@ -136,9 +136,7 @@ def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Argument
         return iteration.element_of(machine, own, node)
     if name in ("append", "add", "insert", "extend", "appendleft"):
         value = arguments.positional[-1] if arguments.positional else NOTHING
-        added = machine.tainted(targets.any_item(value) if name == "extend" else value)
-        obj.element = join(targets.any_item(own), added)
-        obj.items = None
+        holding.append(machine, obj, machine.tainted(targets.any_item(value) if name == "extend" else value))
         return NOTHING
     if name in ("pop", "popleft"):
         return targets.any_item(own)
@@ -148,15 +146,15 @@ def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Argument
 def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     if name == "update":
         for value in arguments.positional:
-            calls.update_mapping(obj, value)
+            holding.update(machine, obj, value)
         for key, value in arguments.keywords.items():
-            obj.items[key] = join(obj.items.get(key, NOTHING), value)
+            machine.keep(obj.items, key, value)
         return NOTHING
     if name in ("get", "pop", "setdefault"):
         known = arguments.positional[0].constant() if arguments.positional else None
         fallback = arguments.positional[1] if len(arguments.positional) > 1 else NOTHING
         if name == "setdefault" and known is not None:
-            obj.items[known] = join(obj.items.get(known, NOTHING), fallback)
+            machine.keep(obj.items, known, fallback)
         return join(obj.items.get(known, obj.rest or NOTHING) if known is not None else obj.any(), fallback)
     if name == "copy":
         return Value(frozenset({obj}))

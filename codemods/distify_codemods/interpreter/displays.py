@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import calls, cuts, expressions, iteration, targets, turns
+from distify_codemods.interpreter import cuts, expressions, holding, iteration, targets, turns
 from distify_codemods.values import NOTHING, External, Mapping, Obj, Scale, Sequence, Value, join
 
 if TYPE_CHECKING:
@@ -41,14 +41,11 @@ def dictionary(machine: Machine, node: cst.Dict) -> Value:
         value = expressions.evaluate(machine, element.value)
         values.append(value)
         if isinstance(element, cst.StarredDictElement):
-            calls.update_mapping(obj, value)
+            holding.update(machine, obj, value)
             continue
         assert isinstance(element, cst.DictElement)
         key = expressions.evaluate(machine, element.key).constant()
-        if key is None:
-            obj.rest = join(obj.rest or NOTHING, value)
-        else:
-            obj.items[key] = join(obj.items.get(key, NOTHING), value)
+        holding.set_item(machine, obj, key, value)
     return Value(frozenset({obj}), *_mixed(tuple(values)))
 
 
@@ -110,11 +107,7 @@ def _comp_result(
         table = machine.made(Mapping, node)
         assert isinstance(table, Mapping)
         for key, value in turns:
-            name = key.constant() if known else None
-            if name is None:
-                table.rest = join(table.rest or NOTHING, value)
-            else:
-                table.items[name] = join(table.items.get(name, NOTHING), value)
+            holding.set_item(machine, table, key.constant() if known else None, value)
         return Value(frozenset({table}), whole.scale, whole.sources)
     made = machine.made(Sequence, node)
     assert isinstance(made, Sequence)

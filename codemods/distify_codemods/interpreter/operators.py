@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import calls, expressions, files, scales, targets
+from distify_codemods.interpreter import expressions, files, holding, scales, targets
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -40,8 +40,8 @@ def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
     if tables and isinstance(node.operator, cst.BitOr):
         table = machine.made(Mapping, node)
         assert isinstance(table, Mapping)
-        calls.update_mapping(table, left)
-        calls.update_mapping(table, right)
+        holding.update(machine, table, left)
+        holding.update(machine, table, right)
         return Value(frozenset({table}), value.scale, value.sources)
     lists = [obj for obj in (*left.objs, *right.objs) if isinstance(obj, Sequence)]
     if lists:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import calls
+from distify_codemods.interpreter import calls, holding
 from distify_codemods.values import (
     NOTHING,
     Arguments,
@@ -43,7 +43,7 @@ def fill(machine: Machine, obj: Instance, cls: Class, arguments: Arguments, node
         calls.call_object(machine, function, Arguments([Value(frozenset({obj}))]), node)
     table = held(machine, obj)
     if table is not None:
-        calls.update_mapping(table, join(*positional) if positional else NOTHING)
+        holding.update(machine, table, join(*positional) if positional else NOTHING)
         for name, value in named.items():
             machine.keep(table.items, name, value)
 

@@ -135,10 +135,7 @@ def traces_of(machine: Machine, event: Event) -> list[CallChain]:
     if event.kind is Kind.CALL:
         pure = machine.inside_models > 0 or (event.name.startswith(library.PURE) and not _makes_something(event))
         pure = pure and event.name not in library.IMPURE
-        own = event.name.startswith("local.")
-        if own and machine.inside_models and _is_record(event):
-            machine.temporary |= event.value.objs
-            own = False
+        own = event.name.startswith("local.") and not event.value.objs <= machine.temporary
         return [] if pure and not own else [AT_THE_TOP]
     if event.kind is Kind.FORWARD:
         used = any(isinstance(obj, Wrapped) or obj in machine.optimized for obj in event.receiver.objs)
@@ -157,9 +154,9 @@ def _is_touched(event: Event, obj: Obj) -> bool:
     return isinstance(obj, (Instance, External, Wrapped))
 
 
-def _is_record(event: Event) -> bool:
-    """An object of the script's own that is no layer, and nothing of a library's."""
-    return all(isinstance(obj, Instance) and not _is_of_training(obj) for obj in event.value.objs)
+def are_records(objs: frozenset[Obj]) -> bool:
+    """Objects of the script's own that are no layers, and nothing of a library's."""
+    return all(isinstance(obj, Instance) and not _is_of_training(obj) for obj in objs)
 
 
 def forget_inner(machine: Machine, traces: int, context: CallChain) -> bool:
@@ -222,13 +219,13 @@ def _kind(obj: Obj) -> object:
     return (type(obj.value), obj.value) if isinstance(obj, Const) else type(obj)
 
 
-def known(helper: Helper, arguments: Arguments, receiver: Obj | None) -> Value | None:
+def known(machine: Machine, helper: Helper, arguments: Arguments, receiver: Obj | None) -> Value | None:
     """What the call returns, when that is known without following it."""
     if helper.runs < TRIALS or not helper.only_computes:
         return None
     if receiver is not None and helper.receiver is not None:
         for name, value in helper.receiver.attributes.items():
-            receiver.attributes[name] = join(receiver.attributes.get(name, NOTHING), value)
+            machine.keep(receiver.attributes, name, value)
     sources = helper.result.sources.union(*(value.sources for value in _given(arguments) if value is not None))
     return replace(helper.result, sources=sources)
 

@@ -14,6 +14,7 @@ from distify_codemods.interpreter import (
     classes,
     expressions,
     graph,
+    holding,
     modules,
     records,
     reductions,
@@ -93,14 +94,9 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
         elif isinstance(obj, External) and isinstance(key.constant(), str):
             classes.store(machine, obj, str(key.constant()), value, target)
         elif isinstance(obj, Mapping):
-            name = key.constant()
-            if name is not None:
-                machine.keep(obj.items, name, value)
-            else:
-                obj.rest = join(obj.rest or NOTHING, value)
+            holding.set_item(machine, obj, key.constant(), value)
         elif isinstance(obj, Sequence):
-            obj.element = join(any_item(Value(frozenset({obj}))), value)
-            obj.items = None
+            holding.append(machine, obj, value)
     if machine.tracing and not receiver.objs and isinstance(target.value, cst.Name):
         machine.bind(target.value.value, graph.stored(receiver, value))
 
@@ -114,6 +110,7 @@ def fill(machine: Machine, node: cst.BaseExpression, batch: Value) -> None:
         if isinstance(node, cst.Attribute) and isinstance(inner, cst.Name) and inner.value in machine.frame.env:
             holders = [obj for obj in machine.frame.env[inner.value].objs if isinstance(obj, Instance)]
             for obj in holders:
+                machine.stores += obj.attributes.get(node.attr.value) != batch
                 obj.attributes[node.attr.value] = batch
             if not holders:
                 machine.bind(inner.value, batch)
@@ -126,10 +123,9 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
     operator = type(node.operator).__name__.replace("Assign", "")
     for obj in current.objs:
         if isinstance(obj, Sequence):
-            obj.element = join(any_item(Value(frozenset({obj}))), any_item(operand))
-            obj.items = None
+            holding.append(machine, obj, any_item(operand))
         elif isinstance(obj, Mapping) and operator == "BitOr":
-            calls.update_mapping(obj, operand)
+            holding.update(machine, obj, operand)
     if machine.reducing is not None:
         machine.values[node] = join(machine.values.get(node, NOTHING), current)  # the target's is what it becomes
         if node in machine.reducing.nodes:
