@@ -97,7 +97,7 @@ def target_names(node: cst.CSTNode) -> Iterator[str]:
 
 def bound_names(node: cst.CSTNode) -> Iterator[str]:
     """The names that a node binds in the scope around it: an assignment, a loop, an import, `as`."""
-    if isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.For, cst.NamedExpr)):
+    if isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.For, cst.NamedExpr)):
         yield from target_names(node.target)
     elif isinstance(node, cst.AsName):
         yield from target_names(node.name)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.equivalence.harness import assert_equivalent, run_converted, run_original
-from tests.equivalence.test_side_effects import converted
+from tests.equivalence.conversions import assert_ranks_follow
 
 HEAD = """\
 import torch
@@ -100,6 +99,4 @@ def script(name: str) -> str:
 
 @pytest.mark.parametrize("name", BODIES)
 def test_two_ranks_follow_one_process(name: str, tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(script(name))
-    ranks = run_converted(converted(script(name), tmp_path), [], 2, tmp_path / "ranks")
-    assert_equivalent(run_original(tmp_path / "train.py", [], tmp_path / "one"), ranks)
+    assert_ranks_follow(script(name), tmp_path)

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from tests.equivalence.conversions import converted
 from tests.equivalence.processes import run_ranks
-from tests.equivalence.test_side_effects import converted
 
 SCRIPT = """\
 import torch

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.equivalence.harness import assert_equivalent, run_converted, run_original
-from tests.equivalence.test_side_effects import converted
+from tests.equivalence.conversions import assert_ranks_follow
 from tests.equivalence.test_weighted_losses import HEAD, training
 
 OWN = """\
@@ -81,12 +80,8 @@ def script() -> str:
 
 @pytest.mark.parametrize("world_size", [2, 3])
 def test_ranks_follow_one_process(world_size: int, tmp_path: Path) -> None:
-    path = tmp_path / "train.py"
-    path.write_text(script(), encoding="utf-8")
-    after = converted(script(), tmp_path)
-    assert after.read_text(encoding="utf-8").count("rt.gather_samples(") >= len(LOSSES)
-    ranks = run_converted(after, [], world_size, tmp_path / "dist")
-    assert_equivalent(run_original(path, [], tmp_path / "base"), ranks)
+    assert_ranks_follow(script(), tmp_path, world_size)
+    assert (tmp_path / "train_dist.py").read_text(encoding="utf-8").count("rt.gather_samples(") >= len(LOSSES)
 
 
 #: Several rows for each sample, flattened inside the model and before it: of each sample one behind the other, or of
@@ -142,10 +137,5 @@ print("accuracy 1")
     ids=["samples", "steps"],
 )  # fmt: skip
 def test_flattened_rows(turn: str, by_step: bool, gathered: str, tmp_path: Path) -> None:
-    text = FLATTENED.replace("<turn>", turn).replace("<by_step>", str(by_step))
-    path = tmp_path / "train.py"
-    path.write_text(text, encoding="utf-8")
-    after = converted(text, tmp_path)
-    assert gathered in after.read_text(encoding="utf-8")
-    ranks = run_converted(after, [], 2, tmp_path / "dist")
-    assert_equivalent(run_original(path, [], tmp_path / "base"), ranks)
+    assert_ranks_follow(FLATTENED.replace("<turn>", turn).replace("<by_step>", str(by_step)), tmp_path)
+    assert gathered in (tmp_path / "train_dist.py").read_text(encoding="utf-8")

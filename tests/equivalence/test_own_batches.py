@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.equivalence.harness import assert_equivalent, run_converted, run_original
-from tests.equivalence.test_side_effects import converted
+from tests.equivalence.conversions import assert_ranks_follow
 
 HEAD = """\
 import torch
@@ -59,9 +58,5 @@ with torch.no_grad():
 
 @pytest.mark.parametrize("batches", ["own", "generated()", "zip(inputs.split(size), targets.split(size))"])
 def test_batches_of_own_iterators(batches: str, tmp_path: Path) -> None:
-    before = HEAD + TRAINING.format(batches)
-    (tmp_path / "train.py").write_text(before)
-    ranks = run_converted(converted(before, tmp_path), [], 2, tmp_path / "ranks")
-    original = run_original(tmp_path / "train.py", [], tmp_path / "one")
-    assert_equivalent(original, ranks)
+    original = assert_ranks_follow(HEAD + TRAINING.format(batches), tmp_path)
     assert len(original.steps) == 3 * 7

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.equivalence.harness import assert_equivalent, run_converted, run_original
-from tests.equivalence.test_side_effects import converted
+from tests.equivalence.conversions import assert_ranks_follow
 
 SCRIPT = """\
 import argparse
@@ -113,10 +112,7 @@ print(f"accuracy {accuracy:.4f}")
 
 
 def test_two_ranks_follow_one_process(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
-    after = converted(SCRIPT, tmp_path)
-    ranks = run_converted(after, [], 2, tmp_path / "dist")
-    assert_equivalent(run_original(tmp_path / "train.py", [], tmp_path / "base"), ranks)
+    assert_ranks_follow(SCRIPT, tmp_path)
 
 
 TESTED_ON_TRAINING = """\
@@ -159,6 +155,4 @@ print(f"accuracy {accuracy:.4f}")
 
 def test_a_test_on_the_training_text_sees_all_of_it(tmp_path: Path) -> None:
     """A share of the text as a whole would be a share of the test, too."""
-    (tmp_path / "train.py").write_text(TESTED_ON_TRAINING, encoding="utf-8")
-    ranks = run_converted(converted(TESTED_ON_TRAINING, tmp_path), [], 2, tmp_path / "dist")
-    assert_equivalent(run_original(tmp_path / "train.py", [], tmp_path / "base"), ranks)
+    assert_ranks_follow(TESTED_ON_TRAINING, tmp_path)

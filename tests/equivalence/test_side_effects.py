@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.equivalence.conversions import converted
 from tests.equivalence.processes import run_ranks
 
 HEAD = """\
@@ -32,16 +33,6 @@ for epoch in range(2):
         optimizer.step()
     end_of_epoch(epoch)
 """
-
-
-def converted(source: str, folder: Path) -> Path:
-    from distify_codemods import Level, Options, Outcome, SourceFile, convert
-
-    conversion = convert(SourceFile("train.py", source.encode()), lambda *_: None, Options())
-    assert conversion.outcome is Outcome.CONVERTED, [str(one) for one in conversion.of(Level.BLOCKING)]
-    path = folder / "train_dist.py"
-    path.write_bytes(conversion.files[0].after)
-    return path
 
 
 def left_by(script: Path, world_size: int, folder: Path) -> dict[str, str]:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.equivalence.harness import assert_equivalent, run_converted, run_original
-from tests.equivalence.test_side_effects import converted
+from tests.equivalence.conversions import assert_ranks_follow
 
 HEAD = """\
 import copy
@@ -209,7 +208,4 @@ def script(name: str) -> str:
 
 @pytest.mark.parametrize("name", STEPS)
 def test_two_ranks_follow_one_process(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "train.py"
-    path.write_text(script(name), encoding="utf-8")
-    ranks = run_converted(converted(script(name), tmp_path), [], 2, tmp_path / "dist")
-    assert_equivalent(run_original(path, [], tmp_path / "base"), ranks)
+    assert_ranks_follow(script(name), tmp_path)

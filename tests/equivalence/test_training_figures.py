@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.equivalence.harness import assert_equivalent, run_converted, run_original
-from tests.equivalence.test_side_effects import converted
+from tests.equivalence.conversions import assert_ranks_follow
 
 SCRIPT = """\
 import csv
@@ -132,8 +131,5 @@ def left_in(folder: Path) -> list[float]:
 
 @pytest.mark.parametrize("world_size", [2, 3])
 def test_kept_figures_are_those_of_one_process(world_size: int, tmp_path: Path) -> None:
-    path = tmp_path / "train.py"
-    path.write_text(SCRIPT, encoding="utf-8")
-    ranks = run_converted(converted(SCRIPT, tmp_path), [], world_size, tmp_path / "dist")
-    assert_equivalent(run_original(path, [], tmp_path / "base"), ranks)
-    assert left_in(tmp_path / "dist") == pytest.approx(left_in(tmp_path / "base"), rel=0, abs=1e-12)
+    assert_ranks_follow(SCRIPT, tmp_path, world_size)
+    assert left_in(tmp_path / "ranks") == pytest.approx(left_in(tmp_path / "one"), rel=0, abs=1e-12)

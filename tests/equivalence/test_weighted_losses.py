@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.equivalence.harness import assert_equivalent, run_converted, run_original
-from tests.equivalence.test_side_effects import converted
+from tests.equivalence.conversions import assert_ranks_follow
 
 HEAD = """\
 import torch
@@ -145,7 +144,4 @@ def script() -> str:
 
 @pytest.mark.parametrize("world_size", [2, 3])
 def test_ranks_follow_one_process(world_size: int, tmp_path: Path) -> None:
-    path = tmp_path / "train.py"
-    path.write_text(script(), encoding="utf-8")
-    ranks = run_converted(converted(script(), tmp_path), [], world_size, tmp_path / "dist")
-    assert_equivalent(run_original(path, [], tmp_path / "base"), ranks)
+    assert_ranks_follow(script(), tmp_path, world_size)

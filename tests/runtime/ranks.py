@@ -99,8 +99,9 @@ def run_script(source: str, *arguments: str, ranks: int = 2, timeout: float = 18
         finally:
             for process in processes:
                 process.kill()
+                process.wait()
         return [
-            Ended(process.returncode or 0, *((folder / f"{rank}.{one}").read_text() for one in ("out", "err")))
+            Ended(process.wait(), *((folder / f"{rank}.{one}").read_text() for one in ("out", "err")))
             for rank, process in enumerate(processes)
         ]
 

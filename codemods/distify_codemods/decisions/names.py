@@ -104,13 +104,7 @@ def targets_of(loop: BatchLoop) -> set[str]:
 
 
 def bound_by(node: cst.CSTNode) -> set[str]:
-    names: set[str] = set()
-    for inner in tree.walk(node):
-        if isinstance(inner, (cst.AssignTarget, cst.AugAssign, cst.For, cst.AnnAssign, cst.NamedExpr)):
-            names.update(tree.target_names(inner.target))
-        elif isinstance(inner, cst.AsName):
-            names.update(tree.target_names(inner.name))
-    return names
+    return {name for inner in tree.walk(node) for name in tree.bound_names(inner)}
 
 
 def scope_of(loop: BatchLoop) -> cst.CSTNode:
