@@ -166,7 +166,7 @@ def _report(
         )
     return Report(
         pair.original.path,
-        _facts(pair, plan, gpus, len(original.steps)),
+        _facts(pair, plan, gpus, len(original.steps), horovod),
         tuple(checks),
         tuple(notes),
         tuple(last_lines),
@@ -180,8 +180,9 @@ def _check_input(failed: Failed, pair: Pair) -> None:
             raise DistifyError(f"{pair.original.path}: {line.removeprefix('distify: ')}")
 
 
-def _facts(pair: Pair, plan: Plan, gpus: int, steps: int) -> tuple[tuple[str, str], ...]:
-    device = f"{plan.ranks} GPUs, NCCL" if plan.gpus else "CPU, Gloo"
+def _facts(pair: Pair, plan: Plan, gpus: int, steps: int, horovod: bool) -> tuple[tuple[str, str], ...]:
+    library = "Horovod" if horovod else "NCCL" if plan.gpus else "Gloo"
+    device = f"{plan.ranks} GPUs, {library}" if plan.gpus else f"CPU, {library}"
     if gpus and not plan.gpus:
         device += f" (of {gpus} GPU{'s' * (gpus > 1)}, there is not one for each rank)"
     whole = "" if not plan.steps else f"; passes over the data end after {plan.steps_of_pass}, with their last batch"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from distify_codemods import Conversion, Options, Outcome, SourceFile
 
@@ -80,7 +79,11 @@ def _original_of(path: str) -> str:
 
 def _check_converted(path: str) -> None:
     """By whatever tool or hand; how well is what is to be found out."""
-    from distify_runtime.launch import looks_distributed
+    from distify_runtime.launch import LaunchError, find_script, looks_distributed
 
-    if not looks_distributed(Path(read_script(path).path)):
+    try:
+        script = find_script(read_script(path).path)
+    except LaunchError as error:
+        raise DistifyError(str(error)) from None
+    if not looks_distributed(script):
         raise DistifyError(f"{path}: is not converted: it knows nothing of ranks (distify convert makes what does)")

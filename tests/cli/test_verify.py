@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from command_line import TRAIN, CommandLine
 
+from tests.equivalence.horovod_ranks import IS_INSTALLED, needs_horovod
+
 SAME = """\
 original   train.py, in one process
 conversion converted here, on 2 ranks (CPU, Gloo, float64)
@@ -40,6 +42,36 @@ def test_a_right_conversion(distify: CommandLine, script: Path) -> None:
     assert number == 1
     assert text == SAME.replace("GAP                 ", f"{'GAP':<20}")
     assert files(script.parent) == before
+
+
+@needs_horovod
+def test_a_right_conversion_over_horovod(distify: CommandLine, script: Path) -> None:
+    ended = distify("verify", "train.py", "--backend", "horovod")
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.decode().splitlines()
+    assert lines[1] == "conversion converted here, on 2 ranks (CPU, Horovod, float64)"
+    assert lines[-1] == "train.py: the same steps"
+
+
+@needs_horovod
+def test_a_wrong_conversion_over_horovod(distify: CommandLine, script: Path) -> None:
+    assert distify("convert", "train.py", "--yes", "--backend", "horovod").code == 0
+    converted = script.with_name("train_dist.py")
+    text = converted.read_text()
+    sent = "rt.broadcast_parameters(model)"
+    assert text.count(sent) == 1
+    converted.write_text(text.replace(sent, f"{sent}; model.weight.data += rt.rank()"))
+    ended = distify("verify", "train.py", "train_dist.py")
+    assert ended.code == 1
+    assert ended.out.decode().splitlines()[-1].startswith("  usually: the ranks begin with other weights each")
+
+
+@pytest.mark.skipif(IS_INSTALLED, reason="Horovod is installed")
+def test_horovod_is_missing(distify: CommandLine, script: Path) -> None:
+    ended = distify("verify", "train.py", "--backend", "horovod")
+    assert (ended.code, ended.out) == (2, b"")
+    assert ended.err.startswith("distify: Horovod is not installed")
+    assert len(ended.err.splitlines()) == 1
 
 
 def test_a_conversion_that_is_there(distify: CommandLine, script: Path) -> None:
@@ -118,6 +150,7 @@ def test_a_script_that_cannot_be_converted(distify: CommandLine, script: Path) -
         (["folder"], "distify: folder: is a folder\n"),
         (["binary.py"], "distify: binary.py: is a binary file (it holds NUL bytes)\n"),
         (["broken.py"], "distify: broken.py:1:"),
+        (["train.py", "broken.py"], "distify: broken.py:1: is not Python: "),
         (["train.py", "train.py"], "distify: train.py: is not converted: it knows nothing of ranks"),
         (["ours.py"], "distify: ours.py: is converted already, and its original is not beside it: distify verify"),
         (["train.py", "-np", "1"], "Usage: distify verify"),
