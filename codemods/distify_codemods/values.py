@@ -25,6 +25,7 @@ class Scale(Enum):
     TURNED = "one entry per sample, not along the first dimension"
     RAGGED = "some of the samples"
     COUNT = "the number of samples"
+    INVERSE = "a number divided by the number of samples"
     MEAN = "a mean over samples"
     SUM = "a sum over samples"
     WEIGHTED = "a mean whose weights depend on the samples"

@@ -158,6 +158,8 @@ def test_gradients_are_not_recorded_under_no_grad() -> None:
         ("F.mse_loss(c(x), y) + 0.1 * sum(p.abs().sum() for p in c.parameters())", Scale.MEAN),
         ("((c(x) - y) ** 2).sum()", Scale.SUM),
         ("((c(x) - y) ** 2).sum() / len(x)", Scale.MEAN),
+        ("((c(x) - y) ** 2).sum() * (0.5 / len(x))", Scale.MEAN),
+        ("((c(x) - y) ** 2).sum().mul_(1 / x.size(0))", Scale.MEAN),
         ("((c(x) - y) ** 2).sum(1).mean()", Scale.MEAN),
         ("((c(x) - y) ** 2).mean(0).sum()", Scale.MEAN),
         ("F.mse_loss(c(x), y) * x.size(0)", Scale.SUM),
@@ -171,6 +173,23 @@ def test_gradients_are_not_recorded_under_no_grad() -> None:
 )
 def test_how_a_loss_depends_on_its_batch(expression: str, scale: Scale) -> None:
     assert loss_scale(expression) is scale
+
+
+@pytest.mark.parametrize(
+    ("before", "figure", "scale"),
+    [
+        ("error = (c(x) - y).sum()\n        error.div_(len(x))", "error", Scale.MEAN),
+        ("error = (c(x) - y).sum()\n        error.mul_(100 / x.size(0))", "error", Scale.MEAN),
+        ("error = (c(x) - y).mean()\n        error.mul_(len(x))", "error", Scale.SUM),
+        ("error = (c(x) - y).sum()\n        error.add_(1)", "error", Scale.COUPLED),
+        ("kept = [(c(x) - y).sum()]\n        kept[0].div_(len(x))", "kept[0]", Scale.UNKNOWN),
+        ("kept = {'a': (c(x) - y).sum()}\n        kept['a'].div_(len(x))", "kept['a']", Scale.UNKNOWN),
+    ],
+)
+def test_a_figure_that_is_changed_in_place_is_another(before: str, figure: str, scale: Scale) -> None:
+    text = FLAT.replace("    loss = F.mse_loss(c(x), y)", f"    {before}\n        loss = {figure}")
+    [backward] = infer(text).backwards
+    assert backward.receiver.scale is scale
 
 
 def test_each_event_knows_its_place() -> None:

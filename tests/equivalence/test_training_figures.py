@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.equivalence.conversions import assert_ranks_follow
+from tests.equivalence.harness import Trace, run_converted, run_original
+from tests.equivalence.processes import ROOT
+from tests.equivalence.test_fixtures import convert_fixture
 
 SCRIPT = """\
 import csv
@@ -133,3 +137,17 @@ def left_in(folder: Path) -> list[float]:
 def test_kept_figures_are_those_of_one_process(world_size: int, tmp_path: Path) -> None:
     assert_ranks_follow(SCRIPT, tmp_path, world_size)
     assert left_in(tmp_path / "ranks") == pytest.approx(left_in(tmp_path / "one"), rel=0, abs=1e-12)
+
+
+def test_meters_of_a_training_loop_show_the_global_batch(tmp_path: Path) -> None:
+    """Losses and accuracies that only go to the screen, by way of meters."""
+    script = ROOT / "fixtures" / "stripes" / "train.py"
+    ranks = run_converted(convert_fixture("stripes", tmp_path), [], 2, tmp_path / "ranks")
+    original = run_original(script, [], tmp_path / "one")
+    shown = [line for line in without_times(original) if line.startswith("Epoch")]
+    assert len(shown) == 5 * 4
+    assert without_times(ranks[0]) == without_times(original)
+
+
+def without_times(trace: Trace) -> list[str]:
+    return [re.sub(r"Time +[\d.]+ \( *[\d.]+\)", "", line) for line in trace.lines]

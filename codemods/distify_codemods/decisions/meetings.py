@@ -11,7 +11,7 @@ from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.interpreter.library import PURE
 from distify_codemods.values import PER_SAMPLE, Obj, Scale, Sequence, Share, Value, Whole
 
-_SHARED = PER_SAMPLE | {Scale.COUNT, Scale.COUPLED, Scale.UNKNOWN}
+_SHARED = PER_SAMPLE | {Scale.COUNT, Scale.INVERSE, Scale.COUPLED, Scale.UNKNOWN}
 
 
 def first(facts: Facts) -> str:

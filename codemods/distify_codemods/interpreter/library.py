@@ -79,6 +79,8 @@ RETURN_THEMSELVES = frozenset(
     ]
 )
 #: Methods that only modules have: who is asked for them is one.
+#: Numbers that an operation in place makes others of: `correct.mul_(100 / len(batch))`.
+_OF_A_BATCH = frozenset({Scale.SUM, Scale.COUNT, Scale.INVERSE, Scale.MEAN, Scale.WEIGHTED})
 _OF_MODULES = frozenset(
     ["parameters", "named_parameters", "state_dict", "load_state_dict", "train", "eval", "modules", "children"]
 )
@@ -299,6 +301,8 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
         if coupled and receiver.scale in PER_SAMPLE:
             targets.fill(machine, node.func, Value(scale=Scale.COUPLED, sources=receiver.sources))
     if name.endswith("_"):
+        if isinstance(node, cst.Call) and receiver.scale in _OF_A_BATCH and value.scale is not receiver.scale:
+            targets.fill(machine, node.func, value)
         state.method(machine, name, node, join(*arguments.all()), attributes.LOADERS)
     value = files.carried(receiver, name, arguments, value)
     interesting = obj is not None or name in _RECORDED or (name.endswith("_") and not name.endswith("__"))

@@ -73,6 +73,8 @@ def _multiply(left: Scale, right: Scale) -> Scale:
     pair = {left, right}
     if pair == {S.MEAN, S.COUNT}:
         return S.SUM
+    if pair in ({S.SUM, S.INVERSE}, {S.COUNT, S.INVERSE}):
+        return S.MEAN
     return elementwise(left, right)
 
 
@@ -83,6 +85,8 @@ def _divide(left: Scale, right: Scale) -> Scale:
         return S.MEAN
     if (left, right) == (S.SUM, S.SUM):
         return S.WEIGHTED
+    if (left, right) == (S.CONST, S.COUNT):
+        return S.INVERSE
     return elementwise(left, right)
 
 

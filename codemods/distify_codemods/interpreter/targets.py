@@ -102,7 +102,10 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
 
 
 def fill(machine: Machine, node: cst.BaseExpression, batch: Value) -> None:
-    """`images.data.resize_(…).copy_(batch)`: a buffer that a batch is copied into holds that batch."""
+    """`images.data.resize_(…).copy_(batch)`: a buffer that a batch is copied into holds that batch.
+
+    Of an item, it is what may be held.
+    """
     if batch.scale is Scale.CONST:
         return
     while isinstance(node, (cst.Call, cst.Attribute)):
@@ -115,6 +118,17 @@ def fill(machine: Machine, node: cst.BaseExpression, batch: Value) -> None:
             if not holders:
                 machine.bind(inner.value, batch)
         node = inner
+    if isinstance(node, cst.Subscript):
+        for held in machine.values.get(node.value, NOTHING).ordered():
+            if isinstance(held, Sequence):
+                holding.append(machine, held, batch)
+            elif isinstance(held, Mapping):
+                holding.set_item(machine, held, _key(machine, node), batch)
+
+
+def _key(machine: Machine, node: cst.Subscript) -> object:
+    index = node.slice[0].slice
+    return machine.values.get(index.value, NOTHING).constant() if isinstance(index, cst.Index) else None
 
 
 def augment(machine: Machine, node: cst.AugAssign) -> None:
