@@ -1,0 +1,34 @@
+"""Printed lines of two runs: the same figures, whatever time they took."""
+
+from __future__ import annotations
+
+import pytest
+from distify_runtime.trace.figures import different_figure, without_times
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "different"),
+    [
+        ("accuracy 0.91", "accuracy 0.91", False),
+        ("accuracy 0.91", "accuracy 0.93", True),
+        ("accuracy 0.91", "accuracy 0.92", False),  # rounded to the other side
+        ("loss 1.25e-03", "loss 1.27e-03", True),
+        ("test 3 of 4", "test 3 of 5", True),
+        ("test 3 of 4", "test 3", True),
+        ("val 0.5 in 3.1s", "val 0.5 in 4.9s", False),
+        ("val 0.5, took 3 min", "val 0.5, took 5 min", False),
+        ("val 0.5 at 12:31:02", "val 0.5 at 12:31:09", False),
+        ("val 0.5 ETA 3.5", "val 0.5 ETA 7.0", False),
+        ("Test: [0/3]\tTime  0.624 ( 0.611)\tAcc 50.0", "Test: [0/3]\tTime  0.632 ( 0.703)\tAcc 50.0", False),
+        ("Test: [0/3]\tTime  0.624 ( 0.611)\tAcc 50.0", "Test: [0/3]\tTime  0.624 ( 0.611)\tAcc 52.0", True),
+        ("Test: [0/3]\tLoss 0.62 (0.61)", "Test: [0/3]\tLoss 0.62 (0.70)", True),
+    ],
+)
+def test_times_are_no_figures(ours: str, theirs: str, different: bool) -> None:
+    assert different_figure(ours, theirs, 1e-5) is different
+
+
+def test_a_file_named_by_the_time_is_the_same_in_each_run() -> None:
+    first = ["runs/20240131-120102/log.txt", "model_2024-01-31.pt"]
+    later = ["model_2025-02-01.pt", "runs/20250201-130000/log.txt"]
+    assert without_times(first) == without_times(later) == ["model_TIME.pt", "runs/TIME/log.txt"]
