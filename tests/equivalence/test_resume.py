@@ -14,23 +14,22 @@ from tests.equivalence.processes import ROOT
 
 @dataclass(frozen=True)
 class Resumes:
-    """`loads`: lines that are put after the line with `anchor`, for scripts that have no option of their own."""
+    """`loads`: put after the line that begins with `anchor`, for scripts that have no option of their own."""
 
     name: str
     file: str  # the checkpoint
     anchor: str = ""
-    loads: str = ""
+    loads: tuple[str, ...] = ()
     first: tuple[str, ...] = ()
     later: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
 
 
-def _loads(file: str, *lines: str) -> str:
-    body = "".join(f"    {line}\n" for line in ("import torch", f"state = torch.load({file!r})", *lines))
-    return f"import os\nif os.path.exists({file!r}):\n{body}"
+def _loads(name: str, file: str, anchor: str, *loads: str) -> Resumes:
+    return Resumes(name, file, anchor, loads)
 
 
-NET = "net.load_state_dict(state)"
+#: `logs` names its folder by the time: no later run finds it.
 SCRIPTS = (
     Resumes("argparse_main", "runs/best.pt", first=("--epochs", "2"),
             later=("--epochs", "4", "--resume", "runs/best.pt"),
@@ -38,18 +37,30 @@ SCRIPTS = (
     Resumes("stripes", "checkpoint.pth.tar", first=("--epochs", "1"),
             later=("--epochs", "2", "--resume", "checkpoint.pth.tar"),
             last=("--epochs", "3", "--resume", "checkpoint.pth.tar")),
-    Resumes("drawn_batches", "ring.pt", "sched = ", _loads(
-        "ring.pt", "net.load_state_dict(state['net'])", "optimizer.load_state_dict(state['optimizer'])")),
-    Resumes("flat", "stripes_cnn.pth", "optimizer = ", _loads("stripes_cnn.pth", "model.load_state_dict(state)")),
-    Resumes("rare_classes", "spirals.pt", "optimizer = ", _loads("spirals.pt", NET)),
-    Resumes("stream", "sensors.pt", "optimizer = ", _loads(
-        "sensors.pt", "model.load_state_dict(state['model'])", "optimizer.load_state_dict(state['optimizer'])")),
-    Resumes("stopper", "kept.pt", "optimizer = ", _loads(
-        "kept.pt", "net.load_state_dict(state['net'])", "optimizer.load_state_dict(state['optimizer'])")),
-    Resumes("text_columns", "reader.pt", "optimizer = ", _loads("reader.pt", "reader.load_state_dict(state)")),
-    Resumes("training_accuracy", "net.pt", "adam = ", _loads("net.pt", "net.load_state_dict(state['net'])")),
-    Resumes("two_networks", "two_networks.pt", "opt = ", _loads(
-        "two_networks.pt", "encoder.load_state_dict(state['encoder'])", "aux.load_state_dict(state['aux'])")),
+    _loads("blobs", "blobs.pt", "optimizer = ",
+           "model.load_state_dict(state['model'])", "optimizer.load_state_dict(state['optimizer'])"),
+    _loads("buckets", "reader.pt", "optimizer = ", "model.load_state_dict(state)"),
+    _loads("drawn_batches", "ring.pt", "sched = ",
+           "net.load_state_dict(state['net'])", "optimizer.load_state_dict(state['optimizer'])"),
+    _loads("endless", "net.pt", "step = 0", "net.load_state_dict(state)"),
+    _loads("flag_function", "best.pt", "self.optimizer = ", "self.model.load_state_dict(state)"),
+    _loads("flat", "stripes_cnn.pth", "optimizer = ", "model.load_state_dict(state)"),
+    _loads("globals", "checkpoint/ckpt.pth", "optimizer = ", "net.load_state_dict(state['net'])"),
+    _loads("kwargs_loaders", "wavenet.pt", "opt = ", "model.load_state_dict(state)"),
+    _loads("loader_class", "rings.pt", "optimizer = ", "model.load_state_dict(state)"),
+    _loads("own_updates", "curve.pt", "speed = ", "net.load_state_dict(state)"),
+    _loads("phases", "best_weights.pt", "optimizer_ft = ", "net.load_state_dict(state)"),
+    _loads("rare_classes", "spirals.pt", "optimizer = ", "net.load_state_dict(state)"),
+    _loads("settled", "learner.pt", "self.rule = ", "self.learner.load_state_dict(state)"),
+    _loads("stopper", "kept.pt", "optimizer = ",
+           "net.load_state_dict(state['net'])", "optimizer.load_state_dict(state['optimizer'])"),
+    _loads("stream", "sensors.pt", "optimizer = ",
+           "model.load_state_dict(state['model'])", "optimizer.load_state_dict(state['optimizer'])"),
+    _loads("text_columns", "reader.pt", "optimizer = ", "reader.load_state_dict(state)"),
+    _loads("training_accuracy", "net.pt", "adam = ", "net.load_state_dict(state['net'])"),
+    _loads("two_networks", "two_networks.pt", "opt = ",
+           "encoder.load_state_dict(state['encoder'])", "aux.load_state_dict(state['aux'])"),
+    _loads("written_out", "lenet.pt", "optimizer = ", "model.load_state_dict(state)"),
 )  # fmt: skip
 
 
@@ -57,8 +68,11 @@ def _script(case: Resumes, folder: Path) -> Path:
     """The fixture, which goes on from its checkpoint where there is one."""
     text = (ROOT / "fixtures" / case.name / "train.py").read_text(encoding="utf-8")
     if case.anchor:
-        (line,) = [one for one in text.splitlines(keepends=True) if one.startswith(case.anchor)]
-        text = text.replace(line, line + case.loads)
+        [line] = [one for one in text.splitlines(keepends=True) if one.lstrip().startswith(case.anchor)]
+        space = line[: -len(line.lstrip())]
+        body = "".join(f"{space}    {one}\n" for one in (f"state = torch.load({case.file!r})", *case.loads))
+        text = text.replace(line, f"{line}{space}if os.path.exists({case.file!r}):\n{body}")
+        text = text.replace("import torch\n", "import os\nimport torch\n", 1)
     path = folder / "train.py"
     path.write_text(text, encoding="utf-8")
     return path
