@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from distify_codemods import decisions, facts, half_done, interpreter, program, refusals, why
+from collections.abc import Sequence
+
+from distify_codemods import decisions, facts, half_done, interpreter, program, refusals, tensorflow, why
 from distify_codemods.apply import apply
-from distify_codemods.backends import BACKENDS
+from distify_codemods.backends import BACKENDS, Backend
 from distify_codemods.facts import Facts
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
@@ -21,7 +23,7 @@ from distify_codemods.results import (
     SourceFile,
 )
 from distify_codemods.room import with_room
-from distify_codemods.rules import RULES, Context
+from distify_codemods.rules import RULES, Context, Rule
 from distify_codemods.twins import twin_path
 
 _ORDER = {Level.APPLIED: 0, Level.NOT_NEEDED: 1, Level.ADVICE: 2, Level.BLOCKING: 3}
@@ -56,22 +58,35 @@ def _convert(source: SourceFile, resolver: Resolver, options: Options | None) ->
     refusal = refusal or refusals.distributed_in_other_file(entry, found.run.events)
     if refusal is not None:
         return Conversion(Outcome.REFUSED, (), (refusal,))
+    if tensorflow.trains(found):
+        return _convert_tensorflow(found, backend, options)
     if not found.backwards or not (found.optimizers or found.by_hand or found.training_loops):
         return Conversion(Outcome.REFUSED, (), (_no_training(entry, found),), why.beliefs(found) if options.why else ())
     if not found.run.complete and not options.partial:  # no trial run would tell more
         return Conversion(Outcome.REFUSED, (), (refusals.too_large(entry),), why.beliefs(found) if options.why else ())
-    context = Context(decisions.decide(found, backend), backend, {}, options)
-    for rule in RULES:
+    return _convert_by(RULES, Context(decisions.decide(found, backend), backend, {}, options))
+
+
+def _convert_tensorflow(found: Facts, backend: Backend, options: Options) -> Conversion:
+    context = tensorflow.context_for(found, backend, options)
+    if isinstance(context, Finding):
+        return Conversion(Outcome.REFUSED, (), (context,))
+    return _convert_by(tensorflow.RULES, context)
+
+
+def _convert_by(rules: Sequence[Rule], context: Context) -> Conversion:
+    options = context.options
+    for rule in rules:
         context.rule = rule
         rule.run(context)
     beliefs = why.beliefs(context.facts, context.decisions) if options.why else ()
     blocking = any(finding.level is Level.BLOCKING for finding in context.findings)
     if blocking and not options.partial:
-        return Conversion(Outcome.REFUSED, (), _in_order(context.findings), beliefs)
+        return Conversion(Outcome.REFUSED, (), _in_order(rules, context.findings), beliefs)
     if options.partial:
         _leave_comments(context)
     files = tuple(_new_file(context, plan) for plan in context.plans.values() if plan)
-    return Conversion(Outcome.CONVERTED, files, _in_order(context.findings), beliefs)
+    return Conversion(Outcome.CONVERTED, files, _in_order(rules, context.findings), beliefs)
 
 
 def _no_training(entry: Module, found: Facts) -> Finding:
@@ -83,9 +98,9 @@ def _no_training(entry: Module, found: Facts) -> Finding:
     return refusals.no_training(entry, f"found {', '.join(parts)}")
 
 
-def _in_order(findings: list[Finding]) -> tuple[Finding, ...]:
+def _in_order(rules: Sequence[Rule], findings: list[Finding]) -> tuple[Finding, ...]:
     """By rule, then by place: the order of the checklist."""
-    codes = [rule.code for rule in RULES]
+    codes = [rule.code for rule in rules]
     return tuple(
         sorted(
             findings,

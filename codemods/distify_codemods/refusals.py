@@ -59,6 +59,10 @@ REFUSALS = {
         "left alone",
         "A comment `# distify: skip` in the first lines says that a file is not to be converted.",
     ),
+    "REFUSE05": (
+        "TensorFlow",
+        "Scripts of TensorFlow are converted for Horovod (`--backend horovod`): sessions of tf.compat.v1, and Keras.",
+    ),
 }
 
 

@@ -28,7 +28,7 @@ def explain(code: str) -> None:
     Exit codes: 0 done, 2 there is no such rule.
     """
     from distify_codemods.refusals import REFUSALS  # here: `--help` has no use for libcst
-    from distify_codemods.rules import RULES
+    from distify_codemods.tensorflow import ALL_RULES
 
     from distify.checklist import wrapped
     from distify.notebooks import CODE, TITLE, WHY
@@ -36,7 +36,7 @@ def explain(code: str) -> None:
 
     wanted = code.strip().upper()
     columns = width(sys.stdout)
-    pages = {rule.code: rule for rule in RULES}
+    pages = {rule.code: rule for rule in ALL_RULES}
     if wanted in pages:
         show(rule_page(pages[wanted], columns), err=False)
         return

@@ -17,13 +17,16 @@ def rules(as_json: bool) -> None:
       distify rules
       distify explain DATA02          the page of one of them
     """
-    from distify_codemods.rules import RULES  # here: `--help` has no use for libcst
+    from distify_codemods.tensorflow import ALL_RULES  # here: `--help` has no use for libcst
 
     if as_json:
         import json
 
         fields = ("code", "name", "why", "safety", "limits", "pitfalls")
-        put(json.dumps([{name: getattr(rule, name) for name in fields} for rule in RULES], indent=2).encode() + b"\n")
+        put(
+            json.dumps([{name: getattr(rule, name) for name in fields} for rule in ALL_RULES], indent=2).encode()
+            + b"\n"
+        )
         return
-    size = max(len(rule.code) for rule in RULES)
-    show([((f"{rule.code:<{size}}  ", "green"), (rule.name, "")) for rule in RULES], err=False)
+    size = max(len(rule.code) for rule in ALL_RULES)
+    show([((f"{rule.code:<{size}}  ", "green"), (rule.name, "")) for rule in ALL_RULES], err=False)

@@ -21,12 +21,14 @@ RUNNERS = {
     "fire.Fire": ("component", 0, ""),
     "typer.run": ("function", 0, ""),
     "absl.app.run": ("main", 0, ""),
+    "tensorflow.app.run": ("main", 0, ""),
+    "tensorflow.compat.v1.app.run": ("main", 0, ""),
 }
 
 
 def run(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> None:
     parameter, place, args = RUNNERS[name]
-    target = arguments.get(parameter, place) or (_commands(machine) if name == "fire.Fire" else NOTHING)
+    target = arguments.get(parameter, place) or _without_being_told(machine, name)
     spawns = name.endswith(".spawn")
     given = arguments.get(args, 1) if spawns else arguments.keywords.get(args)
     only = given.single() if given is not None else None
@@ -41,6 +43,12 @@ def run(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) ->
         if isinstance(obj, Instance) and obj.of in target.objs:
             for function in _public(obj):
                 calls.invoke(machine, function, Arguments(), node, obj)
+
+
+def _without_being_told(machine: Machine, name: str) -> Value:
+    if name.endswith("app.run"):
+        return machine.module_frame(machine.frame.module).env.get("main", NOTHING)
+    return _commands(machine) if name == "fire.Fire" else NOTHING
 
 
 def _commands(machine: Machine) -> Value:

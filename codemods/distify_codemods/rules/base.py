@@ -129,22 +129,22 @@ class Context:
     # ---- names of what is imported
 
     def rt(self, module: Module) -> str:
-        return self._imported(module, "rt", f"import {RUNTIME} as {{name}}", 0)
+        return self.imported(module, "rt", f"import {RUNTIME} as {{name}}", 0)
 
     def engine(self, module: Module) -> str:
         statement = self.backend.engine
-        return self._imported(module, ENGINE, statement, 1) if statement else ""
+        return self.imported(module, ENGINE, statement, 1) if statement else ""
 
     def wrapper(self, module: Module) -> str:
-        return self._imported(module, "DistributedDataParallel", self.backend.imports_for_wrap, 2)
+        return self.imported(module, "DistributedDataParallel", self.backend.imports_for_wrap, 2)
 
     def sampler(self, module: Module) -> str:
-        return self._imported(module, "DistributedSampler", self.backend.imports_for_sampler, 3)
+        return self.imported(module, "DistributedSampler", self.backend.imports_for_sampler, 3)
 
     def shadow_print(self, module: Module) -> None:
         self.plan(module).add_import(f"from {RUNTIME} import rank_zero_print as print", 1)
 
-    def _imported(self, module: Module, wanted: str, statement: str, order: int) -> str:
+    def imported(self, module: Module, wanted: str, statement: str, order: int) -> str:
         key = (module, wanted)
         own = None if key in self.aliases else _own_name(module, statement)
         if own is not None:
@@ -226,9 +226,9 @@ class Context:
 
 
 def _own_name(module: Module, statement: str) -> str | None:
-    """What the file calls the thing already that `from source import thing` would bring."""
+    """What the file calls the thing already that `from source import thing` would bring, or `import library as …`."""
     if "{name}" in statement:
-        return None
+        return _own_name_of_library(module, statement.split()[1])
     wanted = tree.code_of(cst.parse_statement(statement))
     lines = [line for line in module.tree.body if isinstance(line, cst.SimpleStatementLine)]
     for one in (one for line in lines for one in line.body):
@@ -238,6 +238,16 @@ def _own_name(module: Module, statement: str) -> str | None:
                 if f"{tree.code_of(thing)}\n" == wanted:
                     own = alias.asname.name if alias.asname else alias.name
                     return own.value if isinstance(own, cst.Name) else None
+    return None
+
+
+def _own_name_of_library(module: Module, library: str) -> str | None:
+    lines = [line for line in module.tree.body if isinstance(line, cst.SimpleStatementLine)]
+    for one in (one for line in lines for one in line.body):
+        for alias in one.names if isinstance(one, cst.Import) else ():
+            own = alias.asname.name if alias.asname else alias.name
+            if tree.code_of(alias.name) == library and isinstance(own, cst.Name):
+                return own.value
     return None
 
 
