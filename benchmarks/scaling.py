@@ -1,9 +1,11 @@
 """Compares the accuracy that fixtures reach with --scale linear on several ranks with that of one process.
 
-python benchmarks/scaling.py [-np N] [--seeds K] [--only TEXT] [--warmup-epochs E] [--json]
+python benchmarks/scaling.py [-np N] [--seeds K] [--longer F] [--only TEXT] [--warmup-epochs E] [--json]
 
 Each fixture is converted and trained on N ranks, where its batch is N times as large, and as it is in one process,
-once for each of K seeds, which are added to those that the script sets. Its last printed line with the word "accuracy"
+once for each of K seeds, which are added to those that the script sets. Fixtures train for a few dozen steps, so that
+tests are quick; with N times the batch that is next to none, and F times as many epochs, of both, are what the rule is
+for: its authors scaled runs of 90 epochs (Goyal et al. 2017). Its last printed line with the word "accuracy"
 is what counts, in percent. Fixtures whose conversion needs a person are listed with what it needs. Everything runs on
 this machine's CPUs, one thread for each process.
 """
@@ -29,6 +31,19 @@ from distify.resolver import LocalModules
 
 ROOT = Path(__file__).resolve().parents[1]
 WITHIN = 1.0  # percentage points between the means
+
+#: Where a fixture says how many epochs it trains, and after how many it lowers its rate.
+EPOCHS = {
+    "argparse_main": [r"'--epochs', type=int, default=(\d+)"], "blobs": [r'"--epochs", type=int, default=(\d+)'],
+    "buckets": [r"for epoch in range\((\d+)\)"], "flag_function": [r"epochs=(\d+)"],
+    "flat": [r"num_epochs = (\d+)"], "globals": [r"^epochs = (\d+)"], "kwargs_loaders": [r"EPOCHS = (\d+)"],
+    "loader_class": [r"\.train\((\d+)\)"], "logs": [r'"epochs": (\d+)'],
+    "phases": [r"num_epochs=(\d+)", r"step_size=(\d+)"],
+    "rare_classes": [r"for epoch in range\((\d+)\)"], "settled": [r'"--rounds", type=int, default=(\d+)'],
+    "stopper": [r"for epoch in range\((\d+)\)"], "stream": [r"for epoch in range\((\d+)\)"],
+    "stripes": [r"'--epochs', default=(\d+)", r"epoch // (\d+)"],
+    "training_accuracy": [r"for epoch in range\(1, (\d+)\)"], "written_out": [r"^epochs = (\d+)"],
+}  # fmt: skip
 
 #: Runs a script whose seeds are moved by the first argument.
 SEEDED = """\
@@ -63,6 +78,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-np", type=int, default=4, dest="ranks")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--longer", type=int, default=8, help="times as many epochs as the fixture has")
     parser.add_argument("--only", default="", help="fixtures with this in their name")
     parser.add_argument("--warmup-epochs", type=int, default=Options.warmup_epochs)
     parser.add_argument("--json", action="store_true")
@@ -71,7 +87,7 @@ def main() -> int:
     names = [name for name in names if options.only in name]
     with tempfile.TemporaryDirectory() as folder:
         results = [
-            measured(name, options.ranks, seeds, options.warmup_epochs, Path(folder))
+            measured(name, options.ranks, seeds, options.warmup_epochs, options.longer, Path(folder))
             for name, seeds in _with_progress(names, options.seeds)
         ]
     if options.json:
@@ -81,22 +97,39 @@ def main() -> int:
     return int(any(not one.needs and one.gap < -WITHIN for one in results))
 
 
-def measured(name: str, ranks: int, seeds: Iterator[int], warmup: int, folder: Path) -> Result:
-    script = ROOT / "fixtures" / name / "train.py"
+def measured(name: str, ranks: int, seeds: Iterator[int], warmup: int, longer: int, folder: Path) -> Result:
+    here = folder / name
+    here.mkdir()
+    script = here / "train.py"
+    script.write_text(_longer(name, longer), encoding="utf-8")
     options = Options(scale="linear", warmup_epochs=warmup)
     conversion = convert(read_script(str(script)), LocalModules(str(script)), options)
     if conversion.outcome is not Outcome.CONVERTED:
         found = conversion.of(Level.BLOCKING)
         return Result(name, "; ".join(f"{one.code} at line {one.place.line if one.place else 0}" for one in found))
-    here = folder / name
-    here.mkdir()
-    (here / "train.py").write_bytes(script.read_bytes())
     (here / "train_dist.py").write_bytes(conversion.files[0].after)
     (here / "seeded.py").write_text(SEEDED, encoding="utf-8")
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     pairs = [(_accuracy([sys.executable], "train.py", seed, here), _accuracy(launch, "train_dist.py", seed, here))
              for seed in seeds]  # fmt: skip
     return Result(name, "", tuple(one for one, _ in pairs), tuple(several for _, several in pairs))
+
+
+def _longer(name: str, times: int) -> str:
+    """The fixture, with so many times as many epochs."""
+
+    def more(match: re.Match[str]) -> str:
+        number = str(int(match[1]) * times)
+        return match[0][: match.start(1) - match.start()] + number + match[0][match.end(1) - match.start() :]
+
+    text = (ROOT / "fixtures" / name / "train.py").read_text(encoding="utf-8")
+    found = 0
+    for pattern in EPOCHS.get(name, ()):
+        text, count = re.subn(pattern, more, text, flags=re.MULTILINE)
+        found += count
+    if times > 1 and not found and name in EPOCHS:
+        raise SystemExit(f"{name}: its number of epochs is somewhere else than it was")
+    return text
 
 
 def _accuracy(launch: list[str], script: str, seed: int, folder: Path) -> float:
