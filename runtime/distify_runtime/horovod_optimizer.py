@@ -142,13 +142,23 @@ class _Averaging(_DistributedOptimizer):  # type: ignore[misc]  # Horovod has no
         # Horovod makes gradients of zeros where no rank has one: weights would decay, and momentum would go on.
         self._requires_update = {parameter for parameter, kind in kinds.items() if kind & ~CHANGED}
         for parameter, kind in kinds.items():
-            if (kind & CHANGED or parameter not in self._requires_update) and parameter in self._handles:
-                if (handle := self._handles.pop(parameter)[0]) is not None:
-                    self._finish(handle)
-                self._allreduce_delay[parameter] = self.backward_passes_per_step
             if parameter.grad is None and kind & ~CHANGED == SPARSE:
                 parameter.grad = _no_rows(parameter)
+            if kind & CHANGED or parameter not in self._requires_update:
+                self._take_back(parameter, sent_somewhere=bool(kind & CHANGED))
         super().synchronize()
+
+    def _take_back(self, parameter: Tensor, sent_somewhere: bool) -> None:
+        """What was sent of a gradient comes to nothing; a rank that has sent none takes part, or the others wait."""
+        if parameter not in self._handles and not sent_somewhere:
+            return
+        gradient, handle = parameter.grad, self._handles.pop(parameter, (None, None))[0]
+        if handle is None and sent_somewhere:
+            handle = self._allreduce_grad_async(parameter)[0]
+            parameter.grad = gradient  # Horovod makes one of zeros
+        if handle is not None:
+            self._finish(handle)
+        self._allreduce_delay[parameter] = self.backward_passes_per_step
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Also after a backward pass of another model's loss through this one, whose gradients are thrown away."""
