@@ -19,6 +19,8 @@ import threading
 import time
 
 GRACE_SECONDS = 10.0
+#: horovodrun ends all ranks once one has failed, and a rank that lost another may be the first to fail.
+LAST_WORDS_SECONDS = 1.0
 #: Where each launcher says which rank this is.
 RANKS = ("RANK", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
@@ -47,6 +49,8 @@ def main() -> int:
     threading.Thread(target=end_with_launcher, args=(channel,), daemon=True).start()
     code = script.wait()
     tell(channel, {"code": code, "ended": time.time(), "stopped": bool(ended_by)})
+    if code != 0 and not ended_by and "RANK" not in os.environ:  # torchrun's
+        time.sleep(LAST_WORDS_SECONDS)
     return code
 
 
