@@ -68,6 +68,8 @@ def _convert(source: SourceFile, resolver: Resolver, options: Options | None) ->
 
 
 def _convert_tensorflow(found: Facts, backend: Backend, options: Options) -> Conversion:
+    if not found.run.complete and not options.partial:
+        return Conversion(Outcome.REFUSED, (), (refusals.too_large(found.program.entry),))
     context = tensorflow.context_for(found, backend, options)
     if isinstance(context, Finding):
         return Conversion(Outcome.REFUSED, (), (context,))

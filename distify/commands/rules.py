@@ -23,10 +23,8 @@ def rules(as_json: bool) -> None:
         import json
 
         fields = ("code", "name", "why", "safety", "limits", "pitfalls")
-        put(
-            json.dumps([{name: getattr(rule, name) for name in fields} for rule in ALL_RULES], indent=2).encode()
-            + b"\n"
-        )
+        listed = [{name: getattr(rule, name) for name in fields} for rule in ALL_RULES]
+        put(json.dumps(listed, indent=2).encode() + b"\n")
         return
     size = max(len(rule.code) for rule in ALL_RULES)
     show([((f"{rule.code:<{size}}  ", "green"), (rule.name, "")) for rule in ALL_RULES], err=False)

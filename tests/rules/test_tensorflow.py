@@ -218,6 +218,16 @@ LOOP = "for a, b in data:\n    with tf.GradientTape() as tape:\n        loss = m
          "TF02 the learning rate is a schedule of Keras, which cannot be multiplied"),
         (ARRAYS.replace("model.fit(x_train", "model.fit(prepared(x_train)"),
          "TF04 how this data can be shared out is not known"),
+        (DATASET.replace("model.fit(data", "model.fit(tf.data.Dataset.zip((data, data))"),
+         "TF04 where the batches of this training come from was not followed to a tf.data.Dataset"),
+        (SESSION.replace("data = tf.compat.v1.data.Dataset", "data = strange.Dataset"),
+         "TF04 where the batches of this training come from was not followed to a tf.data.Dataset"),
+        (DATASET.replace("optimizer=opt", "optimizer=keras.optimizers.get('adam')"),
+         "TF02 it was not seen where the optimizer of this is made"),
+        (DATASET.replace("model.compile(", "strange("), "TF02 it was not seen where the optimizer of this is made"),
+        (SESSION.replace("tf.compat.v1.train.Grad", "tf.contrib.opt.Lazy").replace(
+            "saver =", "tf.compat.v1.train.AdamOptimizer()\nsaver ="),
+         "TF02 it was not seen where the optimizer of this is made"),
         (ARRAYS + "open('log.txt', 'w')\n", "TF05 every process would write this"),
     ],
 )  # fmt: skip

@@ -23,20 +23,27 @@ _STOPS = re.compile(r"tensorflow(?:\.compat\.v1)?\.train\.StopAtStepHook")
 def run(context: Context) -> None:
     found = Found(context.facts)
     fed = {node for fit in found.fits for one in _data_of(fit) for node in found.origins(one)}
-    for event in found.datasets:
-        if event.node in fed or (not found.by_keras and _is_trained_on(found, event)):
-            _shard(context, found, event)
+    trained_on = [one for one in found.datasets
+                  if one.node in fed or (not found.by_keras and _is_trained_on(found, one))]  # fmt: skip
+    for event in trained_on:
+        _shard(context, found, event)
+    known = {one.node for one in trained_on}
     for event in found.fits:
+        if any(is_of(one, _DATASET) and not found.origins(one) <= known for one in _data_of(event)):
+            _not_followed(context, event)
         _slice(context, event)
         _divide(context, event, "steps_per_epoch", None)
     for event in context.facts.of_kind(Kind.CALL):
         if _STOPS.fullmatch(event.name):
             _divide(context, event, "num_steps", 0)
             _divide(context, event, "last_step", 1)
-    if not found.by_keras and not found.datasets:
-        first = (found.monitored or found.sessions)[0]
-        context.needs_you("batches do not come from a tf.data.Dataset", first.module, first.node,
-                          "give each process its own part of the data")  # fmt: skip
+    if not found.by_keras and not trained_on:
+        _not_followed(context, (found.monitored or found.sessions)[0])
+
+
+def _not_followed(context: Context, event: Event) -> None:
+    context.needs_you("where the batches of this training come from was not followed to a tf.data.Dataset",
+                      event.module, event.node, "give each process its own part of the data")  # fmt: skip
 
 
 def _data_of(fit: Event) -> list[Value]:

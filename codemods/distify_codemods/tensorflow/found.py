@@ -53,6 +53,10 @@ class Found:
         return [one for one in self._methods("fit") if self._is_keras(one.receiver)]
 
     @cached_property
+    def compiled(self) -> list[Event]:
+        return self._methods("compile")
+
+    @cached_property
     def datasets(self) -> list[Event]:
         """Where data sets begin: `from_tensor_slices`, `TFRecordDataset`, …"""
         return [one for one in self._calls(_DATASET) if not one.name.endswith((".zip", ".choose_from_datasets"))]

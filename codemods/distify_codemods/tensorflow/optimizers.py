@@ -9,7 +9,7 @@ from distify_codemods.events import Event
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.tensorflow.found import Found, argument, code_in_brackets, is_starred
-from distify_codemods.values import Const
+from distify_codemods.values import Const, Obj
 
 CODE = "TF02"
 _AVERAGED = "the processes average their gradients before each step"
@@ -27,8 +27,12 @@ def run(context: Context) -> None:
         _wrap(context, event)
         context.advice("each process takes batches as large as before: so many times more samples make a step, and a "
                        "fixed number of steps sees so many times more of them", event.module, event.node)  # fmt: skip
+    made = {obj for event in found.optimizers for obj in event.value.objs}
     for event in found.fits:
-        _by_name(context, found, event)
+        _check_compiled(context, found, event, made)
+    for event in found.methods("tensorflow", "minimize", "apply_gradients"):
+        if not event.receiver.objs <= made:
+            _not_seen(context, event)
 
 
 def _scale(context: Context, found: Found, event: Event) -> None:
@@ -76,14 +80,23 @@ def _name_of(module: Module, call: cst.Call) -> str:
     return ""
 
 
-def _by_name(context: Context, found: Found, event: Event) -> None:
-    """`model.compile(optimizer="adam")`: there is no optimizer that a line could be put around."""
-    for compiled in found.methods("", "compile"):
-        given = compiled.arguments.get("optimizer", 0)
-        named = given is None or any(isinstance(obj, Const) for obj in given.objs)
-        if compiled.receiver.objs & event.receiver.objs and named:
-            context.needs_you("the optimizer is given by its name", compiled.module, compiled.node,
+def _check_compiled(context: Context, found: Found, fit: Event, made: set[Obj]) -> None:
+    """Each optimizer that `model.compile` was given has to be one that a line is put around."""
+    compiled = [one for one in found.compiled if one.receiver.objs & fit.receiver.objs]
+    for event in compiled:
+        given = event.arguments.get("optimizer", 0)
+        if given is None or any(isinstance(obj, Const) for obj in given.objs):
+            context.needs_you("the optimizer is given by its name", event.module, event.node,
                               "make it, as in keras.optimizers.Adam(0.001)")  # fmt: skip
+        elif not given.objs or not given.objs <= made:
+            _not_seen(context, event)
+    if not compiled:
+        _not_seen(context, fit)
+
+
+def _not_seen(context: Context, event: Event) -> None:
+    context.needs_you("it was not seen where the optimizer of this is made", event.module, event.node,
+                      f"put {context.engine(event.module)}.DistributedOptimizer around it")  # fmt: skip
 
 
 RULE = Rule(

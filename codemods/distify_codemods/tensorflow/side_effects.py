@@ -16,7 +16,6 @@ CODE = "TF05"
 _FIRST = "the first process alone writes"
 _SPEAKS = "the first process alone speaks"
 _WRITERS = re.compile(r".*\.callbacks\.(?:ModelCheckpoint|TensorBoard|CSVLogger|BackupAndRestore|RemoteMonitor)")
-_SAVING = re.compile(r"(?:tensorflow|keras)\.")
 _SAVES = ("save", "save_weights", "export", "save_pretrained")
 _FILE_WRITERS = re.compile(r"tensorflow(?:\.compat\.v[12])?\.summary\.(?:FileWriter|create_file_writer)")
 _BARS = {"fit": "1", "evaluate": "1", "predict": "0"}

@@ -17,6 +17,8 @@ def run(context: Context) -> None:
     found, module, hvd = Found(context.facts), context.entry, context.engine(context.entry)
     first = _first_statement(module)
     if first is None:
+        context.needs_you("this file does nothing but import what trains", module, module.tree,
+                          f"call {hvd}.init() before that import")  # fmt: skip
         return
     plan, reason = context.plan(module), "the processes find each other before anything else happens"
     plan.insert_before(first, f"{hvd}.init()", CODE, reason, -11)
