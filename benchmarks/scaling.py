@@ -1,13 +1,14 @@
 """Compares the accuracy that fixtures reach with --scale linear on several ranks with that of one process.
 
-python benchmarks/scaling.py [-np N] [--seeds K] [--longer F] [--only TEXT] [--warmup-epochs E] [--json]
+python benchmarks/scaling.py [-np N] [--seeds K] [--larger F] [--longer F] [--only TEXT] [--warmup-epochs E] [--json]
 
 Each fixture is converted and trained on N ranks, where its batch is N times as large, and as it is in one process,
-once for each of K seeds, which are added to those that the script sets. Fixtures train for a few dozen steps, so that
-tests are quick; with N times the batch that is next to none, and F times as many epochs, of both, are what the rule is
-for: its authors scaled runs of 90 epochs (Goyal et al. 2017). Its last printed line with the word "accuracy"
-is what counts, in percent. Fixtures whose conversion needs a person are listed with what it needs. Everything runs on
-this machine's CPUs, one thread for each process.
+once for each of K seeds, which are added to those that the script sets. Fixtures train for a few dozen steps on a few
+hundred samples, so that tests are quick; with N times the batch that is next to none. The rule is for long runs (its
+authors scaled 90 epochs over a million pictures, Goyal et al. 2017): here both, the one process and the ranks, get F
+times as many samples to train and to test on, and F times as many epochs. The last printed line with the word
+"accuracy" is what counts, in percent. Fixtures whose conversion needs a person are listed with what it needs.
+Everything runs on this machine's CPUs, one thread for each process.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from distify.resolver import LocalModules
 ROOT = Path(__file__).resolve().parents[1]
 WITHIN = 1.0  # percentage points between the means
 
-#: Where a fixture says how many epochs it trains, and after how many it lowers its rate.
+#: Where a fixture says how many epochs it trains, and after how many it lowers its rate: each number in the group.
 EPOCHS = {
     "argparse_main": [r"'--epochs', type=int, default=(\d+)"], "blobs": [r'"--epochs", type=int, default=(\d+)'],
     "buckets": [r"for epoch in range\((\d+)\)"], "flag_function": [r"epochs=(\d+)"],
@@ -43,6 +44,17 @@ EPOCHS = {
     "stopper": [r"for epoch in range\((\d+)\)"], "stream": [r"for epoch in range\((\d+)\)"],
     "stripes": [r"'--epochs', default=(\d+)", r"epoch // (\d+)"],
     "training_accuracy": [r"for epoch in range\(1, (\d+)\)"], "written_out": [r"^epochs = (\d+)"],
+}  # fmt: skip
+
+#: Where it says how many samples it makes, to train and to test on.
+SAMPLES = {
+    "argparse_main": [r"= spirals\((\d+)\)"], "blobs": [r"= blobs\((\d+)\)"], "buckets": [r"Walks\((\d+), seed"],
+    "flag_function": [r"make_loader\((\d+)"], "flat": [r"num_(?:train|test) = (\d+)"],
+    "globals": [r"Blobs\((\d+)\)"], "kwargs_loaders": [r"make_waves\((\d.*)\)", r"random_split\(full, \[(.*)\]\)"],
+    "loader_class": [r"RingLoader\((\d+)"], "logs": [r"make_data\((\d+)"], "phases": [r"make_points\((\d+)\)"],
+    "rare_classes": [r"counts = \[(.*)\]"], "settled": [r"rings\((\d+)\)"], "stopper": [r"\b(400|320)\b"],
+    "stream": [r"Measurements\((\d+)\)", r"number in range\((\d+)\)"], "stripes": [r"Pictures\((\d+)\)"],
+    "training_accuracy": [r"randn\((300)\b", r"random_split\(.*, \[(.*)\]\)"], "written_out": [r"bars\((\d+)\)"],
 }  # fmt: skip
 
 #: Runs a script whose seeds are moved by the first argument.
@@ -78,7 +90,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-np", type=int, default=4, dest="ranks")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--longer", type=int, default=8, help="times as many epochs as the fixture has")
+    parser.add_argument("--larger", type=int, default=8, help="times as many samples as the fixture has")
+    parser.add_argument("--longer", type=int, default=2, help="times as many epochs as the fixture has")
     parser.add_argument("--only", default="", help="fixtures with this in their name")
     parser.add_argument("--warmup-epochs", type=int, default=Options.warmup_epochs)
     parser.add_argument("--json", action="store_true")
@@ -87,7 +100,7 @@ def main() -> int:
     names = [name for name in names if options.only in name]
     with tempfile.TemporaryDirectory() as folder:
         results = [
-            measured(name, options.ranks, seeds, options.warmup_epochs, options.longer, Path(folder))
+            measured(name, _grown(name, options.larger, options.longer), options.ranks, seeds, options.warmup_epochs, Path(folder))
             for name, seeds in _with_progress(names, options.seeds)
         ]
     if options.json:
@@ -97,11 +110,11 @@ def main() -> int:
     return int(any(not one.needs and one.gap < -WITHIN for one in results))
 
 
-def measured(name: str, ranks: int, seeds: Iterator[int], warmup: int, longer: int, folder: Path) -> Result:
+def measured(name: str, text: str, ranks: int, seeds: Iterator[int], warmup: int, folder: Path) -> Result:
     here = folder / name
     here.mkdir()
     script = here / "train.py"
-    script.write_text(_longer(name, longer), encoding="utf-8")
+    script.write_text(text, encoding="utf-8")
     options = Options(scale="linear", warmup_epochs=warmup)
     conversion = convert(read_script(str(script)), LocalModules(str(script)), options)
     if conversion.outcome is not Outcome.CONVERTED:
@@ -115,20 +128,17 @@ def measured(name: str, ranks: int, seeds: Iterator[int], warmup: int, longer: i
     return Result(name, "", tuple(one for one, _ in pairs), tuple(several for _, several in pairs))
 
 
-def _longer(name: str, times: int) -> str:
-    """The fixture, with so many times as many epochs."""
-
-    def more(match: re.Match[str]) -> str:
-        number = str(int(match[1]) * times)
-        return match[0][: match.start(1) - match.start()] + number + match[0][match.end(1) - match.start() :]
-
+def _grown(name: str, larger: int, longer: int) -> str:
+    """The fixture, with so many times as many samples and epochs. Raises SystemExit where it no longer says them."""
     text = (ROOT / "fixtures" / name / "train.py").read_text(encoding="utf-8")
-    found = 0
-    for pattern in EPOCHS.get(name, ()):
-        text, count = re.subn(pattern, more, text, flags=re.MULTILINE)
-        found += count
-    if times > 1 and not found and name in EPOCHS:
-        raise SystemExit(f"{name}: its number of epochs is somewhere else than it was")
+    for times, patterns in ((larger, SAMPLES.get(name, ())), (longer, EPOCHS.get(name, ()))):
+        for pattern in patterns:
+            places = [match.span(1) for match in re.finditer(pattern, text, flags=re.MULTILINE)]
+            if not places:
+                raise SystemExit(f"{name}: {pattern} is not in it any more")
+            for start, end in reversed(places):
+                numbers = re.sub(r"\d+", lambda number: str(int(number[0]) * times), text[start:end])
+                text = text[:start] + numbers + text[end:]
     return text
 
 

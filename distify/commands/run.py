@@ -83,8 +83,6 @@ def run(
     """
     if os.name == "nt":
         raise DistifyError("distify run needs Linux or macOS")
-    if importlib.util.find_spec("torch") is None:
-        raise DistifyError(f"torch is not installed for {sys.executable}; its torchrun starts the ranks")
     # Here, not above: the runtime package may import torch, which `distify run --help` has no use for.
     from distify_runtime import launch as launcher
 
@@ -98,6 +96,8 @@ def run(
             check_installed()
         elif given != launcher.Horovod():
             raise DistifyError(f"{script} does not use Horovod, which these options are for")
+        elif importlib.util.find_spec("torch") is None:
+            raise DistifyError(f"torch is not installed for {sys.executable}; its torchrun starts the ranks")
         wanted = nproc if nproc is not None else sum(count for _, count in given.slots()) or None
         ranks = rank_count(wanted, here=horovod is None or horovod.is_local)
         config = launcher.LaunchConfig(

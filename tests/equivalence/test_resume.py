@@ -29,7 +29,6 @@ def _loads(name: str, file: str, anchor: str, *loads: str) -> Resumes:
     return Resumes(name, file, anchor, loads)
 
 
-#: `logs` names its folder by the time: no later run finds it.
 SCRIPTS = (
     Resumes("argparse_main", "runs/best.pt", first=("--epochs", "2"),
             later=("--epochs", "4", "--resume", "runs/best.pt"),
@@ -48,6 +47,7 @@ SCRIPTS = (
     _loads("globals", "checkpoint/ckpt.pth", "optimizer = ", "net.load_state_dict(state['net'])"),
     _loads("kwargs_loaders", "wavenet.pt", "opt = ", "model.load_state_dict(state)"),
     _loads("loader_class", "rings.pt", "optimizer = ", "model.load_state_dict(state)"),
+    _loads("logs", "best.pt", "optimizer = ", "model.load_state_dict(state)"),
     _loads("own_updates", "curve.pt", "speed = ", "net.load_state_dict(state)"),
     _loads("phases", "best_weights.pt", "optimizer_ft = ", "net.load_state_dict(state)"),
     _loads("rare_classes", "spirals.pt", "optimizer = ", "net.load_state_dict(state)"),
