@@ -100,9 +100,10 @@ def main() -> int:
     names = [name for name in names if options.only in name]
     with tempfile.TemporaryDirectory() as folder:
         results = [
-            measured(name, _grown(name, options.larger, options.longer), options.ranks, seeds, options.warmup_epochs, Path(folder))
+            measured(name, grown(name, options.larger, options.longer), options.ranks, seeds, options.warmup_epochs,
+                     Path(folder))
             for name, seeds in _with_progress(names, options.seeds)
-        ]
+        ]  # fmt: skip
     if options.json:
         print(json.dumps([asdict(one) for one in results], indent=2))
     else:
@@ -128,18 +129,21 @@ def measured(name: str, text: str, ranks: int, seeds: Iterator[int], warmup: int
     return Result(name, "", tuple(one for one, _ in pairs), tuple(several for _, several in pairs))
 
 
-def _grown(name: str, larger: int, longer: int) -> str:
+def grown(name: str, larger: int, longer: int) -> str:
     """The fixture, with so many times as many samples and epochs. Raises SystemExit where it no longer says them."""
     text = (ROOT / "fixtures" / name / "train.py").read_text(encoding="utf-8")
-    for times, patterns in ((larger, SAMPLES.get(name, ())), (longer, EPOCHS.get(name, ()))):
-        for pattern in patterns:
-            places = [match.span(1) for match in re.finditer(pattern, text, flags=re.MULTILINE)]
-            if not places:
-                raise SystemExit(f"{name}: {pattern} is not in it any more")
-            for start, end in reversed(places):
-                numbers = re.sub(r"\d+", lambda number: str(int(number[0]) * times), text[start:end])
-                text = text[:start] + numbers + text[end:]
+    growing = [(larger, pattern) for pattern in SAMPLES.get(name, ())]
+    for times, pattern in [*growing, *((longer, pattern) for pattern in EPOCHS.get(name, ()))]:
+        places = [match.span(1) for match in re.finditer(pattern, text, flags=re.MULTILINE)]
+        if not places:
+            raise SystemExit(f"{name}: {pattern} is not in it any more")
+        for start, end in reversed(places):
+            text = text[:start] + _multiplied(text[start:end], times) + text[end:]
     return text
+
+
+def _multiplied(numbers: str, times: int) -> str:
+    return re.sub(r"\d+", lambda number: str(int(number[0]) * times), numbers)
 
 
 def _accuracy(launch: list[str], script: str, seed: int, folder: Path) -> float:

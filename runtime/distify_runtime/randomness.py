@@ -13,6 +13,7 @@ from torch import nn
 
 from distify_runtime import communicator
 from distify_runtime.environment import rank, world_size
+from distify_runtime.gradients import modules_of
 
 #: What rank 0 leaves for the others has a number, the same on every rank, by which they find it.
 _calls = itertools.count()
@@ -44,16 +45,17 @@ def next_key() -> str:
     return f"distify/common/{next(_calls)}"
 
 
-def seed_ranks_apart(*models: nn.Module) -> None:
+def seed_ranks_apart(*models: Any) -> None:
     """Give each rank random numbers of its own from here on, for augmentation, dropout and noise.
 
     Rank 0 goes on with the stream it has, so that a world of one is left alone. To be called again where the script
     has set a seed, which would have the ranks draw alike. Every rank has to call it.
     models: if any are given, only torch's draws inside their forward passes become the rank's own, and everything else
-    goes on being drawn alike on all ranks: batches that a script chooses by itself.
+    goes on being drawn alike on all ranks: batches that a script chooses by itself. Modules, and lists and
+    dictionaries of them.
     """
     if models:
-        _seed_apart_inside(models)
+        _seed_apart_inside(list(modules_of(models)))
         return
     seed = random.Random(f"{common_seed()}/{rank()}/{next(_partings)}").getrandbits(31)
     if rank() == 0:
@@ -98,7 +100,7 @@ class _OwnStream:
 _own_stream: _OwnStream | None = None
 
 
-def _seed_apart_inside(models: tuple[nn.Module, ...]) -> None:
+def _seed_apart_inside(models: list[nn.Module]) -> None:
     global _own_stream
     seed = common_seed() + 1 + rank()
     if world_size() == 1:

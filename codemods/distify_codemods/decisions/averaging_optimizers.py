@@ -8,16 +8,19 @@ Where gradients are not an optimizer's alone, or something reads them where it i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.backward_passes import excludes
 from distify_codemods.decisions.base import AveragingOptimizer, GradientAveraging
+from distify_codemods.decisions.broadcasts import first_use, places_in_frames
 from distify_codemods.decisions.expressions import held_in, is_bound_before
 from distify_codemods.decisions.gradients import Trainee, gradient_lines, groups_of_readers
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, Optimizer
+from distify_codemods.interpreter.machine import Frame
 from distify_codemods.values import External, Obj
 
 #: Of torch's, those that step by a closure, which computes gradients of its own.
@@ -40,11 +43,22 @@ def decide_optimizers(facts: Facts, models: Iterable[Obj]) -> tuple[tuple[Averag
         unfit = {obj for obj, lines in waits.items() if lines is None}
         open_sites = {one.made.node for one in facts.optimizers if one.obj not in kept or one.obj in unfit}
         unfit |= {obj for obj, one in kept.items() if one.made.node in open_sites}  # one line makes them all
+        found = {obj: one for obj, fit in kept.items() if obj not in unfit and (one := _averaging(facts, fit))}
+        unfit |= kept.keys() - found.keys()
         if not unfit:
             break
         kept = {obj: one for obj, one in kept.items() if obj not in unfit}
-    made = {one.made.node: _made(facts, one) for one in kept.values()}
-    return tuple(made.values()), {obj: lines for obj, lines in waits.items() if lines is not None}
+    return tuple(_merged(found.values())), {obj: lines for obj, lines in waits.items() if lines is not None}
+
+
+def _merged(found: Iterable[AveragingOptimizer]) -> Iterator[AveragingOptimizer]:
+    """One for each line: a factory makes several."""
+    lines: dict[tuple[str, cst.CSTNode], AveragingOptimizer] = {}
+    for one in found:
+        known = lines.setdefault((one.target, one.node), one)
+        if known is not one:
+            lines[one.target, one.node] = replace(known, objs=(*known.objs, *one.objs))
+    return iter(lines.values())
 
 
 def _shares(facts: Facts, optimizer: Optimizer) -> bool:
@@ -90,28 +104,45 @@ def _is_plain_step(event: Event, fit: frozenset[Obj]) -> bool:
     return event.kind is Kind.METHOD and event.name == "step" and event.receiver.objs <= fit
 
 
-def resumes(facts: Facts, sites: Iterable[cst.CSTNode]) -> Iterator[Event]:
-    """Where an optimizer that is made at one of the sites is given the state of a checkpoint."""
-    made = {one.obj for one in facts.optimizers if one.made.node in set(sites)}
+def resumes(facts: Facts, optimizers: Iterable[AveragingOptimizer]) -> Iterator[Event]:
+    """Where one of these is given the state of a checkpoint."""
+    made = {obj for one in optimizers for obj in one.objs}
     for event in facts.of_kind(Kind.METHOD):
         tried = any(isinstance(here.node, cst.Try) and here.arm for here in event.here.up())
         if event.name == "load_state_dict" and event.receiver.objs and event.receiver.objs <= made and not tried:
             yield event
 
 
-def _made(facts: Facts, optimizer: Optimizer) -> AveragingOptimizer:
-    event = optimizer.made
-    assert isinstance(event.node, cst.Call)
-    statement = event.module.statement(event.node)
+def _averaging(facts: Facts, optimizer: Optimizer) -> AveragingOptimizer | None:
+    """Where it is made; or, if the line that makes it makes other things too, where it is there."""
+    made = optimizer.made
+    ours = {one.obj for one in facts.optimizers}
+    if any(event.node is made.node and not event.value.objs <= ours for event in facts.of_kind(Kind.CALL)):
+        return _later(facts, optimizer)
+    statement = made.module.statement(made.node)
     target = ""
     line = statement.body if isinstance(statement, cst.SimpleStatementLine) else (statement,)
-    if len(line) == 1 and isinstance(line[0], cst.Assign) and line[0].value is event.node:
+    if len(line) == 1 and isinstance(line[0], cst.Assign) and line[0].value is made.node:
         (name, *others) = line[0].targets
         target = tree.code_of(name.target) if not others and tree.is_plain(name.target) else ""
-    named = ""
-    if len(optimizer.models) == 1:
-        named = held_in(facts, event.here.frame, statement, optimizer.models[0])
-    return AveragingOptimizer(target, named, _passes(facts, optimizer), event.module, statement, event.node)
+    named = _named(facts, optimizer, made.here.frame, statement)
+    passes = _passes(facts, optimizer)
+    return AveragingOptimizer((optimizer.obj,), target, named, passes, made.module, statement, made.node)
+
+
+def _later(facts: Facts, optimizer: Optimizer) -> AveragingOptimizer | None:
+    """After the last that is done to it before training."""
+    model, obj = optimizer.models[0], optimizer.obj
+    anchor = first_use(facts, model)
+    for frame, place in places_in_frames(facts, model, obj, anchor, False):
+        if place.after and place.target.isidentifier():
+            named, line = _named(facts, optimizer, frame, place.statement), place.statement
+            return AveragingOptimizer((obj,), place.target, named, "", place.module, line, line)
+    return None
+
+
+def _named(facts: Facts, optimizer: Optimizer, frame: Frame, statement: cst.CSTNode) -> str:
+    return held_in(facts, frame, statement, optimizer.models[0]) if len(optimizer.models) == 1 else ""
 
 
 def _passes(facts: Facts, optimizer: Optimizer) -> str:

@@ -105,14 +105,15 @@ class GradientAveraging:
 
 @dataclass(frozen=True)
 class AveragingOptimizer:
-    """An optimizer that averages its gradients by itself, from the line on that makes it."""
+    """An optimizer that averages its gradients by itself, from the line on that makes it, or that it is there by."""
 
-    target: str  # what it is assigned to; empty: something else becomes of the call
+    objs: tuple[Obj, ...]
+    target: str  # what it is called after the statement; empty: something else becomes of the call that makes it
     named: str  # the one model whose parameters it was given; empty: there are several, or none can be named here
     passes: str  # how many backward passes a step follows; empty: one, or it is not known here
     module: Module
     statement: cst.CSTNode
-    node: cst.Call
+    node: cst.CSTNode
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,7 @@ class Broadcast:
     after: bool
     models: tuple[Obj, ...]
     sync_batchnorm: bool = False
+    by_optimizer: bool = False  # the target is what trains them, and no model
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.decisions.alternatives import made_instead
 from distify_codemods.decisions.base import Blocked, Broadcast, Unwrapped, Wrap
 from distify_codemods.decisions.expressions import is_bound_before, texts_of
 from distify_codemods.decisions.models import same
@@ -17,7 +18,8 @@ from distify_codemods.decisions.touching import Touching
 from distify_codemods.decisions.wrapping import after_last, frames_around_training, with_batchnorm
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.values import Obj, core
+from distify_codemods.interpreter.machine import Frame
+from distify_codemods.values import Obj, Value, core
 
 
 def decide_broadcasts(facts: Facts, unwrapped: Iterable[Unwrapped]) -> tuple[tuple[Broadcast, ...], list[Blocked]]:
@@ -26,11 +28,12 @@ def decide_broadcasts(facts: Facts, unwrapped: Iterable[Unwrapped]) -> tuple[tup
     found: list[Broadcast] = []
     blocked: list[Blocked] = []
     for model in models:
-        anchor = _first_use(facts, model)
+        anchor = first_use(facts, model)
         place = next(places_of(facts, model, model, anchor, model in normalised), None)
         optimizer = next((one for one in facts.optimizers if model in one.models), None)
         if place is None and optimizer is not None and model not in normalised:
-            place = next(places_of(facts, model, optimizer.obj, anchor, False), None)
+            by_optimizer = places_of(facts, model, optimizer.obj, anchor, False)
+            place = next((replace(one, by_optimizer=True) for one in by_optimizer), None)
         if place is None:
             blocked.append(_nowhere(facts, model))
         else:
@@ -38,7 +41,7 @@ def decide_broadcasts(facts: Facts, unwrapped: Iterable[Unwrapped]) -> tuple[tup
     return (*_merged(found), *_anew(facts, models)), blocked
 
 
-def _first_use(facts: Facts, model: Obj) -> Event:
+def first_use(facts: Facts, model: Obj) -> Event:
     """What training first does with the model."""
     forwards = training_forwards(facts, model)
     steps = [
@@ -53,20 +56,36 @@ def _first_use(facts: Facts, model: Obj) -> Event:
 
 def places_of(facts: Facts, model: Obj, held: Obj, anchor: Event, sync: bool) -> Iterator[Broadcast]:
     """As late as it can be, in the outermost function that has an expression for what is held."""
+    return (place for _, place in places_in_frames(facts, model, held, anchor, sync))
+
+
+def places_in_frames(
+    facts: Facts, model: Obj, held: Obj, anchor: Event, sync: bool
+) -> Iterator[tuple[Frame, Broadcast]]:
     touching = Touching(facts).before(model, anchor)
     if held is not model:
         touching = [event for event in facts.run.events[: anchor.number] if held in event.value.objs]
+    instead = made_instead(facts, model)
     for frame in frames_around_training(facts, anchor):
-        names = {name: value for name, value in {**frame.bound, **frame.env}.items() if name.isidentifier()}
-        texts = sorted(
+        texts = {
             (rank, len(text), text, name)
-            for name, value in names.items()
-            for rank, text in texts_of(name, value, held, 2)
-        )
-        for _, _, text, name in texts:
+            for table in _tables(facts, frame, anchor)
+            for name, value in table.items()
+            if name.isidentifier()
+            for rank, text in texts_of(name, value, held, 2, instead)
+        }
+        for _, _, text, name in sorted(texts):
             place = after_last(model, frame, text, anchor, touching, sync)
             if place is not None and _is_bound(place, name):
-                yield Broadcast(text, place.module, place.statement, place.after, (model,), sync)
+                yield frame, Broadcast(text, place.module, place.statement, place.after, (model,), sync)
+
+
+def _tables(facts: Facts, frame: Frame, anchor: Event) -> Iterator[dict[str, Value]]:
+    """What names hold when an activation ends, and when the loops begin in which training is done."""
+    yield {**frame.bound, **frame.env}
+    for loop in facts.of_kind(Kind.LOOP):
+        if loop.here.frame is frame and anchor.inside(loop):
+            yield loop.names
 
 
 def _is_bound(place: Wrap, name: str) -> bool:

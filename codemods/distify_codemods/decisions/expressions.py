@@ -34,9 +34,14 @@ def held_in(facts: Facts, frame: Frame, statement: cst.CSTNode, wanted: Obj) -> 
     return min(found, key=lambda one: (one[0], len(one[1])), default=(0, ""))[1]
 
 
-def texts_of(name: str, value: Value, wanted: Obj, depth: int) -> Iterator[tuple[int, str]]:
-    """Expressions that begin with a name, each with how far it is from being the object itself."""
-    objs = {core(obj) for obj in value.objs if not (isinstance(obj, Const) and obj.value is None)}
+def texts_of(
+    name: str, value: Value, wanted: Obj, depth: int, instead: frozenset[Obj] = frozenset()
+) -> Iterator[tuple[int, str]]:
+    """Expressions that begin with a name, each with how far it is from being the object itself.
+
+    instead: what is not there in a run in which the object is. A name for one of these is a name for the object.
+    """
+    objs = {core(obj) for obj in value.objs if not (isinstance(obj, Const) and obj.value is None)} - instead
     if wanted in objs:
         if len(objs) == 1 or all(map(_is_read, objs - {wanted})) or _is_read(wanted):
             yield 0, name  # of one that was read in place of another, the name is the same
@@ -47,7 +52,8 @@ def texts_of(name: str, value: Value, wanted: Obj, depth: int) -> Iterator[tuple
     if depth and isinstance(only, (Instance, Wrapped)):
         for attribute, held in core(only).attributes.items():
             if attribute.isidentifier():
-                yield from ((rank + 1, text) for rank, text in texts_of(f"{name}.{attribute}", held, wanted, depth - 1))
+                deeper = texts_of(f"{name}.{attribute}", held, wanted, depth - 1, instead)
+                yield from ((rank + 1, text) for rank, text in deeper)
 
 
 def _is_read(obj: Obj) -> bool:

@@ -94,16 +94,19 @@ def stretches(decisions: Decisions) -> list[Stretch]:
 
 def _building(decisions: Decisions) -> set[cst.CSTNode]:
     """The statements in whose course a model is built, be it in a function that they call."""
-    places = decisions.built
-    wraps = {wrap.statement for wrap in places}
-    found = set(wraps)
-    for wrap in places:
-        found.update(wrap.module.enclosing(wrap.statement))
+    places = {wrap.statement: wrap.after for wrap in decisions.built}
+    found = {node for wrap in decisions.built for node in wrap.module.enclosing(wrap.statement)}
     for event in decisions.facts.run.events:
         nodes = [here.node for here in event.here.up()]
-        if wraps.intersection(nodes):
-            found.update(nodes)
-    return found
+        for statement, after in places.items():
+            if statement in nodes:
+                found.update(nodes if after else nodes[_last(nodes, statement) + 1 :])
+    return found | {statement for statement, after in places.items() if after}
+
+
+def _last(nodes: list[cst.CSTNode], wanted: cst.CSTNode) -> int:
+    """Of a statement and its arm, the statement."""
+    return max(number for number, node in enumerate(nodes) if node is wanted)
 
 
 # ---- what is drawn alike

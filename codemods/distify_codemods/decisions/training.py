@@ -112,8 +112,8 @@ def _mixed(facts: Facts, loaders: list[Loader]) -> Blocked | None:
     """A loop over one loader or another, of which the user has not said on which it trains."""
     objs, told = {loader.obj for loader in loaders}, facts.settled.train_loaders.keys()
     for loop in facts.training_loops:
-        drawn = [loader for loader in facts.loaders if loader.obj in loop.loaders]
+        drawn = [loader.obj for loader in facts.loaders if loader.obj in loop.loaders]
         mixed = loop.alternates and objs & set(loop.loaders) and not told & set(loop.trained)
-        if mixed and not alternatives.one_of(drawn):
+        if mixed and not alternatives.one_of(facts, drawn):
             return doubts.mixed_loaders(facts, loop)
     return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import libcst as cst
+
 from distify_codemods import tree
 from distify_codemods.decisions import averaging_optimizers
 from distify_codemods.decisions.base import AveragingOptimizer
@@ -27,7 +29,7 @@ def run(context: Context) -> None:
         context.applied(f"`{one.target}` begins with the same weights on all ranks", one.module, one.statement)
     for optimizer in decisions.optimizers:
         _average_by_itself(context, optimizer)
-    for event in averaging_optimizers.resumes(context.facts, [one.node for one in decisions.optimizers]):
+    for event in averaging_optimizers.resumes(context.facts, decisions.optimizers):
         _send_state(context, event)
     for line in decisions.gradients:
         if not context.editable(line.module, line.statement, "gradients are averaged here"):
@@ -67,7 +69,7 @@ def _average_by_itself(context: Context, one: AveragingOptimizer) -> None:
     if one.target:
         text = f"{one.target} = {context.backend.averaging_optimizer(one.target, one.named, one.passes, rt)}"
         plan.insert_after(one.statement, text, CODE, reason, 10)
-    else:
+    elif isinstance(one.node, cst.Call):
         call = call_of(context.backend.averaging_optimizer("{}", one.named, one.passes, rt))
         plan.replace(one.node, call, CODE, reason)
     context.applied("the optimizer averages its gradients over the ranks", one.module, one.node)

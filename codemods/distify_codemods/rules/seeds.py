@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods.decisions import streams
 from distify_codemods.decisions.agreement import reached_alike
+from distify_codemods.decisions.base import Broadcast
 from distify_codemods.decisions.streams import Stretch
 from distify_codemods.events import Event
 from distify_codemods.program import Module
@@ -93,6 +94,10 @@ def _apart_in_models(context: Context) -> None:
     reason = "dropout differs from rank to rank; all else is drawn alike, batches too"
     for wrap in context.decisions.built:
         if not context.editable(wrap.module, wrap.statement, "the model is wrapped here"):
+            continue
+        if isinstance(wrap, Broadcast) and wrap.by_optimizer:
+            context.needs_you("no variable here holds the model, whose dropout should differ from rank to rank",
+                              wrap.module, wrap.statement, "give it one")  # fmt: skip
             continue
         plan, text = context.plan(wrap.module), f"{context.rt(wrap.module)}.seed_ranks_apart({wrap.target})"
         if wrap.after:

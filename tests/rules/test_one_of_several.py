@@ -1,0 +1,130 @@
+"""Models of which a run makes one, and a line that makes now a model, now something else."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Options, Outcome
+
+from tests.rules.scripts import LOOP, OPTIMIZER, conversion_of, converted, script
+
+BACKENDS = ("allreduce", "horovod")
+NETS = """\
+class Flat(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.out(x)
+
+
+class Deep(Flat):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.out(torch.relu(self.body(x)))
+
+
+def flat():
+    return Flat()
+
+
+def deep():
+    return Deep()
+
+
+"""
+ARGS = "import sys\n\n"
+
+
+def after(model: str, backend: str) -> str:
+    return converted(script(setup=ARGS, model=NETS + model), Options(backend=backend))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "model",
+    [
+        "if sys.argv[1:]:\n    model = Deep()\nelse:\n    model = Flat()\n",
+        "model = Deep() if sys.argv[1:] else Flat()\n",
+        "model = globals()[sys.argv[1]]()\n",
+        "model = {'deep': deep, 'flat': flat}[sys.argv[1]]()\n",
+        "model = {'deep': Deep, 'flat': Flat}[sys.argv[1]]()\n",
+    ],
+)
+def test_whichever_it_is_begins_alike(model: str, backend: str) -> None:
+    assert f"{model}rt.broadcast_parameters(model)\n" in after(model, backend)
+
+
+@pytest.mark.parametrize(
+    ("backend", "line"),
+    [
+        ("horovod", "rt.broadcast_parameters(model)\n"),
+        ("ddp", "model = DistributedDataParallel(model, device_ids=rt.device_ids(model))\n"),
+    ],
+)
+def test_or_one_that_was_saved(backend: str, line: str) -> None:
+    model = "if sys.argv[1:]:\n    model = torch.load('last.pt')['net']\nelse:\n    model = globals()[sys.argv[2]]()\n"
+    assert f"\nrt.seed_ranks_apart()\n{line}for epoch in range(3):\n" in after(model, backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "model",
+    [
+        "models = []\nfor make in (flat, deep):\n    model = make()\n    models.append(model)\n",
+        "models = [make() for make in (flat, deep)]\nfor model in models:\n    print(model)\n",
+        "models = [Deep() if number else Flat() for number in range(2)]\nfor model in models:\n    print(model)\n",
+    ],
+)
+def test_several_that_are_there_at_once_are_all_sent(model: str, backend: str) -> None:
+    both = script(
+        setup=ARGS, model=NETS + model,
+        optimizer="optimizer = torch.optim.SGD([p for one in models for p in one.parameters()], lr=0.1)\n",
+        loop=LOOP.replace("model(x)", "models[0](x) + models[1](x)"),
+    )  # fmt: skip
+    conversion = conversion_of(both, options=Options(backend=backend))
+    if conversion.outcome is Outcome.CONVERTED:
+        sent = converted(both, Options(backend=backend)).splitlines()
+        assert {"rt.broadcast_parameters(models)", "rt.broadcast_parameters(optimizer)"} & set(sent)
+
+
+def test_optimizer_of_a_line_that_makes_models_too() -> None:
+    made = "def make(where, name, *args):\n    return getattr(where, name)(*args)\n\n\n"
+    model = f"{NETS}{made}model = make(sys.modules[__name__], 'Deep')\n"
+    optimizer = "optimizer = make(torch.optim, 'SGD', model.parameters(), 0.1)\n"
+    text = converted(script(setup=ARGS, model=model, optimizer=optimizer), Options(backend="horovod"))
+    assert made in text
+    assert "\noptimizer = rt.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())\n" in text
+
+
+def test_a_name_that_stands_for_another_model_after_training() -> None:
+    loop = "for i in range(0, 64, 8):\n    x, y = points[i:i + 8], goals[i:i + 8]\n" + "\n".join(
+        line[4:] for line in LOOP.splitlines()[2:]
+    )
+    before = script(
+        data="points, goals = torch.randn(64, 4), torch.randn(64, 1)\n", loader="",
+        model="model = nn.Sequential(nn.Linear(4, 1), nn.Dropout())\n",
+        loop=f"{loop}\ntorch.save(model, 'last.pt')\n", after="model = torch.load('other.pt')\nprint(model(points))\n",
+    )  # fmt: skip
+    text = converted(before, Options(backend="horovod"))
+    assert "nn.Dropout())\nrt.broadcast_parameters(model)\nrt.seed_ranks_apart(model)\n" in text
+
+
+def test_a_model_that_no_variable_holds_cannot_draw_apart() -> None:
+    loop = "for i in range(0, 64, 8):\n    x, y = points[i:i + 8], goals[i:i + 8]\n" + "\n".join(
+        line[4:] for line in LOOP.replace("model(x)", "step(x)").splitlines()[2:]
+    )
+    before = script(
+        data="points, goals = torch.randn(64, 4), torch.randn(64, 1)\n", loader="",
+        model="def build():\n    model = nn.Sequential(nn.Linear(4, 1), nn.Dropout())\n"
+        "    return (lambda x: model(x)), torch.optim.SGD(model.parameters(), lr=0.1)\n\n\n",
+        optimizer="step, optimizer = build()\n", loop=f"{loop}\n",
+    )  # fmt: skip
+    conversion = conversion_of(before, options=Options(backend="horovod"))
+    assert conversion.outcome is not Outcome.CONVERTED
+    said = [one.message for one in conversion.of(Level.BLOCKING)]
+    assert "no variable here holds the model, whose dropout should differ from rank to rank" in said
+    assert OPTIMIZER not in before
