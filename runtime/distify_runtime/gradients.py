@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from distify_runtime import communicator
 from distify_runtime.communicator import Op
 from distify_runtime.environment import world_size
+from distify_runtime.members import modules_of, tensors_of
 from distify_runtime.output import stop
 from distify_runtime.overlap import CHANGED, SPARSE, dense_gradient, held_of, reducer_of
 
@@ -103,41 +104,6 @@ def _means(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
     copies = tuple(tensor.detach().clone() for tensor in tensors)
     _in_buckets(list(copies), _mean)
     return copies
-
-
-# ---- what is meant
-
-
-def tensors_of(of: Any) -> Iterator[Tensor]:
-    """The parameters, in an order that follows from the program alone: the same on every rank."""
-    if isinstance(of, Tensor):
-        yield of
-    elif isinstance(of, nn.Module):
-        yield from of.parameters()
-    elif hasattr(of, "param_groups"):
-        for group in of.param_groups:
-            yield from group["params"]
-    else:
-        for part in _parts(of):
-            yield from tensors_of(part)
-
-
-def modules_of(of: Any) -> Iterator[nn.Module]:
-    if isinstance(of, nn.Module):
-        yield of
-    elif not isinstance(of, Tensor) and not hasattr(of, "param_groups"):
-        for part in _parts(of):
-            yield from modules_of(part)
-
-
-def _parts(of: Any) -> Iterable[Any]:
-    if of is None:
-        return ()
-    if isinstance(of, Mapping):
-        return of.values()
-    if isinstance(of, Iterable) and not isinstance(of, str | bytes):
-        return of
-    raise TypeError(f"a module, an optimizer or parameters are needed, not {type(of).__name__}")
 
 
 def _distinct(tensors: Iterable[Tensor]) -> list[Tensor]:

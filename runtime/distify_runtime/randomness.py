@@ -13,7 +13,7 @@ from torch import nn
 
 from distify_runtime import communicator
 from distify_runtime.environment import rank, world_size
-from distify_runtime.gradients import modules_of
+from distify_runtime.members import modules_of
 
 #: What rank 0 leaves for the others has a number, the same on every rank, by which they find it.
 _calls = itertools.count()

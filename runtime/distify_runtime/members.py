@@ -1,0 +1,41 @@
+"""What a module, an optimizer, parameters, or lists and dictionaries of these stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+
+def tensors_of(of: Any) -> Iterator[Tensor]:
+    """The parameters, in an order that follows from the program alone: the same on every rank."""
+    if isinstance(of, Tensor):
+        yield of
+    elif isinstance(of, nn.Module):
+        yield from of.parameters()
+    elif hasattr(of, "param_groups"):
+        for group in of.param_groups:
+            yield from group["params"]
+    else:
+        for part in _parts(of):
+            yield from tensors_of(part)
+
+
+def modules_of(of: Any) -> Iterator[nn.Module]:
+    """The modules themselves; what stands for parameters alone has none."""
+    if isinstance(of, nn.Module):
+        yield of
+    elif not isinstance(of, Tensor) and not hasattr(of, "param_groups"):
+        for part in _parts(of):
+            yield from modules_of(part)
+
+
+def _parts(of: Any) -> Iterable[Any]:
+    if of is None:
+        return ()
+    if isinstance(of, Mapping):
+        return of.values()
+    if isinstance(of, Iterable) and not isinstance(of, str | bytes):
+        return of
+    raise TypeError(f"a module, an optimizer or parameters are needed, not {type(of).__name__}")
