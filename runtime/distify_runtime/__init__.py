@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from distify_runtime.batch import per_rank_batch_size, per_rank_workers, shard_batch
     from distify_runtime.batchnorm import average_running_statistics, convert_sync_batchnorm
-    from distify_runtime.checkpoint import map_location, strip_module_prefix
+    from distify_runtime.checkpoint import add_module_prefix, map_location, strip_module_prefix
     from distify_runtime.closures import averaged_closure
     from distify_runtime.environment import device, gpu_index, is_main_process, local_rank, rank, world_size
     from distify_runtime.gather import gather_batch
@@ -58,6 +58,7 @@ __all__ = [
     "SharedOrder",
     "TrainingSampler",
     "UnpaddedSampler",
+    "add_module_prefix",
     "all_reduce_gradients",
     "all_reduce_mean",
     "all_reduce_sum",
@@ -123,6 +124,7 @@ _HOME = {
     "per_rank_workers": "batch",
     "average_running_statistics": "batchnorm",
     "convert_sync_batchnorm": "batchnorm",
+    "add_module_prefix": "checkpoint",
     "map_location": "checkpoint",
     "strip_module_prefix": "checkpoint",
     "device": "environment",

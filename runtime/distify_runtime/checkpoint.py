@@ -32,3 +32,8 @@ def strip_module_prefix(state: Mapping[str, Any]) -> dict[str, Any]:
     if state and all(key.startswith(prefix) for key in state):
         return {key[len(prefix) :]: value for key, value in state.items()}
     return dict(state)
+
+
+def add_module_prefix(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A state dict as nn.DataParallel would have made it: `module.` stands before each key."""
+    return {f"module.{key}": value for key, value in state.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Options
 
 from tests.rules.scripts import GROUP, IMPORTS, MODEL, OPTIMIZER, WRAP, changes, converted, distributed, script
 
@@ -68,6 +69,14 @@ def test_keys_that_always_had_the_prefix_keep_it() -> None:
     """What DistributedDataParallel adds is what nn.DataParallel added."""
     before = script(model=f"{MODEL}model = nn.DataParallel(model)\n", after=SAVE)
     assert converted(before) == distributed(after=ON_MAIN + SAVE)
+
+
+@pytest.mark.parametrize("backend", ["allreduce", "horovod"])
+def test_keys_get_the_prefix_where_nothing_wraps_the_model(backend: str) -> None:
+    before = script(model=f"{MODEL}model = nn.DataParallel(model)\n", after=SAVE)
+    text = converted(before, Options(backend=backend))
+    assert '    torch.save(rt.add_module_prefix(model.state_dict()), "a.pt")\n' in text
+    assert "nn.DataParallel" not in text
 
 
 def test_keys_without_the_prefix_stay_without_it() -> None:

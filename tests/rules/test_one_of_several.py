@@ -128,3 +128,24 @@ def test_a_model_that_no_variable_holds_cannot_draw_apart() -> None:
     said = [one.message for one in conversion.of(Level.BLOCKING)]
     assert "no variable here holds the model, whose dropout should differ from rank to rank" in said
     assert OPTIMIZER not in before
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_optimizer_that_some_runs_do_without(backend: str) -> None:
+    optimizer = "if sys.argv[1:]:\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    steps = """\
+        loss = nn.functional.mse_loss(model(x), y)
+        model.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        if sys.argv[1:]:
+            optimizer.step()
+        else:
+            for p in model.parameters():
+                p.data.add_(p.grad, alpha=-0.1)
+"""
+    before = script(setup=ARGS, optimizer=optimizer, loop="\n".join(LOOP.splitlines()[:2]) + f"\n{steps}")
+    text = converted(before, Options(backend=backend))
+    assert "loss.backward()\n        rt.all_reduce_gradients(model)\n        nn.utils.clip" in text
+    assert text.count("all_reduce_gradients") == 1
+    assert "DistributedOptimizer" not in text

@@ -268,3 +268,8 @@ def test_samplers_of_torch_work_in_a_world_of_one() -> None:
 
 def _sampled() -> list[int]:
     return list(DistributedSampler(TensorDataset(torch.ones(3)), shuffle=False))
+
+
+def test_the_prefix_of_data_parallel_goes_on_again() -> None:
+    state = {"weight": 1, "module.bias": 2}
+    assert rt.strip_module_prefix(rt.add_module_prefix(state)) == state

@@ -17,7 +17,7 @@ from distify_codemods.decisions.backward_passes import excludes
 from distify_codemods.decisions.base import AveragingOptimizer, GradientAveraging
 from distify_codemods.decisions.broadcasts import first_use, places_in_frames
 from distify_codemods.decisions.expressions import held_in, is_bound_before
-from distify_codemods.decisions.gradients import Trainee, gradient_lines, groups_of_readers
+from distify_codemods.decisions.gradients import Trainee, gradient_lines, groups_of_readers, may_be_absent
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, Optimizer
 from distify_codemods.interpreter.machine import Frame
@@ -36,7 +36,10 @@ def decide_optimizers(facts: Facts, models: Iterable[Obj]) -> tuple[tuple[Averag
     kept = {
         one.obj: one
         for one in facts.optimizers
-        if left_alone.issuperset(one.models) and not _shares(facts, one) and _suits(facts, one)
+        if left_alone.issuperset(one.models)
+        and not _shares(facts, one)
+        and _suits(facts, one)
+        and not may_be_absent(facts, one)
     }
     while True:
         waits = {obj: _waits(facts, one, frozenset(kept)) for obj, one in kept.items()}

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from distify_codemods.decisions.alternatives import made_instead
 from distify_codemods.decisions.names import bound_by
+from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.machine import Frame
 from distify_codemods.program import Module
@@ -17,21 +19,32 @@ _SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 def held_in(facts: Facts, frame: Frame, statement: cst.CSTNode, wanted: Obj) -> str:
     """An expression that holds the object, or a list or dictionary with it, right before a statement; or none."""
-    found: list[tuple[int, str]] = []
+    instead = made_instead(facts, wanted)
+    found: set[tuple[int, str]] = set()
     scope: Frame | None = frame
-    while scope is not None:
-        for name, value in scope.env.items():
-            held = list(texts_of(name, value, wanted, 2)) if name.isidentifier() else []
+    while scope is not None and not found:
+        for name, value in _held_by_names(facts, scope, frame, statement):
+            held = list(texts_of(name, value, wanted, 2, instead))
             if held and is_bound_before(frame.module, statement, name):
-                found += held
-        if found:
-            break
+                found.update(held)
         scope = scope.parent
     if not found and (globals_ := facts.run.frames.get(frame.module)) is not None and globals_ is not frame:
-        for name, value in globals_.env.items():
-            if name.isidentifier() and name not in frame.env:
-                found += [(rank, text) for rank, text in texts_of(name, value, wanted, 2)]
-    return min(found, key=lambda one: (one[0], len(one[1])), default=(0, ""))[1]
+        for name, value in _held_by_names(facts, globals_, frame, statement):
+            if name not in frame.env:
+                found.update(texts_of(name, value, wanted, 2, instead))
+    return min(found, key=lambda one: (one[0], len(one[1]), one[1]), default=(0, ""))[1]
+
+
+def _held_by_names(
+    facts: Facts, scope: Frame, frame: Frame, statement: cst.CSTNode
+) -> Iterator[tuple[str, Value]]:
+    """What a scope's names hold when it ends, and when the loops begin in which the statement is reached."""
+    tables = [scope.env]
+    way = statement if scope is frame else next(iter(frame.context[len(scope.context) :]), None)
+    if isinstance(way, cst.CSTNode) and way in scope.module.parents:
+        around = set(scope.module.enclosing(way))
+        tables += [one.names for one in facts.of_kind(Kind.LOOP) if one.here.frame is scope and one.node in around]
+    return ((name, value) for table in tables for name, value in table.items() if name.isidentifier())
 
 
 def texts_of(

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.decisions.backward_passes import excludes
 from distify_codemods.decisions.base import Blocked, GradientAveraging, GradientCall, Unwrapped
 from distify_codemods.decisions.expressions import held_in, is_bound_before
 from distify_codemods.decisions.models import same
 from distify_codemods.events import Event, Here, Kind
-from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.facts import Facts, Optimizer, dealt_by
 from distify_codemods.interpreter.machine import Frame
 from distify_codemods.program import Module
 from distify_codemods.values import PER_SAMPLE, External, Obj, Parameters, Scale, Value, contained, core
@@ -34,6 +35,7 @@ class Trainee:
 
     objs: frozenset[Obj]  # the optimizer, if there is one
     models: frozenset[Obj]
+    by_its_models: bool = False  # the optimizer is not there in every run that trains them
 
 
 @dataclass(frozen=True)
@@ -82,11 +84,21 @@ def _trainees(facts: Facts, models: list[Obj]) -> Iterator[Trainee]:
     left = dict.fromkeys(models)
     for optimizer in facts.optimizers:
         if any(model in left for model in optimizer.models):
-            yield Trainee(frozenset({optimizer.obj}), frozenset(optimizer.models))
+            yield Trainee(frozenset({optimizer.obj}), frozenset(optimizer.models), may_be_absent(facts, optimizer))
     trained = {model for optimizer in facts.optimizers for model in optimizer.models}
     for model in left:
         if model not in trained:
             yield Trainee(frozenset(), frozenset({model}))
+
+
+def may_be_absent(facts: Facts, optimizer: Optimizer) -> bool:
+    """Whether its models may be trained without it, or another one in its place: where a name for it may not exist."""
+    others = [
+        other.made for other in facts.optimizers if other is not optimizer and set(other.models) & set(optimizer.models)
+    ]
+    return not any(excludes(other, optimizer.made) for other in others) and not any(
+        made.dominates(backward) for made in (optimizer.made, *others) for backward in facts.backwards
+    )
 
 
 def decide_gradient_calls(facts: Facts) -> tuple[tuple[GradientCall, ...], list[Blocked]]:
@@ -260,13 +272,14 @@ def _target(
     facts: Facts, trainee: Trainee, group: list[Event], place: _Place, only: frozenset[Obj] = frozenset()
 ) -> str:
     """An expression of what is averaged, as it can be written at a place: the optimizer, its models, what was read."""
+    objs = frozenset[Obj]() if trainee.by_its_models else trainee.objs
     for event in group:
         for node in _read_at(event):
-            own = trainee.objs & facts.value(node).objs
+            own = objs & facts.value(node).objs
             alone = not only or facts.value(node).objs <= only
             if own and alone and len(facts.value(node).objs) >= 1 and _can_be_written(node, event, place):
                 return tree.code_of(node)
-    for wanted in (only,) if only else (trainee.objs, trainee.models):
+    for wanted in (only,) if only else (objs, trainee.models):
         texts = [held_in(facts, place.frame, place.node, obj) for obj in wanted]
         if texts and all(texts):
             return ", ".join(dict.fromkeys(texts))

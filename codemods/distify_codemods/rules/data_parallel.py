@@ -69,21 +69,17 @@ def _inner(updated: cst.BaseExpression) -> cst.BaseExpression:
 
 def _checkpoints(context: Context) -> None:
     """Checkpoints of nn.DataParallel have `module.` before each key."""
+    reason = "checkpoints of nn.DataParallel have `module.` before each key"
     for event in context.facts.of_kind(Kind.METHOD):
-        if event.name != "load_state_dict" or event.node not in context.decisions.prefixed:
-            continue
-        node = event.node
-        always = context.decisions.prefixed[node]
-        if always and wrapped(event.receiver):
-            continue  # the wrap expects the prefix
-        assert isinstance(node, cst.Call)
-        if node.args and context.editable(event.module, node, "a checkpoint is loaded"):
-            rt = context.rt(event.module)
-            context.plan(event.module).replace(
-                node.args[0].value, call_of(f"{rt}.strip_module_prefix({{}})"), CODE, "checkpoints of "
-                                                                                      "nn.DataParallel have "
-                                                                                      "`module.` before each key"
-            )  # fmt: skip
+        node, always = event.node, context.decisions.prefixed.get(event.node)
+        if always is None or not isinstance(node, cst.Call) or (always and wrapped(event.receiver)):
+            continue  # the wrap has the prefix, and expects it
+        plan, rt = context.plan(event.module), context.rt(event.module)
+        if event.name == "load_state_dict" and node.args:
+            if context.editable(event.module, node, "a checkpoint is loaded"):
+                plan.replace(node.args[0].value, call_of(f"{rt}.strip_module_prefix({{}})"), CODE, reason)
+        elif event.name == "state_dict" and always and context.editable(event.module, node, "a checkpoint is made"):
+            plan.replace(node, call_of(f"{rt}.add_module_prefix({{}})"), CODE, reason)
     if any(not always for always in context.decisions.prefixed.values()):
         context.advice("checkpoints are written without `module.` on every machine, and read with or without it")
 
