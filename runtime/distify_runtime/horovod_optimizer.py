@@ -222,8 +222,9 @@ def _no_rows(parameter: Tensor) -> Tensor:
 
 
 def _adasum(optimizer: O, names: dict[Tensor, str], compression: str, passes: int) -> O:
-    if hvd.size() > 1 and not (hvd.mpi_built() or hvd.nccl_built()):
-        stop("Adasum needs a Horovod that was built with MPI, or with NCCL")
+    if hvd.size() > 1 and not (hvd.mpi_enabled() or hvd.nccl_built()):
+        how = "start them with --mpi" if hvd.mpi_built() else "this Horovod was built with neither"
+        stop(f"Adasum needs ranks that speak MPI or NCCL: {how}")
     parameters = [one for group in optimizer.param_groups for one in group["params"]]
     number = next(_numbers)
     named = [(f"optimizer{number}.{at}.{names.get(one, '')}", one) for at, one in enumerate(parameters)]

@@ -78,3 +78,34 @@ def test_how_a_job_ends(distify: CommandLine, tmp_path: Path, then: str, code: i
     assert ended.out.startswith(b"0 ['--lr', 'a b']\n")
     told = ended.out.decode() if code == 0 else ended.err[ended.err.rindex("distify: rank 1") :]
     assert last in told
+
+
+ADASUM = """\
+import torch, distify_runtime as rt, horovod.torch as hvd
+hvd.init()
+rt.init_process_group()
+weights = torch.nn.Parameter(torch.ones(2))
+optimizer = rt.DistributedOptimizer(torch.optim.SGD([weights], lr=1.0), op="adasum")
+(weights * torch.tensor([1.0, 0.0] if rt.rank() else [0.0, 1.0])).sum().backward()
+optimizer.step()
+print(weights.tolist())
+"""
+
+
+@needs_horovod
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_adasum(distify: CommandLine, tmp_path: Path, controller: str) -> None:
+    """Steps that are orthogonal add up. Over Gloo there is no Adasum, and a line says so."""
+    hvd = pytest.importorskip("horovod.torch")
+    if controller == "mpi" and not hvd.mpi_built():
+        pytest.skip("this Horovod was built without MPI")
+    (tmp_path / "main.py").write_text(ADASUM)
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    words = ("-np", "2", f"--{controller}", "--logs", "logs", "main.py")
+    ended = distify("run", *words, python=(), CUDA_VISIBLE_DEVICES="", **allowed)
+    if controller == "mpi":
+        assert (ended.code, ended.out) == (0, b"[0.0, 0.0]\n"), ended.err
+    else:
+        assert ended.code == 1
+        assert "distify: Adasum needs ranks that speak MPI or NCCL: " in ended.err
+        assert "Traceback" not in ended.err
