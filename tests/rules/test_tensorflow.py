@@ -8,6 +8,7 @@ import difflib
 
 import pytest
 from distify_codemods import Level, Options, Outcome, SourceFile, convert
+from distify_codemods.interpreter import machine
 
 HOROVOD = Options(backend="horovod")
 
@@ -178,6 +179,13 @@ def test_what_a_script_becomes(before: str, lines: str) -> None:
     compile(after, "train_dist.py", "exec")
     diff = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm=""))[2:]
     assert [line for line in diff if line[1:] and not line.startswith("@@")] == lines.splitlines()
+
+
+def test_a_script_that_cannot_be_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows may train, too."""
+    monkeypatch.setattr(machine, "MOST_STATEMENTS", 20)
+    text = ARRAYS + "print(1)\n" * 100
+    assert needed(text) == ["OTHER01 the program is too large to be followed to its end"]
 
 
 def test_a_second_conversion_is_declined() -> None:
