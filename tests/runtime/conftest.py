@@ -14,7 +14,8 @@ OVER_BOTH = (
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if metafunc.module.__name__ in OVER_BOTH and "on_ranks" in vars(metafunc.module):
+    of_torch = metafunc.definition.get_closest_marker("of_torch") is not None
+    if metafunc.module.__name__ in OVER_BOTH and "on_ranks" in vars(metafunc.module) and not of_torch:
         both = [pytest.param(False, id="torch"), pytest.param(True, id="horovod", marks=needs_horovod)]
         metafunc.parametrize("over_horovod", both, indirect=True)
 

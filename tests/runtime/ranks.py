@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import IO, Any
 
@@ -159,12 +159,15 @@ def _serve(
 
 
 def _collect(pipes: list[Connection], deadline: float) -> list[Any]:
-    results = []
-    for rank, pipe in enumerate(pipes):
-        if not pipe.poll(max(0, deadline - time.monotonic())):
-            raise RankFailed(f"rank {rank} did not answer in time")
-        succeeded, answer = pipe.recv()
-        if not succeeded:
-            raise RankFailed(f"rank {rank}:\n{answer}")
-        results.append(pickle.loads(answer))
-    return results
+    """What each rank returned. Raises RankFailed for the first that fails: the others may wait for it until the end."""
+    results: dict[int, Any] = {}
+    while waiting := [rank for rank in range(len(pipes)) if rank not in results]:
+        ready = wait([pipes[rank] for rank in waiting], max(0, deadline - time.monotonic()))
+        if not ready:
+            raise RankFailed(f"rank {waiting[0]} did not answer in time")
+        for rank in (rank for rank in waiting if pipes[rank] in ready):
+            succeeded, answer = pipes[rank].recv()
+            if not succeeded:
+                raise RankFailed(f"rank {rank}:\n{answer}")
+            results[rank] = pickle.loads(answer)
+    return [results[rank] for rank in range(len(pipes))]

@@ -101,6 +101,7 @@ def _training_deviation() -> float:
     return max(map(_deviation, _train(ranks_share=True), _train(ranks_share=False)))
 
 
+@pytest.mark.of_torch
 def test_training_with_ddp_follows_one_process() -> None:
     for deviation in on_ranks(_training_deviation):
         assert deviation < TOLERANCE
@@ -183,6 +184,7 @@ def test_layers_that_cannot_be_synchronised_stop_the_run_on_all_ranks() -> None:
     assert second == ["1", "1", "1"]
 
 
+@pytest.mark.of_torch
 def test_a_world_of_one_and_models_without_batchnorm_stay_as_they_are() -> None:
     model = nn.Sequential(nn.BatchNorm1d(2), OwnForward(2))
     assert rt.convert_sync_batchnorm(model) is model

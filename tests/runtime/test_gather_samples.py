@@ -111,12 +111,16 @@ def _heads() -> tuple[nn.Module, nn.Module]:
 
 
 def _gradients_on_ranks(gathered: bool) -> list[Tensor]:
-    model, head = (DistributedDataParallel(one) for one in _heads())
+    model, head = _heads()
+    if wrapped := torch.distributed.is_initialized():
+        model, head = DistributedDataParallel(model), DistributedDataParallel(head)
     left, right, scale = model(_dealt(_batch()))
     local = (left * right).sum(1).mean()  # a mean over samples needs no gathering
     if gathered:
         left, right = rt.gather_samples(left, right)
     (_loss(left, right, scale, head) + local).backward()
+    if not wrapped:  # over Horovod
+        rt.all_reduce_gradients(model, head)
     return [parameter.grad for parameter in [*model.parameters(), *head.parameters()]]
 
 
