@@ -10,11 +10,10 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from distify_runtime import communicator
-from distify_runtime.communicator import Op
 from distify_runtime.environment import world_size
 from distify_runtime.members import modules_of, tensors_of
 from distify_runtime.output import stop
-from distify_runtime.overlap import CHANGED, SPARSE, dense_gradient, held_of, reducer_of
+from distify_runtime.overlap import CHANGED, SPARSE, agreed, dense_gradient, held_of, reducer_of
 
 #: Bytes that travel in one collective, as in DistributedDataParallel.
 BUCKET_BYTES = 25 * 2**20
@@ -51,12 +50,7 @@ def all_reduce_gradients(*of: Any) -> None:
     parameters = _distinct(tensors_of(of))
     reducer = reducer_of(parameters)
     gradients = [parameter.grad for parameter in parameters]
-    held = torch.tensor(reducer.held(gradients) if reducer else list(map(held_of, gradients)), dtype=torch.uint8)
-    agreed = communicator.start_all_reduce(held, Op.OR)
-    if reducer:
-        reducer.start_all(gradients)
-    agreed.wait()
-    kinds = held.tolist()
+    kinds = reducer.agree(gradients) if reducer else agreed(list(map(held_of, gradients)))
     done = reducer.write_back(parameters, kinds) if reducer else set()
     _average_now((one, kinds[index]) for index, one in enumerate(parameters) if index not in done)
     if reducer:

@@ -3,7 +3,8 @@
 Between two calls of `all_reduce_gradients` for the same parameters lies a round, of one or more backward passes. Of the
 first round nothing is known. The second is watched: which gradients there are, and how often each is added to. From the
 third on, buckets of gradients start their all-reduce as soon as each of theirs has been added to as often as in any
-round before; the call waits for them.
+round before; the call waits for them. A single bucket would start as the backward pass ends: it is left to the call,
+which sends with it what else ranks must agree upon, and nothing is watched any more.
 
 That is a guess, and is checked: a gradient that is another one than its bucket was filled with, or has been written to
 since (torch counts that), is left to be averaged again, on all ranks. What a rank guesses is its own affair: buckets
@@ -13,88 +14,100 @@ group of their own, so that they need not wait for anything else that ranks do t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from threading import Lock
-from weakref import WeakValueDictionary
+from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from distify_runtime import communicator
-from distify_runtime.communicator import Pending
+from distify_runtime.communicator import Op, Pending
 from distify_runtime.environment import world_size
 from distify_runtime.process_group import at_the_end
 
 #: What ranks hold of a parameter's gradient: bits, so that OR tells what all of them hold of it.
-DENSE, SPARSE, CHANGED = 1, 2, 4
+BITS = DENSE, SPARSE, CHANGED = (1, 2, 4)
 #: Bytes in one collective: the gradients in so many parts, most of which travel early, but none smaller or larger than
 #: this. Small ones cost more in latency than starting early saves.
 BUCKETS, SMALLEST_BUCKET, LARGEST_BUCKET = 4, 8 * 2**20, 25 * 2**20
 #: Each set of parameters has a process group of its own, with threads and connections: not for more sets than this.
 MOST_REDUCERS = 8
 
-_reducers: WeakValueDictionary[tuple[int, ...], Reducer] = WeakValueDictionary()  # the parameters' hooks keep them
+_reducers: Any = WeakTensorKeyDictionary()  # lists of them, by the first of their parameters, with which they go
 _made = 0
 
 
 def reducer_of(parameters: Sequence[Tensor]) -> Reducer | None:
     """What sends these parameters' gradients early; None where too many others do so for other parameters."""
     global _made
-    key = tuple(map(id, parameters))
-    known = _reducers.get(key)
-    if known is not None or _made == MOST_REDUCERS:
-        return known
+    if not parameters:
+        return None
+    known: list[Reducer] = _reducers.get(parameters[0], [])
+    for reducer in known:
+        if reducer.is_of(parameters):
+            return reducer
+    if _made == MOST_REDUCERS:
+        return None
     _made += 1
-    _reducers[key] = made = Reducer(parameters, f"gradients {_made}")
+    made = Reducer(parameters, f"gradients {_made}")
+    _reducers[parameters[0]] = [*known, made]
     return made
 
 
 def _stop() -> None:
     """No bucket starts once the process group is gone."""
-    for reducer in list(_reducers.values()):
-        reducer.stop()
+    for first in list(_reducers):
+        for reducer in _reducers[first]:
+            reducer.stop()
 
 
 @dataclass(eq=False)
 class _Bucket:
     members: tuple[int, ...]  # places in the list of parameters
     flat: Tensor
+    shapes: list[torch.Size]
     views: list[Tensor]
     waits_for: int = 0  # gradients
     work: Pending | None = None
-    filled: list[tuple[Tensor | None, int]] = field(default_factory=list)  # with these gradients, as they were then
+    filled: list[Tensor | None] = field(default_factory=list)  # with these gradients
+    versions: list[int] = field(default_factory=list)  # as they were then
 
     @torch.no_grad()
-    def start(self, gradients: Iterable[Tensor | None], purpose: str) -> None:
+    def fill(self, gradients: Iterable[Tensor | None]) -> None:
         """Those that do not fit count as zero; they are left over."""
-        fitting = [one if _fits(one, view) else None for one, view in zip(gradients, self.views, strict=True)]
-        self.filled = [(one, 0 if one is None else one._version) for one in fitting]
-        pairs = [(view, one) for one, view in zip(fitting, self.views, strict=True) if one is not None]
-        if len(pairs) < len(self.views):
+        self.filled = [
+            one if self._fits(one, shape) else None for one, shape in zip(gradients, self.shapes, strict=True)
+        ]
+        fitting = [one for one in self.filled if one is not None]
+        views = self.views
+        if len(fitting) < len(views):
             self.flat.zero_()
-        if pairs:
-            torch._foreach_copy_([view for view, _ in pairs], [one for _, one in pairs])
+            views = [view for one, view in zip(self.filled, views, strict=True) if one is not None]
+        if fitting:
+            torch._foreach_copy_(views, fitting)
+        self.versions = [0 if one is None else one._version for one in self.filled]
         self.flat.div_(world_size())  # before it is summed: half precision has no room for the sum
-        self.work = communicator.start_all_reduce(self.flat, purpose=purpose)
 
-    def holds(self, position: int, gradient: Tensor | None) -> bool:
-        """Whether a gradient is what has been sent, or can be sent."""
-        if self.work is None:
-            return gradient is None or _fits(gradient, self.views[position])
-        filled, version = self.filled[position]
-        return filled is gradient and (gradient is None or gradient._version == version)
+    def differing(self, gradients: Sequence[Tensor | None]) -> Iterator[int]:
+        """The places of gradients that are not what has been sent."""
+        for index, filled, version in zip(self.members, self.filled, self.versions, strict=True):
+            one = gradients[index]
+            if filled is not one or (one is not None and one._version != version):
+                yield index
 
-
-def _fits(gradient: Tensor | None, view: Tensor) -> bool:
-    return (
-        gradient is not None
-        and gradient.layout is torch.strided
-        and gradient.shape == view.shape
-        and gradient.dtype is view.dtype
-        and gradient.device == view.device
-    )
+    def _fits(self, gradient: Tensor | None, shape: torch.Size) -> bool:
+        return (
+            gradient is not None
+            and gradient.layout is torch.strided
+            and gradient.shape == shape
+            and gradient.dtype is self.flat.dtype
+            and gradient.device == self.flat.device
+        )
 
 
 class Reducer:
@@ -102,6 +115,7 @@ class Reducer:
 
     def __init__(self, parameters: Sequence[Tensor], purpose: str) -> None:
         communicator.open_purpose(purpose)
+        self._parameters = list(map(ref, parameters))
         size = sum(parameter.nbytes for parameter in parameters)
         self._purpose, self._lock = purpose, Lock()
         self._bucket_bytes = min(LARGEST_BUCKET, max(SMALLEST_BUCKET, size // BUCKETS))
@@ -109,18 +123,27 @@ class Reducer:
         self._most = [0] * len(parameters)  # and in any round
         self._order: dict[int, None] = {}  # in which they were complete
         self._buckets: list[_Bucket] = []
-        self._places: dict[int, tuple[_Bucket, int]] = {}
+        self._bucket_of: dict[int, _Bucket] = {}
         self._complete: dict[int, Tensor | None] = {}
         self._started = 0  # buckets
+        self._room: Tensor | None = None  # in the only bucket, for what ranks hold
         self._is_watching = False
-        for index, parameter in enumerate(parameters):
-            if parameter.requires_grad:
-                hook = partial(self._added_to, index)
-                parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+        self._hooks = [
+            parameter.register_post_accumulate_grad_hook(partial(self._added_to, index))  # type: ignore[no-untyped-call]
+            for index, parameter in enumerate(parameters)
+            if parameter.requires_grad
+        ]
+
+    def is_of(self, parameters: Sequence[Tensor]) -> bool:
+        """Whether of these very parameters: what has the place in memory of one that is gone is another one."""
+        return len(parameters) == len(self._parameters) and all(
+            known() is one for known, one in zip(self._parameters, parameters, strict=True)
+        )
 
     def stop(self) -> None:
         self._is_watching = False
         self._buckets.clear()
+        self._room = None
 
     # ---- during backward passes
 
@@ -132,43 +155,52 @@ class Reducer:
             if not self._buckets:
                 self._order.pop(index, None)
                 self._order[index] = None
-            elif self._times[index] == self._most[index] and index in self._places:
+            elif self._times[index] == self._most[index] and index in self._bucket_of:
                 self._complete[index] = parameter.grad
-                self._places[index][0].waits_for -= 1
+                self._bucket_of[index].waits_for -= 1
                 while self._started < len(self._buckets) and not self._buckets[self._started].waits_for:
                     self._start_next(self._complete)
 
     def _start_next(self, gradients: dict[int, Tensor | None]) -> None:
         bucket = self._buckets[self._started]
         self._started += 1
-        bucket.start(map(gradients.get, bucket.members), self._purpose)
+        bucket.fill(map(gradients.get, bucket.members))
+        bucket.work = communicator.start_all_reduce(bucket.flat, purpose=self._purpose)
 
     # ---- at the end of a round
 
-    def held(self, gradients: Sequence[Tensor | None]) -> list[int]:
-        """What this rank holds of each gradient: bits."""
-        return [held_of(one) | CHANGED * (not self._is_sent(index, one)) for index, one in enumerate(gradients)]
-
-    def _is_sent(self, index: int, gradient: Tensor | None) -> bool:
-        bucket, position = self._places.get(index, (None, 0))
-        return bucket is None or bucket.holds(position, gradient)
-
-    def start_all(self, gradients: Sequence[Tensor | None]) -> None:
-        """The buckets that have not started, so that each rank starts each bucket once in a round."""
+    def agree(self, gradients: Sequence[Tensor | None]) -> list[int]:
+        """What all ranks hold of each gradient: bits. Each bucket has started then, once in a round on each rank."""
+        if self._room is not None:
+            (bucket,) = self._buckets
+            bucket.fill(map(gradients.__getitem__, bucket.members))
+            self._room.copy_(_rows(tuple(self._held(gradients))))
+            communicator.all_reduce(bucket.flat, purpose=self._purpose)
+            return _read(self._room)
         while self._started < len(self._buckets):
             self._start_next(dict(enumerate(gradients)))
+        return agreed(self._held(gradients))
+
+    def _held(self, gradients: Sequence[Tensor | None]) -> list[int]:
+        """What this rank holds of each gradient, once buckets are filled."""
+        bits = list(map(held_of, gradients))
+        for bucket in self._buckets:
+            for index in bucket.differing(gradients):
+                bits[index] |= CHANGED
+        return bits
 
     @torch.no_grad()
     def write_back(self, parameters: Sequence[Tensor], held: Sequence[int]) -> set[int]:
         """The places of the parameters whose gradients are averaged now; `held` is what all ranks hold of each."""
         done: set[int] = set()
         for bucket in self._buckets:
-            assert bucket.work is not None
-            bucket.work.wait()
             sent = [(at, index) for at, index in enumerate(bucket.members) if held[index] == DENSE]
+            averages = [bucket.views[at] for at, _ in sent]
+            gradients = [dense_gradient(parameters[index]) for _, index in sent]
+            if bucket.work is not None:
+                bucket.work.wait()
             if sent:
-                averages = [bucket.views[at] for at, _ in sent]
-                torch._foreach_copy_([dense_gradient(parameters[index]) for _, index in sent], averages)
+                torch._foreach_copy_(gradients, averages)
             done.update(index for _, index in sent)
         return done
 
@@ -181,7 +213,7 @@ class Reducer:
         self._complete.clear()
         self._started = 0
         for bucket in self._buckets:
-            bucket.work, bucket.filled = None, []
+            bucket.work, bucket.filled, bucket.versions = None, [], []
             bucket.waits_for = sum(self._most[index] > 0 for index in bucket.members)
 
     def _make_buckets(self, parameters: Sequence[Tensor], members: list[int]) -> None:
@@ -190,23 +222,53 @@ class Reducer:
         known = [index for index in self._order if index in rest]
         order = torch.tensor(list(dict.fromkeys([*known, *members])))
         communicator.broadcast(order)
+        groups: list[list[int]] = []
         open_ones: dict[tuple[torch.dtype, torch.device], list[int]] = {}
         for index in order.tolist():
             kind = (parameters[index].dtype, parameters[index].device)
-            bucket = open_ones.setdefault(kind, [])
-            bucket.append(index)
-            if sum(parameters[one].nbytes for one in bucket) >= self._bucket_bytes:
-                self._make_bucket(parameters, open_ones.pop(kind))
-        for bucket in open_ones.values():
-            self._make_bucket(parameters, bucket)
+            group = open_ones.setdefault(kind, [])
+            group.append(index)
+            if sum(parameters[one].nbytes for one in group) >= self._bucket_bytes:
+                groups.append(open_ones.pop(kind))
+        groups.extend(open_ones.values())
+        for group in groups:
+            self._make_bucket(parameters, group, is_only=len(groups) == 1)
 
-    def _make_bucket(self, parameters: Sequence[Tensor], members: list[int]) -> None:
+    def _make_bucket(self, parameters: Sequence[Tensor], members: list[int], is_only: bool) -> None:
         shapes = [parameters[index].shape for index in members]
-        flat = parameters[members[0]].new_empty(sum(shape.numel() for shape in shapes))
-        parts = torch.split(flat, [shape.numel() for shape in shapes])
-        bucket = _Bucket(tuple(members), flat, [part.view(shape) for part, shape in zip(parts, shapes, strict=True)])
-        self._places.update((index, (bucket, position)) for position, index in enumerate(members))
+        sizes = [shape.numel() for shape in shapes]
+        # On a GPU, to read there what ranks hold would be to wait for all that it has to do.
+        room = len(BITS) * len(parameters) if is_only and parameters[members[0]].device.type == "cpu" else 0
+        flat = parameters[members[0]].new_empty(sum(sizes) + room)
+        *parts, rest = torch.split(flat, [*sizes, room])
+        views = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+        bucket = _Bucket(tuple(members), flat, shapes, views)
+        self._bucket_of.update(dict.fromkeys(members, bucket))
         self._buckets.append(bucket)
+        if room:
+            self._room = rest.detach().view(len(BITS), len(parameters))
+        while is_only and self._hooks:
+            self._hooks.pop().remove()
+
+
+def agreed(held: list[int]) -> list[int]:
+    """What all ranks hold of each gradient. A collective."""
+    bits = torch.tensor(held, dtype=torch.uint8)
+    communicator.all_reduce(bits, Op.OR)
+    return [int(one) for one in bits.tolist()]
+
+
+@lru_cache(maxsize=16)
+def _rows(held: tuple[int, ...]) -> Tensor:
+    """A row of numbers for each bit; the ranks' sum of it is not 0 where a rank has the bit."""
+    return torch.tensor([[bool(bits & bit) for bits in held] for bit in BITS])
+
+
+def _read(room: Tensor) -> list[int]:
+    dense, sparse, changed = room.tolist()
+    return [
+        DENSE * bool(d) | SPARSE * bool(s) | CHANGED * bool(c) for d, s, c in zip(dense, sparse, changed, strict=True)
+    ]
 
 
 def held_of(gradient: Tensor | None) -> int:
@@ -221,7 +283,7 @@ def dense_gradient(parameter: Tensor) -> Tensor:
         parameter.grad = torch.zeros_like(parameter)
     elif parameter.grad.is_sparse:
         parameter.grad = parameter.grad.to_dense()
-    return parameter.grad.detach()
+    return parameter.grad.detach() if parameter.grad.requires_grad else parameter.grad
 
 
 at_the_end(_stop)

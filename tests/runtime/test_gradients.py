@@ -31,12 +31,12 @@ class Net(nn.Module):
         self.rare, self.never, self.frozen = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)
         self.frozen.requires_grad_(False)
         self.words = nn.Embedding(10, 8, sparse=True)
-        self.coarse = nn.Linear(8, 8).bfloat16()
+        self.coarse = nn.Linear(8, 8)
 
     def forward(self, x: Tensor, rare: bool = False) -> Tensor:
         for layer in self.layers:
             x = torch.tanh(layer(x))
-        x = x + self.coarse(x.bfloat16()).to(x.dtype)
+        x = x + self.coarse(x.to(self.coarse.weight.dtype)).to(x.dtype)
         return self.rare(x) if rare else self.frozen(x)
 
 
@@ -118,7 +118,8 @@ def thawed(model: nn.Module, turn: int) -> None:
 def reshaped(model: nn.Module, turn: int) -> None:
     if turn == 4:
         model.layers[3].weight.data = model.layers[3].weight.data[:, :8].double()
-        model.coarse.weight.data = model.coarse.weight.data.half().bfloat16()
+        for parameter in model.coarse.parameters():
+            parameter.data = parameter.data.half().bfloat16()
         model.rare.weight.data = torch.ones(1, 8, dtype=torch.float64)
         model.rare.bias.data = torch.ones(1, dtype=torch.float64)
     model.zero_grad()
@@ -151,20 +152,21 @@ def _gathered(what: Any) -> list[Any]:
     return found
 
 
-def furthest(one_round: Round) -> tuple[float, int]:
+def furthest(one_round: Round, several: bool) -> tuple[float, int]:
     """The largest difference from blocking calls, relative to it, in all rounds; how many buckets started early."""
     torch.manual_seed(0)
-    overlap.SMALLEST_BUCKET = 600
     started: list[int] = []
-    start_all = overlap.Reducer.start_all
+    agree = overlap.Reducer.agree
 
-    def counting(reducer: overlap.Reducer, gradients: Any) -> None:
+    def counting(reducer: overlap.Reducer, gradients: Any) -> list[int]:
         started.append(reducer._started)
-        start_all(reducer, gradients)
+        return agree(reducer, gradients)
 
-    overlap.Reducer.start_all = counting  # type: ignore[method-assign]
+    overlap.Reducer.agree = counting  # type: ignore[method-assign, assignment]
     model, worst = Net().double(), 0.0
-    model.coarse.bfloat16()
+    if several:
+        overlap.SMALLEST_BUCKET = 600
+        model.coarse.bfloat16()
     rt.broadcast_parameters(model)
     for turn in range(ROUNDS):
         one_round(model, turn)
@@ -180,16 +182,46 @@ def furthest(one_round: Round) -> tuple[float, int]:
     return worst, sum(started)
 
 
+@pytest.mark.parametrize("several", [True, False], ids=["buckets", "bucket"])
 @pytest.mark.parametrize(
     "one_round",
     [plain, accumulated, unlike, thrown_away, changed, sparse, doubly, by_hand, thawed, reshaped,
      partly_before],
 )  # fmt: skip
-def test_the_averages_are_those_of_blocking_calls(one_round: Round) -> None:
-    results = on_ranks(furthest, one_round, ranks=2)
+def test_the_averages_are_those_of_blocking_calls(one_round: Round, several: bool) -> None:
+    results = on_ranks(furthest, one_round, several, ranks=2)
     assert all(worst < 1e-12 for worst, _ in results), results
-    if one_round in (plain, accumulated, unlike, changed, sparse):
+    if several and one_round in (plain, accumulated, unlike, changed, sparse):
         assert all(early > 0 for _, early in results), results
+
+
+def heads_on_one_backbone() -> list[float]:
+    """A head takes another's place in memory on one rank; on the other, the first one is still there."""
+    torch.manual_seed(0)
+    backbone, ends = nn.Linear(8, 8, dtype=torch.float64), []
+    kept, place = [], 0
+    for fold in range(3):
+        head = nn.Linear(8, 8, bias=False, dtype=torch.float64)
+        others = []
+        while place and rt.rank() and id(head.weight) != place:
+            others.append(head)
+            head = nn.Linear(8, 8, bias=False, dtype=torch.float64)
+            assert len(others) < 10_000
+        for turn in range(4):
+            nn.init.constant_(head.weight, fold + 1)
+            plain(nn.Sequential(backbone, head), fold + turn)
+            rt.all_reduce_gradients(backbone, head)
+        assert head.weight.grad is not None
+        ends.append(head.weight.grad.sum().item())
+        place = id(head.weight)
+        kept.append(head if rt.rank() == 0 else None)
+        del head, others
+    return ends
+
+
+def test_parameters_that_take_the_place_of_others() -> None:
+    one, other = on_ranks(heads_on_one_backbone)
+    assert one == other
 
 
 def two_networks() -> list[float]:
