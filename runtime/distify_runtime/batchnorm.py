@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,20 +18,24 @@ from torch.nn.parallel import DistributedDataParallel
 
 from distify_runtime import communicator
 from distify_runtime.environment import world_size
+from distify_runtime.members import modules_of
 from distify_runtime.output import stop
 
 #: Statistics are exchanged during a backward pass, beside its gradients.
 BATCHNORM = "batchnorm"
+T = TypeVar("T")
 
 
-def convert_sync_batchnorm(model: nn.Module) -> nn.Module:
+def convert_sync_batchnorm(model: T) -> T:
     """Let every BatchNorm layer of `model` train on the statistics of all ranks' samples. A collective.
+
+    model: a module, or a list or dictionary of modules.
 
     The layers are changed in place and stay instances of their classes; they save, pickle and print as
     before. In eval mode and in a world of one they do exactly what they did. Works on CPUs and GPUs.
     Raises SystemExit on all ranks for a BatchNorm class with a forward of its own.
     """
-    layers = [layer for layer in model.modules() if _uses_local_statistics(layer)]
+    layers = [layer for one in modules_of(model) for layer in one.modules() if _uses_local_statistics(layer)]
     if not layers or world_size() == 1:
         return model
     for layer in layers:
@@ -43,11 +47,17 @@ def convert_sync_batchnorm(model: nn.Module) -> nn.Module:
     return model
 
 
-def average_running_statistics(model: nn.Module) -> None:
+def average_running_statistics(model: Any) -> None:
     """Average, after each forward pass in training, the running statistics of `model`'s normalisation over the ranks.
 
     For batches that each rank normalises by itself: all ranks then evaluate, and save, the same model.
+    model: a module, or a list or dictionary of modules.
     """
+    for one in modules_of(model):
+        _average_after_forward(one)
+
+
+def _average_after_forward(model: nn.Module) -> None:
     layers = [layer for layer in model.modules() if isinstance(layer, _NormBase)]
     running = [one for layer in layers for one in (layer.running_mean, layer.running_var) if one is not None]
     if not running or world_size() == 1:

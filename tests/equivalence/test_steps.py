@@ -187,6 +187,19 @@ inner = torch.tanh(functional.linear(-x, fast[0], fast[1]))
 functional.mse_loss(functional.linear(inner, fast[2], fast[3]), y).backward()
 optimizer.step()
 """),
+    "as many models as are asked for": ("Normed()", """\
+import sys
+models, optimizers = [model], [optimizer]
+for _ in range(len(sys.argv) + 1):
+    one = Normed()
+    models.append(one)
+    optimizers.append(torch.optim.SGD(one.parameters(), lr=0.1))
+""", """\
+for one, own in zip(models, optimizers):
+    own.zero_grad()
+    functional.mse_loss(one(x), y).backward()
+    own.step()
+"""),
     "through a method": ("Method()", "", """\
 optimizer.zero_grad()
 model.loss(x, y).backward()

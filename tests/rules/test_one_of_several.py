@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from distify_codemods import Level, Options, Outcome
 
-from tests.rules.scripts import LOOP, OPTIMIZER, conversion_of, converted, script
+from tests.rules.scripts import LOADER, LOOP, OPTIMIZER, conversion_of, converted, script
 
 BACKENDS = ("allreduce", "horovod")
 NETS = """\
@@ -87,6 +87,64 @@ def test_several_that_are_there_at_once_are_all_sent(model: str, backend: str) -
     )  # fmt: skip
     sent = converted(both, Options(backend=backend)).splitlines()
     assert {"rt.broadcast_parameters(models)", "rt.broadcast_parameters(optimizer)"} & set(sent)
+
+
+MANY = """\
+def build(kind):
+    if kind == "deep":
+        return Deep()
+    else:
+        return Flat()
+
+
+def together(kinds):
+    return [build(kinds[0]), *together(kinds[1:])] if kinds else []
+
+
+"""
+
+
+@pytest.mark.parametrize("backend", ["ddp", *BACKENDS])
+@pytest.mark.parametrize(
+    ("model", "sent"),
+    [
+        ("models = []\nfor _ in sys.argv:\n    one = Deep()\n    models += [one]\nfirst, second = models\n", "models"),
+        ("models = [Deep() for _ in sys.argv]\nfirst, second = models[0], models[1]\n", "models"),
+        ("models = {}\nfor n in sys.argv:\n    models[n] = net = Deep()\nfirst, second = models.values()\n", "models"),
+        ("first, second = [Deep() for _ in sys.argv]\n", "optimizer"),
+        ("first, second = map(build, ['deep', 'flat'])\n", "optimizer"),
+        ("first, second = map(build, sys.argv)\n", "optimizer"),
+        ("first, second = together(['deep', 'flat'])\n", "optimizer"),
+    ],
+)  # fmt: skip
+def test_one_name_does_not_stand_for_as_many_as_are_asked_for(model: str, sent: str, backend: str) -> None:
+    both = script(
+        setup=ARGS, model=NETS + MANY + model,
+        optimizer="optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1)\n",
+        loop=LOOP.replace("model(x)", "first(x) + second(x)"),
+    )  # fmt: skip
+    lines = converted(both, Options(backend=backend)).splitlines()
+    assert [line for line in lines if "broadcast_parameters" in line] == [f"rt.broadcast_parameters({sent})"]
+
+
+@pytest.mark.parametrize(
+    ("model", "loop", "before"),
+    [
+        ("def train(model):\n", "    ", "for _ in sys.argv:\n    train(Deep())\n"),
+        ("for model in [Deep() for _ in sys.argv]:\n", "    ", ""),
+    ],
+)
+def test_each_in_its_turn(model: str, loop: str, before: str) -> None:
+    """Of several that are trained one after the other, each is sent where it is trained."""
+    inside = "".join(f"{loop}{line}\n" for line in (LOADER + OPTIMIZER + LOOP).splitlines())
+    text = script(setup=ARGS + NETS, loader="", model=model, optimizer=inside, loop=before)
+    assert f"{loop}rt.broadcast_parameters(model)\n" in converted(text, Options(backend="allreduce"))
+
+
+def test_the_last_of_several_that_are_not_kept() -> None:
+    model = NETS + "for _ in range(3):\n    model = Deep()\n    if model.out.bias.sum() > 0:\n        break\n"
+    text = converted(script(setup=ARGS, model=model), Options(backend="allreduce"))
+    assert "\nrt.broadcast_parameters(model)\n" in text
 
 
 def test_optimizer_of_a_line_that_makes_models_too() -> None:

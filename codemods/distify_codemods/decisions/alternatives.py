@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import combinations
 
 import libcst as cst
 
+from distify_codemods.decisions.several import REPEATING, around, function_around, runs_once
 from distify_codemods.facts import Facts
-from distify_codemods.program import Module
 from distify_codemods.values import NOTHING, CallChain, Function, Instance, Obj, Turn
-
-#: What may make one object in one turn and another in the next.
-_REPEATING = (cst.For, cst.While, cst.BaseComp)
-_FUNCTIONS = (cst.FunctionDef, cst.Lambda)
 
 #: How an object comes to be made, once: of each branch and call on the way, reached by a chain of calls, what is taken.
 #: An arm or the function that is run; and at the end the class, or the name of something of a library's.
@@ -50,18 +46,27 @@ def _way_to(facts: Facts, obj: Obj) -> _Way | None:
         if not isinstance(node, cst.CSTNode):
             return None  # in one turn of a loop
         module, chain = facts.module_of(node), CallChain(steps[:depth])
-        for outer, inner in _around(module, node):
-            if isinstance(outer, _REPEATING):
-                return None
+        for outer, inner in around(module, node):
+            if isinstance(outer, REPEATING):
+                return None  # one object in one turn, and another in the next
             if isinstance(outer, (cst.If, cst.IfExp)):
                 way[chain, outer] = inner, None
-        way[chain, node] = _made_by(obj) if node is obj.site else (_function_of(facts, steps[depth + 1]), None)
+        if node is obj.site:
+            way[chain, node] = _made_by(obj)
+        elif runs_once(facts, steps, depth) or _trains_in(facts, CallChain(steps[: depth + 1])):
+            way[chain, node] = _function_of(facts, steps[depth + 1]), None
+        else:
+            return None
     return way
 
 
-def _function_of(facts: Facts, inside: cst.CSTNode | Turn) -> cst.CSTNode | None:
-    enclosing = facts.module_of(inside).enclosing(inside) if isinstance(inside, cst.CSTNode) else ()
-    return next((outer for outer in enclosing if isinstance(outer, _FUNCTIONS)), None)
+def _trains_in(facts: Facts, chain: CallChain) -> bool:
+    """Whether all training is in the course of a call: in each run of it, there is one way."""
+    return all(loop.event.here.frame.context[: len(chain)] == chain for loop in facts.training_loops)
+
+
+def _function_of(facts: Facts, step: cst.CSTNode | Turn) -> cst.CSTNode | None:
+    return function_around(facts, step) if isinstance(step, cst.CSTNode) else None
 
 
 def _made_by(obj: Obj) -> tuple[cst.CSTNode | None, object]:
@@ -70,13 +75,3 @@ def _made_by(obj: Obj) -> tuple[cst.CSTNode | None, object]:
         return None, getattr(obj, "name", type(obj))
     own = next((one.attributes["__init__"] for one in obj.of.order() if "__init__" in one.attributes), NOTHING)
     return next((one.node for one in own.objs if isinstance(one, Function)), None), obj.of
-
-
-def _around(module: Module, node: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
-    """What is around a node within its function, each with the part of it that the node is in."""
-    inner = node
-    for outer in module.enclosing(node):
-        if isinstance(outer, _FUNCTIONS):
-            return
-        yield outer, inner
-        inner = outer

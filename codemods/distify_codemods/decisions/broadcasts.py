@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from operator import itemgetter
 
 import libcst as cst
 
@@ -14,6 +15,7 @@ from distify_codemods.decisions.expressions import is_bound_before, texts_of
 from distify_codemods.decisions.models import same
 from distify_codemods.decisions.names import bound_by
 from distify_codemods.decisions.past_the_wrap import in_the_course_of_training, is_module, training_forwards
+from distify_codemods.decisions.several import reaches_all
 from distify_codemods.decisions.touching import Touching
 from distify_codemods.decisions.wrapping import after_last, frames_around_training, with_batchnorm
 from distify_codemods.events import Event, Kind
@@ -68,15 +70,17 @@ def places_in_frames(
     instead = made_instead(facts, model)
     for frame in frames_around_training(facts, anchor):
         texts = {
-            (rank, len(text), text, name)
+            (rank, len(text), text, name): what
             for table in _tables(facts, frame, anchor)
             for name, value in table.items()
             if name.isidentifier()
-            for rank, text in texts_of(name, value, held, 2, instead)
+            for rank, text, what in texts_of(name, value, held, 2, instead)
         }
-        for _, _, text, name in sorted(texts):
+        for (_, _, text, name), what in sorted(texts.items(), key=itemgetter(0)):
             place = after_last(model, frame, text, anchor, touching, sync)
-            if place is not None and _is_bound(place, name):
+            if place is None or not _is_bound(place, name):
+                continue
+            if reaches_all(facts, held, frame, place.statement, name, what):
                 yield frame, Broadcast(text, place.module, place.statement, place.after, (model,), sync)
 
 

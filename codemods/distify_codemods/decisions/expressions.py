@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods.decisions.alternatives import made_instead
 from distify_codemods.decisions.names import bound_by
+from distify_codemods.decisions.several import reaches_all
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.machine import Frame
@@ -19,25 +20,29 @@ _SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 def held_in(facts: Facts, frame: Frame, statement: cst.CSTNode, wanted: Obj) -> str:
     """An expression that holds the object, or a list or dictionary with it, right before a statement; or none."""
-    instead = made_instead(facts, wanted)
     found: set[tuple[int, str]] = set()
     scope: Frame | None = frame
     while scope is not None and not found:
         for name, value in _held_by_names(facts, scope, frame, statement):
-            held = list(texts_of(name, value, wanted, 2, instead))
-            if held and is_bound_before(frame.module, statement, name):
-                found.update(held)
+            if is_bound_before(frame.module, statement, name):
+                found.update(_reaching(facts, frame, statement, name, value, wanted))
         scope = scope.parent
     if not found and (globals_ := facts.run.frames.get(frame.module)) is not None and globals_ is not frame:
         for name, value in _held_by_names(facts, globals_, frame, statement):
             if name not in frame.env:
-                found.update(texts_of(name, value, wanted, 2, instead))
+                found.update(_reaching(facts, globals_, statement, name, value, wanted))
     return min(found, key=lambda one: (one[0], len(one[1]), one[1]), default=(0, ""))[1]
 
 
-def _held_by_names(
-    facts: Facts, scope: Frame, frame: Frame, statement: cst.CSTNode
-) -> Iterator[tuple[str, Value]]:
+def _reaching(
+    facts: Facts, frame: Frame, statement: cst.CSTNode, name: str, value: Value, wanted: Obj
+) -> Iterator[tuple[int, str]]:
+    for rank, text, held in texts_of(name, value, wanted, 2, made_instead(facts, wanted)):
+        if reaches_all(facts, wanted, frame, statement, name, held):
+            yield rank, text
+
+
+def _held_by_names(facts: Facts, scope: Frame, frame: Frame, statement: cst.CSTNode) -> Iterator[tuple[str, Value]]:
     """What a scope's names hold when it ends, and when the loops begin in which the statement is reached."""
     tables = [scope.env]
     way = statement if scope is frame else next(iter(frame.context[len(scope.context) :]), None)
@@ -49,24 +54,24 @@ def _held_by_names(
 
 def texts_of(
     name: str, value: Value, wanted: Obj, depth: int, instead: frozenset[Obj] = frozenset()
-) -> Iterator[tuple[int, str]]:
-    """Expressions that begin with a name, each with how far it is from being the object itself.
+) -> Iterator[tuple[int, str, Value]]:
+    """Expressions that begin with a name, each with how far it is from being the object itself, and what it is.
 
     instead: what is not there in a run in which the object is. A name for one of these is a name for the object.
     """
     objs = {core(obj) for obj in value.objs if not (isinstance(obj, Const) and obj.value is None)} - instead
     if wanted in objs:
         if len(objs) == 1 or all(map(_is_read, objs - {wanted})) or _is_read(wanted):
-            yield 0, name  # of one that was read in place of another, the name is the same
+            yield 0, name, value  # of one that was read in place of another, the name is the same
         return
     if any(_is_it(obj, wanted) for obj in contained(value)) and not any(isinstance(obj, Parameters) for obj in objs):
-        yield 2, name
+        yield 2, name, value
     only = value.single()
     if depth and isinstance(only, (Instance, Wrapped)):
         for attribute, held in core(only).attributes.items():
             if attribute.isidentifier():
                 deeper = texts_of(f"{name}.{attribute}", held, wanted, depth - 1, instead)
-                yield from ((rank + 1, text) for rank, text in deeper)
+                yield from ((rank + 1, text, what) for rank, text, what in deeper)
 
 
 def _is_read(obj: Obj) -> bool:
