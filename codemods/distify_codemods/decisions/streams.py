@@ -94,14 +94,14 @@ def stretches(decisions: Decisions) -> list[Stretch]:
 
 def _building(decisions: Decisions) -> set[cst.CSTNode]:
     """The statements in whose course a model is built, be it in a function that they call."""
-    places = {wrap.statement: wrap.after for wrap in decisions.built}
+    after = {wrap.statement for wrap in decisions.built if wrap.after}
     found = {node for wrap in decisions.built for node in wrap.module.enclosing(wrap.statement)}
     for event in decisions.facts.run.events:
         nodes = [here.node for here in event.here.up()]
-        for statement, after in places.items():
+        for statement in {wrap.statement for wrap in decisions.built}:
             if statement in nodes:
-                found.update(nodes if after else nodes[_last(nodes, statement) + 1 :])
-    return found | {statement for statement, after in places.items() if after}
+                found.update(nodes if statement in after else nodes[_last(nodes, statement) + 1 :])
+    return found | after
 
 
 def _last(nodes: list[cst.CSTNode], wanted: cst.CSTNode) -> int:
