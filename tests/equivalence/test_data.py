@@ -199,6 +199,15 @@ for epoch in range(3):
         loss = mse(model(x), y) + mse(model(inputs[part]), targets[part])
         learn(loss)
 """,
+    "other data in each turn": """
+for turn in range(2):
+    drawn = TensorDataset(torch.randn(32, 4), torch.randn(32, 1))
+    loader = DataLoader(drawn, batch_size=8, shuffle=True)
+    for epoch in range(2):
+        for x, y in loader:
+            loss = mse(model(x), y)
+            learn(loss)
+""",
     "folds": """
 order = np.random.permutation(64)
 for epoch in range(2):

@@ -7,10 +7,13 @@ import pytest
 from tests.rules.scripts import (
     ALIKE,
     APART,
+    DATA,
     IMPORTS,
+    LOADER,
     LOOP,
     MODEL,
     OPTIMIZER,
+    SHARDED,
     SHUFFLED,
     WRAP,
     blocked,
@@ -79,6 +82,13 @@ def test_model_built_anew_in_each_turn() -> None:
     after = converted(script(model="", optimizer="", loop=f"for rate in (0.1, 0.2):\n{body}"))
     new = indented(MODEL + WRAP + OPTIMIZER + APART + SHUFFLED + ALIKE)
     assert after == distributed(model="", wrap="", optimizer="", apart="", loop=f"for rate in (0.1, 0.2):\n{new}")
+
+
+def test_data_made_anew_in_each_turn() -> None:
+    """They may be drawn: a rank's share is one of data that all ranks have."""
+    after = converted(script(data="", loader="", loop=f"for turn in range(2):\n{indented(DATA + LOADER + LOOP)}"))
+    new = indented(DATA + SHARDED + APART + SHUFFLED + ALIKE)
+    assert after == distributed(data="", loader="", apart="", loop=f"for turn in range(2):\n{new}")
 
 
 CHOICES = [

@@ -17,7 +17,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.machine import Frame
 from distify_codemods.program import Module
-from distify_codemods.values import CallChain, Scale
+from distify_codemods.values import NOTHING, CallChain, Scale
 
 #: Draws that choose samples: they must be the same on all ranks.
 _CHOOSING = frozenset(
@@ -66,7 +66,7 @@ _SEEDING = frozenset(
 
 @dataclass(frozen=True)
 class Stretch:
-    """A loop in which the ranks draw apart: the outermost one that trains and does not build the model anew."""
+    """A loop in which the ranks draw apart: the outermost that trains and makes neither the model nor its data anew."""
 
     module: Module
     node: cst.CSTNode
@@ -82,7 +82,7 @@ class Stretch:
 
 def stretches(decisions: Decisions) -> list[Stretch]:
     """One for each place; more than one where a place is reached in several ways."""
-    building = _building(decisions)
+    building = _building(decisions) | _making_data(decisions.facts)
     found: dict[tuple[cst.CSTNode, CallChain], Stretch] = {}
     for loop in decisions.facts.training_loops:
         for frame, node in chain(loop.event):
@@ -102,6 +102,19 @@ def _building(decisions: Decisions) -> set[cst.CSTNode]:
             if statement in nodes:
                 found.update(nodes if statement in after else nodes[_last(nodes, statement) + 1 :])
     return found | after
+
+
+def _making_data(facts: Facts) -> set[cst.CSTNode]:
+    """The statements in whose course training data are made, maybe out of random numbers."""
+    found: set[cst.CSTNode] = set()
+    for loader in facts.loaders:
+        if loader.obj not in facts.training_loaders:
+            continue
+        for obj in (loader.arguments.get("dataset", 0) or NOTHING).objs:
+            for step in (*obj.context, obj.site):
+                if isinstance(step, cst.CSTNode):
+                    found.update(facts.module_of(step).enclosing(step))
+    return found
 
 
 def _last(nodes: list[cst.CSTNode], wanted: cst.CSTNode) -> int:
