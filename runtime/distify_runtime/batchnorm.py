@@ -117,10 +117,10 @@ class _SynchronisedBatchNorm(_BatchNorm):
         factor = self._count_batch()
         running = (self.running_mean, self.running_var) if self.track_running_stats else (None, None)
         group = communicator.open_purpose(BATCHNORM)
-        if input.is_cuda and group is not None:
+        if input.is_cuda and group is not None and torch.is_grad_enabled():  # it cannot tell that all see one batch
             return _cuda_kernel(input, self.weight, self.bias, *running, self.eps, factor, group, world_size())
-        mean, variance, count = _global_statistics(input.detach())
-        _update_running(running, factor, mean, variance * (count / (count - 1)))
+        mean, variance, count, distinct = _global_statistics(input.detach())
+        _update_running(running, factor, mean, variance * (distinct / (distinct - 1)))
         return _normalise(input, self.weight, self.bias, mean, variance, count, self.eps)
 
     def _count_batch(self) -> float:
@@ -159,8 +159,9 @@ def _synchronised(original: Any) -> type[nn.Module]:
     return type(original.__name__, (_SynchronisedBatchNorm, original), attributes)
 
 
-def _global_statistics(input: Tensor) -> tuple[Tensor, Tensor, float]:
-    """Mean and biased variance of each channel over all ranks, in float64, and how many values they are of.
+def _global_statistics(input: Tensor) -> tuple[Tensor, Tensor, float, float]:
+    """Mean and biased variance of each channel over all ranks, in float64, and how many values they are of; and of how
+    many, where all ranks see one batch: ranks that hold the same to the last bit do.
 
     Ranks exchange their own mean, sum of squared deviations and count, which merge without cancellation
     (Chan, Golub, LeVeque: "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
@@ -180,7 +181,8 @@ def _global_statistics(input: Tensor) -> tuple[Tensor, Tensor, float]:
         raise ValueError(f"training BatchNorm needs more than one value per channel, all ranks have {count:.0f}")
     global_mean = (counts * means).sum(0) / count
     spread = (spreads + counts * (means - global_mean).square()).sum(0)
-    return global_mean, spread / count, count
+    is_one_batch = local_count > 1 and all(torch.equal(one, mine) for one in everyone)
+    return global_mean, spread / count, count, float(local_count) if is_one_batch else count
 
 
 def _update_running(

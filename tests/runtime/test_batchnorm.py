@@ -73,6 +73,22 @@ def test_unequal_shares_give_the_statistics_of_the_whole_batch(case: int) -> Non
         assert max(deviations) < TOLERANCE
 
 
+def _running_statistics_of_one_batch() -> list[float]:
+    torch.manual_seed(0)
+    alone = nn.BatchNorm1d(5, dtype=torch.float64)
+    together = rt.convert_sync_batchnorm({"one": copy.deepcopy(alone)})["one"]
+    inputs = torch.randn(6, 5, dtype=torch.float64)
+    outputs = [layer(inputs) for layer in (together, alone)]
+    buffers = zip(together.buffers(), alone.buffers(), strict=True)
+    return [_deviation(*outputs), *(_deviation(buffer.double(), statistic.double()) for buffer, statistic in buffers)]
+
+
+def test_a_batch_that_all_ranks_see_counts_once() -> None:
+    """As in an evaluation on all ranks by a script that does not call `eval()`."""
+    for deviations in on_ranks(_running_statistics_of_one_batch):
+        assert max(deviations) < TOLERANCE
+
+
 def test_a_rank_without_samples_takes_part() -> None:
     for deviations in on_ranks(_compare_with_one_process, 2, [4, 0, 1], ranks=3):
         assert max(deviations) < TOLERANCE
