@@ -44,6 +44,18 @@ def test_a_right_conversion(distify: CommandLine, script: Path) -> None:
     assert files(script.parent) == before
 
 
+def test_parameters_that_are_trained_from_the_second_epoch_on(distify: CommandLine, script: Path) -> None:
+    more = b"        if epoch == 1:\n            optimizer.add_param_group({'params': [model.bias]})\n"
+    loop = b"        for x, y in loader:\n"
+    some = b"SGD([one for name, one in model.named_parameters() if name != 'bias'], lr=0.1)"
+    text = TRAIN.replace(b"SGD(model.parameters(), lr=0.1)", some).replace(loop, more + loop)
+    assert text.count(more) == text.count(some) == 1
+    script.write_bytes(text)
+    ended = distify("verify", "train.py")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.decode().splitlines()[-1] == "train.py: the same steps"
+
+
 @needs_horovod
 def test_a_right_conversion_over_horovod(distify: CommandLine, script: Path) -> None:
     ended = distify("verify", "train.py", "--backend", "horovod")

@@ -140,7 +140,9 @@ def _parting(trace: Trace, reference: Trace, tolerance: Tolerance) -> tuple[int,
     for number, ((optimizer, ours), (_, theirs)) in enumerate(zip(trace.steps, reference.steps, strict=False), 1):
         allowed = tolerance.absolute
         if tolerance.relative and optimizer < len(reference.beginnings):
-            allowed += tolerance.relative * _gap(theirs, reference.beginnings[optimizer])
+            beginning = reference.beginnings[optimizer]  # parameters that came later stand behind those of then
+            known = min(len(theirs), len(beginning))
+            allowed += tolerance.relative * _gap(theirs[:known], beginning[:known])
         if ours.shape != theirs.shape or _gap(ours, theirs) <= allowed:
             continue
         difference = (ours - theirs).abs()
