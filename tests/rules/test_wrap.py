@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.scripts import (
+    ALIKE,
+    APART,
     GROUP,
     IMPORTS,
     LOOP,
@@ -203,16 +205,31 @@ def test_optimizer_under_another_name(imports: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "line"),
+    "line",
     [
-        pytest.param(MODEL, "nn.init.normal_(model.weight)", id="initialised again"),
-        pytest.param(MODEL, "with torch.no_grad(): model.weight.add_(0.01 * torch.randn(1, 4))", id="noise"),
+        "nn.init.normal_(model.weight)",
+        "model.reset_parameters()",
+        "nn.utils.prune.random_unstructured(model, 'weight', 0.3)",
+        "with torch.no_grad(): model.weight.add_(0.01 * torch.randn(1, 4))",
+        "model.weight.data += 0.01 * torch.randn(1, 4)",
+        "for one in model.parameters(): one.grad += torch.randn_like(one)",
     ],
 )
-def test_changed_while_it_trains(model: str, line: str) -> None:
-    """Random values differ from rank to rank."""
-    before = script(model=model, loop=LOOP.replace("    for x", f"    if epoch == 1:\n        {line}\n    for x"))
-    assert blocked(before)
+def test_weights_drawn_while_it_trains(line: str) -> None:
+    """In a pass over the data ranks draw apart; between passes, alike."""
+    inside = script(loop=LOOP.replace("        loss.back", f"        {line}\n        loss.back"))
+    assert ("MODEL01", line_of(inside, line)) in blocked(inside)
+    between = script(loop=LOOP.replace("    for x", f"    if epoch == 1:\n        {line}\n    for x"))
+    after = converted(between)
+    assert f"    {APART}    loader.sampler.set_epoch(epoch)\n    for x, y in loader:\n" in after
+    assert after.endswith(f"        optimizer.step()\n    {ALIKE}")
+
+
+def test_drawn_anew_for_each_run() -> None:
+    """Between the runs all ranks draw alike."""
+    turn = indented("model.reset_parameters()\n" + OPTIMIZER + LOOP)
+    after = converted(script(optimizer="", loop=f"for fold in range(2):\n{turn}"))
+    assert f"    model.module.reset_parameters()\n{indented(OPTIMIZER + APART)}" in after
 
 
 # ---- not ours

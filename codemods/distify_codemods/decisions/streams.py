@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import libcst as cst
 
 from distify_codemods.decisions.base import Decisions, chain
+from distify_codemods.decisions.past_the_wrap import is_module
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.machine import Frame
 from distify_codemods.program import Module
-from distify_codemods.values import NOTHING, CallChain, Scale
+from distify_codemods.values import NOTHING, CallChain, Parameters, Scale, core
 
 #: Draws that choose samples: they must be the same on all ranks.
 _CHOOSING = frozenset(
@@ -66,7 +67,7 @@ _SEEDING = frozenset(
 
 @dataclass(frozen=True)
 class Stretch:
-    """A loop in which the ranks draw apart: the outermost that trains and makes neither the model nor its data anew."""
+    """A loop in which the ranks draw apart: the outermost that trains and makes no model, weights or data anew."""
 
     module: Module
     node: cst.CSTNode
@@ -82,7 +83,7 @@ class Stretch:
 
 def stretches(decisions: Decisions) -> list[Stretch]:
     """One for each place; more than one where a place is reached in several ways."""
-    building = _building(decisions) | _making_data(decisions.facts)
+    building = _building(decisions) | _making_data(decisions.facts) | _drawing_weights(decisions.facts)
     found: dict[tuple[cst.CSTNode, CallChain], Stretch] = {}
     for loop in decisions.facts.training_loops:
         for frame, node in chain(loop.event):
@@ -115,6 +116,13 @@ def _making_data(facts: Facts) -> set[cst.CSTNode]:
                 if isinstance(step, cst.CSTNode):
                     found.update(facts.module_of(step).enclosing(step))
     return found
+
+
+def _drawing_weights(facts: Facts) -> set[cst.CSTNode]:
+    """The statements in whose course weights are drawn between passes over the data."""
+    loops = [loop.event for loop in facts.training_loops]
+    drawn = [event for event in draws_of_weights(facts) if not any(map(event.inside, loops))]
+    return {here.node for event in drawn for here in event.here.up()}
 
 
 def _last(nodes: list[cst.CSTNode], wanted: cst.CSTNode) -> int:
@@ -163,6 +171,44 @@ def _leaves(facts: Facts, frame: Frame, node: cst.CSTNode) -> bool:
         event.name == "return" and event.here.frame is frame and any(here.node is node for here in event.here.up())
         for event in facts.of_kind(Kind.LEAVE)
     )
+
+
+# ---- weights
+
+#: Methods that fill a tensor, or the tensors of a module, with random numbers.
+_DRAWING = frozenset(
+    "normal_ uniform_ random_ exponential_ cauchy_ log_normal_ geometric_ reset_parameters _reset_parameters".split()
+)
+#: Functions that draw a module's weights, or which of them are left.
+_OF_WEIGHTS = ("torch.nn.init.", "torch.nn.utils.prune.random_", "torch.nn.utils.prune.Random")
+
+
+def draws_of_weights(facts: Facts) -> Iterator[Event]:
+    """Where random numbers go into weights or gradients that are there already."""
+    for event in facts.of_kind(Kind.STORE, Kind.CALL, Kind.METHOD):
+        written = event.name in ("data", "grad") if event.kind is Kind.STORE else event.name.endswith("_")
+        random = event.name in _DRAWING or (written and "random" in event.value.sources)
+        drawn = event.kind is not Kind.CALL and random and _is_weight(facts, event.receiver_node)
+        if (drawn or event.name.startswith(_OF_WEIGHTS)) and not _in_a_maker(event):
+            yield event
+
+
+def _in_a_maker(event: Event) -> bool:
+    return any(
+        isinstance(here.node, cst.FunctionDef) and here.node.name.value == "__init__" for here in event.here.up()
+    )
+
+
+def _is_weight(facts: Facts, node: cst.BaseExpression | None) -> bool:
+    """`module.weight.data`: a tensor that is reached through a module or its parameters."""
+    while node is not None:
+        if any(isinstance(obj, Parameters) or is_module(core(obj)) for obj in facts.value(node).objs):
+            return True
+        if isinstance(node, (cst.Attribute, cst.Subscript)):
+            node = node.value
+        else:
+            node = node.func if isinstance(node, cst.Call) else None
+    return False
 
 
 # ---- within a stretch

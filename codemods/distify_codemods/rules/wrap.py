@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import libcst as cst
-
-from distify_codemods.decisions.past_the_wrap import is_module
-from distify_codemods.events import Event, Kind
+from distify_codemods.decisions import streams
 from distify_codemods.rules.base import Context, Example, Rule
-from distify_codemods.values import Parameters, core
+from distify_codemods.values import core
 
 CODE = "MODEL01"
 
@@ -36,45 +33,15 @@ def run(context: Context) -> None:
 
 def _changed_later(context: Context) -> None:
     """Weights that are drawn once the ranks draw apart."""
-    if not context.facts.training_loops:
-        return
-    first = context.facts.training_loops[0].event
-    turns = {here.node for here in first.loops()} | {first.node}
-    for event in context.facts.of_kind(Kind.STORE, Kind.CALL, Kind.METHOD):
-        problem = _problem(context, event) if any(here.node in turns for here in event.here.up()) else None
-        if problem is not None:
-            context.needs_you(problem[0], event.module, event.node, problem[1])
-
-
-def _problem(context: Context, event: Event) -> tuple[str, str] | None:
-    random = event.name in _DRAWING or (event.name.endswith("_") and "random" in event.value.sources)
-    drawn = event.kind is Kind.METHOD and random and _is_weight(context, event.receiver_node)
-    building = any(
-        isinstance(here.node, cst.FunctionDef) and here.node.name.value == "__init__" for here in event.here.up()
-    )
-    if (event.name.startswith("torch.nn.init.") or drawn) and not building and not context.decisions.slicings:
-        return (
-            "weights are drawn at random after training has begun, where the ranks draw apart",
-            "draw them before training, or send rank 0's to all",
-        )
-    return None
-
-
-#: Methods that fill a tensor with random numbers.
-_DRAWING = frozenset(["normal_", "uniform_", "random_", "exponential_", "cauchy_", "log_normal_", "geometric_"])
-
-
-def _is_weight(context: Context, node: cst.BaseExpression | None) -> bool:
-    """`module.weight.data`: a tensor that is reached through a module or its parameters."""
-    while node is not None:
-        value = context.facts.value(node)
-        if any(isinstance(obj, Parameters) or is_module(core(obj)) for obj in value.objs):
-            return True
-        if isinstance(node, (cst.Attribute, cst.Subscript)):
-            node = node.value
-        else:
-            node = node.func if isinstance(node, cst.Call) else None
-    return False
+    if context.decisions.slicings:
+        return  # all draw alike, but inside of models
+    apart = streams.stretches(context.decisions)
+    for event in streams.draws_of_weights(context.facts):
+        if any(stretch.holds(event) for stretch in apart):
+            context.needs_you(
+                "weights are drawn at random after training has begun, where the ranks draw apart",
+                event.module, event.node, "draw them before training, or send rank 0's to all",
+            )  # fmt: skip
 
 
 def _compiled(context: Context) -> None:
