@@ -84,6 +84,13 @@ def test_model_built_anew_in_each_turn() -> None:
     assert after == distributed(model="", wrap="", optimizer="", apart="", loop=f"for rate in (0.1, 0.2):\n{new}")
 
 
+def test_data_made_where_a_single_pass_begins() -> None:
+    lines = LOOP.replace("for epoch in range(3):\n", "").replace("\n    ", "\n")[4:]
+    loop = lines.replace("in loader", "in DataLoader(TensorDataset(inputs, targets), batch_size=8)")
+    before = script(data="inputs, targets = torch.randn(64, 4), torch.randn(64, 1)\n", loader="", loop=loop)
+    assert f"{APART}for x, y in rt.training_loader(DataLoader(" in converted(before)
+
+
 def test_data_made_anew_in_each_turn() -> None:
     """They may be drawn: a rank's share is one of data that all ranks have."""
     after = converted(script(data="", loader="", loop=f"for turn in range(2):\n{indented(DATA + LOADER + LOOP)}"))

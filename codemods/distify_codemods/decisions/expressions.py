@@ -20,26 +20,27 @@ _SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 def held_in(facts: Facts, frame: Frame, statement: cst.CSTNode, wanted: Obj) -> str:
     """An expression that holds the object, or a list or dictionary with it, right before a statement; or none."""
+    instead = made_instead(facts, wanted)
     found: set[tuple[int, str]] = set()
     scope: Frame | None = frame
     while scope is not None and not found:
         for name, value in _held_by_names(facts, scope, frame, statement):
             if is_bound_before(frame.module, statement, name):
-                found.update(_reaching(facts, frame, statement, name, value, wanted))
+                texts = texts_of(name, value, wanted, 2, instead)
+                found.update(_reaching(facts, wanted, frame, statement, name, texts))
         scope = scope.parent
     if not found and (globals_ := facts.run.frames.get(frame.module)) is not None and globals_ is not frame:
         for name, value in _held_by_names(facts, globals_, frame, statement):
             if name not in frame.env:
-                found.update(_reaching(facts, globals_, statement, name, value, wanted))
+                texts = texts_of(name, value, wanted, 2, instead)
+                found.update(_reaching(facts, wanted, globals_, statement, name, texts))
     return min(found, key=lambda one: (one[0], len(one[1]), one[1]), default=(0, ""))[1]
 
 
 def _reaching(
-    facts: Facts, frame: Frame, statement: cst.CSTNode, name: str, value: Value, wanted: Obj
+    facts: Facts, wanted: Obj, frame: Frame, statement: cst.CSTNode, name: str, texts: Iterator[tuple[int, str, Value]]
 ) -> Iterator[tuple[int, str]]:
-    for rank, text, held in texts_of(name, value, wanted, 2, made_instead(facts, wanted)):
-        if reaches_all(facts, wanted, frame, statement, name, held):
-            yield rank, text
+    return ((rank, text) for rank, text, held in texts if reaches_all(facts, wanted, frame, statement, name, held))
 
 
 def _held_by_names(facts: Facts, scope: Frame, frame: Frame, statement: cst.CSTNode) -> Iterator[tuple[str, Value]]:

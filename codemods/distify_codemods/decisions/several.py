@@ -70,7 +70,7 @@ def _repeating(facts: Facts, steps: Steps) -> set[_Repeating]:
     for depth, node in enumerate(steps):
         if isinstance(node, Turn):
             continue
-        loops = [outer for outer, _ in around(facts.module_of(node), node) if isinstance(outer, REPEATING)]
+        loops = loops_around(facts.module_of(node), node)
         found.update((CallChain(steps[:depth]), loop) for loop in loops if loop not in followed)
         if depth + 1 < len(steps) and not runs_once(facts, steps, depth):
             found.add((CallChain(steps[:depth]), node))
@@ -138,6 +138,13 @@ def around(module: Module, node: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, cst
             return
         yield outer, inner
         inner = outer
+
+
+def loops_around(module: Module, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The loops that run a node again in each turn: not one that only goes through what the node makes."""
+    for outer, inner in around(module, node):
+        if isinstance(outer, REPEATING) and not (isinstance(outer, cst.For) and inner is outer.iter):
+            yield outer
 
 
 def function_around(facts: Facts, node: cst.CSTNode) -> cst.CSTNode | None:

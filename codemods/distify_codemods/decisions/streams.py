@@ -14,6 +14,7 @@ import libcst as cst
 
 from distify_codemods.decisions.base import Decisions, chain
 from distify_codemods.decisions.past_the_wrap import is_module
+from distify_codemods.decisions.several import loops_around
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.machine import Frame
@@ -106,7 +107,7 @@ def _building(decisions: Decisions) -> set[cst.CSTNode]:
 
 
 def _making_data(facts: Facts) -> set[cst.CSTNode]:
-    """The statements in whose course training data are made, maybe out of random numbers."""
+    """The loops in whose turns training data are made, maybe out of random numbers."""
     found: set[cst.CSTNode] = set()
     for loader in facts.loaders:
         if loader.obj not in facts.training_loaders:
@@ -114,7 +115,7 @@ def _making_data(facts: Facts) -> set[cst.CSTNode]:
         for obj in (loader.arguments.get("dataset", 0) or NOTHING).objs:
             for step in (*obj.context, obj.site):
                 if isinstance(step, cst.CSTNode):
-                    found.update(facts.module_of(step).enclosing(step))
+                    found.update(loops_around(facts.module_of(step), step))
     return found
 
 
