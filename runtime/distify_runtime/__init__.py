@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from distify_runtime.reduce import all_reduce_mean, all_reduce_sum, any_rank
     from distify_runtime.replica import device_ids, unwrap
     from distify_runtime.samplers import ShardedBatchSampler, UnpaddedSampler
+    from distify_runtime.shared.models import data_parallel
     from distify_runtime.text_iterators import shard_text_iterator, shard_text_iterators
     from distify_runtime.training_samplers import (
         DistributedBatchSampler,
@@ -72,6 +73,7 @@ __all__ = [
     "call_on_main_process",
     "common_seed",
     "convert_sync_batchnorm",
+    "data_parallel",
     "destroy_process_group",
     "device",
     "device_ids",
@@ -177,6 +179,7 @@ _HOME = {
     "unwrap": "replica",
     "ShardedBatchSampler": "samplers",
     "UnpaddedSampler": "samplers",
+    "data_parallel": "shared.models",
     "shard_text_iterator": "text_iterators",
     "shard_text_iterators": "text_iterators",
     "DistributedBatchSampler": "training_samplers",

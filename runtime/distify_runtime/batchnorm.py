@@ -120,7 +120,7 @@ class _SynchronisedBatchNorm(_BatchNorm):
         if input.is_cuda and group is not None and torch.is_grad_enabled():  # it cannot tell that all see one batch
             return _cuda_kernel(input, self.weight, self.bias, *running, self.eps, factor, group, world_size())
         mean, variance, count, distinct = _global_statistics(input.detach())
-        _update_running(running, factor, mean, variance * (distinct / (distinct - 1)))
+        update_running(running, factor, mean, variance * (distinct / (distinct - 1)))
         return _normalise(input, self.weight, self.bias, mean, variance, count, self.eps)
 
     def _count_batch(self) -> float:
@@ -166,26 +166,38 @@ def _global_statistics(input: Tensor) -> tuple[Tensor, Tensor, float, float]:
     Ranks exchange their own mean, sum of squared deviations and count, which merge without cancellation
     (Chan, Golub, LeVeque: "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
     """
-    channels = input.shape[1]
-    local_count = input.numel() // channels
-    values = input.to(_statistics_dtype(input))
-    mean = values.sum(_other_dims(input)) / max(local_count, 1)
-    deviations = (values - _along_channels(mean, input)).square().sum(_other_dims(input))
-    counted = torch.tensor([local_count], dtype=torch.float64, device=input.device)
-    mine = torch.cat([mean.double(), deviations.double(), counted])
+    mine = local_statistics(input)
     everyone = [torch.empty_like(mine) for _ in range(world_size())]
     communicator.all_gather(everyone, mine, BATCHNORM)
-    means, spreads, counts = torch.split(torch.stack(everyone), [channels, channels, 1], dim=1)
-    count = float(counts.sum())
+    mean, variance, count = merged(torch.stack(everyone))
     if count < 2:
         raise ValueError(f"training BatchNorm needs more than one value per channel, all ranks have {count:.0f}")
-    global_mean = (counts * means).sum(0) / count
-    spread = (spreads + counts * (means - global_mean).square()).sum(0)
+    local_count = float(mine[-1])
     is_one_batch = local_count > 1 and all(torch.equal(one, mine) for one in everyone)
-    return global_mean, spread / count, count, float(local_count) if is_one_batch else count
+    return mean, variance, count, local_count if is_one_batch else count
 
 
-def _update_running(
+def local_statistics(input: Tensor) -> Tensor:
+    """Mean and sum of squared deviations of each channel, and their count: float64, shape (2 * channels + 1,)."""
+    local_count = input.numel() // input.shape[1]
+    values = input.to(statistics_dtype(input))
+    mean = values.sum(other_dims(input)) / max(local_count, 1)
+    deviations = (values - along_channels(mean, input)).square().sum(other_dims(input))
+    counted = torch.tensor([local_count], dtype=torch.float64, device=input.device)
+    return torch.cat([mean.double(), deviations.double(), counted])
+
+
+def merged(everyone: Tensor) -> tuple[Tensor, Tensor, float]:
+    """Mean, biased variance and count of all ranks' values, of their `local_statistics` in rows."""
+    channels = everyone.shape[1] // 2
+    means, spreads, counts = torch.split(everyone, [channels, channels, 1], dim=1)
+    count = float(counts.sum())
+    mean = (counts * means).sum(0) / max(count, 1.0)
+    spread = (spreads + counts * (means - mean).square()).sum(0)
+    return mean, spread / max(count, 1.0), count
+
+
+def update_running(
     running: tuple[Tensor | None, Tensor | None], factor: float, mean: Tensor, variance: Tensor
 ) -> None:
     for buffer, statistic in zip(running, (mean, variance), strict=True):
@@ -211,7 +223,7 @@ class _Normalise(torch.autograd.Function):
         count: float,
         eps: float,
     ) -> Tensor:
-        dtype = weight.dtype if weight is not None else _statistics_dtype(input)
+        dtype = weight.dtype if weight is not None else statistics_dtype(input)
         ctx.count = count
         ctx.save_for_backward(input, weight, mean, (variance + eps).rsqrt())
         return F.batch_norm(input, mean.to(dtype), variance.to(dtype), weight, bias, eps=eps)
@@ -220,8 +232,8 @@ class _Normalise(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         input, weight, mean, inverse_std = ctx.saved_tensors
-        dims, dtype = _other_dims(input), _statistics_dtype(input)
-        mean, inverse_std = (_along_channels(value.to(dtype), input) for value in (mean, inverse_std))
+        dims, dtype = other_dims(input), statistics_dtype(input)
+        mean, inverse_std = (along_channels(value.to(dtype), input) for value in (mean, inverse_std))
         normalised = (input.to(dtype) - mean).mul_(inverse_std)
         grad = grad_output.to(dtype)
         grad_bias, grad_weight = grad.sum(dims), (grad * normalised).sum(dims)
@@ -230,8 +242,8 @@ class _Normalise(torch.autograd.Function):
         if input_wanted:
             sums = torch.stack([grad_bias, grad_weight])
             communicator.all_reduce(sums, purpose=BATCHNORM)
-            of_mean, of_variance = (_along_channels(value, input) for value in sums / ctx.count)
-            scale = inverse_std if weight is None else inverse_std * _along_channels(weight.to(dtype), input)
+            of_mean, of_variance = (along_channels(value, input) for value in sums / ctx.count)
+            scale = inverse_std if weight is None else inverse_std * along_channels(weight.to(dtype), input)
             grad_input = (grad - of_mean).addcmul_(normalised, of_variance, value=-1).mul_(scale)
         return (
             grad_input,
@@ -245,14 +257,14 @@ _normalise: Callable[..., Tensor] = _Normalise.apply
 _cuda_kernel: Callable[..., Tensor] = CudaSyncBatchNorm.apply
 
 
-def _statistics_dtype(input: Tensor) -> torch.dtype:
+def statistics_dtype(input: Tensor) -> torch.dtype:
     return torch.promote_types(input.dtype, torch.float32)
 
 
-def _other_dims(input: Tensor) -> list[int]:
+def other_dims(input: Tensor) -> list[int]:
     return [dim for dim in range(input.dim()) if dim != 1]
 
 
-def _along_channels(values: Tensor, input: Tensor) -> Tensor:
+def along_channels(values: Tensor, input: Tensor) -> Tensor:
     """Shape (channels,) to one that broadcasts over `input`, of shape (batch, channels, …)."""
     return values.view(1, -1, *[1] * (input.dim() - 2))

@@ -1,0 +1,51 @@
+"""Tensors that a forward pass leaves in attributes of its model, to be read outside: outputs by another way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor, nn
+
+from distify_runtime.shared.copies import Copies
+from distify_runtime.shared.structure import Unknown, rebuilt, tensors_in
+
+#: What a module itself is made of, and what the hooks of torch keep in it.
+_OF_TORCH = frozenset(vars(nn.Module()))
+
+
+class Watched:
+    """The attributes of a model that hold tensors, and other ones than before the pass."""
+
+    def __init__(self, model: nn.Module, copies: Copies) -> None:
+        self._before = [(vars(module), dict(vars(module))) for module in model.modules()]
+        self._copies = copies
+
+    def now(self) -> list[Tensor]:
+        """Their tensors, in an order that follows from the model."""
+        return [tensor for *_, tensors in self._changed() for tensor in tensors if not self._copies.has(tensor)]
+
+    def replace(self, tensors: Iterator[Tensor]) -> None:
+        """The same values, with these tensors; and what holds copies of parameters (recurrent layers do) as it was."""
+        for attributes, before, name, held in list(self._changed()):
+            if not any(map(self._copies.has, held)):
+                attributes[name] = rebuilt(attributes[name], tensors)
+            elif name in before:
+                attributes[name] = before[name]
+            else:
+                del attributes[name]
+
+    def _changed(self) -> Iterator[tuple[dict[str, Any], dict[str, Any], str, list[Tensor]]]:
+        for attributes, before in self._before:
+            for name, value in attributes.items():
+                if before.get(name) is value or name in _OF_TORCH or isinstance(value, int | float):
+                    continue
+                if tensors := _held(value):
+                    yield attributes, before, name, tensors
+
+
+def _held(value: Any) -> list[Tensor]:
+    try:
+        return tensors_in(value)
+    except Unknown:
+        return []

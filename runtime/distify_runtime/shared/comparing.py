@@ -1,0 +1,114 @@
+"""Whether two passes gave the same, to rounding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from distify_runtime.shared.graph import kinds_of_nodes
+
+#: How far apart two computations of one number may be, as a share of its size. Mistakes are tenths and more.
+_ROUNDING = {torch.float64: 1e-7, torch.float32: 2e-3, torch.complex128: 1e-7, torch.complex64: 2e-3}
+_ROUNDING_OF_HALVES = 5e-2
+#: What is this much smaller than the largest gradient is held against that: it may be nothing but rounding.
+_SMALL = 1e-2
+
+
+@dataclass
+class Passed:
+    """What a pass gave. Gradients are those of a random projection of the outputs; by identity of what they are for."""
+
+    tensors: list[Tensor]
+    flows: list[bool]  # whether gradients flow to the tensor
+    gradients: dict[int, Tensor | None]
+    leaves: dict[int, Tensor]  # that gradients flow to, past copies and splits
+    state: dict[str, Tensor]
+
+    @property
+    def differs(self) -> bool:
+        """Whether there is anything to compare: outputs that are all one number tell nothing."""
+        return any(_varies(one) for one in self.tensors)
+
+
+def gradients_of(tensors: list[Tensor], wanted: dict[int, Tensor]) -> dict[int, Tensor | None]:
+    """Of one random projection of the tensors, the same on every rank. `.grad` stays as it is."""
+    flowing = [one for one in tensors if one.requires_grad]
+    if not flowing or not wanted:
+        return {}
+    directions = [_direction(one) for one in flowing]
+    inputs = list(wanted.values())
+    if "CheckpointFunctionBackward" in kinds_of_nodes(tensors):  # reentrant: it bears `backward` alone
+        found = _by_backward(flowing, inputs, directions)
+    else:
+        found = torch.autograd.grad(flowing, inputs, directions, allow_unused=True)
+    return dict(zip(wanted, (None if one is None else one.detach() for one in found), strict=True))
+
+
+def _direction(tensor: Tensor) -> Tensor:
+    """Numbers between -1 and 1 without a pattern, that nothing has to be drawn for."""
+    count = torch.arange(1, tensor.numel() + 1, dtype=torch.float64)
+    return ((count * 78.233).sin() * 43758.5453).frac().view(tensor.shape).to(tensor)
+
+
+def _by_backward(flowing: list[Tensor], inputs: list[Tensor], directions: list[Tensor]) -> tuple[Tensor | None, ...]:
+    before = [one.grad for one in inputs]
+    for one in inputs:
+        one.grad = None
+    torch.autograd.backward(flowing, directions)
+    found = tuple(one.grad for one in inputs)
+    for one, gradient in zip(inputs, before, strict=True):
+        one.grad = gradient
+    return found
+
+
+def difference(parts: Passed, whole: Passed) -> str:
+    """Where they differ, in words; empty: nowhere."""
+    for part, other in zip(parts.tensors, whole.tensors, strict=True):
+        if part.shape != other.shape or not is_equal(part, other):
+            return "a part of the batch gives other values than the whole one: its samples depend on each other"
+    largest = max((_norm(one) for one in whole.gradients.values() if one is not None), default=0.0)
+    for identity, mine in parts.gradients.items():
+        expected = whole.gradients.get(identity)
+        if mine is None and expected is None:
+            continue
+        mine = torch.zeros_like(expected) if mine is None else mine  # type: ignore[arg-type]
+        expected = torch.zeros_like(mine) if expected is None else expected
+        if not is_equal(mine, expected, _SMALL * largest):
+            return "a part of the batch has other gradients than the whole one"
+    return _of_states(parts.state, whole.state)
+
+
+def _of_states(parts: dict[str, Any], whole: dict[str, Any]) -> str:
+    for name in whole.keys() | parts.keys():
+        one, other = parts.get(name), whole.get(name)
+        if one is None or other is None or one.shape != other.shape or not is_equal(one, other):
+            return f"what it keeps in `{name}` is another thing after a part of the batch than after the whole one"
+    return ""
+
+
+def is_equal(one: Tensor, other: Tensor, at_least: float = 0.0) -> bool:
+    """To rounding. `at_least`: what their sizes are taken for if they are smaller."""
+    if not (other.dtype.is_floating_point or other.dtype.is_complex):
+        return torch.equal(one.to(other.dtype), other)
+    one, other = one.detach(), other.detach()
+    if not torch.equal(one.isfinite(), other.isfinite()):
+        return False
+    finite = other.isfinite()
+    allowed = _ROUNDING.get(other.dtype, _ROUNDING_OF_HALVES)
+    size = max(_norm(other[finite]), at_least)
+    return _norm((one - other)[finite]) <= allowed * size + torch.finfo(other.dtype).tiny
+
+
+def _norm(tensor: Tensor) -> float:
+    wide = torch.promote_types(tensor.dtype, torch.float64)
+    return float(tensor.to(wide).norm())
+
+
+def _varies(tensor: Tensor) -> bool:
+    if tensor.numel() < 2 or not tensor.dtype.is_floating_point:
+        return tensor.dim() == 0 and bool(tensor.detach() != 0)
+    flat = tensor.detach().reshape(-1)
+    return bool((flat != flat[0]).any())

@@ -1,0 +1,109 @@
+"""The parameters of a model as a shared forward pass uses them: copies whose gradients are summed over the ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from distify_runtime.shared import operations
+from distify_runtime.shared.messages import Tag
+
+#: A parameter as it was when it was copied: another one needs another copy.
+_Key = tuple[int, int, int]
+
+
+class Copies:
+    """Of a model's parameters that gradients flow to. One set serves all passes until a parameter changes."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._slots: list[tuple[dict[str, Any], str, Tensor]] = []
+        self._strays: list[Tensor] = []
+        self._keys: list[_Key] = []
+        self._of: dict[int, Tensor] = {}
+        self._ours: set[int] = set()
+        self.anchor: Tensor | None = None
+
+    def refresh(self, tag: Tag) -> None:
+        """To be called before each pass with gradients. Makes new copies where a parameter is not what it was."""
+        self._slots = [
+            (module._parameters, name, parameter)
+            for module in self._model.modules()
+            for name, parameter in module._parameters.items()
+            if parameter is not None and parameter.requires_grad
+        ]
+        distinct = {id(parameter): parameter for _, _, parameter in self._slots}
+        distinct |= {id(tensor): tensor for tensor in self._strays}
+        keys = [(identity, one._version, one.data_ptr()) for identity, one in distinct.items()]
+        if keys == self._keys and self.anchor is not None:
+            return
+        self._keys, self._of, self.anchor = keys, {}, None
+        if distinct:
+            copies, self.anchor = operations.copy(tag, list(distinct.values()))
+            self._of = dict(zip(distinct, copies, strict=True))
+        self._ours = {*distinct, *map(id, self._of.values())}
+
+    def parameters(self) -> list[Tensor]:
+        """What gradients of the model flow to."""
+        own = [one for one in self._model.parameters() if one.requires_grad]
+        return [*own, *(one for one in self._strays if all(one is not other for other in own))]
+
+    def add_strays(self, tensors: list[Tensor]) -> None:
+        """Tensors that the model reaches by another way than as its parameters."""
+        known = self.parameters()
+        self._strays += [one for one in tensors if all(one is not other for other in known)]
+
+    def has(self, tensor: Tensor) -> bool:
+        """Whether this is a parameter of the model, or a copy of one."""
+        return id(tensor) in self._ours
+
+    def forget(self) -> None:
+        """Let go of the graph that the copies hold."""
+        self._keys, self._of, self.anchor = [], {}, None
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """The model computes with the copies."""
+        if not torch.is_grad_enabled() or not self._of:
+            yield
+            return
+        replaced = self._slots
+        for parameters, name, parameter in replaced:
+            parameters[name] = self._of[id(parameter)]
+        try:
+            with _strays_replaced(self._strays, self._of):
+                yield
+        finally:
+            for parameters, name, parameter in replaced:
+                parameters[name] = parameter
+
+
+@contextmanager
+def _strays_replaced(strays: list[Tensor], copies: dict[int, Tensor]) -> Iterator[None]:
+    if not strays:
+        yield
+        return
+    with _Replacing({id(one): copies[id(one)] for one in strays}):
+        yield
+
+
+class _Replacing(torch.overrides.TorchFunctionMode):
+    """Gives functions other tensors than they are called with: for those that no attribute of the model holds."""
+
+    def __init__(self, replaced: dict[int, Tensor]) -> None:
+        super().__init__()
+        self._replaced = replaced
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*self._swapped(args), **{name: self._swapped(one) for name, one in (kwargs or {}).items()})
+
+    def _swapped(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return self._replaced.get(id(value), value)
+        if type(value) in (tuple, list):
+            return type(value)(self._swapped(one) for one in value)
+        return value

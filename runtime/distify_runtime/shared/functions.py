@@ -1,0 +1,125 @@
+"""Functions of torch that look at a whole batch, as they are inside of a shared pass: BatchNorm, losses, checkpoints.
+
+They are replaced once, in torch's own modules, and do what they did outside of a shared pass.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils import checkpoint
+
+from distify_runtime.shared import normalisation, region
+
+_patched = False
+
+
+def patch() -> None:
+    """Replace them. Harmless to call twice."""
+    global _patched
+    if _patched:
+        return
+    _patched = True
+    _replace(F, "batch_norm", normalisation.batch_norm)
+    for name in (*_ELEMENTWISE, *_CLASSES):
+        _replace(F, name, _exact)
+    torch_checkpoint: Any = checkpoint
+    torch_checkpoint._checkpoint_without_reentrant_generator = _WithoutReentrance
+    torch_checkpoint.CheckpointFunction = _Reentrant
+
+
+def _replace(owner: Any, name: str, instead: Callable[..., Any]) -> None:
+    original = getattr(owner, name)
+    disable: Any = torch.compiler.disable  # untyped in torch
+
+    @functools.wraps(original)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return original(*args, **kwargs) if region.current() is None else inside(*args, **kwargs)
+
+    inside = disable(functools.partial(instead, original))
+    setattr(owner, name, function)
+
+
+# ---- losses: a mean over what each rank counts is no mean of means
+
+_ELEMENTWISE = (
+    "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
+    "binary_cross_entropy_with_logits", "soft_margin_loss", "hinge_embedding_loss", "kl_div",
+)  # fmt: skip
+_CLASSES = ("cross_entropy", "nll_loss")
+
+
+def _exact(original: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
+    """The mean of a library's loss over all ranks' samples, by its sum and its count."""
+    inside = region.current()
+    given = inspect.signature(original).bind(*args, **kwargs)
+    given.apply_defaults()
+    options = given.arguments
+    if inside is None or not inside.exact_losses or options["reduction"] != "mean" or _has_old_options(options):
+        return original(*args, **kwargs)
+    count = _count(original.__name__, options)
+    options["reduction"] = "sum"
+    total = original(*given.args, **given.kwargs)
+    both = inside.sum(torch.stack([total, count.to(total)]))
+    return both[0] / both[1]
+
+
+def _has_old_options(options: dict[str, Any]) -> bool:
+    return options.get("size_average") is not None or options.get("reduce") is not None
+
+
+def _count(name: str, options: dict[str, Any]) -> Tensor:
+    """By what the mean divides the sum."""
+    values, target = options["input"], options["target"]
+    if name not in _CLASSES:
+        return torch.tensor(float(max(values.numel(), target.numel())), device=values.device)
+    if target.is_floating_point():  # probabilities of classes
+        return torch.tensor(values.numel() / values.shape[min(1, values.dim() - 1)], device=values.device)
+    counted = target != options["ignore_index"]
+    weight: Tensor | None = options["weight"]
+    return counted.sum() if weight is None else weight[target[counted]].sum()
+
+
+# ---- checkpoints: what a backward pass computes again is computed in the pass that it was computed in
+
+
+class _WithoutReentrance:
+    """Stands for the generator behind `checkpoint(…, use_reentrant=False)`."""
+
+    _original = staticmethod(checkpoint._checkpoint_without_reentrant_generator)
+
+    def __new__(cls, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return cls._original(_again(fn), *args, **kwargs)
+
+
+class _Reentrant:
+    """Stands for the function behind `checkpoint(…, use_reentrant=True)`."""
+
+    _original: Any = checkpoint.CheckpointFunction
+
+    @classmethod
+    def apply(cls, run_function: Callable[..., Any], *args: Any) -> Any:
+        return cls._original.apply(_again(run_function), *args)
+
+
+def _again(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that computes the second time as it did the first. Its draws are looked after by torch."""
+    inside = region.current()
+
+    @functools.wraps(function)
+    def again(*args: Any, **kwargs: Any) -> Any:
+        if inside is None:
+            with region.whole_batch():
+                return function(*args, **kwargs)
+        if region.current() is inside:
+            return function(*args, **kwargs)
+        with inside.entered(own_draws=False):
+            return function(*args, **kwargs)
+
+    return again

@@ -1,0 +1,37 @@
+"""What the graph of a shared pass reaches: by way of its copies and its part of the batch, or past them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from torch import Tensor
+
+#: The operations by which a graph enters a shared pass, and those by which it leaves one.
+ENTRANCES = frozenset({"_CopyBackward", "_SplitBackward"})
+EXITS = frozenset({"_GatherBackward", "_SumAllBackward"})
+
+
+def leaves_past(outputs: Iterable[Tensor]) -> dict[int, Tensor]:
+    """Leaves that gradients of these outputs flow to without coming through a copy or a split, by identity."""
+    nodes = _walked(outputs, ENTRANCES)
+    leaves = [leaf for node in nodes if (leaf := getattr(node, "variable", None)) is not None]
+    return {id(leaf): leaf for leaf in leaves}
+
+
+def kinds_of_nodes(outputs: Iterable[Tensor], end_at: frozenset[str] = frozenset()) -> set[str]:
+    """The names of what computed these outputs, as far as gradients flow, up to and with some."""
+    return {node.name() for node in _walked(outputs, end_at)}
+
+
+def _walked(outputs: Iterable[Tensor], end_at: frozenset[str]) -> Iterator[Any]:
+    seen: set[Any] = set()
+    left: list[Any] = [one.grad_fn for one in outputs if one.grad_fn is not None]
+    while left:
+        node = left.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        yield node
+        if node.name() not in end_at:
+            left += [follower for follower, _ in node.next_functions if follower is not None]

@@ -1,0 +1,79 @@
+"""How the ranks' parts of a tensor make up the whole one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from distify_runtime import communicator
+
+
+class Layout(ABC):
+    """`take` and `join` are each other's adjoint: the one is the backward pass of the other."""
+
+    @abstractmethod
+    def take(self, whole: Tensor, rank: int) -> Tensor:
+        """The part of this rank."""
+
+    @abstractmethod
+    def join(self, parts: Sequence[Tensor]) -> Tensor:
+        """The whole tensor, of all ranks' parts."""
+
+    @abstractmethod
+    def shapes(self, mine: Sequence[int]) -> list[Sequence[int]]:
+        """The shape of each rank's part, of which this rank's is `mine`."""
+
+
+@dataclass(frozen=True)
+class Rows(Layout):
+    """Rank r has `counts[r]` samples along `dim`, in the order of the ranks.
+
+    A dimension may be folded: (outer, samples, inner) in one, as `view(steps * batch, -1)` makes of (steps, batch).
+    """
+
+    dim: int
+    counts: tuple[int, ...]
+    outer: int = 1
+
+    def take(self, whole: Tensor, rank: int) -> Tensor:
+        inner = whole.shape[self.dim] // (self.outer * sum(self.counts))
+        unfolded = _unfolded(whole, self.dim, self.outer)
+        begin = sum(self.counts[:rank]) * inner
+        return unfolded.narrow(self.dim + 1, begin, self.counts[rank] * inner).flatten(self.dim, self.dim + 1)
+
+    def join(self, parts: Sequence[Tensor]) -> Tensor:
+        if self.outer == 1:
+            return torch.cat(list(parts), self.dim)
+        unfolded = [_unfolded(part, self.dim, self.outer) for part in parts]
+        return torch.cat(unfolded, self.dim + 1).flatten(self.dim, self.dim + 1)
+
+    def shapes(self, mine: Sequence[int]) -> list[Sequence[int]]:
+        per_sample = mine[self.dim] // self.counts[communicator.rank()]
+        return [[*mine[: self.dim], per_sample * count, *mine[self.dim + 1 :]] for count in self.counts]
+
+
+@dataclass(frozen=True)
+class Weighted(Layout):
+    """The whole is the sum of the ranks' values, each by its weight: a mean, a sum, or what is alike on all ranks."""
+
+    weights: tuple[float, ...]
+
+    def take(self, whole: Tensor, rank: int) -> Tensor:
+        return whole * self.weights[rank]
+
+    def join(self, parts: Sequence[Tensor]) -> Tensor:
+        wide = torch.promote_types(parts[0].dtype, torch.float32)
+        terms = [part.to(wide) * weight for part, weight in zip(parts, self.weights, strict=True)]
+        return torch.stack(terms).sum(0).to(parts[0].dtype)
+
+    def shapes(self, mine: Sequence[int]) -> list[Sequence[int]]:
+        return [mine] * len(self.weights)
+
+
+def _unfolded(tensor: Tensor, dim: int, outer: int) -> Tensor:
+    """Shape (…, outer * rest, …) to (…, outer, rest, …)."""
+    return tensor.reshape(*tensor.shape[:dim], outer, tensor.shape[dim] // outer, *tensor.shape[dim + 1 :])

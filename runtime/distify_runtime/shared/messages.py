@@ -1,0 +1,172 @@
+"""Parts of the ranks, exchanged in one collective with a header that says what they belong to.
+
+Ranks that have come apart would else pair one's outputs with another's statistics, in silence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from distify_runtime import communicator
+
+_HEADER_WORDS = 8
+_ALIGNED = 16  # bytes: what every dtype can be viewed at
+
+
+class RanksParted(RuntimeError):
+    """Ranks met in a collective that is not the same one for all of them. Raised on every rank that met."""
+
+
+class What(IntEnum):
+    """What is exchanged."""
+
+    OUTPUTS = 1
+    GRADIENTS = 2
+    SUM = 3
+    SUM_BACKWARD = 4
+    LENGTHS = 5
+    ARGUMENTS = 6
+    LOSS = 7
+
+    @property
+    def said(self) -> str:
+        return _SAID[self]
+
+
+_SAID = {
+    What.OUTPUTS: "the outputs",
+    What.GRADIENTS: "the gradients of the arguments",
+    What.SUM: "a sum inside",
+    What.SUM_BACKWARD: "a sum in the backward pass",
+    What.LENGTHS: "the lengths of the outputs",
+    What.ARGUMENTS: "the arguments",
+    What.LOSS: "the loss",
+}
+
+#: The names of models, by the numbers under which they are registered: the same on every rank.
+_names: list[str] = []
+
+
+def numbered(name: str) -> int:
+    """A number that stands for this name in headers. Every rank has to give its names in the same order."""
+    _names.append(name)
+    return len(_names) - 1
+
+
+@dataclass(frozen=True)
+class Tag:
+    """Where in the program a collective takes place: must be the same on all ranks."""
+
+    what: What
+    model: int  # by `numbered`
+    call: int  # of this model
+    place: int = 0  # within the call
+    form: int = 0  # of the arguments: a hash
+
+    def __str__(self) -> str:
+        return f"{self.what.said} of {_names[self.model]}, call {self.call}" + (
+            f", layer {self.place}" * bool(self.place)
+        )
+
+    @property
+    def gradients(self) -> str:
+        return f"the gradients of {_names[self.model]}, copied for call {self.call}"
+
+    def of(self, what: What) -> Tag:
+        return replace(self, what=what)
+
+    def words(self) -> list[int]:
+        return [self.what, self.model, self.call, self.place, self.form]
+
+
+@dataclass(frozen=True)
+class Received:
+    """What the ranks sent: `parts[i][r]` is rank r's part of the i-th tensor, `flags[r]` its flags."""
+
+    parts: list[list[Tensor]]
+    flags: list[int]
+    sums: list[float]
+
+
+def exchange(
+    tag: Tag,
+    tensors: Sequence[Tensor],
+    shapes: Sequence[Sequence[Sequence[int]]],
+    flags: int = 0,
+    checksum: float = 0.0,
+) -> Received:
+    """Each rank's tensors on every rank. A collective.
+
+    shapes[i][r]: the shape of the i-th tensor on rank r. flags: 63 bits of the caller's. Raises RanksParted on every
+    rank where the ranks' tags differ.
+    """
+    ranks = communicator.world_size()
+    device = tensors[0].device if tensors else torch.device("cpu")
+    places, size = _places(tensors, shapes, ranks)
+    sent = torch.zeros(size, dtype=torch.uint8, device=device)
+    words = [*tag.words(), flags, torch.tensor(checksum, dtype=torch.float64).view(torch.int64).item(), 0]
+    sent[: 8 * _HEADER_WORDS].view(torch.int64).copy_(torch.tensor(words))
+    for tensor, place in zip(tensors, places, strict=True):
+        _view(sent, place, tensor.dtype, tensor.shape).copy_(tensor)
+    everyone = torch.empty(ranks, size, dtype=torch.uint8, device=device)
+    _meet(tag, list(everyone.unbind()), sent)
+    headers = everyone[:, : 8 * _HEADER_WORDS].contiguous().view(torch.int64).tolist()
+    _check_tags(tag, headers)
+    parts = [
+        [_view(everyone[rank], place, tensor.dtype, shape[rank]) for rank in range(ranks)]
+        for tensor, place, shape in zip(tensors, places, shapes, strict=True)
+    ]
+    return Received(parts, [header[5] for header in headers], _floats([header[6] for header in headers]))
+
+
+def _meet(tag: Tag, everyone: list[Tensor], sent: Tensor) -> None:
+    try:
+        communicator.all_gather(everyone, sent)
+    except RuntimeError as error:
+        raise RanksParted(
+            f"distify: rank {communicator.rank()} shares {tag}, and some other rank does not: {error}"
+        ) from error
+
+
+def _check_tags(tag: Tag, headers: list[list[int]]) -> None:
+    mine = tag.words()
+    if all(header[:5] == mine for header in headers):
+        return
+    told = [f"rank {rank}: {_told(header)}" for rank, header in enumerate(headers)]
+    raise RanksParted(
+        "distify: the ranks have come apart; they meet with different calls (" + "; ".join(told) + "). "
+        "A call that only some ranks make, or a draw inside the model that decides what it computes, does this; "
+        "`# distify: draw alike` behind such a draw has all ranks draw the same"
+    )
+
+
+def _told(header: list[int]) -> str:
+    what, model, call, place, form = header[:5]
+    if what not in set(What) or not 0 <= model < len(_names):
+        return "something else"
+    return str(Tag(What(what), model, call, place, form)) + f", form {form & 0xFFFF:04x}"
+
+
+def _places(tensors: Sequence[Tensor], shapes: Sequence[Sequence[Sequence[int]]], ranks: int) -> tuple[list[int], int]:
+    """Where each tensor begins in a message, in bytes, and how long one is: as long as the longest rank needs."""
+    end, places = 8 * _HEADER_WORDS, []
+    for tensor, shape in zip(tensors, shapes, strict=True):
+        places.append(end)
+        most = max(math.prod(shape[rank]) for rank in range(ranks)) * tensor.element_size()
+        end += -(-most // _ALIGNED) * _ALIGNED
+    return places, end
+
+
+def _view(message: Tensor, place: int, dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
+    size = math.prod(shape) * dtype.itemsize
+    return message[place : place + size].view(dtype).view(tuple(shape))
+
+
+def _floats(words: list[int]) -> list[float]:
+    return torch.tensor(words, dtype=torch.int64).view(torch.float64).tolist()

@@ -1,0 +1,277 @@
+"""Which models share their forward passes, and what becomes of a call."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from distify_runtime.environment import world_size
+from distify_runtime.gradients import broadcast_parameters
+from distify_runtime.members import modules_of
+from distify_runtime.output import note
+from distify_runtime.process_group import at_the_end
+from distify_runtime.shared import agreement, backward, check, functions, operations, plans, region
+from distify_runtime.shared.attributes import Watched
+from distify_runtime.shared.copies import Copies
+from distify_runtime.shared.messages import RanksParted, Tag, What, numbered
+from distify_runtime.shared.plans import Plan
+from distify_runtime.shared.streams import own_stream
+from distify_runtime.shared.structure import rebuilt, tensors_in
+
+#: Calls of a model, counted from 1, at which a plan that holds is checked once more.
+CHECKED_CALLS = (2, 10, 100, 1000)
+_STEPS_TO_SHARE = 20  # by then, something must be
+_DEEPEST = 3  # how far down the parts of a model are shared in its place
+
+
+def data_parallel(*models: Any, methods: Iterable[str] = ()) -> None:
+    """Let the ranks share the forward passes of models, in place. A collective; nothing in a world of one.
+
+    A call splits its batch over the ranks; each computes its part, the outputs are gathered, and every rank goes on
+    with the whole batch, as in one process. What `nn.DataParallel` does with threads, over processes: losses, metrics,
+    decisions stay what they are. Every rank has to hold the same model, and to be given the same batches.
+
+    The models stay the objects that they are: nothing is wrapped, checkpoints keep their keys, and they can be moved,
+    cast, loaded and compiled before and after.
+
+    models: modules, None, and lists and dictionaries of modules.
+    methods: their own methods that compute on a batch as `forward` does, as in `model.encode(x)`.
+    """
+    if world_size() == 1:
+        return
+    found = list(modules_of(models))
+    if not any(is_lazy(one) for model in found for one in model.parameters()):
+        broadcast_parameters(found)
+    own_stream()
+    functions.patch()
+    backward.patch(_before_step)
+    at_the_end(_forget)
+    for model in found:
+        SharedModel.of(model).patch(methods)
+
+
+class SharedModel:
+    """A model whose calls are shared; with parts in its place where it cannot be shared itself."""
+
+    def __init__(self, model: nn.Module, name: str, depth: int = 0) -> None:
+        self._model = weakref.ref(model)
+        self.name, self._number, self._depth = name, numbered(name), depth
+        self.copies = Copies(model)
+        self.calls = 0
+        self.plans: dict[Any, Plan | None] = {}
+        self.given_up = ""  # why it is computed whole
+        self.parts: list[SharedModel] = []
+        self.draws_numpy = False
+
+    @classmethod
+    def of(cls, model: nn.Module, name: str = "", depth: int = 0) -> SharedModel:
+        found = _shared.get(id(model))
+        if found is None or found._model() is not model:
+            found = _shared[id(model)] = cls(model, name or type(model).__name__, depth)
+            weakref.finalize(model, _shared.pop, id(model), None)
+        return found
+
+    @property
+    def model(self) -> nn.Module:
+        found = self._model()
+        assert found is not None  # it is being called
+        return found
+
+    def patch(self, methods: Iterable[str] = ()) -> None:
+        for method in ("forward", *methods):
+            _patch(self.model, method)
+
+    # ---- one call
+
+    def called(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        call = None if self.given_up else plans.Call.of(self.model, function, args, kwargs)
+        if call is None or any(is_lazy(one) for one in self.model.parameters()):
+            return function(*args, **kwargs)
+        self.calls += 1
+        if agreement.is_compared(self.calls):
+            agreement.check_arguments(self._tag(call), self.name, call.tensors)
+        plan = self._plan(call)
+        if plan is None:
+            return function(*args, **kwargs)
+        counts = region.even_counts(plan.batch.samples(call.tensors), world_size())
+        if min(counts) == 0:  # a batch smaller than the world
+            return function(*args, **kwargs)
+        return self.shared_pass(call, plan, counts)[0]
+
+    def shared_pass(
+        self, call: plans.Call, plan: Plan, counts: tuple[int, ...], probes: bool = False
+    ) -> tuple[Any, list[Tensor]]:
+        """The outputs of a pass that the ranks share; and all of its tensors, with those left in attributes."""
+        inside = self._region(call, plan, counts)
+        arguments, inside.anchors = self._arguments(call, plan, inside)
+        changed = Watched(self.model, self.copies)
+        with inside.entered(own_draws=not probes):
+            outputs = call.function(*arguments[0], **arguments[1])
+        mine = tensors_in(outputs)
+        whole = plan.gathered(inside, [*mine, *changed.now()])
+        changed.replace(iter(whole[len(mine) :]))
+        return rebuilt(outputs, iter(whole)), whole
+
+    def own_part(self, call: plans.Call, plan: Plan, counts: tuple[int, ...]) -> list[Tensor]:
+        """This rank's outputs, for its part of the batch alone, and what it left in attributes."""
+        inside = self._region(call, plan, counts)
+        arguments, _ = self._arguments(call, plan, inside)
+        changed = Watched(self.model, self.copies)
+        with inside.entered(own_draws=False):
+            outputs = call.function(*arguments[0], **arguments[1])
+        return [*tensors_in(outputs), *changed.now()]
+
+    def _region(self, call: plans.Call, plan: Plan, counts: tuple[int, ...]) -> region.Region:
+        tag = self._tag(call)
+        if torch.is_grad_enabled():
+            self.copies.refresh(tag)
+        return region.Region(tag, counts, [self.copies], plan.exact_losses, self.draws_numpy)
+
+    def _tag(self, call: plans.Call) -> Tag:
+        return Tag(What.OUTPUTS, self._number, self.calls, form=call.form_hash)
+
+    def _arguments(self, call: plans.Call, plan: Plan, inside: region.Region) -> tuple[Any, list[Tensor | None]]:
+        """What the model is given on this rank, and what its outputs hang on."""
+        layouts = plan.batch.layouts(inside.counts)
+        parts, anchor = operations.split(inside.tag, list(layouts.values()), [call.tensors[index] for index in layouts])
+        tensors = dict(zip(layouts, parts, strict=True))
+        anchors = [anchor, self.copies.anchor] if torch.is_grad_enabled() else []
+        others = [index for index, one in enumerate(call.tensors) if index not in tensors and one.requires_grad]
+        if others and torch.is_grad_enabled():
+            copies, other = operations.copy(inside.tag, [call.tensors[index] for index in others])
+            tensors |= dict(zip(others, copies, strict=True))
+            anchors.append(other)
+        given = (tensors.get(index, one) for index, one in enumerate(call.tensors))
+        return rebuilt((call.args, call.kwargs), given), anchors
+
+    # ---- how it is shared
+
+    def _plan(self, call: plans.Call) -> Plan | None:
+        known = self.plans.get(call.form)
+        if call.form in self.plans and not (known and self._is_checked(call, known)):
+            return known
+        found = check.find_plan(self, call, [known] if known else None)
+        if known is not None and found.plan is None and self.calls > 2:  # until then, nothing can have drifted
+            raise RanksParted(
+                f"distify: {self.name} no longer computes in parts what it computes of a whole batch (call "
+                f"{self.calls}; {found.why}). What it keeps from one call to the next may have drifted since the last "
+                "check. Give it to one process, or leave `rt.data_parallel` away for it"
+            )
+        if found.plan is not None or found.why:
+            self.plans[call.form] = found.plan
+        if found.plan is None and found.why and call.trains:
+            self._give_up(found.why)
+        return found.plan
+
+    def _is_checked(self, call: plans.Call, plan: Plan) -> bool:
+        return call.trains and (self.calls in CHECKED_CALLS or not plan.seen)
+
+    def _give_up(self, why: str) -> None:
+        self.given_up = why
+        parts = [] if self._depth == _DEEPEST else list(_parts(self.model))
+        for name, part in parts:
+            shared = SharedModel.of(part, f"{self.name}.{name}", self._depth + 1)
+            shared.patch()
+            self.parts.append(shared)
+        instead = f"; its parts are shared in its place: {', '.join(name for name, _ in parts)}" if parts else ""
+        note(f"{self.name} is computed on whole batches by every rank: {why}{instead}")
+
+    @property
+    def is_shared(self) -> bool:
+        return any(self.plans.values()) or any(part.is_shared for part in self.parts)
+
+
+_shared: dict[int, SharedModel] = {}
+_steps = 0
+
+
+def _parts(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
+    """The modules that a model calls itself, as far as they have parameters."""
+    for name, child in model.named_children():
+        if isinstance(child, nn.ModuleList | nn.ModuleDict):
+            yield from ((f"{name}.{inner}", part) for inner, part in _parts(child))
+        elif any(parameter.requires_grad for parameter in child.parameters()):
+            yield name, child
+
+
+def shared_model(model: nn.Module) -> SharedModel | None:
+    found = _shared.get(id(model))
+    return found if found is not None and found._model() is model else None
+
+
+# ---- calls are noticed where the class defines the method: objects stay as they are, and pickle as before
+
+
+def _patch(model: nn.Module, method: str) -> None:
+    if method in vars(model):  # a method that was put into the object itself
+        if not hasattr(vars(model)[method], "_distify"):
+            vars(model)[method] = _noticing_bound(model, vars(model)[method])
+        return
+    owner = next((one for one in type(model).__mro__ if method in vars(one)), None)
+    if owner is not None and not hasattr(vars(owner)[method], "_distify"):
+        setattr(owner, method, _noticing(vars(owner)[method]))
+
+
+def _noticing(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        model = shared_model(self)
+        if model is None:
+            return function(self, *args, **kwargs)
+        return _call(model, functools.partial(function, self), args, kwargs)
+
+    return _marked(forward)
+
+
+def _noticing_bound(model: nn.Module, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        shared = shared_model(model)
+        return _call(shared, function, args, kwargs) if shared else function(*args, **kwargs)
+
+    return _marked(forward)
+
+
+def _marked(function: Any) -> Callable[..., Any]:
+    disable: Any = torch.compiler.disable  # untyped in torch
+    made = disable(function)
+    made._distify = True
+    found: Callable[..., Any] = made
+    return found
+
+
+def _call(model: SharedModel, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    inside = region.current()
+    if inside is None:
+        return model.called(function, args, kwargs) if not region.computes_whole() else function(*args, **kwargs)
+    if not torch.is_grad_enabled():
+        return function(*args, **kwargs)
+    if all(not one.requires_grad or not one.is_leaf for one in model.model.parameters()):
+        return function(*args, **kwargs)  # a part of the model that is being computed
+    with inside.with_copies(model.copies):
+        return function(*args, **kwargs)
+
+
+def _before_step() -> None:
+    """A run in which every rank does the work of all would be no use."""
+    global _steps
+    _steps += 1
+    if _steps > _STEPS_TO_SHARE or not _shared:
+        return
+    tops = [one for one in _shared.values() if one._depth == 0]
+    judged = tops if _steps == _STEPS_TO_SHARE else [one for one in tops if one.given_up]
+    if judged and not any(one.is_shared for one in _shared.values()):
+        why = "; ".join(f"{one.name}: {one.given_up or 'no call of it had a batch to split'}" for one in judged)
+        raise RanksParted(f"distify: no model could be shared, so every rank would do all of the work ({why})")
+
+
+def _forget() -> None:
+    for one in _shared.values():
+        one.copies.forget()
+    _shared.clear()

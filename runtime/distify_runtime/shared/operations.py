@@ -1,0 +1,225 @@
+"""Between what every rank holds alike and what is each rank's own: four operations, each differentiable again.
+
+    split    all ranks hold a batch -> each its part            backward: gather
+    gather   each rank holds a part -> all hold the whole       backward: split
+    copy     all ranks hold a tensor -> each uses it by itself  backward: the sum over the ranks
+    sum      each rank holds a term -> each has the sum, for itself    backward: the sum over the ranks
+
+After Megatron-LM's conjugate operators (arXiv 1909.08053, section 3). The backward pass of each is written with the
+others, so that gradients can be differentiated themselves.
+
+Every rank must meet in each backward pass, whichever way its part took inside the model. So `copy` and `split` also
+give an *anchor*, a zero, and `gather` takes it: what comes back through a gathered output reaches them on all ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from distify_runtime import communicator
+from distify_runtime.shared.layouts import Layout
+from distify_runtime.shared.messages import Tag, What, exchange
+from distify_runtime.shared.sums import sum_in_buckets
+
+Maybe = Tensor | None
+
+
+def split(tag: Tag, layouts: Sequence[Layout], whole: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Maybe]:
+    """This rank's parts of the tensors, and an anchor where gradients flow back."""
+    if not torch.is_grad_enabled() or not any(one.requires_grad for one in whole):
+        return tuple(_own(layout, one).clone() for layout, one in zip(layouts, whole, strict=True)), None
+    *parts, anchor = _split(tag, layouts, True, *whole)
+    return tuple(parts), anchor
+
+
+def gather(
+    tag: Tag, layouts: Sequence[Layout], parts: Sequence[Tensor], anchors: Sequence[Maybe]
+) -> tuple[Tensor, ...]:
+    """The whole tensors, on all ranks. A collective."""
+    kept = [anchor for anchor in anchors if anchor is not None]
+    there = _There.of(torch.is_grad_enabled() and part.requires_grad for part in parts)
+    return tuple(_gather(tag, layouts, len(parts), there, *parts, *kept))
+
+
+def copy(tag: Tag, tensors: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Tensor]:
+    """The same tensors, whose gradients are summed over the ranks; and an anchor."""
+    *copies, anchor = _copy(Copied(tag), *tensors)
+    return tuple(copies), anchor
+
+
+def sum_over_ranks(tag: Tag, term: Tensor) -> Tensor:
+    """The sum of the ranks' terms, of which each rank goes on with its own use. A collective, also in backward."""
+    return _sum(tag, term)
+
+
+class _Form(NamedTuple):
+    """What a gradient looks like. Kept in place of the tensor, which may change before the backward pass."""
+
+    shape: torch.Size
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> _Form:
+        return cls(tensor.shape, tensor.dtype, tensor.device)
+
+    def filled(self, gradient: Maybe) -> Tensor:
+        if gradient is None:
+            return torch.zeros(self.shape, dtype=self.dtype, device=self.device)
+        return gradient.to_dense() if gradient.is_sparse else gradient
+
+
+def _own(layout: Layout, whole: Tensor) -> Tensor:
+    return layout.take(whole, communicator.rank())
+
+
+class _Split(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tag: Tag, layouts: Sequence[Layout], anchored: bool, *whole: Tensor) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        parts = tuple(_own(layout, one).clone() for layout, one in zip(layouts, whole, strict=True))
+        ctx.tag, ctx.layouts, ctx.forms = tag, layouts, [_Form.of(part) for part in parts]
+        ctx.mark_non_differentiable(*(part for part in parts if not _flows(part.dtype)))
+        return (*parts, _anchor(whole)) if anchored else parts
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Maybe) -> tuple[Maybe, ...]:
+        wanted = [index for index in range(len(ctx.forms)) if ctx.needs_input_grad[3 + index]]
+        mine = [ctx.forms[index].filled(gradients[index]) for index in wanted]
+        there = _There.of(gradients[index] is not None for index in wanted)
+        layouts = [ctx.layouts[index] for index in wanted]
+        whole = _gather(ctx.tag.of(What.GRADIENTS), layouts, len(mine), there, *mine)
+        found: list[Maybe] = [None] * len(ctx.forms)
+        for place, index in enumerate(wanted):
+            found[index] = whole[place] if there.is_anywhere(place) else None
+        return (None, None, None, *found)
+
+
+@dataclass
+class _There:
+    """Which tensors have a gradient, or want one, as bits: on this rank, and, once ranks have met, on any of them."""
+
+    here: int
+    anywhere: int = 0
+
+    @classmethod
+    def of(cls, there: Iterable[bool]) -> _There:
+        return cls(sum(1 << index for index, one in enumerate(there) if one))
+
+    def met(self, flags: Iterable[int]) -> None:
+        for one in flags:
+            self.anywhere |= one
+
+    def is_anywhere(self, index: int) -> bool:
+        return bool(self.anywhere >> index & 1)
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, tag: Tag, layouts: Sequence[Layout], count: int, there: _There, *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        ctx.tag, ctx.layouts, ctx.anchors = tag, layouts, tensors[count:]
+        parts = [tensor.contiguous() for tensor in tensors[:count]]
+        shapes = [layout.shapes(part.shape) for layout, part in zip(layouts, parts, strict=True)]
+        received = exchange(tag, parts, shapes, there.here)
+        there.met(received.flags)
+        whole = tuple(layout.join(parts) for layout, parts in zip(layouts, received.parts, strict=True))
+        still = [index for index, one in enumerate(whole) if not (_flows(one.dtype) and there.is_anywhere(index))]
+        ctx.mark_non_differentiable(*(whole[index] for index in still))
+        return whole
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Maybe) -> tuple[Maybe, ...]:
+        there = [index for index, one in enumerate(gradients) if one is not None]
+        layouts = [ctx.layouts[index] for index in there]
+        parts = _split(ctx.tag, layouts, False, *[gradients[index] for index in there]) if there else ()
+        found: list[Maybe] = [None] * len(gradients)
+        for index, part in zip(there, parts, strict=True):
+            found[index] = part
+        return (None, None, None, None, *found, *[torch.zeros_like(anchor) for anchor in ctx.anchors])
+
+
+@dataclass
+class Copied:
+    """A group of copies. `tag` says in which collective their gradients are summed."""
+
+    tag: Tag
+    #: Of the latest sum: which of the gradients no rank had.
+    missing: list[bool] = field(default_factory=list)
+
+
+class _Copy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, copied: Copied, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        ctx.copied, ctx.forms = copied, [_Form.of(tensor) for tensor in tensors]
+        return (*(tensor.detach() for tensor in tensors), _anchor(tensors))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Maybe) -> tuple[Maybe, ...]:
+        wanted = [index for index in range(len(ctx.forms)) if ctx.needs_input_grad[1 + index]]
+        present = [gradients[index] is not None for index in wanted]
+        mine = [ctx.forms[index].filled(gradients[index]) for index in wanted]
+        sums = _sum_all(ctx.copied, present, *mine) if mine else ()
+        found: list[Maybe] = [None] * len(ctx.forms)
+        for index, total, missing in zip(wanted, sums, ctx.copied.missing, strict=True):
+            found[index] = None if missing else total
+        return (None, *found)
+
+
+class _SumAll(torch.autograd.Function):
+    """The sums over the ranks of what each has of a copy. They are alike on all ranks: backward is a copy again."""
+
+    @staticmethod
+    def forward(ctx: Any, copied: Copied, present: list[bool], *terms: Tensor) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        ctx.copied = copied
+        sums, copied.missing = sum_in_buckets(copied.tag, terms, present)
+        return tuple(sums)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Maybe) -> tuple[Maybe, ...]:
+        there = [index for index, one in enumerate(gradients) if one is not None]
+        *copies, _ = _copy(Copied(ctx.copied.tag), *[gradients[index] for index in there])
+        found: list[Maybe] = [None] * len(gradients)
+        for index, one in zip(there, copies, strict=True):
+            found[index] = one
+        return (None, None, *found)
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tag: Tag, term: Tensor) -> Tensor:
+        ctx.tag = tag
+        wide = term.to(torch.promote_types(term.dtype, torch.float32)).contiguous()
+        shapes = [[term.shape] * communicator.world_size()]
+        (parts,) = exchange(tag, [wide], shapes).parts
+        return torch.stack(parts).sum(0).to(term.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Maybe, ...]:
+        return None, _sum(ctx.tag, gradient)
+
+
+_split: Callable[..., tuple[Tensor, ...]] = _Split.apply
+_gather: Callable[..., tuple[Tensor, ...]] = _Gather.apply
+_copy: Callable[..., tuple[Tensor, ...]] = _Copy.apply
+_sum_all: Callable[..., tuple[Tensor, ...]] = _SumAll.apply
+_sum: Callable[..., Tensor] = _Sum.apply
+
+
+def _anchor(tensors: Sequence[Tensor]) -> Tensor:
+    """A zero, of a dtype that gradients flow through."""
+    flowing = [one for one in tensors if _flows(one.dtype)]
+    return torch.zeros((), dtype=flowing[0].dtype, device=flowing[0].device)
+
+
+def _flows(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point or dtype.is_complex

@@ -1,0 +1,108 @@
+"""What holds while a rank computes its part of a forward pass.
+
+Parameters are copies, whose gradients are summed over the ranks; BatchNorm and, where a model returns a loss, the
+library's losses see the whole batch; random numbers are the rank's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+
+from torch import Tensor
+
+from distify_runtime.shared import operations
+from distify_runtime.shared.copies import Copies
+from distify_runtime.shared.messages import Tag, What
+from distify_runtime.shared.streams import own_stream
+
+
+@dataclass
+class Region:
+    """One shared pass on this rank. `counts`: the samples of each rank."""
+
+    tag: Tag
+    counts: tuple[int, ...]
+    copies: list[Copies]
+    exact_losses: bool = False
+    draws_numpy: bool = True
+    place: int = 0  # of the collective before, within the pass
+
+    #: What the outputs hang on besides, so that every backward pass comes by on all ranks.
+    anchors: list[Tensor | None] = field(default_factory=list)
+
+    def sum(self, term: Tensor) -> Tensor:
+        """The sum over the ranks, each of which goes on with it by itself. A collective."""
+        self.place += 1
+        return operations.sum_over_ranks(replace(self.tag, what=What.SUM, place=self.place), term)
+
+    def sum_at(self, place: int, term: Tensor) -> Tensor:
+        """The same, in a backward pass, for what was summed as the `place`-th."""
+        return operations.sum_over_ranks(replace(self.tag, what=What.SUM_BACKWARD, place=place), term)
+
+    @contextmanager
+    def entered(self, own_draws: bool = True) -> Iterator[None]:
+        """Compute as a part of this pass; also what a backward pass computes again."""
+        global _current
+        before = _current
+        with ExitStack() as stack:
+            for copies in self.copies:
+                stack.enter_context(copies.in_place())
+            if own_draws:
+                stack.enter_context(own_stream().drawn(self.draws_numpy))
+            _current = self
+            try:
+                yield
+            finally:
+                _current = before
+
+    @contextmanager
+    def with_copies(self, copies: Copies) -> Iterator[None]:
+        """Copies of a model that this pass calls, too, and that is no part of its own."""
+        copies.refresh(self.tag)
+        self.anchors.append(copies.anchor)
+        self.copies.append(copies)
+        with copies.in_place():
+            yield
+
+
+_current: Region | None = None
+
+
+def current() -> Region | None:
+    """The pass that this rank is computing its part of, if any."""
+    return _current
+
+
+_whole = False
+
+
+def computes_whole() -> bool:
+    """Whether a batch is to go whole through all models."""
+    return _whole
+
+
+@contextmanager
+def whole_batch() -> Iterator[None]:
+    """Nothing in what is computed here is shared."""
+    global _whole
+    before, _whole = _whole, True
+    try:
+        yield
+    finally:
+        _whole = before
+
+
+def even_counts(samples: int, ranks: int) -> tuple[int, ...]:
+    """As `torch.tensor_split`: the first ranks have one sample more where they do not divide."""
+    return tuple(samples // ranks + (rank < samples % ranks) for rank in range(ranks))
+
+
+def uneven_counts(samples: int, ranks: int) -> tuple[int, ...]:
+    """No two neighbours alike if that can be: a mean of means is then another one than the mean."""
+    counts: Sequence[int] = even_counts(samples, ranks)
+    if samples % ranks == 0 and samples // ranks > 1:
+        counts = [*counts[:-1], counts[-1] - 1]
+        counts[0] += 1
+    return tuple(counts)

@@ -1,0 +1,86 @@
+"""What a forward pass may change in a model, kept to be put back: a pass that is only compared leaves no trace."""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_CONTAINERS = (list, dict, set, deque)
+_OF_TORCH = frozenset(vars(nn.Module()))
+
+
+class State:
+    """Buffers, attributes and what they contain, of a model and all of its parts."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._of = [(module, _kept(vars(module)), dict(module._buffers)) for module in model.modules()]
+        held = [one for _, attributes, buffers in self._of for one in (*attributes.values(), *buffers.values())]
+        self._tensors = {id(one): (one, one.detach().clone()) for one in held if isinstance(one, Tensor)}
+        self._contents = {id(one): (one, copy.copy(one)) for one in held if type(one) in _CONTAINERS}
+
+    @torch.no_grad()
+    def put_back(self) -> None:
+        for module, attributes, buffers in self._of:
+            for name in _kept(vars(module)).keys() - attributes.keys():
+                del vars(module)[name]
+            vars(module).update(attributes)
+            module._buffers.clear()
+            module._buffers.update(buffers)
+        for tensor, before in self._tensors.values():
+            if not _same(tensor, before):
+                tensor.data.copy_(before)
+        for container, content in self._contents.values():
+            _refill(container, content)
+
+    def changed(self) -> dict[str, Tensor]:
+        """The buffers that are other ones, or have other values, than they had; and tensors in attributes that were
+        written into. (What is new in an attribute is an output, by another way.)
+        """
+        found: dict[str, Tensor] = {}
+        for index, (module, attributes, buffers) in enumerate(self._of):
+            values = {**{name: one for name, one in attributes.items() if vars(module).get(name) is one}}
+            for name, value in (*values.items(), *module._buffers.items()):
+                if isinstance(value, Tensor) and not self._is_as_before(value, buffers.get(name, value)):
+                    found[f"{type(module).__name__}.{name} ({index})"] = value.detach().clone()
+        return found
+
+    def _is_as_before(self, value: Tensor, held: Tensor | None) -> bool:
+        return value is held and _same(value, self._tensors[id(value)][1])
+
+
+@contextmanager
+def put_back(model: nn.Module) -> Iterator[State]:
+    """The model as it was, after what is done under `with`."""
+    state = State(model)
+    try:
+        yield state
+    finally:
+        state.put_back()
+
+
+def _kept(attributes: dict[str, Any]) -> dict[str, Any]:
+    return {name: one for name, one in attributes.items() if name not in _OF_TORCH or name == "training"}
+
+
+def _same(tensor: Tensor, before: Tensor) -> bool:
+    same: bool = torch.equal(tensor.detach(), before)
+    return same
+
+
+def _refill(container: Any, content: Any) -> None:
+    if _items(container) == _items(content):
+        return
+    container.clear()
+    container.extend(content) if isinstance(container, list | deque) else container.update(content)
+
+
+def _items(container: Any) -> list[int]:
+    """What it holds, by identity."""
+    pairs = container.items() if isinstance(container, dict) else ((None, one) for one in container)
+    return [id(part) for pair in pairs for part in pair]

@@ -1,0 +1,76 @@
+"""Gradients summed over the ranks, in buckets of which several are under way at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from distify_runtime import communicator
+from distify_runtime.communicator import Pending
+from distify_runtime.shared.messages import RanksParted, Tag
+
+#: Bytes that travel in one collective, as in DistributedDataParallel.
+_BUCKET_BYTES = 25 * 2**20
+_MARKS = 2  # words at the head of the first bucket: one number that all ranks must have, and its square
+_MODULUS = 1021  # the sum of the squares of as many ranks as there are is still exact in single precision
+
+
+@torch.no_grad()
+def sum_in_buckets(tag: Tag, terms: Sequence[Tensor], present: Sequence[bool]) -> tuple[list[Tensor], list[bool]]:
+    """The sums over the ranks, and which of them no rank has anything of. A collective.
+
+    present[i]: whether this rank has the i-th term; else it is zeros. Half precision is summed in single precision.
+    """
+    mark = hash(tuple(tag.words())) % _MODULUS
+    held = [float(mark), float(mark * mark), *map(float, present)]
+    started: list[tuple[list[int], int, Tensor, Pending]] = []
+    for bucket in _buckets(terms):
+        dtype = torch.promote_types(terms[bucket[0]].dtype, torch.float32)
+        head = torch.tensor(held if not started else [], dtype=dtype, device=terms[bucket[0]].device)
+        flat = torch.cat([head, *(terms[index].to(dtype).reshape(-1) for index in bucket)])
+        started.append((bucket, head.numel(), flat, communicator.start_all_reduce(flat)))
+    sums: list[Tensor] = list(terms)
+    counts: list[float] = []
+    for bucket, before, flat, pending in started:
+        _wait(tag, pending)
+        counts = counts or (flat.real if flat.is_complex() else flat)[:before].tolist()
+        pieces = torch.split(flat[before:], [terms[index].numel() for index in bucket])
+        for index, piece in zip(bucket, pieces, strict=True):
+            sums[index] = piece.view(terms[index].shape).to(terms[index].dtype)
+    _check_marks(tag, mark, counts[:_MARKS])
+    return sums, [count == 0 for count in counts[_MARKS:]]
+
+
+def _wait(tag: Tag, pending: Pending) -> None:
+    try:
+        pending.wait()
+    except RuntimeError as error:
+        raise RanksParted(
+            f"distify: rank {communicator.rank()} sums {tag.gradients}, and some other rank does not: {error}"
+        ) from error
+
+
+def _check_marks(tag: Tag, mark: int, found: list[float]) -> None:
+    """All ranks have this mark if its mean and the mean of its square are its own."""
+    ranks = communicator.world_size()
+    if found != [float(mark * ranks), float(mark * mark * ranks)]:
+        raise RanksParted(
+            f"distify: the ranks have come apart; rank {communicator.rank()} sums {tag.gradients}, and some other rank "
+            "sums something else"
+        )
+
+
+def _buckets(terms: Sequence[Tensor]) -> Iterator[list[int]]:
+    """Indices of terms that travel together: of one dtype and device, about 25 MiB each."""
+    open_: dict[tuple[torch.dtype, torch.device], list[int]] = {}
+    sizes: dict[tuple[torch.dtype, torch.device], int] = {}
+    for index, term in enumerate(terms):
+        kind = (term.dtype, term.device)
+        open_.setdefault(kind, []).append(index)
+        sizes[kind] = sizes.get(kind, 0) + term.numel() * term.element_size()
+        if sizes[kind] >= _BUCKET_BYTES:
+            yield open_.pop(kind)
+            del sizes[kind]
+    yield from open_.values()

@@ -1,0 +1,319 @@
+"""Models whose forward passes are shared stay the objects that they were."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import random
+from typing import Any
+
+import distify_runtime as rt
+import numpy
+import pytest
+import torch
+from ranks import RankFailed, on_ranks
+from torch import Tensor, nn
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head, self.seen = nn.Linear(5, 7), nn.Linear(7, 3), []
+
+    def forward(self, samples: Tensor) -> Tensor:
+        self.seen.append(len(samples))
+        out: Tensor = self.head(self.body(samples).relu())
+        return out
+
+    def encode(self, samples: Tensor) -> Tensor:
+        self.seen.append(len(samples))
+        return self.body(samples).relu()
+
+
+def whole(size: int = 8) -> Tensor:
+    return torch.randn(size, 5, generator=torch.Generator().manual_seed(1))
+
+
+def _is_what_it_was() -> Any:
+    net = Net()
+    keys, text, attributes = list(net.state_dict()), repr(net), set(vars(net))
+    rt.data_parallel(net)
+    net(whole()).sum().backward()
+    twin = copy.deepcopy(net)
+    file = io.BytesIO()
+    torch.save(net, file)
+    loaded = pickle.loads(pickle.dumps(net))
+    assert type(net) is type(twin) is type(loaded) is Net
+    assert (list(net.state_dict()), repr(net), set(vars(net))) == (keys, text, attributes)
+    assert b"distify" not in file.getvalue()
+    net.seen.clear()
+    net(whole())
+    twin.seen.clear()
+    twin(whole())
+    return net.seen, twin.seen
+
+
+def test_a_model_is_saved_copied_and_printed_as_before_and_copies_of_it_see_whole_batches() -> None:
+    assert on_ranks(_is_what_it_was) == [([4], [8])] * 2
+
+
+def _hooks() -> Any:
+    net, seen = Net(), []
+    rt.data_parallel(net)
+    net.register_forward_pre_hook(lambda module, args: seen.append(("before", len(args[0]))))
+    net.register_forward_hook(lambda module, args, out: seen.append(("after", len(args[0]), len(out))))
+    net.head.register_forward_hook(lambda module, args, out: seen.append(("head", len(out))))
+    net(whole())
+    net(whole())
+    seen.clear()
+    net(whole())
+    return seen
+
+
+def test_hooks_of_the_model_see_whole_batches_and_hooks_of_its_parts_see_shares() -> None:
+    assert on_ranks(_hooks) == [[("before", 8), ("head", 4), ("after", 8, 8)]] * 2
+
+
+def _moved() -> Any:
+    net = Net()
+    rt.data_parallel(net)
+    net.double()
+    net(whole().double()).sum().backward()
+    net.head = nn.Linear(7, 2).double()
+    out = net(whole().double())
+    out.sum().backward()
+    return out.shape, [one.grad.dtype for one in net.parameters()], net.seen[-1]
+
+
+def test_a_model_can_be_cast_and_changed_afterwards() -> None:
+    assert on_ranks(_moved) == [((8, 2), [torch.float64] * 4, 4)] * 2
+
+
+def _methods() -> Any:
+    net = Net()
+    rt.data_parallel(net, methods=["encode"])
+    net.encode(whole()).sum().backward()
+    net.seen.clear()
+    encoded = net.encode(whole())
+    return encoded.shape, net.seen
+
+
+def test_own_methods_are_shared_where_they_are_named() -> None:
+    assert on_ranks(_methods) == [((8, 7), [4])] * 2
+
+
+def _evaluation() -> Any:
+    net = Net()
+    rt.data_parallel([net, None])
+    net.eval()
+    with torch.no_grad():
+        out = net(whole())
+        expected = net.head(net.body(whole()).relu())
+        net.seen.clear()
+        net(whole())
+    return torch.allclose(out, expected), out.requires_grad, net.seen
+
+
+def test_evaluation_is_shared_too() -> None:
+    assert on_ranks(_evaluation) == [(True, False, [4])] * 2
+
+
+class Drawing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net, self.drawn = nn.Linear(5, 3), []
+
+    def forward(self, samples: Tensor) -> Tensor:
+        self.drawn = [torch.rand(1).item(), float(numpy.random.rand()), random.random()]
+        out: Tensor = self.net(samples)
+        return nn.functional.dropout(out, 0.5, self.training)
+
+
+def _streams() -> Any:
+    random.seed(1), numpy.random.seed(1), torch.manual_seed(1)
+    net = Drawing()
+    rt.data_parallel(net)
+    net(whole())
+    net(whole())
+    inside = net.drawn
+    return inside, [torch.rand(1).item(), float(numpy.random.rand()), random.random()]
+
+
+def test_draws_inside_are_each_ranks_own_and_those_outside_are_the_scripts() -> None:
+    (first, outside), (second, other) = on_ranks(_streams)
+    ((_, expected),) = on_ranks(_alone, ranks=1)
+    assert outside == other == expected
+    assert all(one != two for one, two in zip(first, second, strict=True))
+
+
+def _alone() -> Any:
+    random.seed(1), numpy.random.seed(1), torch.manual_seed(1)
+    Drawing()
+    return None, [torch.rand(1).item(), float(numpy.random.rand()), random.random()]
+
+
+def _dropout() -> Any:
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(5, 64), nn.Dropout(0.5))
+    rt.data_parallel(net)
+    out = net(whole())
+    return (out[:4] == 0).equal(out[4:] == 0), (out == 0).float().mean().item()
+
+
+def test_dropout_differs_between_the_ranks_parts() -> None:
+    everyone = on_ranks(_dropout)
+    assert everyone[0] == everyone[1]
+    assert everyone[0][0] is False
+    assert 0.4 < everyone[0][1] < 0.6
+
+
+class Unused(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.idle = nn.Linear(5, 3), nn.Linear(5, 3)
+        self.idle.weight.requires_grad_()
+
+    def forward(self, samples: Tensor) -> Tensor:
+        out: Tensor = self.used(samples)
+        return out
+
+
+def _unused() -> Any:
+    net = Unused()
+    rt.data_parallel(net)
+    net(whole()).sum().backward()
+    return [one.grad is None for one in net.parameters()]
+
+
+def test_a_gradient_that_no_rank_has_stays_none() -> None:
+    assert on_ranks(_unused) == [[False, False, True, True]] * 2
+
+
+def _integers_and_details() -> Any:
+    class Many(Net):
+        def forward(self, samples: Tensor, scale: float = 1.0, names: Any = None) -> Any:  # type: ignore[override]
+            out = super().forward(samples) * scale
+            return {"out": out, "classes": out.argmax(1), "names": names, "detached": out.detach(), "none": None}
+
+    net = Many()
+    rt.data_parallel(net)
+    found = net(whole(), scale=2.0, names=["a", "b"])
+    again = net(whole(), scale=2.0, names=["a", "b"])
+    assert type(found) is dict
+    assert found["names"] == ["a", "b"]
+    assert found["none"] is None
+    flows = [found["out"].requires_grad, found["classes"].requires_grad, found["detached"].requires_grad]
+    return flows, torch.equal(again["classes"], again["out"].argmax(1)), len(again["detached"].numpy())
+
+
+def test_outputs_keep_their_structure_and_what_needs_no_gradient_has_none() -> None:
+    assert on_ranks(_integers_and_details) == [([True, False, False], True, 8)] * 2
+
+
+def _accumulated() -> Any:
+    torch.manual_seed(1)
+    net = Net()
+    rt.data_parallel(net)
+    for part in whole(12).split(4):  # one copy of the parameters serves three backward passes
+        net(part).square().sum().backward()
+    return torch.cat([one.grad.flatten() for one in net.parameters()])
+
+
+def test_gradients_of_several_backward_passes_add_up() -> None:
+    (expected,) = on_ranks(_accumulated, ranks=1)
+    for found in on_ranks(_accumulated):
+        torch.testing.assert_close(found, expected)
+
+
+def _compiled() -> Any:
+    torch.manual_seed(1)
+    net = Net()
+    rt.data_parallel(net)
+    compiled = torch.compile(net, backend="eager")
+    compiled(whole()).square().sum().backward()
+    net.seen.clear()
+    compiled(whole()).square().sum().backward()
+    return net.seen, torch.cat([one.grad.flatten() for one in net.parameters()])
+
+
+def test_a_compiled_model_is_shared() -> None:
+    ((_, expected),) = on_ranks(_compiled, ranks=1)
+    for seen, found in on_ranks(_compiled):
+        assert seen == [4]
+        torch.testing.assert_close(found, expected)
+
+
+# ---- what must not go on
+
+
+def _other_batches() -> None:
+    net = Net()
+    rt.data_parallel(net)
+    net(whole() + rt.rank())
+
+
+def test_ranks_with_different_batches_end_with_the_arguments_name() -> None:
+    with pytest.raises(RankFailed, match=r"tensor 1 of the arguments of Net .call 1. is not the same on all ranks"):
+        on_ranks(_other_batches)
+
+
+def _other_losses() -> None:
+    net = Net()
+    rt.data_parallel(net)
+    (net(whole()).sum() * (1 + rt.rank())).backward()
+
+
+def test_ranks_with_different_losses_end_with_both() -> None:
+    with pytest.raises(RankFailed, match="in backward pass 1 they go back from different losses"):
+        on_ranks(_other_losses)
+
+
+def _one_rank_calls() -> None:
+    net = Net()
+    rt.data_parallel(net)
+    net(whole())
+    if rt.rank() == 0:
+        net.eval()
+        net(whole())
+    net.train()
+    net(whole())
+
+
+def test_a_call_that_one_rank_makes_ends_the_run() -> None:
+    with pytest.raises(RankFailed, match="the ranks have come apart"):
+        on_ranks(_one_rank_calls, timeout=30)
+
+
+def _kept_outside() -> None:
+    net, kept = Net(), []
+    rt.data_parallel(net)
+    net.body.register_forward_hook(lambda module, args, out: kept.append(out))
+    out = net(whole())
+    (out.sum() + kept[-1].square().sum()).backward()
+
+
+def test_a_part_that_was_kept_by_a_hook_cannot_be_trained_on() -> None:
+    with pytest.raises(RankFailed, match="kept from inside of a shared forward pass"):
+        on_ranks(_kept_outside)
+
+
+def _nothing_is_shared() -> None:
+    class Pairs(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(5, 5))
+
+        def forward(self, samples: Tensor) -> Tensor:
+            return samples @ self.weight @ samples.T
+
+    net = Pairs()
+    rt.data_parallel(net)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    net(whole()).sum().backward()
+    optimizer.step()
+
+
+def test_a_run_in_which_nothing_is_shared_ends_with_the_reason() -> None:
+    with pytest.raises(RankFailed, match=r"no model could be shared, .*Pairs: its outputs do not follow the batch"):
+        on_ranks(_nothing_is_shared)
