@@ -12,9 +12,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, ParamSpec, TypeVar
 
+import torch
+
 from distify_runtime import communicator
 from distify_runtime.environment import is_main_process, world_size
-from distify_runtime.process_group import init_process_group, wait_for
+from distify_runtime.process_group import init_process_group, ranks_take_turns, wait_for
 
 #: Each call of `from_main_process` has a number, the same on every rank, by which they find rank 0's value.
 _calls = itertools.count()
@@ -26,18 +28,30 @@ P = ParamSpec("P")
 def from_main_process(value: T) -> T:
     """Rank 0's `value`, on every rank. Every rank has to call it; joins the process group where that is still to do.
 
-    For what each process sees differently: the time, a random name, what files there are. `value` is pickled.
-    Rank 0 leaves it for the others and waits for nobody, so that it may be called inside `main_process_first`.
+    For what each process sees differently: the time, a random name, what files there are, batches of something that
+    has random numbers of its own. `value` is pickled. Rank 0 leaves it for the others and waits for nobody, so that it
+    may be called inside `main_process_first`. A tensor is broadcast outside of it, and stays on the
+    device that it is on.
     """
     if world_size() == 1:
         return value
     init_process_group()
+    if isinstance(value, torch.Tensor) and not ranks_take_turns():
+        return _broadcast(value)  # type: ignore[return-value]
     store, key = communicator.store(), f"distify/from_main_process/{next(_calls)}"
     if not is_main_process():
         wait_for(store, key)
         return pickle.loads(store.get(key))  # type: ignore[no-any-return]
     store.set(key, pickle.dumps(value))  # type: ignore[arg-type]  # takes bytes as well
     return value
+
+
+def _broadcast(tensor: torch.Tensor) -> torch.Tensor:
+    """A collective."""
+    shape, dtype, wants_gradient = from_main_process((tensor.shape, tensor.dtype, tensor.requires_grad))
+    sent = tensor.detach() if is_main_process() else torch.empty(shape, dtype=dtype, device=tensor.device)
+    communicator.broadcast(sent.contiguous() if is_main_process() else sent)
+    return tensor if is_main_process() else sent.requires_grad_(wants_gradient)
 
 
 def call_on_main_process(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

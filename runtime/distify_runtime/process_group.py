@@ -22,6 +22,7 @@ from distify_runtime.randomness import seed_ranks_alike
 
 #: Each use of `main_process_first` has a number, the same on every rank.
 _turns = itertools.count()
+_taking_turns = False
 #: What gives up its references to process groups before they go.
 _endings: list[Callable[[], None]] = []
 
@@ -88,6 +89,7 @@ def main_process_first() -> Iterator[None]:
     if world_size() == 1:
         yield
         return
+    global _taking_turns
     store = communicator.store()
     turn = 0 if rank() == 0 else 1 if local_rank() == 0 else 2
     store.add(f"{key}/firsts", int(turn == 1))
@@ -96,12 +98,19 @@ def main_process_first() -> Iterator[None]:
         wait_for(store, f"{key}/main")
     while turn == 2 and not _other_nodes_are_done(store, key):
         time.sleep(0.05)
+    _taking_turns = True
     try:
         yield
     finally:  # also after an exception that the script catches
+        _taking_turns = False
         if turn == 0:
             store.set(f"{key}/main", "done")
         store.add(f"{key}/done", int(turn == 1))
+
+
+def ranks_take_turns() -> bool:
+    """Whether this is inside of `main_process_first`, where ranks must not wait for each other in a collective."""
+    return _taking_turns
 
 
 def _other_nodes_are_done(store: Store, key: str) -> bool:

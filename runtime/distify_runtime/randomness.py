@@ -132,6 +132,9 @@ def seed_ranks_alike() -> None:
     state = communicator.broadcast_object(_random_state() if rank() == 0 else None)
     if rank() != 0:
         _set_random_state(state)
+    if rank() == 1 and state["hash"] != hash("distify"):
+        text = "each rank orders sets of strings by hashes of its own: start all ranks with PYTHONHASHSEED=0"
+        print(f"distify: {text}", file=sys.stderr)
 
 
 def drawn_alike(items: Iterable[T], seed: int, at_once: int) -> Iterator[list[T]]:
@@ -161,7 +164,7 @@ def drawn_alike(items: Iterable[T], seed: int, at_once: int) -> Iterator[list[T]
 
 def _random_state() -> dict[str, Any]:
     cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
-    return {"seed": torch.initial_seed(), "cuda": cuda, **host_state()}
+    return {"seed": torch.initial_seed(), "cuda": cuda, "hash": hash("distify"), **host_state()}
 
 
 def _set_random_state(state: dict[str, Any]) -> None:

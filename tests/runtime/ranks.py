@@ -75,11 +75,13 @@ class Ended:
     err: str
 
 
-def run_script(source: str, *arguments: str, ranks: int = 2, timeout: float = 180, fresh: bool = False) -> list[Ended]:
+def run_script(
+    source: str, *arguments: str, ranks: int = 2, timeout: float = 180, fresh: bool = False, hash_seed: str = "0"
+) -> list[Ended]:
     """Run a script's text as a launcher would; `ranks=0`: under plain `python`. Warnings are errors there.
 
     Nobody ends the other ranks when one fails: they have to end by themselves within the time.
-    fresh: each rank is an interpreter of its own, not a fork of one that has torch.
+    fresh: each rank is an interpreter of its own, not a fork of one that has torch. hash_seed: PYTHONHASHSEED.
     """
     with _world(ranks) as environments, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -88,6 +90,7 @@ def run_script(source: str, *arguments: str, ranks: int = 2, timeout: float = 18
         processes: list[Process] = []
         for rank, environment in enumerate(environments or [{}]):
             env = {**os.environ, "PYTHONPATH": str(RUNTIME), "PYTHONWARNINGS": "error", **environment}
+            env["PYTHONHASHSEED"] = hash_seed
             with (folder / f"{rank}.out").open("wb") as out, (folder / f"{rank}.err").open("wb") as err:
                 start = _interpreter if fresh else Fork
                 processes.append(start([str(script), *arguments], Path.cwd(), env, out, err, rank))
@@ -133,6 +136,7 @@ def _world(ranks: int) -> Iterator[list[dict[str, str]]]:
         "TORCHELASTIC_RESTART_COUNT": "0",
         "GLOO_SOCKET_IFNAME": "lo",
         "OMP_NUM_THREADS": "1",
+        "PYTHONHASHSEED": "0",  # which init_process_group asks for
     }
     yield [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
     del store

@@ -11,6 +11,7 @@ from typing import Any
 
 import distify_runtime as rt
 import pytest
+import torch
 
 from tests.runtime.ranks import on_ranks, run_script
 
@@ -194,3 +195,16 @@ def test_world_of_one(tmp_path: Path) -> None:
     before = logging.root.manager.disable
     rt.rank_zero_logging()
     assert logging.root.manager.disable == before
+
+
+def _tensors() -> Any:
+    made = torch.full((2, 3), float(rt.rank()), dtype=torch.float64, requires_grad=True)
+    other = torch.arange(2 + rt.rank())  # even of another length
+    with rt.main_process_first():
+        inside = rt.from_main_process(torch.tensor(rt.rank()))
+    found = rt.from_main_process(made)
+    return found.tolist(), found.dtype, found.requires_grad, rt.from_main_process(other).tolist(), inside.item()
+
+
+def test_a_tensor_of_rank_0_is_on_every_rank_also_while_ranks_take_turns() -> None:
+    assert on_ranks(_tensors) == [([[0.0] * 3] * 2, torch.float64, True, [0, 1], 0)] * 2

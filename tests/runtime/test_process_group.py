@@ -275,3 +275,9 @@ def _sampled() -> list[int]:
 def test_the_prefix_of_data_parallel_goes_on_again() -> None:
     state = {"weight": 1, "module.bias": 2}
     assert rt.strip_module_prefix(rt.add_module_prefix(state)) == state
+
+
+def test_ranks_with_hashes_of_their_own_are_told_what_to_set() -> None:
+    first, second = run_script("import distify_runtime as rt\nrt.init_process_group()", fresh=True, hash_seed="random")
+    assert (first.code, second.code, first.err) == (0, 0, "")
+    assert "start all ranks with PYTHONHASHSEED=0" in second.err

@@ -92,6 +92,7 @@ def launch_command(config: LaunchConfig, environ: Mapping[str, str], scratch: Pa
     env["PYTHONUNBUFFERED"] = "1"
     for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
         env.setdefault(name, LOOPBACK_INTERFACE)
+    env.setdefault("PYTHONHASHSEED", "0")  # one order of sets on all ranks
     if config.nproc > 1:  # a single rank has all cores, as under plain python
         env.setdefault("OMP_NUM_THREADS", str(max(1, config.cores // config.nproc)))
     # The launcher kills after the grace period; torchrun must not do so before.

@@ -36,8 +36,8 @@ def patch(before_step: Callable[[], None]) -> None:
         global _running
         if _running == 0 and region.current() is None and not region.computes_whole():
             roots = [one for one in outputs if isinstance(one, Tensor)]
-            _check(roots)
-            agreement.check_losses(roots)
+            if _enters_shared_passes(roots):
+                agreement.check_losses(roots)
         _running += 1
         try:
             return original(outputs, *args, **kwargs)
@@ -48,11 +48,13 @@ def patch(before_step: Callable[[], None]) -> None:
     register_optimizer_step_pre_hook(lambda *_: before_step())
 
 
-def _check(roots: Iterable[Tensor]) -> None:
+def _enters_shared_passes(roots: Iterable[Tensor]) -> bool:
     """Raises RanksParted where a graph comes to the entrance of a shared pass without coming by an exit of one."""
-    if not ENTRANCES.isdisjoint(kinds_of_nodes(roots, EXITS)):
+    kinds = kinds_of_nodes(roots, EXITS)
+    if not ENTRANCES.isdisjoint(kinds):
         raise RanksParted(
             "distify: a gradient is wanted of a tensor that was kept from inside of a shared forward pass: it is "
             "one rank's part of the batch, and would be counted once for each rank. Return it from the model's "
             "forward, or keep it in an attribute of the model"
         )
+    return not EXITS.isdisjoint(kinds)

@@ -19,8 +19,11 @@ _HEADER_WORDS = 8
 _ALIGNED = 16  # bytes: what every dtype can be viewed at
 
 
-class RanksParted(RuntimeError):
-    """Ranks met in a collective that is not the same one for all of them. Raised on every rank that met."""
+class RanksParted(SystemExit):
+    """The ranks do not do the same: what they compute from here on would be wrong. Raised on every rank that sees it.
+
+    Ends a run, whatever errors of its batches a script catches.
+    """
 
 
 class What(IntEnum):

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from distify_runtime.shared import operations
 from distify_runtime.shared.copies import Copies
-from distify_runtime.shared.messages import Tag, What
+from distify_runtime.shared.messages import Tag, What, exchange
 from distify_runtime.shared.streams import own_stream
 
 
@@ -36,6 +36,12 @@ class Region:
         """The sum over the ranks, each of which goes on with it by itself. A collective."""
         self.place += 1
         return operations.sum_over_ranks(replace(self.tag, what=What.SUM, place=self.place), term)
+
+    def everyones(self, values: Tensor) -> Tensor:
+        """Each rank's values, of shape (ranks, …), without gradients. A collective."""
+        self.place += 1
+        tag = replace(self.tag, what=What.SUM, place=self.place)
+        return torch.stack(exchange(tag, [values], [[values.shape] * len(self.counts)]).parts[0])
 
     def sum_at(self, place: int, term: Tensor) -> Tensor:
         """The same, in a backward pass, for what was summed as the `place`-th."""
