@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from distify_runtime.batchnorm import average_running_statistics, convert_sync_batchnorm
     from distify_runtime.checkpoint import add_module_prefix, map_location, strip_module_prefix
     from distify_runtime.closures import averaged_closure
+    from distify_runtime.data_parallel import data_parallel
     from distify_runtime.environment import device, gpu_index, is_main_process, local_rank, rank, world_size
     from distify_runtime.gather import gather_batch
     from distify_runtime.gather_entries import gather_entries
@@ -72,6 +73,7 @@ __all__ = [
     "call_on_main_process",
     "common_seed",
     "convert_sync_batchnorm",
+    "data_parallel",
     "destroy_process_group",
     "device",
     "device_ids",
@@ -140,6 +142,7 @@ _HOME = {
     "broadcast_parameters": "gradients",
     "gather_samples": "gather_samples",
     "averaged_closure": "closures",
+    "data_parallel": "data_parallel",
     "DistributedOptimizer": "horovod_optimizer",
     "broadcast_optimizer_state": "horovod_optimizer",
     "shard_iterable": "iterables",
