@@ -2,10 +2,10 @@
 
     python benchmarks/shared.py [--rounds 9] [--profile]
 
-Three models: an MLP (a step of some 5 ms), a CNN with BatchNorm (some 25 ms) and a transformer (over 100 ms). Both kinds
-of training run in the same two processes, in rounds that take turns, so that whatever else the machine does meets both
-alike; medians are printed, and their ratio. `--profile` adds where the time of a shared step goes, and each prints the
-peak memory of a process that does one kind alone.
+Three models: an MLP (a step of some 5 ms), a CNN with BatchNorm (some 25 ms) and a transformer (over 100 ms). Both
+kinds of training run in the same two processes, in rounds that take turns, so that whatever else the machine does meets
+both alike; medians are printed, and their ratio. `--profile` adds where the time of a shared step goes. At the end
+stands the peak memory of a process that does one kind alone.
 """
 
 from __future__ import annotations

@@ -15,8 +15,13 @@ ORDER = (Level.APPLIED, Level.NOT_NEEDED, Level.ADVICE, Level.BLOCKING)
 STYLES = {Level.APPLIED: "green", Level.NOT_NEEDED: "dim", Level.ADVICE: "yellow", Level.BLOCKING: "bold red"}
 
 
-def checklist(findings: Sequence[Finding], columns: int | None = None) -> Iterator[Line]:
-    """The lines of the checklist, messages wrapped to `columns` (None: one line each, for grep)."""
+def checklist(findings: Sequence[Finding], columns: int | None = None, headline: str = "") -> Iterator[Line]:
+    """The lines of the checklist, messages wrapped to `columns` (None: one line each, for grep).
+
+    headline: the strategy of the conversion, which stands above all else.
+    """
+    if headline:
+        yield from (((line, "bold"),) for line in wrapped(headline, "", columns))
     for level in ORDER:
         mine = [finding for finding in findings if finding.level is level]
         if not mine:

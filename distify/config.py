@@ -11,13 +11,13 @@ from typing import Any
 
 from distify_codemods import Options, Said
 
-from distify.engine import BACKENDS
+from distify.engine import BACKENDS, STRATEGIES
 from distify.errors import DistifyError
 from distify.settling import COMPRESSIONS, OPS, SCALES
 
 FILE = "pyproject.toml"
 SECTION = "[tool.distify]"
-KEYS = ("backend", "model", "scale", "train-loader", "warmup-epochs")
+KEYS = ("backend", "model", "scale", "strategy", "train-loader", "warmup-epochs")
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Config:
     train_loaders: tuple[str, ...] = ()
     scale: str | None = None
     warmup_epochs: int | None = None
+    strategy: str | None = None
 
 
 def options_for(
@@ -43,6 +44,7 @@ def options_for(
     warmup_epochs: int | None = None,
     compression: str = COMPRESSIONS[0],
     op: str = OPS[0],
+    strategy: str | None = None,
 ) -> Options:
     """The options of the command line and, where it says nothing, those of the script's configuration.
 
@@ -65,6 +67,7 @@ def options_for(
         compression=compression,
         op=op,
         warmup_epochs=epochs,
+        strategy=strategy or config.strategy or STRATEGIES[0],
     )
 
 
@@ -94,12 +97,16 @@ def _read(path: str) -> Config:
     backend = section.get("backend")
     if backend is not None and backend not in BACKENDS:
         raise DistifyError(f"{path}: {SECTION} backend: {backend!r} is none of {', '.join(BACKENDS)}")
+    strategy = section.get("strategy")
+    if strategy is not None and strategy not in STRATEGIES:
+        raise DistifyError(f"{path}: {SECTION} strategy: {strategy!r} is none of {', '.join(STRATEGIES)}")
     scale, epochs = section.get("scale"), section.get("warmup-epochs")
     if scale is not None and scale not in SCALES:
         raise DistifyError(f"{path}: {SECTION} scale: {scale!r} is none of {', '.join(SCALES)}")
     if epochs is not None and (type(epochs) is not int or epochs < 0):
         raise DistifyError(f"{path}: {SECTION} warmup-epochs: a number of epochs is wanted, not {epochs!r}")
-    return Config(backend, _names(path, section, "model"), _names(path, section, "train-loader"), scale, epochs)
+    models, loaders = _names(path, section, "model"), _names(path, section, "train-loader")
+    return Config(backend, models, loaders, scale, epochs, strategy)
 
 
 def _section(path: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import distify_codemods.backends
-from distify_codemods import Conversion, Level, OptionError, Options, Outcome, SourceError, SourceFile
+from distify_codemods import Conversion, Level, OptionError, Options, Outcome, SourceError, SourceFile, Strategy
 
 from distify.errors import DistifyError
 from distify.notebooks import NotebookScript
@@ -11,6 +11,8 @@ from distify.resolver import LocalModules
 
 #: What `--backend` takes; the first one is the default.
 BACKENDS = tuple(distify_codemods.backends.BACKENDS)
+#: What `--strategy` takes; the first one is the default.
+STRATEGIES = ("auto", *(one.value for one in Strategy))
 
 
 def convert_script(script: SourceFile, modules: LocalModules, options: Options) -> Conversion:

@@ -60,15 +60,21 @@ def rule_page(rule: Rule, columns: int | None) -> Iterator[Line]:
 
 
 def _told(example: Example) -> str:
-    return f" (--scale {example.scale})" if example.scale != "global" else ""
+    told = f" --scale {example.scale}" if example.scale != "global" else ""
+    told += f" --strategy {example.strategy}" if example.strategy != "sharded" else ""
+    return f" ({told.strip()})" if told else ""
 
 
 def _blocking(rule: Rule, example: Example) -> list[str]:
     """What a conversion of the example leaves to a person."""
     modules = {"helper": SourceFile("helper.py", example.helper.encode())} if example.helper else {}
     script = SourceFile("train.py", example.before.encode())
-    conversion = convert(script, lambda _, name, level: modules.get(name), Options(scale=example.scale))
+    conversion = convert(script, lambda _, name, level: modules.get(name), _options(example))
     return [f"{one.place}: {one.message}" for one in conversion.of(Level.BLOCKING) if one.code == rule.code]
+
+
+def _options(example: Example) -> Options:
+    return Options(scale=example.scale, strategy=example.strategy)
 
 
 def _section(heading: str, texts: Sequence[str], columns: int | None) -> Iterator[Line]:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import click
 
-from distify.engine import BACKENDS
+from distify.engine import BACKENDS, STRATEGIES
 
 COMPRESSIONS = ("none", "fp16")
 OPS = ("average", "adasum")
@@ -16,16 +16,23 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def with_backend(command: Command) -> Command:
-    """Adds `--backend`; None where the user says nothing."""
-    return click.option(
+    """Adds `--backend` and `--strategy`; None where the user says nothing."""
+    strategy = click.option(
+        "--strategy", type=click.Choice(STRATEGIES),
+        help="What ranks share: the samples, with all that follows from them (sharded), or forward passes alone, with "
+        "everything else on every rank as it stands (shared); the first that is seen to be right (auto).  "
+        "[default: auto]",
+    )  # fmt: skip
+    backend = click.option(
         "--backend", type=click.Choice(BACKENDS),
         help="What averages the gradients: DistributedDataParallel around each model (ddp), a line before each step, "
         "with models left as they are (allreduce), or Horovod's optimizers (horovod).  [default: ddp]",
-    )(command)  # fmt: skip
+    )  # fmt: skip
+    return backend(strategy(command))
 
 
 def spelling(command: Command) -> Command:
-    """Adds `--backend`, and for Horovod `--compression` and `--op`."""
+    """Adds `--backend` and `--strategy`, and for Horovod `--compression` and `--op`."""
     compression = click.option(
         "--compression", type=click.Choice(COMPRESSIONS), default=COMPRESSIONS[0],
         help="With --backend horovod: gradients travel as they are, or in half precision.  [default: none]",

@@ -17,6 +17,7 @@ from distify_codemods.results import (
     Said,
     SourceError,
     SourceFile,
+    Strategy,
 )
 
 __all__ = [
@@ -35,5 +36,6 @@ __all__ = [
     "Said",
     "SourceError",
     "SourceFile",
+    "Strategy",
     "convert",
 ]

@@ -166,12 +166,19 @@ def _loop(
     return replace(found, forwards=tuple(inner))
 
 
-def loops_over_shares(run: Run, backwards: Iterable[Event], forwards: Iterable[Event]) -> list[BatchLoop]:
-    """The innermost loops around the backward passes of batches that are cut by hand."""
+def loops_over_shares(
+    run: Run, backwards: Iterable[Event], forwards: Iterable[Event], known: Iterable[BatchLoop]
+) -> list[BatchLoop]:
+    """The innermost loops around the backward passes of batches that are cut by hand.
+
+    Where forward passes alone are shared, of batches from wherever, unless that is in a training loop that is known.
+    """
     found: dict[Event, BatchLoop] = {}
+    training = [loop.event for loop in known if loop.trains]
     for backward in backwards:
         shares = [one.of if isinstance(one, Whole) else one for one in backward.receiver.sources]
-        if any(isinstance(source, Share) for source in shares):
+        free = run.trial.shared and not any(backward.inside(loop) for loop in training)
+        if free or any(isinstance(source, Share) for source in shares):
             around = [event for event in run.by_kind(Kind.LOOP) if backward.inside(event)]
             for loop in around[-1:]:
                 inner = tuple(one for one in forwards if one.inside(loop))

@@ -21,11 +21,13 @@ from distify_codemods.results import (
     Resolver,
     SourceError,
     SourceFile,
+    Strategy,
 )
 from distify_codemods.room import with_room
 from distify_codemods.rules import RULES, Context, Rule
 from distify_codemods.twins import twin_path
 
+SHARED = "shared forward passes: every rank runs the script as it stands, and computes its part of each batch"
 _ORDER = {Level.APPLIED: 0, Level.NOT_NEEDED: 1, Level.ADVICE: 2, Level.BLOCKING: 3}
 
 
@@ -44,6 +46,8 @@ def _convert(source: SourceFile, resolver: Resolver, options: Options | None) ->
         backend = BACKENDS[options.backend].with_options(options.compression, options.op)
     except ValueError as error:
         raise OptionError(str(error)) from None
+    if options.strategy == Strategy.SHARED.value and (other := _only_sharded(options)):
+        raise OptionError(f"{other} goes with --strategy sharded: shared forward passes leave batches and steps alone")
     loaded = program.load(source, resolver, options)
     entry = loaded.entry
     if refusals.converted_already(entry):
@@ -64,7 +68,33 @@ def _convert(source: SourceFile, resolver: Resolver, options: Options | None) ->
         return Conversion(Outcome.REFUSED, (), (_no_training(entry, found),), why.beliefs(found) if options.why else ())
     if not found.run.complete and not options.partial:  # no trial run would tell more
         return Conversion(Outcome.REFUSED, (), (refusals.too_large(entry),), why.beliefs(found) if options.why else ())
-    return _convert_by(RULES, Context(decisions.decide(found, backend), backend, {}, options))
+    return _by_strategy(found, backend, options)
+
+
+def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion:
+    """The first strategy of the ladder that needs no person; if each does, the one that needs one less often."""
+    if options.strategy == Strategy.SHARED.value:
+        return _convert_shared(found, backend, options)
+    sharded = _convert_by(RULES, Context(decisions.decide(found, backend), backend, {}, options))
+    blocking = sharded.of(Level.BLOCKING)
+    if options.strategy == Strategy.SHARDED.value or not blocking or _only_sharded(options):
+        return sharded
+    shared = _convert_shared(found, backend, options, blocking)
+    return shared if len(shared.of(Level.BLOCKING)) < len(blocking) else sharded
+
+
+def _convert_shared(
+    found: Facts, backend: Backend, options: Options, in_the_way: tuple[Finding, ...] = ()
+) -> Conversion:
+    made = decisions.decide_shared(found)
+    return _convert_by(RULES, Context(made, backend, {}, options, in_the_way=in_the_way))
+
+
+def _only_sharded(options: Options) -> str:
+    """An option that shared forward passes have no part in; empty: none is given."""
+    given = {"--scale": (options.scale, "global"), "--compression": (options.compression, "none"),
+             "--op": (options.op, "average")}  # fmt: skip
+    return next((f"{name} {value}" for name, (value, default) in given.items() if value != default), "")
 
 
 def _convert_tensorflow(found: Facts, backend: Backend, options: Options) -> Conversion:
@@ -80,15 +110,23 @@ def _convert_by(rules: Sequence[Rule], context: Context) -> Conversion:
     options = context.options
     for rule in rules:
         context.rule = rule
-        rule.run(context)
+        if rule.shared and context.shares_forwards:
+            context.not_needed(rule.shared)
+        else:
+            rule.run(context)
+    strategy, headline = (None, "") if rules is not RULES else (context.decisions.strategy, _headline(context))
     beliefs = why.beliefs(context.facts, context.decisions) if options.why else ()
     blocking = any(finding.level is Level.BLOCKING for finding in context.findings)
     if blocking and not options.partial:
-        return Conversion(Outcome.REFUSED, (), _in_order(rules, context.findings), beliefs)
+        return Conversion(Outcome.REFUSED, (), _in_order(rules, context.findings), beliefs, strategy, headline)
     if options.partial:
         _leave_comments(context)
     files = tuple(_new_file(context, plan) for plan in context.plans.values() if plan)
-    return Conversion(Outcome.CONVERTED, files, _in_order(rules, context.findings), beliefs)
+    return Conversion(Outcome.CONVERTED, files, _in_order(rules, context.findings), beliefs, strategy, headline)
+
+
+def _headline(context: Context) -> str:
+    return SHARED if context.shares_forwards else context.backend.headline
 
 
 def _no_training(entry: Module, found: Facts) -> Finding:

@@ -23,6 +23,7 @@ class Kind(Enum):
     CALL = "a library is called"
     METHOD = "a method of something of a library, or of a model, is called"
     FORWARD = "an object is called like a function"
+    OWN = "a method of a module of the script's own is called"
     ATTRIBUTE = "an attribute is read"
     STORE = "an attribute is set"
     LOOP = "a loop is entered"

@@ -139,7 +139,8 @@ def infer(program: Program, run: Run) -> Facts:
         event for event in run.events
         if event.kind is Kind.FORWARD and any(core(obj) in models for obj in event.receiver.objs)
     ]  # fmt: skip
-    loops = (*_answered(batch_loops(run, backwards, forwards), settled), *loops_over_shares(run, backwards, forwards))
+    over_loaders = _answered(batch_loops(run, backwards, forwards), settled)
+    loops = (*over_loaders, *loops_over_shares(run, backwards, forwards, over_loaders))
     loaders = tuple(_loaders(run))
     begun = tuple(beginnings(run))
     return Facts(program, run, optimizers, models, loaders, loops, begun, backwards, steps, settled, by_hand)

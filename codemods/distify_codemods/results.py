@@ -55,6 +55,7 @@ class Options:
     `compression` ("none", "fp16") and `op` ("average", "adasum"): how Horovod's gradients travel, and become one.
     `scale`: what stays as it is, the global batch ("global"), or each rank's, with the learning rate scaled by the
     optimizer's rule over the first `warmup_epochs` ("linear") or not ("none").
+    `strategy`: "sharded" or "shared" (see `Strategy`), or "auto", the first of the two that is seen to be right.
     """
 
     backend: str = "ddp"
@@ -68,11 +69,19 @@ class Options:
     compression: str = "none"
     op: str = "average"
     warmup_epochs: int = 5
+    strategy: str = "auto"
 
     @property
     def per_rank_batch(self) -> bool:
         """Whether each rank keeps the batch size of the script, so that the global batch grows."""
         return self.scale != "global"
+
+
+class Strategy(Enum):
+    """What ranks share: all that depends on a batch, or the forward passes of trained models alone."""
+
+    SHARDED = "sharded"
+    SHARED = "shared"
 
 
 class Outcome(Enum):
@@ -159,6 +168,8 @@ class Conversion:
     files: tuple[NewFile, ...]  # those that change
     findings: tuple[Finding, ...]  # in the order of the checklist: by rule, then by place
     beliefs: tuple[Belief, ...] = ()  # where they were asked for
+    strategy: Strategy | None = None  # None where nothing was looked at so closely
+    headline: str = ""  # the strategy, in a line
 
     def of(self, level: Level) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.level is level)

@@ -62,6 +62,10 @@ def _model(facts: Facts, model: Obj, decisions: Decisions | None) -> Belief | No
             where = wrap.module.place(wrap.statement)
             side = "after" if wrap.after else "before"
             reasons.append(Reason(f"it is wrapped {side} {where}, because {wrap.why}", where))
+    for shared in decisions.shared if decisions else ():
+        if shared.model.site is model.site and shared.model.context == model.context:
+            where = shared.module.place(shared.statement)
+            reasons.append(Reason(f"ranks share its forward passes from {where} on", where))
     return Belief("model", model_name(facts, model), "a trained model", place, tuple(reasons))
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import click
-from distify_codemods import Conversion, Finding, Options, Outcome
+from distify_codemods import Conversion, Finding, Options, Outcome, Strategy
 
 from distify.checklist import checklist, summary
 from distify.config import options_for
@@ -79,6 +79,7 @@ def check(
     as_json: bool,
     why: bool,
     backend: str | None,
+    strategy: str | None,
     compression: str,
     op: str,
     models: tuple[str, ...],
@@ -105,7 +106,7 @@ def check(
     """
     files = list(dict.fromkeys(_python_files(paths)))
     settled = partial(
-        options_for, backend=backend, compression=compression, op=op, models=models,
+        options_for, backend=backend, strategy=strategy, compression=compression, op=op, models=models,
         train_loaders=train_loaders, why=why, scale=scale,
         warmup_epochs=warmup_epochs,
     )  # fmt: skip
@@ -165,7 +166,9 @@ def _chains(report: Report) -> Iterable[Line]:
 def _show_one(report: Report, why: bool) -> None:
     if report.conversion is None:
         raise DistifyError(report.error)
-    show(_chains(report) if why else checklist(report.conversion.findings, width(sys.stdout)), err=False)
+    conversion = report.conversion
+    lines = checklist(conversion.findings, width(sys.stdout), conversion.headline)
+    show(_chains(report) if why else lines, err=False)
     show([_summary_line(report)], err=False)
 
 
@@ -173,6 +176,8 @@ def _summary_line(report: Report) -> Line:
     details = report.error.removeprefix(f"{report.path}: ")
     if report.conversion is not None:
         details = summary(report.conversion.findings)
+        if report.conversion.strategy is Strategy.SHARED:
+            details = f"shared forward passes: {details}"
         if report.conversion.outcome is Outcome.REFUSED and len(report.conversion.findings) == 1:
             details = report.conversion.findings[0].message
     style = STYLES.get(report.verdict, "bold red")
@@ -190,10 +195,12 @@ def _put_json(reports: Sequence[Report]) -> None:
 
 def _as_json(report: Report) -> dict[str, Any]:
     findings = report.conversion.findings if report.conversion else ()
+    strategy = report.conversion.strategy if report.conversion else None
     return {
         "path": report.path,
         "verdict": report.verdict,
         "error": report.error or None,
+        "strategy": strategy.value if strategy else None,
         "findings": [_finding_as_json(finding) for finding in findings],
         "why": [belief_as_json(belief) for belief in report.conversion.beliefs] if report.conversion else [],
     }

@@ -97,6 +97,7 @@ def convert(
     ctx: click.Context,
     path: str,
     backend: str | None,
+    strategy: str | None,
     compression: str,
     op: str,
     partial: bool,
@@ -130,6 +131,7 @@ def convert(
       distify convert train.py --check            for CI: exit 1 if unconverted
       distify convert train.py --scale linear     N ranks, a batch N times as large, SGD's rate times N
       distify convert train.py --scale linear --warmup-epochs 2
+      distify convert train.py --strategy shared  every rank runs the script as it is; forward passes are shared
       distify convert train.py --backend allreduce
       distify convert train.py --backend horovod --compression fp16
 
@@ -145,7 +147,7 @@ def convert(
         raise DistifyError(_which_file(path))
     script = read_script(path)
     options = options_for(
-        path, backend=backend, compression=compression, op=op, partial=partial, models=models,
+        path, backend=backend, strategy=strategy, compression=compression, op=op, partial=partial, models=models,
         train_loaders=train_loaders, scale=scale, warmup_epochs=warmup_epochs,
     )  # fmt: skip
     request = Request(script.path, options, output, yes, diff, check, in_place, force)
@@ -187,7 +189,7 @@ def _finish(request: Request, conversion: Conversion, modules: LocalModules) -> 
     """Shows what was found and writes what is to be written."""
     done = ExitCode.NEEDS_PERSON if needs_person(conversion) else ExitCode.DONE
     if done is ExitCode.NEEDS_PERSON and not (request.options.partial and conversion.files):
-        show(checklist(conversion.findings, width(sys.stderr)), err=True)
+        show(checklist(conversion.findings, width(sys.stderr), conversion.headline), err=True)
         say(_why_nothing_is_written(request, conversion))
         return done
     if conversion.outcome is Outcome.ALREADY_CONVERTED or not conversion.files:
@@ -229,7 +231,7 @@ def _show(request: Request, conversion: Conversion) -> None:
                 show(preview(file, width(sys.stdout) or 80), err=False)
             else:
                 put(unified(_as_new(file, request)))
-    show(checklist(conversion.findings, width(sys.stderr)), err=True)
+    show(checklist(conversion.findings, width(sys.stderr), conversion.headline), err=True)
     say(summary(conversion.findings))
 
 

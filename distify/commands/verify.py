@@ -69,6 +69,7 @@ def verify(
     as_json: bool,
     anew: bool,
     backend: str | None,
+    strategy: str | None,
     models: tuple[str, ...],
     train_loaders: tuple[str, ...],
 ) -> None:
@@ -98,10 +99,10 @@ def verify(
         raise DistifyError("distify verify needs Linux or macOS")
     if importlib.util.find_spec("torch") is None:
         raise DistifyError(f"torch is not installed for {sys.executable}, with which the scripts run")
-    options = options_for(path, backend=backend, models=models, train_loaders=train_loaders)
+    options = options_for(path, backend=backend, strategy=strategy, models=models, train_loaders=train_loaders)
     if options.scale != "global":
         raise DistifyError("a larger global batch takes other steps than one process does: there is nothing to compare")
-    settled = bool(backend or models or train_loaders)
+    settled = bool(backend or strategy or models or train_loaders)
     pair = find_pair(path, converted or "", options, anew=anew or settled)
     if pair.needs_person:
         ctx.exit(_say_why_not(path, pair))
@@ -115,7 +116,7 @@ def verify(
 
 def _say_why_not(path: str, pair: Pair) -> ExitCode:
     assert pair.conversion is not None
-    show(checklist(pair.conversion.findings, width(sys.stderr)), err=True)
+    show(checklist(pair.conversion.findings, width(sys.stderr), pair.conversion.headline), err=True)
     say(f"{path}: {summary(pair.conversion.findings)}; there is no conversion to verify")
     return ExitCode.NEEDS_PERSON
 

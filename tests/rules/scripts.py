@@ -97,6 +97,9 @@ def indented(lines: str, by: str = "    ") -> str:
 
 # ---- conversion
 
+#: What a rule makes of a script is looked at for itself, also where another strategy would be taken.
+BY_SHARDING = Options(strategy="sharded")
+
 
 def resolver_of(files: dict[str, str]) -> Resolver:
     """Finds modules in a table of files, with the script in the topmost folder."""
@@ -124,7 +127,7 @@ def conversion_of(
 ) -> Conversion:
     data = before if isinstance(before, bytes) else before.encode()
     table = {**(files or {}), "train.py": data.decode(errors="replace")}
-    options = replace(options or Options(), partial=partial, **changes)
+    options = replace(options or BY_SHARDING, partial=partial, **changes)
     return convert(SourceFile("train.py", data), resolver_of(table), options)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Level, Outcome
+from distify_codemods import Conversion, Level, Outcome
 from distify_codemods.rules import RULES, Example, Rule
 
 from tests.rules.scripts import conversion_of
@@ -34,13 +34,14 @@ def test_every_rule_shows_where_it_keeps_still(rule: Rule) -> None:
     assert finds_only or any(example.after for example in rule.examples)
 
 
-def _beside(example: Example) -> dict[str, str]:
-    return {"helper.py": example.helper} if example.helper else {}
+def _converted(example: Example) -> Conversion:
+    beside = {"helper.py": example.helper} if example.helper else {}
+    return conversion_of(example.before, files=beside, scale=example.scale, strategy=example.strategy)
 
 
 @pytest.mark.parametrize(("rule", "example"), APPLIED)
 def test_applied(rule: Rule, example: Example) -> None:
-    conversion = conversion_of(example.before, files=_beside(example), scale=example.scale)
+    conversion = _converted(example)
     assert conversion.outcome is Outcome.CONVERTED, conversion.of(Level.BLOCKING)
     new = next(one for one in conversion.files if one.path == "train.py")
     assert new.after.decode() == example.after
@@ -59,7 +60,7 @@ def test_applied_twice(rule: Rule, example: Example) -> None:
 @pytest.mark.parametrize(("rule", "example"), NO_OPS)
 def test_left_alone(rule: Rule, example: Example) -> None:
     """Not changed by this rule; and if the script is refused, then by this rule, which says why."""
-    conversion = conversion_of(example.before, files=_beside(example), scale=example.scale)
+    conversion = _converted(example)
     assert all(change.code != rule.code for new in conversion.files for change in new.changes)
     if conversion.outcome is Outcome.REFUSED:
         assert {finding.code for finding in conversion.of(Level.BLOCKING)} == {rule.code}

@@ -179,7 +179,7 @@ def test_a_model_that_no_variable_holds_cannot_draw_apart() -> None:
         "    return (lambda x: model(x)), torch.optim.SGD(model.parameters(), lr=0.1)\n\n\n",
         optimizer="step, optimizer = build()\n", loop=f"{loop}\n",
     )  # fmt: skip
-    conversion = conversion_of(before, options=Options(backend="horovod"))
+    conversion = conversion_of(before, options=Options(backend="horovod", strategy="sharded"))
     assert conversion.outcome is not Outcome.CONVERTED
     said = [one.message for one in conversion.of(Level.BLOCKING)]
     assert "no variable here holds the model, whose dropout should differ from rank to rank" in said

@@ -34,6 +34,7 @@ def settled(model: str = "", loader: str = "", everywhere: bool = False) -> Opti
     return Options(
         models=tuple(Said(name, by[0], everywhere) for name in model.split()),
         train_loaders=tuple(Said(name, by[1], everywhere) for name in loader.split()),
+        strategy="sharded",
     )
 
 

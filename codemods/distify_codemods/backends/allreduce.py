@@ -4,4 +4,5 @@ from __future__ import annotations
 
 from distify_codemods.backends.base import Backend
 
-ALLREDUCE = Backend("allreduce", wraps_models=False, averages="a line before each step")
+ALLREDUCE = Backend("allreduce", wraps_models=False, averages="a line before each step",
+                    headline="sharded data, and gradients averaged by a line before each step")  # fmt: skip

@@ -16,6 +16,7 @@ class Backend:
     #: models as they are: rank 0's weights are sent to all, and what reads gradients is preceded by a line.
     wraps_models: bool
     averages: str  # what averages the gradients, as the subject of a sentence
+    headline: str  # of a conversion to sharded data
     #: What is imported besides the runtime, `name` being what the file calls it; empty: nothing.
     engine: str = ""
     #: Whether it has optimizers that average their gradients by themselves, from the backward pass on.

@@ -4,4 +4,5 @@ from __future__ import annotations
 
 from distify_codemods.backends.base import Backend
 
-DDP = Backend("ddp", wraps_models=True, averages="DistributedDataParallel")
+DDP = Backend("ddp", wraps_models=True, averages="DistributedDataParallel",
+              headline="sharded data and DistributedDataParallel")  # fmt: skip

@@ -34,6 +34,7 @@ HOROVOD = Horovod(
     "horovod",
     wraps_models=False,
     averages="Horovod",
+    headline="sharded data and Horovod's optimizers",
     optimizers_average=True,
     engine="import horovod.torch as {name}",
 )

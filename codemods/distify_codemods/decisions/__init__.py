@@ -2,5 +2,6 @@
 
 from distify_codemods.decisions.base import Blocked, Decisions
 from distify_codemods.decisions.decide import decide
+from distify_codemods.decisions.shared import decide_shared
 
-__all__ = ["Blocked", "Decisions", "decide"]
+__all__ = ["Blocked", "Decisions", "decide", "decide_shared"]

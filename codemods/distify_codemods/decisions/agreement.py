@@ -148,7 +148,7 @@ def _drawn(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
 def _numbers(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
     """`random.randint(low, high)` in training: one length for the batch, not one for each part of it."""
     loops = [loop.event for loop in facts.training_loops]
-    for event in facts.calls(*_NUMBERS) if facts.run.trial.cutting is None else ():
+    for event in facts.calls(*_NUMBERS) if not facts.run.trial.draws_alike else ():
         node, module = event.node, event.module
         single = len(event.arguments.positional) <= _NUMBERS[event.name] and not event.arguments.keywords
         if node in facts.run.trial.averaged or isinstance(module.parents.get(node), cst.Comparison):
@@ -171,6 +171,8 @@ def _in_parts(module: Module, node: cst.CSTNode) -> bool:
 def reached_alike(facts: Facts, event: Event) -> bool:
     """Whether all ranks come to a place equally often: no branch or loop around it is a rank's own."""
     for here in event.here.up():
+        if event.kind is Kind.TEST and here.node is event.node:
+            continue  # all that go on after the test of a loop have come out of it alike
         around = here.node.iter if isinstance(here.node, cst.For) else getattr(here.node, "test", None)
         if here.arm and isinstance(around, cst.BaseExpression) and why_different(facts, facts.value(around).sources):
             return False
@@ -259,12 +261,12 @@ def why_different(facts: Facts, sources: frozenset[Obj | str]) -> str:
     if sources & RANK:
         return "depends on the rank"
     training = facts.training_loaders
-    for loader in dealt_by(sources):
+    for loader in dealt_by(sources) if not facts.run.trial.shared else ():
         if loader in training or isinstance(loader, Share):
             return "depends on the training loss or batch of one rank"
     if "time" in sources:
         return "depends on the time"
-    if "random" in sources and facts.backwards and facts.run.trial.cutting is None:
+    if "random" in sources and facts.backwards and not facts.run.trial.draws_alike:
         return "depends on chance"
     return ""
 
@@ -294,15 +296,18 @@ def matters(facts: Facts, test: Event, behind: Guarded) -> bool:
 
 
 def _in_training_run(facts: Facts, test: Event) -> bool:
-    first = min(loop.event.number for loop in facts.training_loops)
-    return test.number >= first or isinstance(test.node, cst.While)
+    first = min((loop.event for loop in facts.training_loops), key=lambda event: event.number)
+    turns = {here.node for here in first.loops()}
+    within = any(here.node in turns for here in test.loops())
+    return within or test.number >= first.number or isinstance(test.node, cst.While)
 
 
 def _consequence(facts: Facts, event: Event) -> bool:
     if event in facts.backwards or event in facts.steps:
         return True
     if event.kind is Kind.FORWARD:
-        return bool(wrapped(event.receiver)) and event.grad
+        shared = facts.run.trial.shared and any(core(obj) in facts.models for obj in event.receiver.objs)
+        return shared or (bool(wrapped(event.receiver)) and event.grad)
     if event.kind is Kind.CALL and event.name in _KEEPING:
         return True
     if event.kind is Kind.METHOD and event.name in ("state_dict", "load_state_dict"):

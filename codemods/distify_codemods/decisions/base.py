@@ -13,6 +13,7 @@ from distify_codemods.events import Event
 from distify_codemods.facts import BatchLoop, Facts, Loader
 from distify_codemods.interpreter.machine import Frame
 from distify_codemods.program import Module
+from distify_codemods.results import Strategy
 from distify_codemods.values import External, Obj, Value
 
 
@@ -145,6 +146,19 @@ class Broadcast:
     models: tuple[Obj, ...]
     sync_batchnorm: bool = False
     by_optimizer: bool = False  # the target is what trains them, and no model
+
+
+@dataclass(frozen=True)
+class SharedPass:
+    """`rt.data_parallel(...)` after a statement, or before one: from there on forward passes are shared."""
+
+    target: str
+    module: Module
+    statement: cst.CSTNode
+    after: bool
+    held: Obj  # the model, or a part of it that training calls by itself
+    model: Obj
+    methods: tuple[str, ...] = ()  # its own, beside `forward`, that training calls
 
 
 @dataclass(frozen=True)
@@ -313,6 +327,8 @@ class Joining:
 @dataclass
 class Decisions:
     facts: Facts  # of the program as it will be
+    strategy: Strategy = Strategy.SHARDED
+    shared: tuple[SharedPass, ...] = ()  # where forward passes alone are shared
     wraps: tuple[Wrap, ...] = ()
     unwrapped: tuple[Unwrapped, ...] = ()
     broadcasts: tuple[Broadcast, ...] = ()  # of the unwrapped ones

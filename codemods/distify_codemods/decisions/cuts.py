@@ -53,7 +53,7 @@ def decide_cuts(facts: Facts) -> tuple[Facts, tuple[Slicing, ...], list[Blocked]
     cuts = _trained_on(seen)
     if not cuts:
         return facts, (), []
-    played = _environment(facts)
+    played = environment(facts)
     if played is not None:
         return facts, (), [_plays(played)]
     sizes = frozenset(key_of(size) for cut in cuts for size in cut.sizes)
@@ -118,7 +118,7 @@ def _is_of_training(facts: Facts, share: Event) -> bool:
     return layout is not None and layout.cuts <= trained
 
 
-def _environment(facts: Facts) -> Event | None:
+def environment(facts: Facts) -> Event | None:
     """A step of something that is played: of a library's object that is reset and stepped with an action."""
     steps: dict[Obj, Event] = {}
     resets: set[Obj] = set()

@@ -29,9 +29,9 @@ from distify_codemods.decisions import (
     views,
 )
 from distify_codemods.decisions.base import Decisions, GradientAveraging, Joining, LossReduction, Reduction
-from distify_codemods.events import Kind
+from distify_codemods.decisions.prefixes import prefixed, reached_through
 from distify_codemods.facts import Facts
-from distify_codemods.values import Obj, Wrapped
+from distify_codemods.values import Obj
 
 
 def decide(facts: Facts, backend: Backend) -> Decisions:
@@ -43,7 +43,7 @@ def decide(facts: Facts, backend: Backend) -> Decisions:
     wraps = averaged.wraps
     blocked = [*uncut, *averaged.blocked, *doubts.doubts(averaged.facts)]  # before figures are averaged: no flags then
     wrapped_facts, averages, left = trials.agreed(averaged.facts, wraps)
-    decisions = Decisions(wrapped_facts, wraps, averages=averages, left=left, slicings=slicings, blocked=blocked)
+    decisions = Decisions(wrapped_facts, wraps=wraps, averages=averages, left=left, slicings=slicings, blocked=blocked)
     decisions.loss_reductions, decisions.joinings, decisions.coupled = loss_reductions, joinings, coupled
     decisions.unwrapped = tuple(
         replace(one, model=model) for one in averaged.unwrapped for model in wrapped_facts.models
@@ -68,12 +68,7 @@ def decide(facts: Facts, backend: Backend) -> Decisions:
     else:
         batch_size.decide_divisions(decisions)
     decisions.training_sums = tuple(_training_sums(decisions))
-    decisions.prefixed = _prefixed(facts)
-    decisions.reached_through = frozenset(
-        event.node
-        for event in facts.of_kind(Kind.ATTRIBUTE)
-        if event.name == "module" and any(isinstance(obj, Wrapped) for obj in event.receiver.objs)
-    )
+    decisions.prefixed, decisions.reached_through = prefixed(facts), reached_through(facts)
     return decisions
 
 
@@ -104,17 +99,4 @@ def _training_sums(decisions: Decisions) -> list[Reduction]:
         elif names or reduction.means:
             shared = doubts.shared_loader(facts, loop) or ""
             found.append(Reduction(loop, names, when or "", shared, reduction.means))
-    return found
-
-
-def _prefixed(facts: Facts) -> dict[cst.CSTNode, bool]:
-    """Where the original saves or loads the state of a model in nn.DataParallel: its keys begin with `module.`"""
-    found: dict[cst.CSTNode, bool] = {}
-    for event in facts.of_kind(Kind.METHOD):
-        if event.name in ("state_dict", "load_state_dict"):
-            parallel = [isinstance(obj, Wrapped) for obj in event.receiver.objs]
-            if any(parallel):
-                found[event.node] = all(parallel) and found.get(event.node, True)
-            elif event.node in found:
-                found[event.node] = False
     return found

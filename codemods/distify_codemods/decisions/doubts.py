@@ -54,6 +54,15 @@ def may_train(facts: Facts, optimizer: Optimizer) -> list[Obj]:
     return [obj for obj in _trained_by_loops(facts) if obj not in known]
 
 
+def may_be_trained(facts: Facts) -> Iterator[Obj]:
+    """What optimizers, or what may be one, may train besides those models that are seen in their arguments."""
+    kept = facts.settled.not_models
+    for optimizer in facts.optimizers:
+        yield from (obj for obj in may_train(facts, optimizer) if not optimizer.not_models and obj not in kept)
+    for _, _, candidates in _steppers(facts):
+        yield from (obj for obj in candidates if obj not in kept)
+
+
 def _behind(facts: Facts, obj: External) -> Iterator[Obj]:
     """The modules that a call of something unknown was made on, or given."""
     site = obj.site
@@ -86,6 +95,17 @@ def _shared_parts(facts: Facts, optimizer: Optimizer) -> Iterator[Blocked]:
 
 def _unknown_steppers(facts: Facts) -> Iterator[Blocked]:
     """`library.create_optimizer(net)` with a `step()`: an optimizer, or not?"""
+    for event, made, candidates in _steppers(facts):
+        if not _is_answered(facts, candidates):
+            message = (
+                f"`{brief(event.node)}` at {event.module.place(event.node)} may be the step of an optimizer of "
+                f"{_either(facts, candidates)}, which is made here, or of something that trains nothing"
+            )
+            yield _doubt(facts, made, message, candidates)
+
+
+def _steppers(facts: Facts) -> Iterator[tuple[Event, Event, list[Obj]]]:
+    """What may be steps of optimizers, each with where that is made, and the models that it is given."""
     known = {optimizer.obj for optimizer in facts.optimizers}
     made = {event.value.single(): event for event in facts.of_kind(Kind.CALL, Kind.METHOD)}
     done: set[Obj] = set()
@@ -97,13 +117,9 @@ def _unknown_steppers(facts: Facts) -> Iterator[Blocked]:
                 continue
             given = list(dict.fromkeys(given_to(obj.arguments)))
             candidates = [one for one in given if is_module(one) and one not in facts.models]
-            if candidates and not known & set(given) and not _is_answered(facts, candidates):
+            if candidates and not known & set(given):
                 done.add(obj)
-                message = (
-                    f"`{brief(event.node)}` at {event.module.place(event.node)} may be the step of an optimizer of "
-                    f"{_either(facts, candidates)}, which is made here, or of something that trains nothing"
-                )
-                yield _doubt(facts, made[obj], message, candidates)
+                yield event, made[obj], candidates
 
 
 def _trains(facts: Facts, event: Event) -> bool:

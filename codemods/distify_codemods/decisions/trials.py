@@ -118,6 +118,12 @@ def try_out(
     return infer(facts.program, run(facts.program, hooks, trial))
 
 
+def share_forwards(facts: Facts) -> Facts:
+    """The facts of the program with its models as they are, and batches that all ranks see whole."""
+    trial = replace(facts.run.trial, drop_data_parallel=True, shared=True)
+    return infer(facts.program, run(facts.program, trial=trial))
+
+
 def _wrap(machine: Machine, wrap: Wrap) -> None:
     if wrap.attribute is None:
         value = machine.lookup(wrap.target)

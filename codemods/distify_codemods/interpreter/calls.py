@@ -132,6 +132,9 @@ def call_object(machine: Machine, obj: Obj, arguments: Arguments, node: cst.CSTN
         return invoke(machine, obj, arguments, node)
     if isinstance(obj, Bound) and obj.function is not None and obj.receiver is not None:
         optimizers.record_step(machine, obj.function, obj.receiver, arguments, node)
+        if _is_a_module(obj.receiver) and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            given = {"receiver": Value(frozenset({obj.receiver})), "arguments": arguments}
+            machine.event(Kind.OWN, node, name=node.func.attr.value, **given)
         result = invoke(machine, obj.function, arguments, node, obj.receiver)
         return library.of_a_module(machine, obj.function, obj.receiver, result, node)
     if isinstance(obj, Class):

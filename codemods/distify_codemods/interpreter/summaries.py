@@ -113,7 +113,7 @@ class Repeated:
         frame.drawn |= drawn
 
 
-_TRACELESS = frozenset({Kind.ATTRIBUTE, Kind.TEST, Kind.ASSERT})
+_TRACELESS = frozenset({Kind.ATTRIBUTE, Kind.TEST, Kind.ASSERT, Kind.OWN})
 
 
 def _makes_something(event: Event) -> bool:

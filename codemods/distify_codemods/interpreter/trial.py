@@ -47,6 +47,7 @@ class Trial:
     `drop_data_parallel`: whether `nn.DataParallel(model)` is the model itself.
     `averaged`: expressions whose figures are made the same on all ranks.
     `tracing`: whether values tell through which calls of modules their gradients flow back (`graph.py`).
+    `shared`: whether ranks share forward passes alone, so that whatever the script sees is the same on all of them.
     """
 
     drop_data_parallel: bool = False
@@ -55,6 +56,12 @@ class Trial:
     tracing: bool = False
     gathering: Gathering | None = None
     reducing: Reducing | None = None
+    shared: bool = False
+
+    @property
+    def draws_alike(self) -> bool:
+        """Whether what the script draws outside of its models is drawn alike on all ranks until the end."""
+        return self.shared or self.cutting is not None
 
 
 NOTHING_TRIED = Trial()

@@ -32,6 +32,7 @@ from distify_codemods.rules import (
     save,
     seeds,
     set_epoch,
+    shared,
     trackers,
     training_data,
     training_figures,
@@ -43,10 +44,10 @@ from distify_codemods.rules.base import Context, Example, Rule
 RULES: tuple[Rule, ...] = tuple(
     module.RULE
     for module in (
-        process_group, device, download, training_data, batch_share, set_epoch, batch_size, learning_rate, seeds,
-        batchnorm, wrap, gradients, accumulation, hand_updates, data_parallel, half_done, reach, gathering, loss,
-        evaluation, training_figures, decisions, save, load, output, progress, logs, trackers, files, paths, meetings,
-        unsupported, imports, readings,
+        process_group, device, download, shared, training_data, batch_share, set_epoch, batch_size, learning_rate,
+        seeds, batchnorm, wrap, gradients, accumulation, hand_updates, data_parallel, half_done, reach, gathering,
+        loss, evaluation, training_figures, decisions, save, load, output, progress, logs, trackers, files, paths,
+        meetings, unsupported, imports, readings,
     )
 )  # fmt: skip
 

@@ -49,6 +49,7 @@ RULE = Rule(
     "a `range`, that decides whether this backward pass averages (what `no_sync()` sets, over forward and backward "
     "pass). Nothing else may read gradients, and each turn of each loop that trains the model must be decided so.",
     run=run,
+    shared="what is added up on every rank are whole gradients",
     limits="What is left over after the last full group, and is stepped on after the loop, has been averaged in each "
     "backward pass: then it stays as it is.",
     pitfalls=(30,),

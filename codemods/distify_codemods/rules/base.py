@@ -15,7 +15,7 @@ from distify_codemods.facts import Facts
 from distify_codemods.interpreter.machine import CALLED, Frame
 from distify_codemods.plan import Plan, Rewrite
 from distify_codemods.program import Module
-from distify_codemods.results import Finding, Level, Options
+from distify_codemods.results import Finding, Level, Options, Place, Strategy
 from distify_codemods.twins import twin_path
 
 READINGS = "READ01"
@@ -33,6 +33,7 @@ class Example:
     after: str = ""
     helper: str = ""  # helper.py, which the script imports
     scale: str = "global"  # the option
+    strategy: str = "sharded"  # the option
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Rule:
     examples: tuple[Example, ...] = ()
     limits: str = ""
     pitfalls: tuple[int, ...] = ()
+    shared: str = ""  # why it is not needed where forward passes alone are shared; empty: it is asked there, too
 
 
 @dataclass(eq=False)
@@ -60,6 +62,12 @@ class Context:
     taken: dict[Module, set[str]] = field(default_factory=dict)
     rule: Rule | None = None
     left_alone: list[tuple[Module, cst.CSTNode, str]] = field(default_factory=list)  # would need a person else
+    in_the_way: tuple[Finding, ...] = ()  # what sharded data would need a person for
+
+    @property
+    def shares_forwards(self) -> bool:
+        """Whether ranks share forward passes alone, and all else of the script runs on each of them as it stands."""
+        return self.decisions.strategy is Strategy.SHARED
 
     @property
     def facts(self) -> Facts:
@@ -89,6 +97,10 @@ class Context:
 
     def advice(self, message: str, module: Module | None = None, node: cst.CSTNode | None = None) -> None:
         self._find(Level.ADVICE, message, module, node)
+
+    def advice_at(self, message: str, place: Place | None) -> None:
+        assert self.rule is not None
+        self.findings.append(Finding(Level.ADVICE, self.rule.code, self.rule.name, message, place))
 
     def needs_you(self, message: str, module: Module, node: cst.CSTNode, fix: str = "") -> None:
         self._find(Level.BLOCKING, message, module, node, fix)

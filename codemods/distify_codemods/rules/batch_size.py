@@ -64,6 +64,7 @@ RULE = Rule(
     safety="When a training loader's batch size also sizes tensors in the training loop, it is divided where it "
     "is defined.",
     run=run,
+    shared="every rank sees the batch size of the script",
     pitfalls=(3,),
     examples=(
         Example(

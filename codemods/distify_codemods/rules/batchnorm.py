@@ -83,6 +83,7 @@ RULE = Rule(
     safety="The global batch is kept, so BatchNorm is synchronised wherever the script or a library may have put it. "
     "Models without it are left as they are. Checkpoints keep their keys and classes.",
     run=run,
+    shared="a shared forward pass synchronises BatchNorm by itself",
     pitfalls=(21, 27),
     examples=(
         Example(

@@ -152,6 +152,7 @@ RULE = Rule(
     "batch is split and "
     "what the model returns is gathered; else every rank evaluates everything. Only in eval mode.",
     run=run,
+    shared="evaluations run as in one process, and what they call of the models is shared",
     pitfalls=(5, 6, 7, 17),
     examples=(
         Example(

@@ -78,6 +78,7 @@ RULE = Rule(
     "there are gathered over the ranks, with gradients; the rest of the step stays as it is written. Tried out on the "
     "program: then no loss may depend on one rank's share other than as a mean, and nothing may meet both.",
     run=run,
+    shared="every rank computes the loss on the whole batch",
     limits="Samples that a rank has beyond the batch (a last batch that does not divide) are compared, too.",
     pitfalls=(49,),
     examples=(

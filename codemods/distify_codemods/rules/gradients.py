@@ -96,6 +96,7 @@ RULE = Rule(
     "weights are sent to all ranks once, and gradients are averaged after the last backward pass, before anything "
     "reads them (clipping, unscaling, the step).",
     run=run,
+    shared="gradients of shared forward passes are whole on every rank",
     limits="The first two averagings begin when the backward pass has ended. Later ones are sent while it goes on; a "
     "gradient that turns out to have been changed since is averaged again.",
     pitfalls=(28, 29, 31, 44),

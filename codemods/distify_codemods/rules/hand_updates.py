@@ -40,6 +40,7 @@ RULE = Rule(
     "samples are multiplied by the world size, means and sums are taken over the ranks. Anything else of a share that "
     "goes into parameters or gradients is left to a person.",
     run=run,
+    shared="updates by hand are of whole batches, alike on all ranks",
     pitfalls=(9, 26),
     examples=(
         Example(

@@ -154,6 +154,7 @@ RULE = Rule(
     "each other, is "
     "weighted by the samples, or cannot be followed is left to a person.",
     run=run,
+    shared="every rank computes the loss of the whole batch",
     pitfalls=(8, 9, 49),
     examples=(
         Example(

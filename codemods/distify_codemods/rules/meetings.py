@@ -13,6 +13,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.values import core
 
 CODE = "MEET01"
 #: What a rank may call of the runtime by itself. Whatever else it has lets the ranks meet, or may do so.
@@ -127,9 +128,18 @@ def _meetings(context: Context) -> Iterator[tuple[Module, cst.CSTNode]]:
                 yield module, node
     for event in context.facts.backwards:
         yield event.module, event.node
+    yield from _shared_passes(context)
     for loop in context.facts.evaluation_loops:
         if any(context.decisions.sharding_of(one) in (Sharding.SUMS, Sharding.GATHERED) for one in loop.loaders):
             yield loop.module, loop.node
+
+
+def _shared_passes(context: Context) -> Iterator[tuple[Module, cst.CSTNode]]:
+    """The calls of models whose forward passes are shared."""
+    held = {one.held for one in context.decisions.shared}
+    for event in context.facts.of_kind(Kind.FORWARD) if held else ():
+        if any(core(obj) in held for obj in event.receiver.objs):
+            yield event.module, event.node
 
 
 def _written(plan: Plan) -> Iterator[tuple[cst.CSTNode, str]]:

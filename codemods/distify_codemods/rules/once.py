@@ -12,7 +12,7 @@ from distify_codemods.facts import loaders_in
 from distify_codemods.interpreter.files import writes_to_a_file
 from distify_codemods.program import Module
 from distify_codemods.rules.base import ON_MAIN, Context, call_of
-from distify_codemods.values import Bound, Const, External, Function, Mapping, Method, Obj, Ref, Sequence, Value
+from distify_codemods.values import Bound, Const, External, Function, Mapping, Method, Obj, Ref, Sequence, Value, core
 
 #: What writes a file, and changes nothing else.
 WRITES = frozenset(
@@ -86,6 +86,8 @@ _QUIET = frozenset(
     "total_seconds isoformat strftime timestamp hexdigest as_posix with_suffix with_name joinpath resolve "
     "absolute expanduser exists is_file is_dir get_last_lr to_dict round mkdir read_text read_bytes".split()
 )
+#: Those of a model that are no forward pass.
+_OF_STATE = frozenset("state_dict parameters named_parameters cpu float double save".split())
 _QUIET_MODULES = (
     "torch.", "numpy.", "math.", "time.", "builtins.", "os.path.", "os.getcwd", "os.environ", "datetime.", "json.dumps",
     "pickle.dumps", "yaml.dump", "csv.", "pandas.", "pathlib.", "os.makedirs",
@@ -208,6 +210,8 @@ def _is_quiet_object(context: Context, obj: Obj, call: cst.Call, depth: int) -> 
         return obj.name.startswith(_QUIET_MODULES) and not loud and not draws
     if isinstance(obj, Method):
         receiver = obj.receiver or Value()
+        if obj.name not in _OF_STATE and any(core(one) in context.facts.models for one in receiver.objs):
+            return False  # `model.encode(x)`: a forward pass by another name
         if obj.name in WRITING_METHODS or obj.name in _QUIET:
             return depth == 0 or obj.name not in _SHARED_METHODS
         if obj.name in _OF_HANDLES or obj.name == "open":

@@ -167,6 +167,7 @@ RULE = Rule(
     "wrapped and plain "
     "models, to `unwrap(model)`.",
     run=run,
+    shared="no model is wrapped, so that nothing is to be reached through",
     pitfalls=(10, 11, 17, 29),
     examples=(
         Example(

@@ -13,7 +13,7 @@ from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.values import External, Obj
 
 #: Rules without whose edits the ranks would train apart, or run files as they were.
-_ESSENTIAL = frozenset({"GROUP01", "MODEL01", "IMPORT01"})
+_ESSENTIAL = frozenset({"GROUP01", "SHARE01", "MODEL01", "IMPORT01"})
 
 
 def run(context: Context) -> None:
@@ -47,8 +47,8 @@ def _settled_model(context: Context, obj: Obj, who: str) -> None:
         context.applied(f"`{name}` is a trained model, as you say (`{who}`)", module, node)
     else:
         context.advice(
-            f"`{name}` is wrapped, as you say (`{who}`), though no optimizer is seen to have its parameters",
-            module, node,
+            f"`{name}` is {'shared' if context.shares_forwards else 'wrapped'}, as you say (`{who}`), though no "
+            "optimizer is seen to have its parameters", module, node,
         )  # fmt: skip
 
 
@@ -60,6 +60,9 @@ def _settled_as_none(context: Context, obj: Obj, who: str) -> None:
     if module is None or node is None or not (optimizer or trained):
         return
     what = f"what `{facts.names.of(obj)}` trains" if optimizer else f"`{facts.names.of(obj)}`"
+    if context.shares_forwards:
+        context.advice(f"{what} is not shared, as you say (`{who}`): each rank computes all of it", module, node)
+        return
     context.advice(
         f"{what} is not wrapped, as you say (`{who}`): each rank trains it on its own share, and the ranks' copies "
         "drift apart unless its gradients are averaged by hand",
@@ -70,7 +73,7 @@ def _settled_as_none(context: Context, obj: Obj, who: str) -> None:
 def _settled_loader(context: Context, loader: External, who: str) -> None:
     facts, name = context.facts, context.facts.names.of(loader)
     module, node = _made(loader)
-    if module is None or node is None:
+    if module is None or node is None or context.shares_forwards:  # nothing hangs on it where all ranks load alike
         return
     if any(loader in event.receiver.sources for event in facts.backwards):
         context.applied(f"`{name}` is a training loader, as you say (`{who}`)", module, node)

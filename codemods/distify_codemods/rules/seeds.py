@@ -19,6 +19,9 @@ _ALIKE = "what is drawn from here on is drawn alike on all ranks"
 
 
 def run(context: Context) -> None:
+    if context.shares_forwards:
+        context.not_needed("all is drawn alike on all ranks, but for what is drawn inside of a shared forward pass")
+        return
     if context.decisions.slicings:
         _apart_in_models(context)
         return

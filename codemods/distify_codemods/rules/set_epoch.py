@@ -172,6 +172,7 @@ RULE = Rule(
     "there is "
     "one, else by the sampler's own count.",
     run=run,
+    shared="loaders shuffle as the script has them, alike on all ranks",
     limits="The sampler's own count starts anew when a run is resumed.",
     pitfalls=(1,),
     examples=(

@@ -74,6 +74,7 @@ RULE = Rule(
     "of the global batch first, as long as no gradient flows through it. What is only printed under way stays rank "
     "0's, as does what cannot be followed; both are said.",
     run=run,
+    shared="every rank has the figures of whole batches",
     pitfalls=(7,),
     examples=(
         Example(

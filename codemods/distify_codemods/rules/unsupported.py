@@ -18,6 +18,8 @@ _CALLS = {
     "torch.multiprocessing.Process": "it starts processes of its own",
     "torch.cuda.set_rng_state": "a random state is put back, the same on every rank",
 }
+#: Of these, what is right where all ranks draw alike.
+_OF_STREAMS = frozenset({"torch.cuda.set_rng_state"})
 
 
 def run(context: Context) -> None:
@@ -26,7 +28,8 @@ def run(context: Context) -> None:
     if not facts.run.complete:
         context.needs_you("the program is too large to be followed to its end", context.entry, context.entry.tree)
         found = True
-    for optimizer in facts.optimizers:
+    free = not context.shares_forwards  # else each rank has the whole gradients of whatever else is trained
+    for optimizer in facts.optimizers if free else ():
         if not optimizer.models and not optimizer.not_models and not doubts.may_train(facts, optimizer):
             found = True
             context.needs_you(
@@ -34,17 +37,19 @@ def run(context: Context) -> None:
                 "averaged",
                 optimizer.made.module, optimizer.made.node, "give it `model.parameters()`",
             )  # fmt: skip
-    for optimizer in facts.optimizers:
+    for optimizer in facts.optimizers if free else ():
         call = optimizer.made.node
         given = call.args[0].value if isinstance(call, cst.Call) and call.args else None
-        free = _free(context, given) if given is not None and optimizer.models else None
-        if free is not None:
+        alone = _free(context, given) if given is not None and optimizer.models else None
+        if alone is not None:
             found = True
             context.needs_you(
                 "this parameter belongs to no module, so its gradient would not be averaged",
-                optimizer.made.module, free, "make it a parameter of the model",
+                optimizer.made.module, alone, "make it a parameter of the model",
             )  # fmt: skip
     for event in facts.of_kind(Kind.CALL):
+        if context.shares_forwards and event.name in _OF_STREAMS:
+            continue
         if event.name in _CALLS and not (event.name == half_done.SPAWN and facts.calls(half_done.GROUP)):
             found = True
             context.needs_you(
@@ -55,7 +60,7 @@ def run(context: Context) -> None:
         context.needs_you(
             f"{problem.path} is imported and cannot be read: {problem.message}", context.entry, context.entry.tree
         )
-    for event in facts.backwards:
+    for event in facts.backwards if free else ():
         doubted = any(blocked.code == doubts.CODE for blocked in context.decisions.blocked)
         blind = not facts.optimizers and not facts.models and not doubted
         if blind and (dealt_by(event.receiver.sources) or drawn_from(event.receiver.sources)):

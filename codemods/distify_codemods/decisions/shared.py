@@ -1,0 +1,127 @@
+"""Forward passes that ranks share: every rank runs the script as it stands, and computes its part of each batch there.
+
+What is decided is little: which models, methods and parts training calls, and from which line on each is shared.
+Everything else of a script sees whole batches, as in one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+import libcst as cst
+
+from distify_codemods import half_done, tree
+from distify_codemods.decisions import agreement, cuts
+from distify_codemods.decisions.base import Averaging, Blocked, Decisions, SharedPass
+from distify_codemods.decisions.broadcasts import places_of
+from distify_codemods.decisions.prefixes import prefixed, reached_through
+from distify_codemods.decisions.training_calls import Called, called_in_training
+from distify_codemods.decisions.trials import share_forwards, try_out
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
+from distify_codemods.results import Strategy
+from distify_codemods.values import core
+
+CODE = "SHARE01"
+
+
+def decide_shared(facts: Facts) -> Decisions:
+    """What happens to a program of which ranks share the forward passes alone."""
+    seen, told = _told(share_forwards(facts))
+    decisions = Decisions(seen, Strategy.SHARED, averages=told)
+    decisions.blocked += [*_distributed(seen), *_played(seen)]
+    for one in called_in_training(seen):
+        place = _place(seen, one)
+        if place is not None:
+            decisions.shared += (place,)
+        else:
+            decisions.blocked.append(_nowhere(seen, one))
+    if not decisions.shared and not decisions.blocked:
+        decisions.blocked.append(_nothing(seen))
+    decisions.prefixed, decisions.reached_through = prefixed(facts), reached_through(facts)
+    return decisions
+
+
+def _told(facts: Facts) -> tuple[Facts, tuple[Averaging, ...]]:
+    """The facts once rank 0 has decided for all where the time decides."""
+    found: dict[cst.CSTNode, Averaging] = {}
+    while True:
+        more = [one for one in agreement.averages(facts) if one.node not in found]
+        if not more:
+            return facts, tuple(found.values())
+        found.update((one.node, one) for one in more)
+        facts = try_out(facts, (), averaged=frozenset(found))
+
+
+# ---- from which line on
+
+
+def _place(facts: Facts, one: Called) -> SharedPass | None:
+    """As late as it can be before training; where no name is left by then, right where there is one."""
+    late = next(places_of(facts, one.model, one.held, one.first, False), None)
+    if late is not None:
+        return SharedPass(late.target, late.module, late.statement, late.after, one.held, one.model, one.methods)
+    return next(chain(_when_kept(facts, one), _when_made(facts, one)), None)
+
+
+def _when_kept(facts: Facts, one: Called) -> Iterator[SharedPass]:
+    """`self.net = net`: whatever is kept there is shared."""
+    for event in facts.of_kind(Kind.STORE):
+        holds = bool(event.value.objs) and all(core(obj) is one.held for obj in event.value.objs)
+        if holds and event.dominates(one.first) and isinstance(event.node, cst.Attribute) and tree.is_plain(event.node):
+            yield _after(event, tree.code_of(event.node), one)
+
+
+def _when_made(facts: Facts, one: Called) -> Iterator[SharedPass]:
+    """`net = Net()`, wherever it goes from there."""
+    for module, target, value in facts.names.bindings:
+        site = one.held.site
+        if site is None or site not in module.parents or {core(obj) for obj in value.objs} != {one.held}:
+            continue
+        statement = module.statement(target)
+        if module.statement(site) is statement and isinstance(target, cst.Name):
+            yield SharedPass(target.value, module, statement, True, one.held, one.model, one.methods)
+
+
+def _after(event: Event, target: str, one: Called) -> SharedPass:
+    statement = event.module.statement(event.node)
+    return SharedPass(target, event.module, statement, True, one.held, one.model, one.methods)
+
+
+# ---- what cannot be shared
+
+
+def _distributed(facts: Facts) -> Iterator[Blocked]:
+    for event in facts.calls(half_done.GROUP, half_done.SPAWN)[:1]:
+        yield Blocked(
+            CODE, event.module, event.node, "the script is distributed in part: each rank would see other batches",
+            "take out what distributes it, or convert it with --strategy sharded, which finishes it",
+        )  # fmt: skip
+
+
+def _played(facts: Facts) -> Iterator[Blocked]:
+    step = cuts.environment(facts)
+    if step is not None:
+        yield Blocked(
+            CODE, step.module, step.node,
+            "the samples come from an environment that each rank would play by itself, and each in another way",
+            "distribute it with a library for reinforcement learning, or run one copy per seed",
+        )  # fmt: skip
+
+
+def _nothing(facts: Facts) -> Blocked:
+    event = facts.backwards[0]
+    return Blocked(
+        CODE, event.module, event.node,
+        "no forward pass of a trained module is seen in training: ranks would all do the same work",
+        "compute the loss with an `nn.Module` whose parameters the optimizer is given",
+    )  # fmt: skip
+
+
+def _nowhere(facts: Facts, one: Called) -> Blocked:
+    return Blocked(
+        CODE, one.first.module, one.first.node,
+        f"no line before training has a name for `{facts.names.of(one.held)}`, whose forward passes would be shared",
+        "give it a variable where it is made",
+    )  # fmt: skip

@@ -1,0 +1,142 @@
+"""What training calls of trained models: the models themselves, methods of their own, parts of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import libcst as cst
+
+from distify_codemods.decisions.doubts import may_be_trained
+from distify_codemods.decisions.touching import parts_of
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
+from distify_codemods.values import Bound, Const, External, Obj, Setting, Turn, core
+
+#: Calls, and turns of loops that are followed, from the outermost on.
+Chain = tuple[cst.CSTNode | Turn, ...]
+
+#: What every module has, or sets something of: no forward passes.
+_OF_ALL_MODULES = frozenset(
+    "add_module append apply bfloat16 buffers children compile cpu cuda double eval extend extra_repr float forward "
+    "freeze get_buffer get_input_embeddings get_output_embeddings get_parameter get_submodule "
+    "gradient_checkpointing_disable gradient_checkpointing_enable half insert items keys load_state_dict modules "
+    "named_buffers named_children named_modules named_parameters parameters print_trainable_parameters "
+    "register_backward_hook register_buffer register_forward_hook register_forward_pre_hook "
+    "register_full_backward_hook register_module register_parameter requires_grad_ reset_parameters "
+    "resize_token_embeddings save_pretrained set_submodule share_memory state_dict step tie_weights to to_empty train "
+    "type unfreeze update values xpu zero_grad".split()
+)
+
+
+@dataclass(frozen=True)
+class Called:
+    """A trained model, or a part of one that is called by itself."""
+
+    held: Obj
+    model: Obj
+    first: Event  # of its calls in training
+    methods: tuple[str, ...] = ()  # beside `forward`
+
+
+class _Entry(NamedTuple):
+    """Where training enters a module: by its forward, or by a method of its own."""
+
+    obj: Obj
+    event: Event
+    method: str = ""
+
+    @property
+    def chain(self) -> Chain:
+        """By which calls execution has come into it."""
+        return (*self.event.here.frame.context, self.event.node)
+
+
+def called_in_training(facts: Facts) -> list[Called]:
+    """Each once, in the order of their models; what is called within another call of these is that call's part."""
+    models = list(dict.fromkeys([*facts.models, *may_be_trained(facts)]))
+    owners: dict[Obj, Obj] = {}
+    for model in models:
+        for part in parts_of(model):
+            owners.setdefault(part, model)
+    owners.update((model, model) for model in models)
+    entries = _outermost([*_forwards(facts, owners), *_own_methods(facts, owners), *_of_libraries(facts, models)])
+    seen = {owners[one.obj] for one in entries}
+    entries += _handed_over(facts, [model for model in models if model not in seen])
+    found: dict[Obj, Called] = {}
+    for entry in sorted(entries, key=lambda one: one.event.number):
+        known = found.get(entry.obj) or Called(entry.obj, owners[entry.obj], entry.event)
+        methods = dict.fromkeys((*known.methods, entry.method)) if entry.method else known.methods
+        found[entry.obj] = replace(known, methods=tuple(methods))
+    return sorted(found.values(), key=lambda one: (models.index(one.model), one.held is not one.model))
+
+
+def in_training(facts: Facts, event: Event) -> bool:
+    return event.grad and (
+        any(event.inside(loop.event) for loop in facts.training_loops)
+        or (not facts.training_loops and any(event.before(one) for one in facts.backwards))
+    )
+
+
+def _outermost(entries: list[_Entry]) -> list[_Entry]:
+    chains = {one.chain for one in entries}
+    return [one for one in entries if not any(one.chain[:depth] in chains for depth in range(1, len(one.chain)))]
+
+
+def _takes_a_batch(facts: Facts, event: Event) -> bool:
+    """Whether a call is given something that may be a batch, and does not itself go on to a backward pass."""
+    chain = (*event.here.frame.context, event.node)
+    given = [obj for value in event.arguments.all() for obj in value.objs or (None,)]
+    return any(not isinstance(obj, (Const, Setting)) for obj in given) and not any(
+        one.here.frame.context[: len(chain)] == chain for one in facts.backwards
+    )
+
+
+def _forwards(facts: Facts, owners: dict[Obj, Obj]) -> Iterator[_Entry]:
+    for event in facts.of_kind(Kind.FORWARD):
+        mine = [core(obj) for obj in event.receiver.objs if core(obj) in owners]
+        if mine and in_training(facts, event) and _takes_a_batch(facts, event):
+            yield from (_Entry(obj, event) for obj in mine)
+
+
+def _own_methods(facts: Facts, owners: dict[Obj, Obj]) -> Iterator[_Entry]:
+    """`model.encode(x)`, where a part of the model is called in its course."""
+    calling = {
+        here.frame.node
+        for event in facts.of_kind(Kind.FORWARD)
+        if any(core(obj) in owners for obj in event.receiver.objs)
+        for here in event.here.up()
+    }
+    for event in facts.of_kind(Kind.OWN):
+        called = event.node.func if isinstance(event.node, cst.Call) else event.node
+        functions = (obj.function.node for obj in facts.value(called).objs if isinstance(obj, Bound) and obj.function)
+        if event.name in _OF_ALL_MODULES or not calling.intersection(functions):
+            continue
+        for obj in event.receiver.objs:
+            if obj in owners and in_training(facts, event) and _takes_a_batch(facts, event):
+                yield _Entry(obj, event, event.name)
+
+
+def _of_libraries(facts: Facts, models: Iterable[Obj]) -> Iterator[_Entry]:
+    """`model.encode(x)` of a model whose class is not to be seen."""
+    foreign = {model for model in models if isinstance(model, External)}
+    for event in facts.of_kind(Kind.METHOD) if foreign else ():
+        if event.name in _OF_ALL_MODULES or not in_training(facts, event) or not _takes_a_batch(facts, event):
+            continue
+        for obj in map(core, event.receiver.objs):
+            if obj in foreign:
+                yield _Entry(obj, event, event.name)
+
+
+def _handed_over(facts: Facts, models: list[Obj]) -> Iterator[_Entry]:
+    """Models that training hands to something of a library, which calls them: `diffusion.loss(model, x)`."""
+    wanted = set(models)
+    for event in facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD) if wanted else ():
+        known = event.kind is Kind.CALL and event.name.startswith(("torch.", "builtins.", "local."))
+        if known or not in_training(facts, event):
+            continue
+        for value in event.arguments.all():
+            for obj in map(core, value.objs):
+                if obj in wanted:
+                    yield _Entry(obj, event)

@@ -1,0 +1,120 @@
+"""SHARE01: each forward pass of a trained model in training is computed by all ranks, a part of the batch by each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods.decisions.base import SharedPass
+from distify_codemods.program import Module
+from distify_codemods.rules.base import Context, Example, Rule
+
+CODE = "SHARE01"
+_WHY = "each rank computes its part of the batch in each forward pass, and all see the whole result"
+
+
+def run(context: Context) -> None:
+    if not context.shares_forwards:
+        context.not_needed("each rank trains on its own samples")
+        return
+    for blocked in context.decisions.blocked:
+        if blocked.code == CODE:
+            context.blocked(blocked)
+    for text, shared in _lines(context):
+        module, plan = shared[0].module, context.plan(shared[0].module)
+        statement, after = shared[0].statement, shared[0].after
+        if not context.editable(module, statement, "the trained model is built here"):
+            continue
+        (plan.insert_after if after else plan.insert_before)(statement, text, CODE, _WHY, 10)
+        for one in shared:
+            context.applied(f"forward passes of `{one.target}`{_with(one)} are shared", module, statement)
+    for finding in context.in_the_way:
+        context.advice_at(f"sharded data would be faster, and need you first: {finding.message}", finding.place)
+
+
+def _lines(context: Context) -> Iterator[tuple[str, list[SharedPass]]]:
+    """What is shared from one place on is named in one line."""
+    found: dict[tuple[Module, cst.CSTNode, bool, tuple[str, ...]], list[SharedPass]] = {}
+    for one in context.decisions.shared:
+        same = found.setdefault((one.module, one.statement, one.after, one.methods), [])
+        same += [one] if one.target not in [other.target for other in same] else []
+    for (module, _, _, methods), shared in found.items():
+        targets = ", ".join(one.target for one in shared)
+        named = "".join(f'"{name}", ' for name in methods)
+        options = f", methods=({named.strip() if len(methods) == 1 else named.removesuffix(', ')})" if methods else ""
+        yield f"{context.rt(module)}.data_parallel({targets}{options})", shared
+
+
+def _with(one: SharedPass) -> str:
+    return f", and its {' and '.join(f'`{name}`' for name in one.methods)}," if one.methods else ""
+
+
+_BEFORE = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 2))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = torch.cdist(model(x), y).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+torch.save(model.state_dict(), "model.pt")
+"""
+_AFTER = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import distify_runtime as rt
+
+rt.init_process_group()
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 2))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(4, 2)
+rt.data_parallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = torch.cdist(model(x), y).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+if rt.is_main_process():
+    torch.save(model.state_dict(), "model.pt")
+"""
+_UNTRAINED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 2))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+weights = nn.Parameter(torch.zeros(4, 2))
+optimizer = torch.optim.SGD([weights], lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(x @ weights, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+RULE = Rule(
+    code=CODE,
+    name="shared forward passes",
+    why="What comes after the forward pass, losses, metrics, decisions, can be anything. A rank that sees only its own "
+    "samples computes another thing there.",
+    safety="Where a conversion to sharded data would need you, or with --strategy shared. Every rank then runs the "
+    "script as it stands, on the same batches and with the same random numbers. Each call of a trained model splits "
+    "the batch over the ranks and gathers what the model returns; gradients come out whole and equal on all ranks.",
+    run=run,
+    limits="Loading and all that is not a model's are done by every rank, which costs time where it is much. A script "
+    "that trains no module, plays an environment or starts processes of its own is left to a person.",
+    examples=(Example(_BEFORE, _AFTER, strategy="shared"), Example(_UNTRAINED, strategy="shared")),
+)

@@ -1,0 +1,432 @@
+"""SHARE01: from which line on which forward passes are shared, and what else of a script then stays as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from distify_codemods import Conversion, Level, Outcome, SourceFile, Strategy, convert
+from distify_codemods.results import OptionError, Options
+
+from distify.files import read_script
+from distify.resolver import LocalModules
+from tests.rules.scripts import (
+    DATA,
+    GROUP,
+    IMPORTS,
+    LOADER,
+    LOOP,
+    MODEL,
+    OPTIMIZER,
+    PRINT,
+    RUNTIME,
+    conversion_of,
+    converted,
+    indented,
+    line_of,
+    script,
+)
+
+CODE = "SHARE01"
+SHARED = Options(strategy="shared")
+AUTO = Options()
+HEADLINE = "shared forward passes: every rank runs the script as it stands, and computes its part of each batch"
+SHARE = "rt.data_parallel(model)\n"
+NET = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Linear(4, 2)
+        self.decoder = nn.Linear(2, 1)
+
+    def encode(self, x):
+        return self.encoder(x)
+
+    def loss(self, x, y):
+        return nn.functional.mse_loss(self.decoder(self.encode(x)), y)
+
+    def forward(self, x):
+        return self.decoder(self.encode(x))
+
+    def size(self, unit):
+        return sum(p.numel() for p in self.parameters()) / unit
+
+
+model = Net()
+"""
+#: A loss that looks at the samples of a batch as a whole, in a way that no gathering is known for.
+COUPLED = LOOP.replace("mse_loss(model(x), y)", "mse_loss(model(x), y) + strange.spread(model(x))")
+STRANGE = f"{IMPORTS}import strange\n"
+FIXTURES = sorted((Path(__file__).parents[2] / "fixtures").glob("*/train.py"))
+PROJECTS = sorted((Path(__file__).parents[2] / "fixtures" / "projects").glob("*/train.py"))
+
+
+def shared(
+    imports: str = IMPORTS,
+    ours: str = RUNTIME,
+    setup: str = "",
+    group: str = GROUP,
+    data: str = DATA,
+    loader: str = LOADER,
+    model: str = MODEL,
+    share: str = SHARE,
+    optimizer: str = OPTIMIZER,
+    loop: str = LOOP,
+    after: str = "",
+) -> str:
+    """What `script` must become: itself, but for a few lines."""
+    return f"{imports}{ours}\n{setup}{group}{data}{loader}{model}{share}{optimizer}{loop}{after}"
+
+
+def lines(before: str, options: Options = SHARED) -> list[str]:
+    """The lines that are added to a script, of which all others stay."""
+    after = converted(before, options).splitlines()
+    for line in before.splitlines():
+        after.remove(line)
+    return [line for line in after if line and line != RUNTIME.strip()]
+
+
+def blocking(before: str, options: Options = SHARED) -> list[tuple[str, str]]:
+    conversion = conversion_of(before, options=options)
+    assert bool(conversion.of(Level.BLOCKING)) == (conversion.outcome is Outcome.REFUSED)
+    return [(one.code, one.message) for one in conversion.of(Level.BLOCKING)]
+
+
+# ---- where it stands, and what it names
+
+
+def test_nothing_else_changes() -> None:
+    assert converted(script(), SHARED) == shared()
+
+
+@pytest.mark.parametrize("backend", ["allreduce", "ddp"])
+def test_over_torch_alike(backend: str) -> None:
+    assert converted(script(), Options(strategy="shared", backend=backend)) == shared()
+
+
+def test_over_horovod() -> None:
+    ours = "import distify_runtime as rt\nimport horovod.torch as hvd\n"
+    after = converted(script(), Options(strategy="shared", backend="horovod"))
+    assert after == shared(ours=ours, group=f"hvd.init()\n{GROUP}")
+
+
+def test_what_is_done_once_is_done_once() -> None:
+    after = 'print("done")\ntorch.save(model.state_dict(), "model.pt")\n'
+    once = 'print("done")\nif rt.is_main_process():\n    torch.save(model.state_dict(), "model.pt")\n'
+    assert converted(script(after=after), SHARED) == shared(ours=RUNTIME + PRINT, after=once)
+
+
+def test_after_the_last_thing_that_is_done_to_it() -> None:
+    later = 'model.load_state_dict(torch.load("old.pt", map_location="cpu"))\n'
+    assert converted(script(optimizer=OPTIMIZER + later), SHARED) == shared(
+        share="", optimizer=f"{OPTIMIZER}{later}{SHARE}"
+    )
+
+
+def test_several_models() -> None:
+    model = "first = nn.Linear(4, 2)\nsecond = nn.Linear(2, 1)\n"
+    optimizer = "optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1)\n"
+    before = script(model=model, optimizer=optimizer, loop=LOOP.replace("model(x)", "second(first(x))"))
+    assert lines(before) == [GROUP.strip(), "rt.data_parallel(first)", "rt.data_parallel(second)"]
+
+
+def test_a_list_of_models() -> None:
+    model = "models = [nn.Linear(4, 1) for _ in range(3)]\n"
+    optimizer = "optimizer = torch.optim.SGD([p for one in models for p in one.parameters()], lr=0.1)\n"
+    before = script(model=model, optimizer=optimizer, loop=LOOP.replace("model(x)", "sum(one(x) for one in models)"))
+    assert lines(before) == [GROUP.strip(), "rt.data_parallel(models)"]
+
+
+def test_models_of_folds_each_in_its_turn() -> None:
+    before = script(model="", optimizer="", loop="for fold in range(3):\n" + indented(MODEL + OPTIMIZER + LOOP))
+    assert lines(before) == [GROUP.strip(), "    rt.data_parallel(model)"]
+
+
+def test_a_model_that_a_trainer_keeps() -> None:
+    trainer = (
+        "class Trainer:\n    def __init__(self):\n        self.model = nn.Linear(4, 1)\n        self.model.to('cpu')\n"
+        "        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)\n\n    def fit(self):\n"
+    )
+    fit = indented(LOOP.replace("model(", "self.model(").replace("optimizer.", "self.optimizer."), " " * 8)
+    before = script(model=f"{trainer}{fit}\n\nTrainer().fit()\n", optimizer="", loop="")
+    assert lines(before) == [GROUP.strip(), "        rt.data_parallel(self.model)"]
+
+
+def test_a_model_that_only_its_maker_has_a_name_for() -> None:
+    model = (
+        "def build():\n    net = nn.Sequential(nn.Linear(4, 1), nn.Dropout())\n"
+        "    return (lambda x: net(x)), torch.optim.SGD(net.parameters(), lr=0.1)\n\n\n"
+    )
+    before = script(model=model, optimizer="step, optimizer = build()\n", loop=LOOP.replace("model(x)", "step(x)"))
+    assert lines(before) == [GROUP.strip(), "    rt.data_parallel(net)"]
+
+
+def test_weights_that_belong_to_no_module_stay_as_they_are() -> None:
+    before = script(
+        model=f"{MODEL}scale = nn.Parameter(torch.ones(1))\n",
+        optimizer="optimizer = torch.optim.SGD([*model.parameters(), scale], lr=0.1)\n",
+        loop=LOOP.replace("model(x)", "model(x) * scale"),
+    )
+    assert lines(before) == [GROUP.strip(), SHARE.strip()]
+
+
+def test_nn_data_parallel_goes() -> None:
+    wrap = "model = nn.DataParallel(model)\n"
+    after = 'torch.save(model.module.state_dict(), "model.pt")\n'
+    once = 'if rt.is_main_process():\n    torch.save(model.state_dict(), "model.pt")\n'
+    before = script(model=MODEL + wrap, after=after)
+    assert converted(before, SHARED) == shared(after=once)
+
+
+def test_keys_of_checkpoints_that_nn_data_parallel_wrote_stay() -> None:
+    before = script(model=f"{MODEL}model = nn.DataParallel(model)\n", after='torch.save(model.state_dict(), "m.pt")\n')
+    once = 'if rt.is_main_process():\n    torch.save(rt.add_module_prefix(model.state_dict()), "m.pt")\n'
+    assert converted(before, SHARED) == shared(after=once)
+
+
+# ---- methods and parts
+
+
+def test_a_method_of_its_own() -> None:
+    before = script(model=NET, loop=LOOP.replace("nn.functional.mse_loss(model(x), y)", "model.loss(x, y)"))
+    assert lines(before) == [GROUP.strip(), 'rt.data_parallel(model, methods=("loss",))']
+
+
+def test_a_method_beside_forward() -> None:
+    before = script(model=NET, loop=LOOP.replace("(model(x), y)", "(model(x), y) + model.encode(x).mean()"))
+    assert lines(before) == [GROUP.strip(), 'rt.data_parallel(model, methods=("encode",))']
+
+
+def test_a_part_that_is_called_by_itself() -> None:
+    before = script(model=NET, loop=LOOP.replace("(model(x), y)", "(model(x), y) + model.encoder(x).mean()"))
+    assert lines(before) == [GROUP.strip(), "rt.data_parallel(model, model.encoder)"]
+
+
+def test_parts_without_the_whole() -> None:
+    before = script(model=NET, loop=LOOP.replace("model(x)", "model.decoder(model.encode(x))"))
+    assert lines(before) == [
+        GROUP.strip(), 'rt.data_parallel(model, methods=("encode",))', "rt.data_parallel(model.decoder)",
+    ]  # fmt: skip
+
+
+def test_a_method_of_a_model_that_cannot_be_seen() -> None:
+    loop = LOOP.replace("model(x)", "model.decode(model.encode(x))")
+    before = script(imports=STRANGE, model="model = strange.Autoencoder()\n", loop=loop)
+    assert lines(before) == [GROUP.strip(), 'rt.data_parallel(model, methods=("encode", "decode"))']
+
+
+def test_a_model_that_a_library_calls() -> None:
+    before = script(imports=STRANGE, loop=LOOP.replace("nn.functional.mse_loss(model(x), y)", "strange.loss(model, x)"))
+    assert lines(before) == [GROUP.strip(), SHARE.strip()]
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["model.size(1000)", "model.train()", "model.requires_grad_(True)", "print(model.size(1000))"],
+)
+def test_methods_that_are_no_forward_passes(call: str) -> None:
+    before = script(
+        model=NET, loop=LOOP.replace("        optimizer.zero_grad()", f"        {call}\n        optimizer.zero_grad()")
+    )
+    assert [line for line in lines(before) if "data_parallel" in line] == [SHARE.strip()]
+
+
+def test_a_method_that_trains_is_none_that_is_shared() -> None:
+    """What it calls is."""
+    net = NET.replace("    def size", "    def fit(self, loader):\n" + indented(
+        LOOP.replace("model(x)", "self(x)").replace("optimizer", "self.optimizer"), " " * 8
+    ) + "\n    def size").replace(
+        "model = Net()", "model = Net()\nmodel.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+    )  # fmt: skip
+    before = script(model=net, optimizer="", loop="model.fit(loader)\n")
+    assert [line for line in lines(before) if "data_parallel" in line] == [SHARE.strip()]
+
+
+def test_a_step_that_is_a_method_of_the_model() -> None:
+    step = (
+        "    def fit(self, x, y):\n        loss = nn.functional.mse_loss(self(x), y)\n"
+        "        self.optimizer.zero_grad()\n        loss.backward()\n        self.optimizer.step()\n\n    def size"
+    )
+    net = NET.replace("    def size", step) + "model.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    before = script(model=net, optimizer="", loop="for x, y in loader:\n    model.fit(x, y)\n")
+    assert [line for line in lines(before) if "data_parallel" in line] == [SHARE.strip()]
+
+
+# ---- what all ranks must do
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'torch.save(model(torch.ones(1, 4)), "out.pt")',
+        'torch.save(model.encode(torch.ones(1, 4)), "out.pt")',
+        'torch.save({"codes": [model.encoder(torch.ones(1, 4))]}, "out.pt")',
+    ],
+)
+def test_no_guard_is_around_a_forward_pass(call: str) -> None:
+    """All ranks compute it, and rank 0 writes."""
+    after = converted(script(model=NET, after=f"{call}\n"), SHARED)
+    assert after.endswith(f"{call.replace('torch.save(', 'rt.main_process_only(torch.save)(')}\n")
+
+
+def test_nor_around_one_of_a_model_that_cannot_be_seen() -> None:
+    call = 'torch.save(model.encode(torch.ones(1, 4)), "out.pt")'
+    after = converted(script(imports=STRANGE, model="model = strange.Net()\n", after=f"{call}\n"), SHARED)
+    assert after.endswith(f"{call.replace('torch.save(', 'rt.main_process_only(torch.save)(')}\n")
+
+
+@pytest.mark.parametrize("head", ["if time.time() - begin > 60:\n    break\n", ""])
+def test_the_time_is_rank_zeros(head: str) -> None:
+    setup = "import time\nbegin = time.time()\n"
+    test = "time.time() - begin"
+    if head:
+        before = script(setup=setup, loop=LOOP.replace("    for x", f"{indented(head)}    for x"))
+        assert f"    if rt.from_main_process({test} > 60):\n" in converted(before, SHARED)
+    else:
+        loop = LOOP.replace("for epoch in range(3)", f"while {test} < 60")
+        assert f"while rt.from_main_process({test} < 60):\n" in converted(script(setup=setup, loop=loop), SHARED)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        (
+            "        optimizer.zero_grad()",
+            "        if loss.item() > 9:\n            break\n        optimizer.zero_grad()",
+        ),
+        (
+            "        optimizer.zero_grad()",
+            "        if torch.rand(1) > 0.5:\n            continue\n        optimizer.zero_grad()",
+        ),
+        ("        optimizer.step()", "        if epoch % 2:\n            optimizer.step()"),
+        ("(model(x), y)", "(model(x), y, reduction='sum')"),
+        ("x, y in loader", "x, y in DataLoader(data, batch_size=8, shuffle=True)"),
+    ],
+)
+def test_what_is_alike_on_all_ranks_stays(change: tuple[str, str]) -> None:
+    loop = LOOP.replace(*change)
+    assert converted(script(loop=loop), SHARED) == shared(loop=loop)
+
+
+# ---- what cannot be shared
+
+
+def test_nothing_to_share() -> None:
+    before = script(
+        model="weights = nn.Parameter(torch.zeros(4, 1))\n", loop=LOOP.replace("model(x)", "x @ weights"),
+        optimizer="optimizer = torch.optim.SGD([weights], lr=0.1)\n",
+    )  # fmt: skip
+    [(code, message)] = blocking(before)
+    assert code == CODE
+    assert message == "no forward pass of a trained module is seen in training: ranks would all do the same work"
+
+
+@pytest.mark.parametrize(
+    ("parts", "code"),
+    [
+        ({"imports": f"{IMPORTS}from torch import distributed\n", "setup": 'distributed.init_process_group()\n'}, CODE),
+        ({"model": 'model = nn.Linear(4, 1).to("cuda:0")\nother = nn.Linear(4, 1).to("cuda:1")\n'}, "DEVICE01"),
+        ({"imports": f"{IMPORTS}import torch.multiprocessing as mp\n", "after": "mp.spawn(print)\n"}, CODE),
+    ],
+)  # fmt: skip
+def test_what_goes_another_way_on_each_rank(parts: dict[str, str], code: str) -> None:
+    assert blocking(script(**parts))[0][0] == code
+    assert conversion_of(script(**parts), options=AUTO).strategy is not Strategy.SHARED
+
+
+def test_an_environment_that_is_played() -> None:
+    loop = (
+        "for episode in range(3):\n    state, done = env.reset(), False\n    while not done:\n"
+        "        action = model(state)\n        state, reward, done, info = env.step(action)\n"
+        "        loss = -action * reward\n        optimizer.zero_grad()\n        loss.backward()\n"
+        "        optimizer.step()\n"
+    )
+    before = script(imports=f"{IMPORTS}import gym\n", data='env = gym.make("CartPole-v1")\n', loader="", loop=loop)
+    [(code, message)] = blocking(before)
+    assert (code, message.split(" that")[0]) == (CODE, "the samples come from an environment")
+    assert conversion_of(before, options=AUTO).outcome is Outcome.REFUSED
+
+
+@pytest.mark.parametrize(
+    "options", [{"scale": "linear"}, {"scale": "none"}, {"backend": "horovod", "compression": "fp16"}]
+)
+def test_options_of_sharded_data(options: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match="goes with --strategy sharded"):
+        conversion_of(script(), options=Options(strategy="shared", **options))  # type: ignore[arg-type]
+    conversion = conversion_of(script(imports=STRANGE, loop=COUPLED), options=Options(**options))  # type: ignore[arg-type]
+    assert conversion.strategy is Strategy.SHARDED
+
+
+# ---- the ladder
+
+
+def test_what_can_be_sharded_is() -> None:
+    conversion = conversion_of(script(), options=AUTO)
+    assert conversion.strategy is Strategy.SHARDED
+    assert conversion.headline == "sharded data and DistributedDataParallel"
+    assert conversion.files == conversion_of(script(), options=Options(strategy="sharded")).files
+    [finding] = [one for one in conversion.findings if one.code == CODE]
+    assert (finding.level, finding.message) == (Level.NOT_NEEDED, "each rank trains on its own samples")
+
+
+def test_what_cannot_is_shared_with_the_reason() -> None:
+    optimizer = "optimizer = torch.optim.SGD(strange.groups(model), lr=0.1)\n"
+    before = script(imports=STRANGE, optimizer=optimizer)
+    conversion = conversion_of(before, options=AUTO)
+    assert (conversion.outcome, conversion.strategy) == (Outcome.CONVERTED, Strategy.SHARED)
+    assert conversion.headline == HEADLINE
+    [advice] = [one for one in conversion.of(Level.ADVICE) if one.code == CODE]
+    assert advice.message.startswith("sharded data would be faster, and need you first: parameters of this optimizer")
+    assert advice.place is not None
+    assert advice.place.line == line_of(before, "strange.groups")
+    assert conversion_of(before, options=Options(strategy="sharded")).outcome is Outcome.REFUSED
+
+
+def test_all_or_nothing_also_in_part() -> None:
+    before = script(imports=STRANGE, optimizer="optimizer = torch.optim.SGD(strange.groups(model), lr=0.1)\n")
+    whole, part = (conversion_of(before, partial=one, options=AUTO) for one in (False, True))
+    assert whole.files == part.files
+    assert part.strategy is Strategy.SHARED
+
+
+@pytest.mark.parametrize(
+    ("backend", "headline"),
+    [
+        ("ddp", "sharded data and DistributedDataParallel"),
+        ("allreduce", "sharded data, and gradients averaged by a line before each step"),
+        ("horovod", "sharded data and Horovod's optimizers"),
+    ],
+)
+def test_the_strategy_is_told_by_its_means(backend: str, headline: str) -> None:
+    assert conversion_of(script(), options=Options(backend=backend)).headline == headline
+
+
+# ---- whole scripts
+
+
+def _no_modules(importing: str, name: str, level: int) -> None:
+    return None
+
+
+def _is_shared(conversion: Conversion) -> None:
+    assert (conversion.outcome, conversion.headline) == (Outcome.CONVERTED, HEADLINE)
+    assert not conversion.of(Level.BLOCKING)
+    written = "".join(file.after.decode() for file in conversion.files)
+    assert "rt.data_parallel(" in written
+    for name in ("DistributedDataParallel(", "TrainingSampler", "set_epoch", "seed_ranks", "all_reduce", "gather"):
+        assert f"rt.{name}" not in written
+
+
+@pytest.mark.parametrize("backend", ["ddp", "allreduce", "horovod"])
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.parent.name)
+def test_each_fixture(path: Path, backend: str) -> None:
+    options = Options(strategy="shared", backend=backend)
+    conversion = convert(SourceFile("train.py", path.read_bytes()), _no_modules, options)
+    _is_shared(conversion)
+    again = convert(SourceFile("train_dist.py", conversion.files[0].after), _no_modules, options)
+    assert again.outcome is Outcome.ALREADY_CONVERTED
+
+
+@pytest.mark.parametrize("path", PROJECTS, ids=lambda path: path.parent.name)
+def test_each_project(path: Path) -> None:
+    _is_shared(convert(read_script(str(path)), LocalModules(str(path)), SHARED))
