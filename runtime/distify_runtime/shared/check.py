@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
 from distify_runtime import communicator
@@ -145,5 +144,5 @@ def _first(said: str) -> str:
 @contextlib.contextmanager
 def _unseen() -> Iterator[None]:
     """Nothing is printed once more, and the script's random numbers go on as if nothing had been drawn."""
-    with contextlib.redirect_stdout(io.StringIO()), kept(), torch.random.fork_rng(devices=[]):
+    with contextlib.redirect_stdout(io.StringIO()), kept(), region.comparing():
         yield

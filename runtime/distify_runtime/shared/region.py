@@ -101,6 +101,24 @@ def whole_batch() -> Iterator[None]:
         _whole = before
 
 
+_comparing = False
+
+
+def is_comparing() -> bool:
+    """Whether what is computed is only compared, and of no consequence."""
+    return _comparing
+
+
+@contextmanager
+def comparing() -> Iterator[None]:
+    global _comparing
+    before, _comparing = _comparing, True
+    try:
+        yield
+    finally:
+        _comparing = before
+
+
 def even_counts(samples: int, ranks: int) -> tuple[int, ...]:
     """As `torch.tensor_split`: the first ranks have one sample more where they do not divide."""
     return tuple(samples // ranks + (rank < samples % ranks) for rank in range(ranks))

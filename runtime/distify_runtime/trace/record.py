@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, distributed, nn
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import (
     Optimizer,
@@ -20,6 +20,9 @@ from torch.optim.optimizer import (
 )
 from torch.utils.data.distributed import DistributedSampler
 
+from distify_runtime.environment import world_size
+from distify_runtime.shared.models import shared_model
+from distify_runtime.shared.region import current, is_comparing
 from distify_runtime.trace.moment import NOW
 from distify_runtime.trace.passes import Filling
 from distify_runtime.trace.patching import wrap
@@ -174,18 +177,12 @@ def watch(record: Record, most_steps: int) -> None:
 
 
 def _watch_training(record: Record, most_steps: int) -> None:
-    """Steps, and the numbers that outermost modules are fed in training: who does which share of the work."""
-    depth = 0
+    """Steps, and the numbers that innermost modules are fed in training: who does which share of the work."""
 
     def enter(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-        nonlocal depth
-        if depth == 0 and module.training and torch.is_grad_enabled():
-            record.training_inputs += sum(value.numel() for value in inputs if isinstance(value, Tensor))
-        depth += 1
-
-    def leave(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        nonlocal depth
-        depth -= 1
+        if module.training and torch.is_grad_enabled() and not module._modules and not is_comparing():
+            numbers = sum(value.numel() for value in inputs if isinstance(value, Tensor))
+            record.training_inputs += numbers // world_size() if _is_split(module) else numbers
 
     def step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         record.step(optimizer)
@@ -194,9 +191,14 @@ def _watch_training(record: Record, most_steps: int) -> None:
             _end(record, at_once=NOW.steps > most_steps)
 
     register_module_forward_pre_hook(enter)
-    register_module_forward_hook(leave, always_call=True)
     register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: record.begin(optimizer))
     register_optimizer_step_post_hook(step)
+
+
+def _is_split(module: nn.Module) -> bool:
+    """Whether these numbers are those of a whole batch, of which the module itself gets this rank's part."""
+    shared = shared_model(module)
+    return shared is not None and not shared.given_up and current() is None
 
 
 def _end(record: Record, at_once: bool) -> None:

@@ -45,7 +45,7 @@ class Trace:
     lines: list[str]  # of stdout; a carriage return ends a line too
     files: list[str]  # in the working folder when all processes had ended
     world_size: int
-    training_inputs: int  # numbers fed to outermost modules in training
+    training_inputs: int  # numbers fed to innermost modules in training
     group_left_open: bool
     beginnings: list[Tensor] = field(default_factory=list)  # of each optimizer: its parameters before its first step
     names: list[list[tuple[str, int]]] = field(default_factory=list)  # of each optimizer: parameters, entries
