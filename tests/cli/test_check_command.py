@@ -30,7 +30,8 @@ def test_one_script_gives_its_checklist_on_stdout(distify: CommandLine, script: 
     ended = distify("check", "train.py")
     assert (ended.code, ended.err) == (0, "")
     lines = ended.out.decode().splitlines()
-    assert lines[0].startswith("applied (")
+    assert lines[0] == "sharded data and DistributedDataParallel"
+    assert lines[1].startswith("applied (")
     assert any(line.startswith("    train.py:8: ") for line in lines)
     assert lines[-1].startswith("train.py: convertible (")
 
@@ -91,6 +92,7 @@ def test_json_has_what_the_checklist_says(distify: CommandLine, script: Path) ->
     assert ended.code == 2
     good, bad = json.loads(ended.out)
     assert (good["path"], good["verdict"], good["error"]) == ("train.py", "convertible", None)
+    assert (good["strategy"], bad["strategy"]) == ("sharded", None)
     assert any(f["level"] == "applied" and (f["path"], f["line"]) == ("train.py", 8) for f in good["findings"])
     for finding in good["findings"]:
         assert set(finding) == {"level", "code", "title", "message", "path", "line", "fix"}
@@ -98,10 +100,23 @@ def test_json_has_what_the_checklist_says(distify: CommandLine, script: Path) ->
     assert bad["error"].startswith("bad.py:1:")
 
 
+def test_the_strategy_is_told_and_can_be_chosen(distify: CommandLine, script: Path) -> None:
+    ended = distify("check", "train.py", "--strategy", "shared")
+    lines = ended.out.decode().splitlines()
+    assert lines[0].startswith("shared forward passes: every rank runs the script as it stands")
+    assert lines[-1].startswith("train.py: convertible (shared forward passes: ")
+    [report] = json.loads(distify("check", "--json", "--strategy", "shared", "train.py").out)
+    assert report["strategy"] == "shared"
+    assert distify("check", "--strategy", "split", "train.py").code == 2
+    ended = distify("check", "--strategy", "shared", "--scale", "linear", "train.py")
+    assert (ended.code, ended.out) == (2, b"")
+    assert ended.err.startswith("distify: --scale linear goes with --strategy sharded: ")
+
+
 def test_at_a_terminal_messages_are_wrapped_and_coloured(distify: CommandLine, script: Path) -> None:
     ended = distify.at_terminal("check", "train.py")
     assert ended.code == 0
-    assert ended.out.startswith(b"\x1b[32mapplied")
+    assert ended.out.startswith(b"\x1b[1msharded data and DistributedDataParallel\x1b[0m\r\n\x1b[32mapplied")
     ended = distify.at_terminal("check", "train.py", "train.py", ".")
     assert ended.code == 0
     assert ended.out.decode().rstrip().splitlines()[-1].startswith("train.py: ")

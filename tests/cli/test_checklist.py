@@ -48,6 +48,11 @@ def test_what_needs_the_user_comes_last_with_the_code_to_write() -> None:
     ]
 
 
+def test_the_strategy_stands_above_all() -> None:
+    lines = ["".join(part for part, _ in line) for line in checklist(FINDINGS[1:2], None, "sharded data")]
+    assert lines[:2] == ["sharded data", "applied (1)"]
+
+
 def test_messages_are_wrapped_for_a_terminal_and_paths_and_code_are_not() -> None:
     path, code = "folder/" * 10 + "t.py", "f(" + "x, " * 40 + ")"
     finding = Finding(Level.BLOCKING, "A1", "title", "word " * 30, Place(path, 7), code)

@@ -35,7 +35,7 @@ def test_without_a_terminal_the_diff_is_shown_and_nothing_written(distify: Comma
     assert ended.code == 0
     assert ended.out.startswith(b"--- a/train.py\n+++ b/train.py\n@@ ")
     assert b"\x1b" not in ended.out
-    assert ended.err.startswith("applied (")
+    assert ended.err.startswith("sharded data and DistributedDataParallel\napplied (")
     assert "train.py:8: " in ended.err  # the line of the DataLoader
     assert ended.err.endswith("nothing was written: no terminal to ask at; --yes writes train_dist.py\n")
     assert files(distify.folder) == {"train.py": TRAIN}

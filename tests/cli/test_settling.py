@@ -21,9 +21,12 @@ def doubt(distify: CommandLine) -> Path:
 
 
 def test_a_doubt_is_settled_on_the_command_line(distify: CommandLine, doubt: Path) -> None:
-    ended = distify("convert", "doubt.py", "--yes")
+    ended = distify("convert", "doubt.py", "--yes", "--strategy", "sharded")
     assert ended.code == 3
     assert "--model model if it trains that" in ended.err
+    ended = distify("check", "doubt.py")
+    assert ended.code == 0
+    assert b"--model model if it trains that" in ended.out
     ended = distify("convert", "doubt.py", "--yes", "--model", "model")
     assert ended.code == 0
     assert b"model = DistributedDataParallel(model" in (distify.folder / "doubt_dist.py").read_bytes()
@@ -70,9 +73,12 @@ def test_it_is_found_above_the_script_and_the_nearest_counts(distify: CommandLin
     below.mkdir()
     (below / "doubt.py").write_bytes(DOUBT)
     configure(distify, "[tool.distify]\nmodel = 'model'\n")
-    assert distify("check", "below/doubt.py").code == 0
+    assert distify("check", "below/doubt.py", "--strategy", "sharded").code == 0
     configure(distify, "[tool.other]\n", "below")
+    assert distify("check", "below/doubt.py", "--strategy", "sharded").code == 3
+    configure(distify, "[tool.distify]\nstrategy = 'sharded'\n", "below")
     assert distify("check", "below/doubt.py").code == 3
+    assert distify("check", "below/doubt.py", "--strategy", "shared").code == 0
 
 
 def test_the_command_line_wins(distify: CommandLine, doubt: Path) -> None:
@@ -92,7 +98,9 @@ def test_a_configuration_for_one_script_leaves_others_in_peace(distify: CommandL
     ("text", "says"),
     [
         ("[tool.distify]\nmodels = 'net'\n", "[tool.distify] knows no `models`; it knows backend, model, "
-         "scale, train-loader, warmup-epochs"),
+         "scale, strategy, train-loader, warmup-epochs"),
+        ("[tool.distify]\nstrategy = 'split'\n",
+         "[tool.distify] strategy: 'split' is none of auto, sharded, shared"),
         ("[tool.distify]\nscale = 'big'\n", "[tool.distify] scale: 'big' is none of global, linear, none"),
         ("[tool.distify]\nwarmup-epochs = -1\n",
          "[tool.distify] warmup-epochs: a number of epochs is wanted, not -1"),
@@ -164,7 +172,7 @@ def test_why_is_told_in_sentences(distify: CommandLine, script: Path) -> None:
 
 
 def test_why_of_several_stands_below_each(distify: CommandLine, script: Path, doubt: Path) -> None:
-    ended = distify("check", "--why", "train.py", "doubt.py")
+    ended = distify("check", "--why", "--strategy", "sharded", "train.py", "doubt.py")
     lines = [line for line in ended.out.decode().splitlines() if not line.startswith("  ")]
     assert lines[0].startswith("train.py: convertible (")
     assert lines[1] == "models (1)"

@@ -30,7 +30,8 @@ def run(context: Context) -> None:
         for one in shared:
             context.applied(f"forward passes of `{one.target}`{_with(one)} are shared", module, statement)
     for finding in context.in_the_way:
-        context.advice_at(f"sharded data would be faster, and need you first: {finding.message}", finding.place)
+        fix = f" ({finding.fix})" if finding.fix else ""
+        context.advice_at(f"sharded data would be faster, and need you first: {finding.message}{fix}", finding.place)
 
 
 def _lines(context: Context) -> Iterator[tuple[str, list[SharedPass]]]:
