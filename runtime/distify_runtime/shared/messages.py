@@ -128,12 +128,25 @@ def exchange(
     return Received(parts, [header[5] for header in headers], _floats([header[6] for header in headers]))
 
 
+def report_failure(error: Exception) -> None:
+    """Leave word of what this rank failed with: the others may wait for it."""
+    text = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    communicator.store().set(f"distify/failed/{communicator.rank()}", text)
+
+
+def _failures() -> str:
+    keys = {rank: f"distify/failed/{rank}" for rank in range(communicator.world_size())}
+    store = communicator.store()
+    told = [f"rank {rank} failed: {store.get(key).decode()}" for rank, key in keys.items() if store.check([key])]
+    return f" ({'; '.join(told)})" if told else ""
+
+
 def _meet(tag: Tag, everyone: list[Tensor], sent: Tensor) -> None:
     try:
         communicator.all_gather(everyone, sent)
     except RuntimeError as error:
         raise RanksParted(
-            f"distify: rank {communicator.rank()} shares {tag}, and some other rank does not: {error}"
+            f"distify: rank {communicator.rank()} shares {tag}, and some other rank does not{_failures()}: {error}"
         ) from error
 
 
@@ -145,7 +158,7 @@ def _check_tags(tag: Tag, headers: list[list[int]]) -> None:
     raise RanksParted(
         "distify: the ranks have come apart; they meet with different calls (" + "; ".join(told) + "). "
         "A call that only some ranks make, or a draw inside the model that decides what it computes, does this; "
-        "`# distify: draw alike` behind such a draw has all ranks draw the same"
+        f"`with rt.draw_alike():` around such a draw has all ranks draw the same{_failures()}"
     )
 
 

@@ -19,7 +19,7 @@ from distify_runtime.process_group import at_the_end
 from distify_runtime.shared import agreement, backward, check, functions, operations, plans, region
 from distify_runtime.shared.attributes import Watched
 from distify_runtime.shared.copies import Copies
-from distify_runtime.shared.messages import RanksParted, Tag, What, numbered
+from distify_runtime.shared.messages import RanksParted, Tag, What, numbered, report_failure
 from distify_runtime.shared.plans import Plan
 from distify_runtime.shared.streams import own_stream
 from distify_runtime.shared.structure import rebuilt, tensors_in
@@ -90,8 +90,12 @@ class SharedModel:
     # ---- one call
 
     def called(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        call = None if self.given_up else plans.Call.of(self.model, function, args, kwargs)
-        if call is None or any(is_lazy(one) for one in self.model.parameters()):
+        if self.given_up or any(is_lazy(one) for one in self.model.parameters()):
+            return function(*args, **kwargs)
+        call = plans.Call.of(self.model, function, args, kwargs)
+        if isinstance(call, str):
+            if self.model.training and torch.is_grad_enabled():
+                self._give_up(call)
             return function(*args, **kwargs)
         self.calls += 1
         if agreement.is_compared(self.calls):
@@ -111,8 +115,13 @@ class SharedModel:
         inside = self._region(call, plan, counts)
         arguments, inside.anchors = self._arguments(call, plan, inside)
         changed = Watched(self.model, self.copies)
-        with inside.entered(own_draws=not probes):
-            outputs = call.function(*arguments[0], **arguments[1])
+        try:
+            with inside.entered(own_draws=not probes):
+                outputs = call.function(*arguments[0], **arguments[1])
+        except Exception as error:
+            if not probes:
+                report_failure(error)
+            raise
         mine = tensors_in(outputs)
         whole = plan.gathered(inside, [*mine, *changed.now()])
         changed.replace(iter(whole[len(mine) :]))

@@ -31,14 +31,14 @@ class Call:
     @classmethod
     def of(
         cls, model: nn.Module, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Call | None:
-        """None where the arguments hold nothing that could be split."""
+    ) -> Call | str:
+        """Or why there is nothing that could be split."""
         try:
             tensors = tensors_in((args, kwargs))
-        except Unknown:
-            return None
+        except Unknown as unknown:
+            return f"it is given {unknown}, of which no part can be taken"
         if not any(one.dim() > 0 for one in tensors):
-            return None
+            return "it is given no tensor that a batch could be in"
         trains = torch.is_grad_enabled() and model.training
         words = (_form((args, kwargs)), tuple(map(_kind, tensors)), model.training, torch.is_grad_enabled())
         name = getattr(getattr(function, "func", function), "__name__", "")
