@@ -13,8 +13,10 @@ import distify_runtime as rt
 import numpy
 import pytest
 import torch
+from distify_runtime.shared.models import shared_model
 from ranks import RankFailed, on_ranks
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 
 class Net(nn.Module):
@@ -393,8 +395,6 @@ def _given_something_else() -> Any:
     rt.data_parallel(net)
     for _ in range(3):
         out = net(Graph())
-    from distify_runtime.shared.models import shared_model
-
     found = shared_model(net)
     assert found is not None
     return out.shape, found.given_up, [part.is_shared for part in found.parts]
@@ -403,3 +403,28 @@ def _given_something_else() -> Any:
 def test_the_parts_of_a_model_are_shared_where_it_is_given_what_cannot_be_taken_apart() -> None:
     why = "it is given an object of class Graph, of which no part can be taken"
     assert on_ranks(_given_something_else) == [((6, 2), why, [True, True])] * 2
+
+
+class Dropping(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.lstm, self.head = nn.Embedding(7, 4), nn.LSTM(4, 5, 2, dropout=0.5), nn.Linear(5, 7)
+
+    def forward(self, words: Tensor) -> Tensor:
+        noise = 1 + 0.1 * torch.randn(words.shape[1], 1)
+        out, _ = self.lstm(F.dropout(self.embedding(words)) * noise)
+        found: Tensor = self.head(F.dropout(out, 0.3)).view(-1, 7)
+        return found
+
+
+def _drops_along_time() -> Any:
+    net = Dropping()
+    rt.data_parallel(net)
+    out = [net(torch.arange(6 * 9).view(6, 9) % 7).shape for _ in range(3)]
+    found = shared_model(net)
+    assert found is not None
+    return out, found.given_up
+
+
+def test_dropout_and_noise_are_no_reason_to_compute_whole_wherever_the_batch_is() -> None:
+    assert on_ranks(_drops_along_time) == [([(54, 7)] * 3, "")] * 2

@@ -19,6 +19,7 @@ from distify_runtime.process_group import at_the_end
 from distify_runtime.shared import agreement, backward, check, functions, operations, plans, region
 from distify_runtime.shared.attributes import Watched
 from distify_runtime.shared.copies import Copies
+from distify_runtime.shared.graph import leaves_past
 from distify_runtime.shared.messages import RanksParted, Tag, What, numbered, report_failure
 from distify_runtime.shared.plans import Plan
 from distify_runtime.shared.streams import own_stream
@@ -123,9 +124,21 @@ class SharedModel:
                 report_failure(error)
             raise
         mine = tensors_in(outputs)
+        if torch.is_grad_enabled() and not probes:
+            self._check_nothing_is_past_its_copy(mine)
         whole = plan.gathered(inside, [*mine, *changed.now()])
         changed.replace(iter(whole[len(mine) :]))
         return rebuilt(outputs, iter(whole)), whole
+
+    def _check_nothing_is_past_its_copy(self, outputs: list[Tensor]) -> None:
+        past = [one for one in leaves_past(outputs).values() if isinstance(one, nn.Parameter) or self.copies.has(one)]
+        if past:
+            known = {id(one): name for name, one in self.model.named_parameters()}
+            raise RanksParted(
+                f"distify: {self.name} (call {self.calls}) reaches `{known.get(id(past[0]), "?")}` by "
+                "another way than as a parameter of its own: its gradient would be one rank's. Let it be an attribute of the "
+                "module that uses it"
+            )
 
     def own_part(self, call: plans.Call, plan: Plan, counts: tuple[int, ...]) -> list[Tensor]:
         """This rank's outputs, for its part of the batch alone, and what it left in attributes."""
