@@ -64,7 +64,9 @@ def _convert(source: SourceFile, resolver: Resolver, options: Options | None) ->
         return Conversion(Outcome.REFUSED, (), (_no_training(entry, found),), why.beliefs(found) if options.why else ())
     if not found.run.complete and not options.partial:  # no trial run would tell more
         return Conversion(Outcome.REFUSED, (), (refusals.too_large(entry),), why.beliefs(found) if options.why else ())
-    return _convert_by(RULES, Context(decisions.decide(found, backend), backend, {}, options))
+    decided = decisions.decide(found, backend)
+    decided.facts = decided.facts.with_unused()
+    return _convert_by(RULES, Context(decided, backend, {}, options))
 
 
 def _convert_tensorflow(found: Facts, backend: Backend, options: Options) -> Conversion:

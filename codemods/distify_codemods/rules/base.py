@@ -99,6 +99,9 @@ class Context:
     def _find(self, level: Level, message: str, module: Module | None, node: cst.CSTNode | None, fix: str = "") -> None:
         assert self.rule is not None
         place = module.place(node) if module is not None and node is not None else None
+        if level is Level.BLOCKING and node in self.facts.run.unused:
+            level, fix = Level.ADVICE, ""
+            message = f"where a constant of the script does not let it come: {message}"
         if module is not None and node is not None and self._is_left_alone(level, module, node, message):
             return
         finding = Finding(level, self.rule.code, self.rule.name, message, place, fix)
