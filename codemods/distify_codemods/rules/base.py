@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import libcst as cst
 
@@ -16,7 +17,7 @@ from distify_codemods.interpreter.machine import CALLED, Frame
 from distify_codemods.plan import Plan, Rewrite
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level, Options
-from distify_codemods.twins import twin_path
+from distify_codemods.twins import Others, twin_path
 
 READINGS = "READ01"
 ON_MAIN = "if {rt}.is_main_process():"
@@ -128,6 +129,10 @@ class Context:
             module, node, "convert both scripts from the files as they were",
         )  # fmt: skip
         return False
+
+    @cached_property
+    def others(self) -> Others:
+        return Others(self.facts.program)
 
     # ---- names of what is imported
 

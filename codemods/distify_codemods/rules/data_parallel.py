@@ -10,6 +10,7 @@ from distify_codemods.events import Kind
 from distify_codemods.facts import wrapped
 from distify_codemods.half_done import WRAPS
 from distify_codemods.rules.base import Context, Example, Rule, call_of
+from distify_codemods.rules.other_scripts import not_shared
 
 CODE = "OLD01"
 #: Those of the script's own, of one process and of many.
@@ -22,7 +23,8 @@ def run(context: Context) -> None:
     for event in found:
         node, module = event.node, event.module
         assert isinstance(node, cst.Call)
-        if not context.editable(module, node, "nn.DataParallel is used"):
+        what = "nn.DataParallel is used"
+        if not context.editable(module, node, what) or not not_shared(context, module, node, what):
             continue
         given = bound(node, ("module",)).get("module")
         if given is None:
