@@ -32,7 +32,7 @@ from distify_codemods.interpreter import (
     tensors,
     text,
 )
-from distify_codemods.libraries import effects
+from distify_codemods.libraries import effects, parallel
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -441,6 +441,14 @@ def _counting(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Valu
     return containers.builtin_call(machine, "range", arguments, node)
 
 
+def _in_parallel(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`data_parallel(model, inputs)` returns what the model does; a tuple of inputs are its arguments."""
+    inputs = arguments.get("inputs", 1) or NOTHING
+    only = inputs.single()
+    given = list(only.items) if isinstance(only, Sequence) and only.items is not None else [inputs]
+    return calls.call(machine, arguments.get("module", 0) or NOTHING, Arguments(given), node)
+
+
 def _checkpointed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`checkpoint(function, *arguments)` returns what the function does."""
     function = arguments.get("function", 0) or NOTHING
@@ -486,6 +494,7 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]]
         lambda machine, arguments, node: _wrap(machine, arguments, node, ours=False),
     ),
     "torch.utils.checkpoint.checkpoint": _checkpointed,
+    **dict.fromkeys(parallel.FUNCTIONAL, _in_parallel),
     "torch.autograd.Variable": _first,
     "apex.parallel.convert_syncbn_model": _first,
     "torch.compile": _first,

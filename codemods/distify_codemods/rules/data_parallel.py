@@ -9,6 +9,7 @@ from distify_codemods.arguments import bound
 from distify_codemods.events import Kind
 from distify_codemods.facts import wrapped
 from distify_codemods.half_done import WRAPS
+from distify_codemods.rules import replicas
 from distify_codemods.rules.base import Context, Example, Rule, call_of
 from distify_codemods.rules.other_scripts import not_shared
 
@@ -42,7 +43,7 @@ def run(context: Context) -> None:
         context.applied("nn.DataParallel is gone", module, node)
     _module_before_wrap(context)
     _checkpoints(context)
-    if not found:
+    if not replicas.run(context, CODE) and not found:
         context.not_needed("the script does not use nn.DataParallel")
 
 
@@ -91,8 +92,9 @@ RULE = Rule(
     name="nn.DataParallel",
     why="A model in nn.DataParallel inside DistributedDataParallel is wrapped twice and would use every GPU "
     "from every process.",
-    safety="Taken out wherever it stands. Where a checkpoint was always written with `module.` before its keys, "
-    "it still is.",
+    safety="Taken out wherever it stands. Where a checkpoint was always written with `module.` before its keys, it "
+    "still is. Copies made by hand (`replicate`) are left out by the test for several GPUs that they stand "
+    "under; without one they need you.",
     run=run,
     pitfalls=(39,),
     examples=(

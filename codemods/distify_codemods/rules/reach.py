@@ -9,6 +9,7 @@ from distify_codemods.decisions import modes
 from distify_codemods.decisions.past_the_wrap import TRANSPARENT
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import wrapped
+from distify_codemods.libraries.parallel import FUNCTIONAL, REPLICATES
 from distify_codemods.plan import Rewrite
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Example, Rule, attribute_of, call_of
@@ -117,6 +118,7 @@ def _places(context: Context, event: Event) -> list[tuple[cst.BaseExpression, st
         event.kind in (Kind.CALL, Kind.PRINT)
         and isinstance(event.node, cst.Call)
         and not event.name.startswith("local.")
+        and event.name not in (*FUNCTIONAL, *REPLICATES)
     ):
         return [(node, _REASON) for argument in event.node.args for node in _models_in(context, argument.value)]
     return []
