@@ -75,7 +75,9 @@ def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion
     """The first strategy of the ladder that needs no person; if each does, the one that needs one less often."""
     if options.strategy == Strategy.SHARED.value:
         return _convert_shared(found, backend, options)
-    sharded = _convert_by(RULES, Context(decisions.decide(found, backend), backend, {}, options))
+    decided = decisions.decide(found, backend)
+    decided.facts = decided.facts.with_unused()
+    sharded = _convert_by(RULES, Context(decided, backend, {}, options))
     blocking = sharded.of(Level.BLOCKING)
     if options.strategy == Strategy.SHARDED.value or not blocking or _only_sharded(options):
         return sharded
@@ -87,6 +89,7 @@ def _convert_shared(
     found: Facts, backend: Backend, options: Options, in_the_way: tuple[Finding, ...] = ()
 ) -> Conversion:
     made = decisions.decide_shared(found)
+    made.facts = made.facts.with_unused()
     return _convert_by(RULES, Context(made, backend, {}, options, in_the_way=in_the_way))
 
 

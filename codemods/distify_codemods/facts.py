@@ -19,6 +19,7 @@ from distify_codemods.interpreter import Run
 from distify_codemods.interpreter.attributes import LOADERS
 from distify_codemods.interpreter.optimizers import OPTIMIZERS, optimizer_bases
 from distify_codemods.interpreter.text import splits_of
+from distify_codemods.interpreter.unused import with_unused
 from distify_codemods.naming import Names
 from distify_codemods.parameters import may_have_parameters
 from distify_codemods.program import Module, Program
@@ -98,6 +99,10 @@ class Facts:
     @cached_property
     def names(self) -> Names:
         return Names(self.program, self.run)
+
+    def with_unused(self) -> Facts:
+        """For the rules: with what happens where a constant of the script does not let it come."""
+        return replace(self, run=with_unused(self.run))
 
     def calls(self, *names: str) -> list[Event]:
         return [event for event in self.run.by_kind(Kind.CALL) if event.name in names]

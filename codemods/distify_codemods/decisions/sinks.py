@@ -13,6 +13,7 @@ from distify_codemods.decisions.carried import carried
 from distify_codemods.decisions.in_place import changes_what_it_takes
 from distify_codemods.decisions.places import Place
 from distify_codemods.facts import Facts
+from distify_codemods.libraries import effects
 from distify_codemods.program import Module
 from distify_codemods.values import Bound, Class, Function, Instance, Mapping, Method, Obj, Sequence, Value, core
 
@@ -47,12 +48,8 @@ class Sink:
 
 
 _ADDING = frozenset("append extend add insert appendleft extendleft".split())
-#: Libraries of which every call reports to somewhere, and what writes to files.
-_LOGS = (
-    "wandb.", "mlflow.", "neptune.", "comet_ml.", "aim.", "torch.utils.tensorboard.", "tensorboardX.",
-    "tensorboard_logger.", "csv.", "builtins.open", "io.open", "gzip.open", "codecs.open", "pathlib.Path.open",
-    "json.dump", "pickle.dump", "yaml.dump", "joblib.dump", "torch.save", "numpy.save", "numpy.savetxt", "numpy.savez",
-)  # fmt: skip
+#: What reports to somewhere, and what writes to files.
+_LOGS = (*effects.TRACKERS, *effects.HANDLES, *effects.KEEPS)
 _LOGGERS = ("logging.", "loguru.")
 #: What makes a log a file.
 _LOG_FILES = ("logging.FileHandler", "logging.handlers.", "loguru.logger.add")

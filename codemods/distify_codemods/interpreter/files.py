@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.libraries import effects
 from distify_codemods.values import Arguments, Const, External, Obj, Origin, Value
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ _OWN = frozenset(
 #: What of an argument they are made of, their results are made of.
 _CARRIERS = ("os.path.", "pathlib.", "datetime.", "time.", "uuid.", "os.fspath")
 _TESTS = frozenset({"exists", "is_file", "is_dir"})
-#: The place of the mode among the arguments.
-_MODES = {"pathlib.Path.open": 0}
 
 
 def seen_by_itself(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> frozenset[Obj | str]:
@@ -87,7 +86,7 @@ def _is_path(obj: Obj) -> bool:
 
 def modes(name: str, arguments: Arguments) -> frozenset[str] | None:
     """In which modes a file may be opened; None where that is not known."""
-    given = arguments.get("mode", _MODES.get(name, 1))
+    given = arguments.get("mode", effects.MODES.get(name, 1))
     if given is None:
         return frozenset("r") if arguments.double_star is None and arguments.star is None else None
     known = [obj.value for obj in given.objs if isinstance(obj, Const) and isinstance(obj.value, str)]

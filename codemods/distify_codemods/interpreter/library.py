@@ -32,10 +32,12 @@ from distify_codemods.interpreter import (
     tensors,
     text,
 )
+from distify_codemods.libraries import effects, parallel
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
     Arguments,
+    Bound,
     Class,
     Const,
     External,
@@ -78,9 +80,9 @@ RETURN_THEMSELVES = frozenset(
         "to_empty",
     ]
 )
-#: Methods that only modules have: who is asked for them is one.
 #: Numbers that an operation in place makes others of: `correct.mul_(100 / len(batch))`.
 _OF_A_BATCH = frozenset({Scale.SUM, Scale.COUNT, Scale.INVERSE, Scale.MEAN, Scale.WEIGHTED})
+#: Methods that only modules have: who is asked for them is one.
 _OF_MODULES = frozenset(
     ["parameters", "named_parameters", "state_dict", "load_state_dict", "train", "eval", "modules", "children"]
 )
@@ -118,19 +120,11 @@ _RECORDED = frozenset(
         "new_empty",
         "new_tensor",
         "mkdir",
-        "write_text",
-        "write_bytes",
         "open",
         "exists",
         "is_file",
         "is_dir",
-        "unlink",
-        "touch",
-        "savefig",
-        "save",
-        "to_csv",
-        "to_json",
-        "to_pickle",
+        *effects.WRITING_METHODS,
     ]
 )
 #: Modules whose output has a dimension of features beside that of the samples.
@@ -156,10 +150,7 @@ PROGRESS_BARS = (
 
 #: Functions that change nothing but what they return, and those among them that do.
 PURE: tuple[str, ...] = ("torch.", "numpy.", "math.", "time.", "builtins.")
-IMPURE = frozenset(
-    "torch.save numpy.save numpy.savez numpy.savetxt builtins.open builtins.input builtins.exec "
-    "builtins.setattr".split()
-)
+IMPURE = frozenset([*effects.WRITES, *effects.FILES, "builtins.input", "builtins.exec", "builtins.setattr"])
 
 
 #: Functions that take functions and do not call them.
@@ -357,6 +348,8 @@ def _method_value(
         folded = cuts.folded(machine, name, receiver, arguments, node)
         if folded is not None:
             return folded
+        if (own := _own_method(machine, obj, name)) is not None:
+            return calls.call_object(machine, own, arguments, node)
         if isinstance(inner, External) and receiver.scale is not Scale.CONST:
             return tensors.method(machine, receiver, name, arguments, node)
         returned = calls.call_back(machine, arguments, node)
@@ -364,6 +357,15 @@ def _method_value(
             return Value(scale=returned.scale, sources=returned.sources)
         return _external(machine, f"{_type_name(inner)}.{name}", arguments, node)
     return tensors.method(machine, receiver, name, arguments, node)
+
+
+def _own_method(machine: Machine, wrapped: Obj, name: str) -> Bound | None:
+    """The method that a wrapped model of the script's own has: what is written reaches it inside the wrap."""
+    inner = core(wrapped)
+    if not isinstance(wrapped, Wrapped) or not wrapped.ours or not isinstance(inner, Instance):
+        return None
+    found = classes.attribute(machine, inner, name, NOTHING, None).single()
+    return found if isinstance(found, Bound) else None
 
 
 def _type_name(obj: Obj) -> str:
@@ -439,6 +441,14 @@ def _counting(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Valu
     return containers.builtin_call(machine, "range", arguments, node)
 
 
+def _in_parallel(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`data_parallel(model, inputs)` returns what the model does; a tuple of inputs are its arguments."""
+    inputs = arguments.get("inputs", 1) or NOTHING
+    only = inputs.single()
+    given = list(only.items) if isinstance(only, Sequence) and only.items is not None else [inputs]
+    return calls.call(machine, arguments.get("module", 0) or NOTHING, Arguments(given), node)
+
+
 def _checkpointed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`checkpoint(function, *arguments)` returns what the function does."""
     function = arguments.get("function", 0) or NOTHING
@@ -484,6 +494,7 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]]
         lambda machine, arguments, node: _wrap(machine, arguments, node, ours=False),
     ),
     "torch.utils.checkpoint.checkpoint": _checkpointed,
+    **dict.fromkeys(parallel.FUNCTIONAL, _in_parallel),
     "torch.autograd.Variable": _first,
     "apex.parallel.convert_syncbn_model": _first,
     "torch.compile": _first,

@@ -40,7 +40,7 @@ def subscript(machine: Machine, node: cst.Subscript) -> Value:
         else evaluate_slice(machine, element.slice)
         for element in node.slice
     ]
-    if any(isinstance(obj, (Instance, External, Wrapped)) for obj in receiver.objs):
+    if any(isinstance(obj, (Instance, External, Wrapped)) or _is_environment(obj) for obj in receiver.objs):
         machine.event(Kind.ATTRIBUTE, node, name="[]", receiver=receiver, receiver_node=node.value)
     if machine.cutting is not None and (cut := cuts.rows(machine, receiver, node, keys)) is not None:
         return cut
@@ -50,6 +50,10 @@ def subscript(machine: Machine, node: cst.Subscript) -> Value:
     if found and not all(value is NOTHING for value in found):
         return join(*found)
     return _tensor_item(machine, receiver, node, keys)
+
+
+def _is_environment(obj: Obj) -> bool:
+    return isinstance(obj, Ref) and obj.name == "os.environ"
 
 
 def _item_of(
