@@ -197,9 +197,7 @@ def merged(everyone: Tensor) -> tuple[Tensor, Tensor, float]:
     return mean, spread / max(count, 1.0), count
 
 
-def update_running(
-    running: tuple[Tensor | None, Tensor | None], factor: float, mean: Tensor, variance: Tensor
-) -> None:
+def update_running(running: tuple[Tensor | None, Tensor | None], factor: float, mean: Tensor, variance: Tensor) -> None:
     for buffer, statistic in zip(running, (mean, variance), strict=True):
         if buffer is not None:
             buffer.lerp_(statistic.to(buffer.dtype), factor)

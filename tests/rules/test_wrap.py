@@ -255,3 +255,72 @@ def test_places() -> None:
 
 def test_loop_is_left_alone() -> None:
     assert SHUFFLED in converted(script())
+
+
+# ---- models that are moved by a statement of its own
+
+TRAINER = """\
+class Trainer:
+    def __init__(self, flag):
+        {made}
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def build(self):
+        self.model = nn.Linear(4, 1)
+        self.model.to("cuda")
+
+    def step(self, x, y):
+        self.optimizer.zero_grad()
+        nn.functional.mse_loss(self.model(x), y).backward()
+        self.optimizer.step()
+
+
+trainer = Trainer(bool(data))
+"""
+STEPS = "for x, y in loader:\n    trainer.step(x, y)\n"
+WRAPPED = "self.model = DistributedDataParallel(self.model, device_ids=rt.device_ids(self.model))"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        'self.model = nn.Linear(4, 1)\n        self.model.to("cuda")',
+        "self.model = nn.Linear(4, 1)\n        self.scale = 2\n        self.model = self.model.cuda()",
+        "self.model = nn.Linear(4, 1)\n        if flag:\n            self.model.cuda()",
+        'self.model = nn.Linear(4, 1)\n        self.model.to("cuda").train()',
+    ],
+)
+def test_an_attribute_is_wrapped_after_it_is_moved(made: str) -> None:
+    before = script(model=TRAINER.format(made=made), optimizer="", loop=STEPS)
+    assert f"        {made}\n        {WRAPPED}\n" in converted(before)
+
+
+def test_in_the_method_that_builds_it() -> None:
+    before = script(model=TRAINER.format(made="self.build()"), optimizer="", loop=STEPS)
+    assert f'        self.model.to("cuda")\n        {WRAPPED}\n' in converted(before)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"model": TRAINER.format(made="self.model = nn.Linear(4, 1)") + 'trainer.model.to("cuda")\n', "loop": STEPS},
+        {
+            "model": f'def train(model, optimizer):\n    model.to("cuda")\n{LOOP.partition(chr(10))[2]}\n\n{MODEL}',
+            "loop": f"{OPTIMIZER}for epoch in range(3):\n    train(model, optimizer)\n",
+        },
+    ],
+)
+def test_no_wrap_around_what_is_first_moved_later(parts: dict[str, str]) -> None:
+    """Its hooks would stay with the gradients that the model had before."""
+    after = converted(script(**parts, optimizer=""))
+    assert "DistributedDataParallel(" not in after
+    assert "rt.all_reduce_gradients(" in after
+
+
+def test_what_has_been_moved_before_may_be_moved_again() -> None:
+    train = f'def train(model, optimizer):\n    model.to("cuda")\n{LOOP.partition(chr(10))[2]}\n\n'
+    before = script(
+        model=f'{train}model = nn.Linear(4, 1).to("cuda")\n',
+        loop="for epoch in range(3):\n    train(model, optimizer)\n",
+    )
+    assert f"{WRAP}{OPTIMIZER}" in converted(before)

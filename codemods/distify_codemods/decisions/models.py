@@ -19,6 +19,7 @@ from distify_codemods.decisions.past_the_wrap import past_the_wrap, training_for
 from distify_codemods.decisions.touching import Touching
 from distify_codemods.decisions.trials import try_out, with_sums
 from distify_codemods.decisions.wrapping import candidates, with_batchnorm
+from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
 from distify_codemods.values import Obj, Wrapped, core
 
@@ -62,11 +63,14 @@ def _tried_out(facts: Facts, models: list[Obj]) -> tuple[list[Wrap], dict[Obj, U
         else:
             reasons[model] = _no_forward(facts, model)
     chosen: dict[Obj, Wrap] = {}
+    moved: set[Obj] = set()
     while True:
         trial = {**chosen, **{model: wrap for model, more in open_ones.items() if (wrap := next(more, None))}}
-        reasons |= {model: _no_place(facts, model) for model in open_ones if model not in trial}
+        reasons |= {model: _no_place(facts, model, model in moved) for model in open_ones if model not in trial}
         seen = try_out(facts, _merged(trial.values()))
-        chosen = {model: wrap for model, wrap in trial.items() if _all_wrapped(seen, model)}
+        moved |= {model for model in trial if _moved_later(seen, model)}
+        right = (model for model in trial if _all_wrapped(seen, model) and not _moved_later(seen, model))
+        chosen = {model: trial[model] for model in right}
         open_ones = {model: more for model, more in open_ones.items() if model in trial and model not in chosen}
         if not open_ones:
             break
@@ -130,9 +134,11 @@ def _no_forward(facts: Facts, model: Obj) -> Unwrapped:
     return _left_as_it_is(facts, model, "training never calls the model itself, only parts or methods of it")
 
 
-def _no_place(facts: Facts, model: Obj) -> Unwrapped:
+def _no_place(facts: Facts, model: Obj, moved: bool) -> Unwrapped:
     forward = training_forwards(facts, model)[0]
     why = "it is reached in more than one way, and no single place wraps them all"
+    if moved:
+        why = "it is first moved after any place where it could be wrapped, and the wrap would not know of that"
     return Unwrapped(model, forward.module, forward.node, why)
 
 
@@ -145,6 +151,21 @@ def _all_wrapped(facts: Facts, model: Obj) -> bool:
         for obj in event.receiver.objs
         if core(obj).site is model.site
     )
+
+
+def _moved_later(facts: Facts, model: Obj) -> bool:
+    """Whether it is first moved or cast in its wrap, whose hooks would stay with the gradients that it had before."""
+    moves = [
+        obj
+        for event in facts.of_kind(Kind.METHOD)
+        if event.name in _MOVES
+        for obj in event.receiver.objs
+        if same(core(obj), model)
+    ]
+    return bool(moves) and isinstance(moves[0], Wrapped) and moves[0].ours
+
+
+_MOVES = frozenset("to cuda cpu half double float bfloat16 type to_empty".split())
 
 
 def _merged(wraps: Iterable[Wrap]) -> tuple[Wrap, ...]:

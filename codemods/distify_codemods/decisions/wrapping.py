@@ -23,23 +23,43 @@ def candidates(facts: Facts, model: Obj, forward: Event, touching: list[Event], 
     """Variables first, from the outermost frame inwards; then attributes that the model is stored in."""
     frames = frames_around_training(facts, forward)
     for frame in frames:
+        if _runs_again(frame, forward, touching):
+            continue
         for name in _names(facts, frame, model):
             wrap = after_last(model, frame, name, forward, touching, sync)
             if wrap is not None:
                 yield wrap
     for event in touching:
         if event.kind is Kind.STORE and isinstance(event.node, cst.Attribute) and _holds(event.value, model):
-            statement = event.module.statement(event.node)
             yield Wrap(
                 tree.code_of(event.node),
                 event.module,
-                statement,
+                _last_beside(event, touching),
                 True,
                 (model,),
                 sync,
                 "its forward pass is called in the training loop",
                 event.node,
             )
+
+
+def _runs_again(frame: Frame, forward: Event, touching: list[Event]) -> bool:
+    """Whether a function is called in a loop that goes on with the same model: it would be wrapped in each turn."""
+    made = {here.node for event in touching[:1] for here in event.loops()}
+    around = [here.node for here in forward.loops() if here.frame is not frame and _is_outside(here.frame, frame)]
+    return bool(set(around) - made)
+
+
+def _is_outside(outer: Frame, inner: Frame) -> bool:
+    return len(outer.context) < len(inner.context) and inner.context[: len(outer.context)] == outer.context
+
+
+def _last_beside(store: Event, touching: list[Event]) -> cst.CSTNode:
+    """The last statement of the block in which a model is kept that does something to it: `self.net.to(device)`."""
+    frame = store.here.frame
+    before = path(store, frame)[:-1]
+    beside = [steps for event in touching if (steps := path(event, frame))[: len(before)] == before]
+    return [steps[len(before)] for steps in beside if len(steps) > len(before)][-1]
 
 
 def frames_around_training(facts: Facts, forward: Event) -> list[Frame]:
