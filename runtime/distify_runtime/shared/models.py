@@ -134,10 +134,10 @@ class SharedModel:
         past = [one for one in leaves_past(outputs).values() if isinstance(one, nn.Parameter) or self.copies.has(one)]
         if past:
             known = {id(one): name for name, one in self.model.named_parameters()}
+            name = known.get(id(past[0]), "a parameter")
             raise RanksParted(
-                f"distify: {self.name} (call {self.calls}) reaches `{known.get(id(past[0]), "?")}` by "
-                "another way than as a parameter of its own: its gradient would be one rank's. Let it be an attribute of the "
-                "module that uses it"
+                f"distify: {self.name} (call {self.calls}) reaches `{name}` by another way than as a parameter of its "
+                "own: its gradient would be one rank's. Let it be an attribute of the module that uses it"
             )
 
     def own_part(self, call: plans.Call, plan: Plan, counts: tuple[int, ...]) -> list[Tensor]:
