@@ -21,6 +21,7 @@ from distify_codemods.interpreter.optimizers import OPTIMIZERS, optimizer_bases
 from distify_codemods.interpreter.text import splits_of
 from distify_codemods.interpreter.unused import with_unused
 from distify_codemods.naming import Names
+from distify_codemods.ordered import Ordered
 from distify_codemods.parameters import may_have_parameters
 from distify_codemods.program import Module, Program
 from distify_codemods.settled import Settled, settle
@@ -89,8 +90,9 @@ class Facts:
         return [loop for loop in self.loops if not loop.trains and loop.forwards]
 
     @property
-    def training_loaders(self) -> set[External]:
-        return {loader for loop in self.training_loops for loader in loop.trained} | self.settled.train_loaders.keys()
+    def training_loaders(self) -> Ordered[External]:
+        trained = Ordered(loader for loop in self.training_loops for loader in loop.trained)
+        return trained | self.settled.train_loaders.keys()
 
     def left_alone(self, loader: Obj) -> bool:
         """Whether the user leaves the line alone that makes a loader."""

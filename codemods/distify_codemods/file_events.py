@@ -12,6 +12,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import Const, External, Instance, Obj, Origin, Setting, Value, core
 
@@ -129,10 +130,10 @@ def _is_unknown(event: Event) -> bool:
     return any(not one.startswith(effects.TRACKERS) and not effects.is_known(one, name) for one in owners)
 
 
-def _libraries(obj: Obj) -> set[str]:
+def _libraries(obj: Obj) -> Ordered[str]:
     if isinstance(obj, External):
-        return {obj.name}
-    return obj.of.libraries() if isinstance(obj, Instance) and obj.of is not None else set()
+        return Ordered([obj.name])
+    return obj.of.libraries() if isinstance(obj, Instance) and obj.of is not None else EMPTY
 
 
 def _paths(facts: Facts, event: Event) -> list[cst.BaseExpression]:

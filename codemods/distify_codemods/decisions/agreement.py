@@ -17,6 +17,7 @@ from distify_codemods.facts import Facts, dealt_by, wrapped
 from distify_codemods.interpreter.ranks import RANK
 from distify_codemods.interpreter.targets import any_item
 from distify_codemods.libraries import effects
+from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import CallChain, Choice, External, Obj, Scale, Sequence, Share, Value, Verdict, core
 
@@ -180,7 +181,7 @@ def reached_alike(facts: Facts, event: Event) -> bool:
     return True
 
 
-def _entries(value: Value) -> frozenset[Obj | str]:
+def _entries(value: Value) -> Ordered[Obj | str]:
     """What the numbers in a list depend on."""
     return any_item(value.of(obj for obj in value.objs if isinstance(obj, Sequence))).sources
 
@@ -258,7 +259,7 @@ def differs(facts: Facts, event: Event) -> str:
     return why_different(facts, event.value.sources - RANK)
 
 
-def why_different(facts: Facts, sources: frozenset[Obj | str]) -> str:
+def why_different(facts: Facts, sources: Ordered[Obj | str]) -> str:
     if sources & RANK:
         return "depends on the rank"
     training = facts.training_loaders

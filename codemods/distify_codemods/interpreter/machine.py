@@ -33,6 +33,7 @@ from distify_codemods.interpreter import (
     unused,
 )
 from distify_codemods.interpreter.trial import NOTHING_TRIED, Hooks, Trial
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module, Program
 from distify_codemods.values import (
     AT_THE_TOP,
@@ -76,7 +77,7 @@ class Frame:
     function: Function | None = None
     defines: Class | None = None  # whose body is run
     at_yield: Callable[[Value], None] | None = None  # of a context manager: what is done under `with`
-    drawn: set[External] = field(default_factory=set)  # loaders that batches were taken from
+    drawn: Ordered[External] = EMPTY  # loaders that batches were taken from
     turns: dict[Turn, Frame] = field(default_factory=dict)
 
     @property
@@ -157,7 +158,7 @@ class Machine:
         self.frame: Frame
         self.here: Here
         self.grad = True
-        self.control: frozenset[Obj | str] = frozenset()  # what the branches taken depend on
+        self.control: Ordered[Obj | str] = EMPTY  # what the branches taken depend on
         self.outcomes: dict[tuple[cst.CSTNode, CallChain], set[bool | None]] = {}
         self.record = unused.Record()
         self.pending: list[tuple[Frame, str]] = []  # names of tensors that something of a batch was written into
@@ -321,7 +322,7 @@ class Machine:
         self.event(Kind.TEST, node, value=test)
         env = self.frame.env
         before, outer = dict(env), self.control
-        self.control = outer | test.sources | (operators.choice(self, node, test) if known is None else frozenset())
+        self.control = outer | test.sources | (operators.choice(self, node, test) if known is None else ())
         kinds.refine(self, node.test, True)
         falls = self.either(node, "body", node.body.body, known, outcomes)
         after = dict(env) if falls else None
@@ -460,7 +461,7 @@ def merge(env: dict[str, Value], other: dict[str, Value], only_other: bool = Fal
 
 
 def constant(machine: Machine, node: cst.CSTNode, value: object) -> Value:
-    return Value(frozenset({machine.made(Const, node, value=value)}))
+    return Value(Ordered([machine.made(Const, node, value=value)]))
 
 
 def run(program: Program, hooks: Hooks | None = None, trial: Trial = NOTHING_TRIED) -> Run:

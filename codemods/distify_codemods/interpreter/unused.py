@@ -16,6 +16,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.events import Event, Here
 from distify_codemods.interpreter import operators
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import NOTHING, Const, Obj, Value
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class LeftOut:
     here: Here
     env: dict[str, Value]
     grad: bool
-    control: frozenset[Obj | str]
+    control: Ordered[Obj | str]
     order: Order
 
 
