@@ -104,12 +104,37 @@ def given_a_path(facts: Facts) -> list[Event]:
 
 
 def may_write(facts: Facts) -> list[Event]:
-    """Those of them whose results nobody uses: perhaps they write."""
-    return [
-        event for event in given_a_path(facts)
-        if isinstance(event.module.parents.get(event.node), cst.Expr)
-        and not effects.says_that_it_reads(event.name.rsplit(".", 1)[-1])
-    ]  # fmt: skip
+    """Those of them that are called for what they do, or say that they write, or are told to."""
+    return [event for event in given_a_path(facts) if _may_write(event)]
+
+
+def unless(facts: Facts) -> str:
+    """What to add where it is said that nothing is written."""
+    if may_write(facts):
+        return ", unless by what OUT03 names"
+    first = next(iter(given_a_path(facts)), None)
+    if first is None or effects.says_that_it_reads(_own_name(first)):
+        return ""
+    return f", unless `{code_of(first)}` at {first.module.place(first.node)} writes: it is given a path, and not known"
+
+
+def code_of(event: Event) -> str:
+    return tree.code_of(event.node.func) if isinstance(event.node, cst.Call) else event.name
+
+
+def _own_name(event: Event) -> str:
+    return event.name.rsplit(".", 1)[-1]
+
+
+def _may_write(event: Event) -> bool:
+    name = _own_name(event)
+    told = (value.constant() for value in event.arguments.all())
+    if effects.says_that_it_writes(name) or any(one in _WRITING_MODES for one in told):
+        return True
+    return isinstance(event.module.parents.get(event.node), cst.Expr) and not effects.says_that_it_reads(name)
+
+
+_WRITING_MODES = frozenset("w a x wb ab xb wt at xt w+ a+ r+ rb+ wb+ ab+".split())
 
 
 def unknown_paths(facts: Facts, event: Event) -> list[Value]:

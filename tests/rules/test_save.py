@@ -195,6 +195,8 @@ ARGS = "args = argparse.ArgumentParser().parse_args()\n"
         pytest.param('name = f"out/{epoch}"\nunheard.keep(name)\n', id="name that a path was put together for"),
         pytest.param(f"{ARGS}unheard.keep(args.out_dir)\n", id="path from the command line"),
         pytest.param('torch.keep_and_save(model, "net.bin")\n', id="known library that says it writes"),
+        pytest.param('log = unheard.LogWriter("out/log")\n', id="object that says it writes"),
+        pytest.param('log = unheard.open("log.txt", "w")\n', id="object that is told to"),
     ],
 )
 def test_nothing_is_claimed_of_what_is_not_known(after: str) -> None:
@@ -206,12 +208,20 @@ def test_nothing_is_claimed_of_what_is_not_known(after: str) -> None:
     assert claims(before) == ["no checkpoint is written, unless by what OUT03 names"]
 
 
+def test_claims_name_what_they_do_not_know() -> None:
+    """An object that is made with a path may write there, by whatever method."""
+    before = script(imports=UNKNOWN + IMPORTS, after='net = unheard.build("configs/net.yaml")\n')
+    unless = ", unless `unheard.build` at train.py:19 writes: it is given a path, and not known"
+    assert claims(before) == [f"no checkpoint is written{unless}", f"no other files are written{unless}"]
+    assert findings("OUT03", before, Level.ADVICE) == []
+
+
 @pytest.mark.parametrize(
     "after",
     [
         pytest.param('unheard.train(model, 3, "fast")\n', id="no path"),
         pytest.param('unheard.note("loss of epoch 1/3")\n', id="a sentence"),
-        pytest.param('net = unheard.build("configs/net.yaml")\n', id="result is used"),
+        pytest.param('net = unheard.load_net("configs/net.yaml")\n', id="result is used"),
         pytest.param('tokens = unheard.Tokens()\ntokens.load("a/b.model")\n', id="says that it reads"),
         pytest.param('unheard.get("https://example.org/a")\n', id="address"),
         pytest.param('os.chdir("out/net")\n', id="of the process alone"),

@@ -128,7 +128,7 @@ READING_METHODS = _by_place(itself="read_text read_bytes")
 TRACKERS = (
     "tensorboardX.", "torch.utils.tensorboard.", "tensorboard_logger.", "tensorboard.program.", "mlflow.", "visdom.",
     "comet_ml.", "neptune.", "clearml.", "aim.", "swanlab.", "dvclive.", "sacred.", "torch_geometric.logging.",
-    "codecarbon.", "wandb.",
+    "codecarbon.", "tensorflow.summary.", "wandb.",
 )  # fmt: skip
 
 #: Libraries that do nothing to files but by what stands above, or is followed by a rule of its own.
@@ -144,13 +144,17 @@ _KNOWN = (
     "absl.", "IPython.", "requests.", "h5py.", "joblib.", "skimage.", "imageio.", "omegaconf.", "hydra.",
 )  # fmt: skip
 #: Words of names by which a library says that it writes, or that it reads.
-_WRITING_WORDS = ("save", "dump", "export", "write", "store")
+_WRITING_WORDS = ("save", "dump", "export", "write")
 _READING_WORDS = ("load", "read", "restore", "parse")
 
 
 def is_known(library: str, name: str) -> bool:
     """Whether nothing is written by a function or method that no table names: `library` it is of, `name` its own."""
-    return library.startswith(_KNOWN) and not any(word in name.lower() for word in _WRITING_WORDS)
+    return library.startswith(_KNOWN) and not says_that_it_writes(name)
+
+
+def says_that_it_writes(name: str) -> bool:
+    return any(word in name.lower() for word in _WRITING_WORDS)
 
 
 def says_that_it_reads(name: str) -> bool:

@@ -24,19 +24,15 @@ def run(context: Context) -> None:
     unknown = [event for event in file_events.may_write(context.facts) if _is_every_ranks(context, event)]
     for event in unknown:
         context.advice(
-            f"every rank calls `{_code_of(event)}` with a path, and it is not known what that does: if it writes, put "
-            f"it under `if {context.rt(event.module)}.is_main_process():`", event.module, event.node,
+            f"every rank calls `{file_events.code_of(event)}` with a path, and it is not known what that does: if it "
+            "writes, put it under `if rt.is_main_process():`", event.module, event.node,
         )  # fmt: skip
     if not found and not unknown:
-        context.not_needed("no other files are written")
+        context.not_needed(f"no other files are written{file_events.unless(context.facts)}")
 
 
 def _is_every_ranks(context: Context, event: Event) -> bool:
     return not downloads(event) and not context.is_on_main(event.module, event.node)
-
-
-def _code_of(event: Event) -> str:
-    return tree.code_of(event.node.func) if isinstance(event.node, cst.Call) else event.name
 
 
 def _one(context: Context, event: Event) -> bool:

@@ -219,11 +219,9 @@ def _waits(context: Context) -> bool:
             contended = contended and not any(_holds_still(one, event, removals) for one in waited)
         else:
             contended = _is_awaited(context, event, written)
-        if not contended:
+        if not contended or context.is_on_main(event.module, event.node):
             continue
         found = True
-        if context.is_on_main(event.module, event.node):
-            continue
         waited.append(event)
         if not context.editable(event.module, event.node, "a file is read that the run wrote"):
             continue

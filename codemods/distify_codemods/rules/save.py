@@ -19,8 +19,7 @@ def run(context: Context) -> None:
         once(context, event, CODE, "one writer")
         context.applied("rank 0 writes the checkpoint", event.module, event.node)
     if not saves:
-        unless = ", unless by what OUT03 names" if file_events.may_write(context.facts) else ""
-        context.not_needed(f"no checkpoint is written{unless}")
+        context.not_needed(f"no checkpoint is written{file_events.unless(context.facts)}")
 
 
 def is_checkpoint(event: Event) -> bool:
