@@ -72,17 +72,26 @@ def _convert(source: SourceFile, resolver: Resolver, options: Options | None) ->
 
 
 def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion:
-    """The first strategy of the ladder that needs no person; if each does, the one that needs one less often."""
+    """The first strategy of the ladder that is seen to be right; if none is, the one that needs a person less often."""
     if options.strategy == Strategy.SHARED.value:
         return _convert_shared(found, backend, options)
-    decided = decisions.decide(found, backend)
-    decided.facts = decided.facts.with_unused()
-    sharded = _convert_by(RULES, Context(decided, backend, {}, options))
-    blocking = sharded.of(Level.BLOCKING)
-    if options.strategy == Strategy.SHARDED.value or not blocking or _only_sharded(options):
+    made = decisions.decide(found, backend)
+    doubted = decisions.unknown_links(made)
+    made.facts = made.facts.with_unused()
+    sharded = _convert_by(RULES, Context(made, backend, {}, options))
+    if options.strategy == Strategy.SHARDED.value or _only_sharded(options):
         return sharded
-    shared = _convert_shared(found, backend, options, blocking)
-    return shared if len(shared.of(Level.BLOCKING)) < len(blocking) else sharded
+    blocking = sharded.of(Level.BLOCKING)
+    in_the_way = blocking or tuple(map(_doubted, doubted))
+    if not in_the_way:
+        return sharded
+    shared = _convert_shared(found, backend, options, in_the_way)
+    needed = len(shared.of(Level.BLOCKING))
+    return shared if not needed or needed < len(blocking) else sharded
+
+
+def _doubted(link: decisions.Link) -> Finding:
+    return Finding(Level.ADVICE, "SHARE01", "", link.message, link.module.place(link.node), link.fix)
 
 
 def _convert_shared(

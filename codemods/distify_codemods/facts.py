@@ -24,7 +24,7 @@ from distify_codemods.naming import Names
 from distify_codemods.ordered import Ordered
 from distify_codemods.parameters import may_have_parameters
 from distify_codemods.program import Module, Program
-from distify_codemods.settled import Settled, settle
+from distify_codemods.settled import Settled, is_module, settle
 from distify_codemods.updates import updated_by_hand
 from distify_codemods.values import (
     Arguments,
@@ -117,6 +117,18 @@ class Facts:
 
     def module_of(self, node: cst.CSTNode) -> Module:
         return next(module for module in self.run.frames if node in module.parents)
+
+    def in_a_model(self, event: Event) -> bool:
+        """Whether it happens in the course of a forward pass of some module."""
+        return not self._forwards.isdisjoint(event.here.frame.context)
+
+    @cached_property
+    def _forwards(self) -> frozenset[cst.CSTNode]:
+        return frozenset(
+            event.node
+            for event in self.of_kind(Kind.FORWARD)
+            if any(is_module(core(obj)) for obj in event.receiver.objs)
+        )
 
     def outcome(self, branch: cst.If, event: Event) -> bool | None:
         """How a branch around, or in the same activation as, an event is always decided in its context."""

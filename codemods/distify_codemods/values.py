@@ -362,6 +362,18 @@ class Lost(Obj):
 
 
 @dataclass(eq=False, repr=False)
+class Foreign(Obj):
+    """As a source: something that is not known, or what came of it, had a part in this."""
+
+    name: str = ""
+
+
+@dataclass(eq=False, repr=False)
+class Reduction(Obj):
+    """As a source: here entries of samples became one number."""
+
+
+@dataclass(eq=False, repr=False)
 class Size(Obj):
     """The number of samples in a batch, not a part or a multiple of it."""
 

@@ -40,7 +40,7 @@ ARGS = "import sys\n\n"
 
 
 def after(model: str, backend: str) -> str:
-    return converted(script(setup=ARGS, model=NETS + model), Options(backend=backend))
+    return converted(script(setup=ARGS, model=NETS + model), Options(backend=backend, strategy="sharded"))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -151,7 +151,8 @@ def test_optimizer_of_a_line_that_makes_models_too() -> None:
     made = "def make(where, name, *args):\n    return getattr(where, name)(*args)\n\n\n"
     model = f"{NETS}{made}model = make(sys.modules[__name__], 'Deep')\n"
     optimizer = "optimizer = make(torch.optim, 'SGD', model.parameters(), 0.1)\n"
-    text = converted(script(setup=ARGS, model=model, optimizer=optimizer), Options(backend="horovod"))
+    options = Options(backend="horovod", strategy="sharded")
+    text = converted(script(setup=ARGS, model=model, optimizer=optimizer), options)
     assert made in text
     assert "\noptimizer = rt.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())\n" in text
 

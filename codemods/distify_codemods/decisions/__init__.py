@@ -2,6 +2,7 @@
 
 from distify_codemods.decisions.base import Blocked, Decisions
 from distify_codemods.decisions.decide import decide
+from distify_codemods.decisions.evidence import Link, unknown_links
 from distify_codemods.decisions.shared import decide_shared
 
-__all__ = ["Blocked", "Decisions", "decide", "decide_shared"]
+__all__ = ["Blocked", "Decisions", "Link", "decide", "decide_shared", "unknown_links"]

@@ -138,9 +138,11 @@ def _drawn(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
     """`random.random() < share` in training: one decision for the batch, not one for each part of it."""
     loops = [loop.event for loop in facts.training_loops]
     for event in facts.calls(*_SINGLE_DRAWS):
-        node, module = event.node, event.module
+        node, module, given = event.node, event.module, event.arguments
         parent = module.parents.get(node)
-        one = all(value.constant() == 1 for value in event.arguments.positional) or event.name == "random.uniform"
+        sized = given.star is not None or "size" in given.keywords
+        single = not sized and all(value.constant() == 1 for value in given.positional)
+        one = single or event.name == "random.uniform"
         compares = isinstance(parent, cst.Comparison) and why_different(facts, facts.value(parent).sources)
         if one and compares and any(event.inside(loop) for loop in loops) and reached_alike(facts, event):
             assert isinstance(parent, cst.Comparison)

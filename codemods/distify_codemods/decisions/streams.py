@@ -14,12 +14,12 @@ import libcst as cst
 
 from distify_codemods.decisions.base import Decisions, chain
 from distify_codemods.decisions.past_the_wrap import is_module
-from distify_codemods.decisions.several import loops_around
+from distify_codemods.decisions.several import around, loops_around
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.machine import Frame
 from distify_codemods.program import Module
-from distify_codemods.values import NOTHING, CallChain, Parameters, Scale, core
+from distify_codemods.values import NOTHING, PER_SAMPLE, CallChain, Parameters, Scale, Turn, core
 
 #: Draws that choose samples: they must be the same on all ranks.
 _CHOOSING = frozenset(
@@ -139,8 +139,23 @@ def choices(facts: Facts) -> Iterator[Event]:
     for event in facts.of_kind(Kind.CALL):
         own = "generator" in event.arguments.keywords or "random_state" in event.arguments.keywords
         of_batch = any(value.scale is not Scale.CONST for value in event.arguments.all())
-        if event.name in _CHOOSING and not own and not of_batch and event.value.scale is Scale.CONST:
+        plain = not own and not of_batch and event.value.scale is Scale.CONST
+        if event.name in _CHOOSING and plain and not _for_each_sample(facts, event):
             yield event
+
+
+def _for_each_sample(facts: Facts, event: Event) -> bool:
+    """`[choose() for _ in range(len(batch))]`: each rank draws for its own samples."""
+    for step in (*event.here.frame.context, event.node):
+        loop = step.loop if isinstance(step, Turn) else step
+        for outer, inner in around(facts.module_of(loop), loop):
+            over = outer if isinstance(outer, cst.For) else outer.for_in if isinstance(outer, cst.BaseComp) else None
+            if over is not None and inner is not over and facts.value(over.iter).scale in _BY_SAMPLES:
+                return True
+    return False
+
+
+_BY_SAMPLES = PER_SAMPLE | {Scale.COUNT}
 
 
 def ends(facts: Facts, found: list[Stretch]) -> Iterator[Stretch]:

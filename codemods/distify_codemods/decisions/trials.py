@@ -119,6 +119,12 @@ def try_out(
     return infer(facts.program, run(facts.program, hooks, trial))
 
 
+def with_evidence(facts: Facts) -> Facts:
+    """The facts of the program, whose values tell what unknown things had a part in them."""
+    trial = replace(facts.run.trial, drop_data_parallel=True, evidence=True)
+    return infer(facts.program, run(facts.program, trial=trial))
+
+
 def share_forwards(facts: Facts) -> Facts:
     """The facts of the program with its models as they are, and batches that all ranks see whole."""
     trial = replace(facts.run.trial, drop_data_parallel=True, shared=True)

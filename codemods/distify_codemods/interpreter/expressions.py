@@ -19,6 +19,7 @@ from distify_codemods.interpreter import (
     graph,
     imports,
     iteration,
+    known,
     operators,
     reductions,
     subscripts,
@@ -47,11 +48,13 @@ def evaluate(machine: Machine, node: cst.BaseExpression) -> Value:
         value = graph.flowing(machine, value, node)
     if machine.averaged and node in machine.averaged:
         value = Value(value.objs)
+    if machine.evidence:
+        value = known.followed(machine, value, node)
     if machine.reducing is not None:
         value = reductions.followed(machine, value, node)
-    known = machine.values.get(node)
-    if known is not value:
-        machine.values[node] = value if known is None else join(known, value)
+    before = machine.values.get(node)
+    if before is not value:
+        machine.values[node] = value if before is None else join(before, value)
     return value
 
 

@@ -128,6 +128,10 @@ _RECORDED = frozenset(
         *effects.WRITING_METHODS,
     ]
 )
+#: Methods of tensors that return random numbers.
+_DRAWS = frozenset(
+    "uniform_ normal_ bernoulli_ random_ exponential_ geometric_ log_normal_ cauchy_ bernoulli multinomial".split()
+)
 #: Modules whose output has a dimension of features beside that of the samples.
 _DEEP = frozenset(f"torch.nn.{name}" for name in ("Linear", "Embedding", "Conv1d", "Conv2d", "Conv3d", "LayerNorm"))
 #: Layers that are functions along a dimension, which may be that of the samples.
@@ -296,6 +300,8 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
         if isinstance(node, cst.Call) and receiver.scale in _OF_A_BATCH and value.scale is not receiver.scale:
             targets.fill(machine, node.func, value)
         state.method(machine, name, node, join(*arguments.all()), attributes.LOADERS)
+    if name in _DRAWS:
+        value = Value(value.objs, value.scale, value.sources | {"random"}, value.mask, value.open, value.deep)
     value = files.carried(receiver, name, arguments, value)
     interesting = obj is not None or name in _RECORDED or (name.endswith("_") and not name.endswith("__"))
     if interesting:

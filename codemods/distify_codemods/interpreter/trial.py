@@ -47,6 +47,7 @@ class Trial:
     `drop_data_parallel`: whether `nn.DataParallel(model)` is the model itself.
     `averaged`: expressions whose figures are made the same on all ranks.
     `tracing`: whether values tell through which calls of modules their gradients flow back (`graph.py`).
+    `evidence`: whether values tell what unknown things had a part in them (`known.py`).
     `shared`: whether ranks share forward passes alone, so that whatever the script sees is the same on all of them.
     """
 
@@ -57,6 +58,7 @@ class Trial:
     gathering: Gathering | None = None
     reducing: Reducing | None = None
     shared: bool = False
+    evidence: bool = False
 
     @property
     def draws_alike(self) -> bool:

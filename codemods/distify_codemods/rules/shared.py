@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods.decisions.base import SharedPass
 from distify_codemods.program import Module
+from distify_codemods.results import Level
 from distify_codemods.rules.base import Context, Example, Rule
 
 CODE = "SHARE01"
@@ -31,7 +32,8 @@ def run(context: Context) -> None:
             context.applied(f"forward passes of `{one.target}`{_with(one)} are shared", module, statement)
     for finding in context.in_the_way:
         fix = f" ({finding.fix})" if finding.fix else ""
-        context.advice_at(f"sharded data would be faster, and need you first: {finding.message}{fix}", finding.place)
+        but = ", and need you first:" if finding.level is Level.BLOCKING else ", but"
+        context.advice_at(f"sharded data would be faster{but} {finding.message}{fix}", finding.place)
 
 
 def _lines(context: Context) -> Iterator[tuple[str, list[SharedPass]]]:

@@ -1,0 +1,326 @@
+"""What stands in the way of believing that a conversion to sharded data is right: links that are not seen through.
+
+Ranks may train on samples of their own only where each link from the batch to the step is known, or was followed. What
+is not, may look at the samples of a batch together, draw for all of them, keep something of them, or change the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions import streams
+from distify_codemods.decisions.base import Decisions
+from distify_codemods.decisions.trials import with_evidence
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts, Loader
+from distify_codemods.interpreter.known import is_known
+from distify_codemods.naming import brief
+from distify_codemods.program import Module
+from distify_codemods.values import (
+    External,
+    Foreign,
+    Function,
+    Obj,
+    Parameters,
+    Reduction,
+    Value,
+    contained,
+    core,
+)
+
+
+@dataclass(frozen=True)
+class Link:
+    """Something between the batch and the step that is not seen through."""
+
+    module: Module
+    node: cst.CSTNode
+    message: str  # goes on from "sharded data would be faster, but"
+    fix: str = ""
+
+
+def unknown_links(decisions: Decisions) -> list[Link]:
+    """Each once, in the order of the program; none: the conversion to sharded data may be believed."""
+    facts = decisions.facts
+    if not facts.training_loops or not facts.run.complete:
+        return []
+    seen = with_evidence(facts)
+    found = [
+        *_foreign(seen), *_given_the_model(seen), *_ragged(seen), *_by_chance(seen), *_skipped(seen),
+        *_alike_workers(decisions),
+    ]  # fmt: skip
+    return list({(one.node, one.message): one for one in found}.values())
+
+
+def _in_training(facts: Facts, event: Event) -> bool:
+    return any(event.inside(loop.event) for loop in facts.training_loops)
+
+
+def _marks(facts: Facts, kind: type[Obj]) -> list[Obj]:
+    """Those of what training's backward passes begin at."""
+    losses = [event.receiver for event in facts.backwards if _in_training(facts, event)]
+    losses += [event.value for event in facts.steps]  # of closures
+    found = {source for value in losses for source in value.sources if isinstance(source, kind)}
+    return sorted(found, key=lambda one: one.number)
+
+
+# ---- what is called
+
+
+def _foreign(facts: Facts) -> Iterator[Link]:
+    """Unknown things that are called in training, of whose results the loss is made."""
+    called = {event.node: event for event in _calls(facts) if _in_training(facts, event)}
+    for mark in _marks(facts, Foreign):
+        event = called.get(mark.site) if mark.site is not None else None
+        if event is None or mark.site is None:
+            continue
+        text = f"`{brief(mark.site)}`"
+        if event.kind is Kind.FORWARD:
+            yield Link(
+                event.module, mark.site,
+                f"{text} is a call of something whose class cannot be seen: it may look at the samples of a batch "
+                "together",
+                "it could be followed as a module of the project, or of torch or torchvision",
+            )  # fmt: skip
+        else:
+            yield Link(
+                event.module, mark.site, f"the loss depends on {text}, of which is not known what it does to a batch",
+                "it could be followed as a function of the project that uses torch",
+            )  # fmt: skip
+
+
+def _calls(facts: Facts) -> list[Event]:
+    return facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD)
+
+
+#: What may be given a model, and only looks at it or averages it.
+_TOOLS = (
+    "wandb.", "tensorboardX.", "mlflow.", "neptune.", "comet_ml.", "torchinfo.", "torchsummary.", "thop.", "fvcore.",
+    "torch_ema.", "ema_pytorch.", "visdom.", "swanlab.", "aim.", "clearml.",
+)  # fmt: skip
+
+
+def _given_the_model(facts: Facts) -> Iterator[Link]:
+    """Unknown things that are given a trained model in training, or hold one and are called there."""
+    trainers = {optimizer.obj for optimizer in facts.optimizers}
+    for event in _calls(facts):
+        if not _in_training(facts, event) or event.receiver.objs & trainers:
+            continue
+        held = [one.arguments for one in map(core, event.receiver.objs) if _is_foreign(one) and one.arguments]  # type: ignore[attr-defined]
+        unknown = event.kind is Kind.CALL and not is_known(event.name) and not event.name.startswith(_TOOLS)
+        if not held and not unknown:
+            continue
+        given = [*event.arguments.all(), *(value for one in held for value in one.all())]
+        if event.node in facts.module_of(event.node).parents and any(_is_model(facts, value) for value in given):
+            yield Link(
+                event.module, event.node,
+                f"`{brief(event.node)}` has a trained model, and what it does with that is not known",
+            )  # fmt: skip
+
+
+def _is_foreign(obj: Obj) -> bool:
+    return isinstance(obj, External) and not is_known(obj.name) and not obj.name.startswith((*_TOOLS, "transformers."))
+
+
+def _is_model(facts: Facts, value: Value) -> bool:
+    objs = (core(obj) for obj in contained(value))
+    return any(obj in facts.models or (isinstance(obj, Parameters) and obj.of in facts.models) for obj in objs)
+
+
+# ---- batches of another form on each rank
+
+#: Losses that make one number of each sample, whatever its length, and take their mean.
+_BY_SAMPLE = ("CrossEntropyLoss", "NLLLoss", "CTCLoss", "cross_entropy", "nll_loss", "ctc_loss")
+_FLATTENING = frozenset("view reshape flatten permute transpose swapaxes movedim".split())
+#: What makes batches out of samples that are all of one form.
+_STACKING = frozenset(
+    "stack tensor as_tensor from_numpy LongTensor FloatTensor Tensor array asarray zip list tuple dict set map "
+    "default_collate append extend items keys values long float int bool to str".split()
+)
+
+
+def _ragged(facts: Facts) -> Iterator[Link]:
+    """Batches that a function of the script pads: each rank's as far as its own longest sample."""
+    for loader in facts.loaders:
+        given = loader.arguments.get("collate_fn", 6)
+        if loader.obj not in facts.training_loaders or given is None or given.is_none or _stacks(given):
+            continue
+        for mark in _marks(facts, Reduction):
+            assert mark.site is not None
+            if not _is_by_sample(facts, mark.site):
+                yield Link(
+                    loader.made.module, loader.made.node,
+                    "its `collate_fn` may pad each rank's share to another length, and a mean over all entries "
+                    f"(`{brief(mark.site)}`) is then another one",
+                    "a mean over the entries of each sample, and then over samples, would not depend on that",
+                )  # fmt: skip
+                break
+
+
+def _stacks(collate: Value) -> bool:
+    """Whether a function only puts samples together, which then have one form."""
+    return bool(collate.objs) and all(
+        (isinstance(obj, Function) and obj.node is not None and _only_stacks(obj.node))
+        or (getattr(obj, "name", "").endswith("default_collate"))
+        for obj in collate.objs
+    )
+
+
+def _only_stacks(function: cst.FunctionDef | cst.Lambda) -> bool:
+    calls = [node.func for node in tree.walk(function.body) if isinstance(node, cst.Call)]
+    names = [one.attr.value if isinstance(one, cst.Attribute) else tree.code_of(one) for one in calls]
+    return all(name in _STACKING for name in names)
+
+
+def _is_by_sample(facts: Facts, node: cst.CSTNode) -> bool:
+    """`cross_entropy(outputs, labels)`, with what the model returns as it is."""
+    if not isinstance(node, cst.Call):
+        return False
+    names = {obj.name for obj in facts.value(node.func).objs if isinstance(obj, External)}
+    names |= {getattr(obj, "name", "") for obj in facts.value(node.func).objs}
+    known = bool(names) and all(name.rsplit(".", 1)[-1] in _BY_SAMPLE for name in names)
+    formed = any(isinstance(one, cst.Attribute) and one.attr.value in _FLATTENING for one in tree.walk(node))
+    return known and not formed
+
+
+# ---- what chance decides within a model
+
+
+def _by_chance(facts: Facts) -> Iterator[Link]:
+    """Layers that are left out at random: for the whole batch in one process, for its share on each rank."""
+    functions: dict[cst.CSTNode, Module] = {}
+    for event in facts.run.events:
+        if event.grad and facts.in_a_model(event) and _in_training(facts, event):
+            functions.setdefault(event.here.frame.node, event.module)
+    for function, module in functions.items():
+        for node in tree.walk(function):
+            tests = [one.test for one in node.ifs] if isinstance(node, cst.CompFor) else []
+            tests += [node.test] if isinstance(node, (cst.If, cst.While, cst.IfExp)) else []
+            tests += [node.iter] if isinstance(node, cst.For) else []
+            for test in tests:
+                if any(_is_drawn(facts, part) for part in _looked_at(test)):
+                    yield Link(
+                        module, test,
+                        f"`{brief(test)}` decides by chance what the model computes, for the whole batch at once: "
+                        "ranks would decide apart",
+                    )  # fmt: skip
+
+
+def _is_drawn(facts: Facts, node: cst.BaseExpression) -> bool:
+    return "random" in facts.value(node).sources
+
+
+#: What is asked of a tensor without looking at its numbers.
+_FORM = frozenset(
+    "shape size dim ndim numel device dtype is_cuda requires_grad training len isinstance hasattr is_tensor "
+    "is_floating_point ndimension".split()
+)
+
+
+def _looked_at(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The parts of a test whose numbers decide: not `noise is None`, nor `x.shape[0] > 1`."""
+    if isinstance(test, cst.Comparison):
+        if not any(isinstance(one.operator, (cst.Is, cst.IsNot)) for one in test.comparisons):
+            for one in (test.left, *(each.comparator for each in test.comparisons)):
+                yield from _looked_at(one)
+    elif isinstance(test, cst.BooleanOperation):
+        yield from (*_looked_at(test.left), *_looked_at(test.right))
+    elif isinstance(test, cst.UnaryOperation):
+        yield from _looked_at(test.expression)
+    else:
+        asked = {node.attr.value for node in tree.walk(test) if isinstance(node, cst.Attribute)}
+        asked |= {
+            node.func.value
+            for node in tree.walk(test)
+            if isinstance(node, cst.Call) and isinstance(node.func, cst.Name)
+        }
+        if not asked & _FORM:
+            yield test
+
+
+# ---- steps that fail
+
+_HARMLESS = frozenset("StopIteration KeyboardInterrupt SystemExit ImportError EOFError ModuleNotFoundError".split())
+
+
+def _skipped(facts: Facts) -> Iterator[Link]:
+    """`except RuntimeError:` around a part of a training step: a rank on which it fails goes another way."""
+    loops = {loop.node for loop in facts.training_loops}
+    parts = [*facts.backwards, *facts.steps, *(one for one in facts.of_kind(Kind.FORWARD) if one.grad)]
+    for event in parts:
+        inside = True
+        for here in event.here.up():
+            inside = inside and here.node not in loops
+            if not inside:
+                break
+            if isinstance(here.node, cst.Try) and here.arm == "body" and _in_training(facts, event):
+                handler = next((one for one in here.node.handlers if _goes_on(one)), None)
+                if handler is not None:
+                    yield Link(
+                        here.frame.module, handler, "a step that fails on one rank is passed over there, and the "
+                        "others would wait for its gradients",
+                    )  # fmt: skip
+
+
+def _goes_on(handler: cst.ExceptHandler) -> bool:
+    named = [handler.type] if handler.type is not None else []
+    if isinstance(handler.type, cst.Tuple):
+        named = [element.value for element in handler.type.elements]
+    caught = {(tree.dotted(one) or "?").rsplit(".", 1)[-1] for one in named}
+    last = handler.body.body[-1] if handler.body.body else None
+    small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
+    return not (caught and caught <= _HARMLESS) and not isinstance(small, cst.Raise)
+
+
+# ---- workers that draw alike
+
+
+def _alike_workers(decisions: Decisions) -> Iterator[Link]:
+    facts = decisions.facts
+    trained = [loader for loader in facts.loaders if loader.obj in facts.training_loaders and _has_workers(loader)]
+    for loader in trained:
+        started = loader.arguments.get("worker_init_fn", 10)
+        if started is not None and not started.is_none and not _seeds_apart(started):
+            yield Link(
+                loader.made.module, loader.made.node,
+                "its `worker_init_fn` may give the workers of all ranks the same seeds, and so the same augmentation",
+                "a seed that is made of `torch.initial_seed()` differs from rank to rank",
+            )  # fmt: skip
+        if (given := loader.arguments.get("generator", 12)) is not None and not given.is_none:
+            yield Link(
+                loader.made.module, loader.made.node,
+                "its `generator` gives the workers of all ranks the same seeds, and so the same augmentation",
+            )  # fmt: skip
+    apart = streams.stretches(decisions)
+    for beginning in facts.beginnings if not decisions.slicings else ():
+        mine = any(loader.obj in beginning.loaders for loader in trained)
+        loops = [loop for loop in facts.training_loops if loop.event.node is beginning.event.node]
+        if mine and not loops and not any(one.holds(beginning.event) for one in apart):
+            yield Link(
+                beginning.module, beginning.event.node,
+                "the workers of the training loader are started here, where all ranks draw alike, and augment alike",
+                "start them in the training loop: `for batch in loader`",
+            )  # fmt: skip
+
+
+def _has_workers(loader: Loader) -> bool:
+    given = loader.arguments.get("num_workers", 5)
+    if loader.arguments.double_star is not None and given is None:
+        return True
+    return given is not None and given.constant() != 0
+
+
+def _seeds_apart(started: Value) -> bool:
+    """Whether each seed that a worker is given is made of the one that torch gave it."""
+    bodies = [obj.node for obj in started.objs if isinstance(obj, Function) and obj.node is not None]
+    return bool(bodies) and len(bodies) == len(started.objs) and all(map(_is_of_torch, bodies))
+
+
+def _is_of_torch(function: cst.FunctionDef | cst.Lambda) -> bool:
+    names = [tree.dotted(node.func) or "" for node in tree.walk(function) if isinstance(node, cst.Call)]
+    last = {name.rsplit(".", 1)[-1] for name in names}
+    return bool(last & {"initial_seed", "get_worker_info"}) or not any("seed" in name.lower() for name in last)

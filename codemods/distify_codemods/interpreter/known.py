@@ -1,0 +1,136 @@
+"""Libraries of which is known what they do to a batch, and marks on values that others had a part in.
+
+A run that looks for evidence (`Trial.evidence`) marks values with where something unknown was called, and where entries
+of samples became one number. Marks are sources, so that they flow on with the values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.values import (
+    NOTHING,
+    PER_SAMPLE,
+    External,
+    Foreign,
+    Instance,
+    Method,
+    Obj,
+    Reduction,
+    Ref,
+    Scale,
+    Value,
+    contained,
+    core,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+#: Libraries whose functions are in the tables, or compute nothing on batches.
+_LIBRARIES = (
+    "torch.", "torchvision.", "torchaudio.", "torchtext.", "torch_geometric.", "torch_scatter.", "timm.", "numpy.",
+    "einops.", "math.", "cmath.", "builtins.", "random.", "itertools.", "functools.", "operator.", "collections.",
+    "copy.", "time.", "datetime.", "os.", "sys.", "io.", "re.", "string.", "typing.", "contextlib.", "dataclasses.",
+    "enum.", "types.", "abc.", "inspect.", "warnings.", "gc.", "logging.", "json.", "pickle.", "pathlib.", "argparse.",
+    "tqdm.", "PIL.", "local.", "yaml.", "toml.", "omegaconf.", "hydra.", "absl.", "click.", "fire.", "easydict.",
+    "ml_collections.", "rich.", "loguru.", "statistics.", "bisect.", "heapq.", "queue.", "hashlib.", "uuid.",
+)  # fmt: skip
+#: Whose modules take each sample by itself, but for what the tables say.
+_MODULES = (
+    "torch.", "torchvision.", "torchaudio.", "timm.", "transformers.", "segmentation_models_pytorch.",
+    "efficientnet_pytorch.", "torch_geometric.", "einops.", "builtins.", "functools.", "local.",
+)  # fmt: skip
+#: Of these: what was read or fetched can be anything, what detects objects counts boxes.
+_OTHERS = ("torch.load", "torch.hub.", "torch.jit.load", "torchvision.models.detection.")
+#: They return what they are given, in another form.
+_PASSING = (
+    "torch.jit.script", "torch.jit.trace", "torch.compile", "copy.deepcopy", "copy.copy", "torch.nn.Sequential",
+    "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.optim.swa_utils.AveragedModel", "torch.nn.DataParallel",
+)  # fmt: skip
+#: With these a model of transformers computes the loss itself: a mean over tokens, of which samples have different
+#: numbers.
+_LABELS = frozenset("labels label_ids start_positions end_positions next_sentence_label return_loss".split())
+#: Methods of dictionaries and the like, whatever class has them.
+_PLAIN = frozenset("get items keys values pop update append extend index count copy format join split strip".split())
+
+
+def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
+    """The value of an expression, marked if it is a call of something unknown or makes one number of samples."""
+    if not isinstance(node, cst.Call):
+        return value
+    callee = machine.values.get(node.func, NOTHING)
+    name = next((name for obj in callee.objs if (name := _unknown(machine, obj, node))), "")
+    if not callee.objs and not isinstance(node.func, cst.Attribute):
+        name = "?"
+    marks: set[Obj | str] = {machine.made(Foreign, node, name, name=name)} if name else set()
+    if value.scale in (Scale.MEAN, Scale.SUM) and _of_samples(machine, node):
+        marks.add(machine.made(Reduction, node))
+    return replace(value, sources=value.sources | marks) if marks else value
+
+
+def is_known(name: str) -> bool:
+    return name.startswith(_LIBRARIES)
+
+
+def _unknown(machine: Machine, obj: Obj, call: cst.Call) -> str:
+    """What it is called, if it is not known what a call of it does to a batch."""
+    if isinstance(obj, Ref):
+        return "" if is_known(obj.name) else obj.name
+    if isinstance(obj, External):
+        return _unknown_module(machine, obj, call)
+    if isinstance(obj, Method) and obj.name not in _PLAIN:
+        root = _root(obj)
+        if isinstance(root, External) and not is_known(root.name) and not _takes_samples(machine, root, call):
+            return f"{root.name}.{obj.name}"
+    if isinstance(obj, Instance) and obj.of is not None:
+        own = {name for one in obj.of.ancestors() for name in one.attributes}
+        return "" if own & {"forward", "__call__"} else _unseen_base(obj)
+    return ""
+
+
+def _unseen_base(obj: Instance) -> str:
+    bases = sorted(obj.of.libraries()) if obj.of is not None else []
+    return next((name for name in bases if not is_known(name)), "")
+
+
+def _root(obj: Obj) -> Obj | None:
+    while isinstance(obj, Method):
+        inner = obj.receiver.single() if obj.receiver is not None else None
+        if inner is None:
+            return None
+        obj = core(inner)
+    return obj
+
+
+def _takes_samples(machine: Machine, obj: External, call: cst.Call) -> bool:
+    """`model.forward(x)` of a module that is known."""
+    return obj.name.startswith(_MODULES) and not _unknown_module(machine, obj, call)
+
+
+def _unknown_module(machine: Machine, obj: External, call: cst.Call) -> str:
+    if obj.name in _PASSING and obj.arguments is not None:
+        inside = (core(one) for value in obj.arguments.all() for one in contained(value))
+        found = (_unknown_module(machine, one, call) for one in inside if isinstance(one, External))
+        return next((name for name in found if name), "")
+    if obj.whole is not None and isinstance(core(obj.whole), External):
+        return _unknown_module(machine, core(obj.whole), call)  # type: ignore[arg-type]
+    if obj.name == "torch.hub.load" and obj.arguments is not None:
+        origin = obj.arguments.get("repo_or_dir", 0)
+        if origin is not None and str(origin.constant()).startswith("pytorch/vision"):
+            return ""
+    if obj.name.startswith("transformers."):
+        told = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+        opaque = any(arg.star for arg in call.args)
+        return obj.name if opaque or told & _LABELS else ""
+    return "" if obj.name.startswith(_MODULES) and not obj.name.startswith(_OTHERS) else obj.name
+
+
+def _of_samples(machine: Machine, call: cst.Call) -> bool:
+    """Whether a call is given, or made on, something with an entry for each sample."""
+    given = [argument.value for argument in call.args]
+    given += [call.func.value] if isinstance(call.func, cst.Attribute) else []
+    return any(machine.values.get(node, NOTHING).scale in PER_SAMPLE for node in given)
