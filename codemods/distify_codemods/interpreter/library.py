@@ -301,7 +301,7 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
             targets.fill(machine, node.func, value)
         state.method(machine, name, node, join(*arguments.all()), attributes.LOADERS)
     if name in _DRAWS:
-        value = Value(value.objs, value.scale, value.sources | {"random"}, value.mask, value.open, value.deep)
+        value = Value(value.objs, value.scale, value.sources | ("random",), value.mask, value.open, value.deep)
     value = files.carried(receiver, name, arguments, value)
     interesting = obj is not None or name in _RECORDED or (name.endswith("_") and not name.endswith("__"))
     if interesting:
