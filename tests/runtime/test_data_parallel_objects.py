@@ -6,13 +6,14 @@ import copy
 import io
 import pickle
 import random
-from contextlib import nullcontext
+from contextlib import nullcontext, redirect_stderr
 from typing import Any
 
 import distify_runtime as rt
 import numpy
 import pytest
 import torch
+from distify_runtime.shared import costs
 from distify_runtime.shared.models import shared_model
 from ranks import RankFailed, on_ranks
 from torch import Tensor, nn
@@ -428,3 +429,38 @@ def _drops_along_time() -> Any:
 
 def test_dropout_and_noise_are_no_reason_to_compute_whole_wherever_the_batch_is() -> None:
     assert on_ranks(_drops_along_time) == [([(54, 7)] * 3, "")] * 2
+
+
+def _writes_into_its_arguments() -> Any:
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(5, 3))
+    rt.data_parallel(net)
+    samples = whole()
+    for _ in range(3):
+        net(samples).sum().backward()
+    found = shared_model(net)
+    assert found is not None
+    return samples.min().item(), found.given_up, found.is_shared
+
+
+def test_a_model_that_writes_into_its_arguments_sees_them_whole() -> None:
+    assert (
+        on_ranks(_writes_into_its_arguments) == [(0.0, "it returns what it has written into its arguments", True)] * 2
+    )
+
+
+def _told(meeting: float, computing: float) -> str:
+    costs._steps = 0
+    with redirect_stderr(io.StringIO()) as said:
+        for _ in range(40):
+            costs.step()
+            costs._meeting += meeting / 20e3
+            costs._computing += computing / 20e3
+    return said.getvalue()
+
+
+def test_where_sharing_costs_more_than_it_saves_is_said_once() -> None:
+    (text, nothing) = on_ranks(_told, 60.0, 20.0)
+    assert text.count("exchanging takes 3.0 ms, and 1.0 ms of computing are spared") == 1
+    assert nothing == ""  # rank 0 speaks
+    assert on_ranks(_told, 20.0, 60.0) == ["", ""]

@@ -116,7 +116,9 @@ class _Check:
 
     def _in_whole(self) -> list[Tensor]:
         changed = Watched(self._model.model, self._model.copies)
-        outputs = self._call.function(*self._call.args, **self._call.kwargs)
+        outputs, writes = self._call.repeated()
+        if writes:
+            raise Unknown("what it has written into its arguments")
         return [*tensors_in(outputs), *changed.now()]
 
     def _attempt(

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from distify_runtime import communicator
+from distify_runtime.shared import costs
 
 _HEADER_WORDS, _TAG_WORDS = 8, 6
 _ALIGNED = 16  # bytes: what every dtype can be viewed at
@@ -114,11 +115,12 @@ def exchange(
     for tensor, place in zip(tensors, places, strict=True):
         _view(sent, place, tensor.dtype, tensor.shape).copy_(tensor)
     everyone = torch.empty(ranks, size, dtype=torch.uint8, device=device)
-    _meet(tag, list(everyone.unbind()), sent)
+    with costs.of_meeting():
+        _meet(tag, list(everyone.unbind()), sent)
     headers = everyone[:, : 8 * _HEADER_WORDS].contiguous().view(torch.int64).tolist()
     _check_tags(tag, headers)
     parts = [
-        [_view(everyone[rank], place, tensor.dtype, shape[rank]) for rank in range(ranks)]
+        [_view(everyone[rank], place, tensor.dtype, shape[rank]).to(tensor.device) for rank in range(ranks)]
         for tensor, place, shape in zip(tensors, places, shapes, strict=True)
     ]
     return Received(parts, [header[_TAG_WORDS] for header in headers])

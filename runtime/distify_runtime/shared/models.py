@@ -16,7 +16,7 @@ from distify_runtime.gradients import broadcast_parameters
 from distify_runtime.members import modules_of
 from distify_runtime.output import note
 from distify_runtime.process_group import at_the_end
-from distify_runtime.shared import agreement, backward, check, functions, operations, plans, region
+from distify_runtime.shared import agreement, backward, check, costs, functions, operations, plans, region
 from distify_runtime.shared.attributes import Watched
 from distify_runtime.shared.copies import Copies
 from distify_runtime.shared.graph import leaves_past
@@ -117,7 +117,7 @@ class SharedModel:
         arguments, inside.anchors = self._arguments(call, plan, inside)
         changed = Watched(self.model, self.copies)
         try:
-            with inside.entered(own_draws=not probes):
+            with inside.entered(own_draws=not probes), costs.of_computing(not probes):
                 outputs = call.function(*arguments[0], **arguments[1])
         except Exception as error:
             if not probes:
@@ -284,6 +284,7 @@ def _before_step() -> None:
     """A run in which every rank does the work of all would be no use."""
     global _steps
     _steps += 1
+    costs.step()
     if _steps > _STEPS_TO_SHARE or not _shared:
         return
     tops = [one for one in _shared.values() if one._depth == 0]

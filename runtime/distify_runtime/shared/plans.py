@@ -45,10 +45,18 @@ class Call:
         return cls(function, args, kwargs, tensors, trains, (name, *words))
 
     def cut_off(self) -> Call:
-        """The same call, of arguments that gradients flow to and no further."""
-        tensors = [one.detach().requires_grad_(one.requires_grad) for one in self.tensors]
+        """The same call, of copies of its arguments that gradients flow to and no further."""
+        tensors = [one.detach().clone().requires_grad_(one.requires_grad) for one in self.tensors]
         args, kwargs = rebuilt((self.args, self.kwargs), iter(tensors))
         return replace(self, args=args, kwargs=kwargs, tensors=tensors)
+
+    def repeated(self) -> tuple[Any, bool]:
+        """What the call gives, and whether it has written into its arguments; these stay as they are."""
+        given = [one.clone() for one in self.tensors]
+        before = [one._version for one in given]
+        args, kwargs = rebuilt((self.args, self.kwargs), iter(given))
+        found = self.function(*args, **kwargs)
+        return found, any(one._version != version for one, version in zip(given, before, strict=True))
 
     @property
     def form_hash(self) -> int:
