@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions import streams
+from distify_codemods.decisions import entropy, streams
 from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.chance import decided_by_chance
 from distify_codemods.decisions.trials import with_evidence
@@ -40,7 +40,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
     seen = with_evidence(facts)
     found = [
         *_foreign(seen), *_given_the_model(seen), *_ragged(seen), *decided_by_chance(seen), *_skipped(seen),
-        *_alike_workers(decisions),
+        *_alike_workers(decisions), *_without_seeds(facts),
     ]  # fmt: skip
     return list({(one.node, one.message): one for one in found}.values())
 
@@ -208,6 +208,20 @@ def _goes_on(handler: cst.ExceptHandler) -> bool:
     last = handler.body.body[-1] if handler.body.body else None
     small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
     return not (caught and caught <= _HARMLESS) and not isinstance(small, cst.Raise)
+
+
+# ---- generators without a seed
+
+
+def _without_seeds(facts: Facts) -> Iterator[Link]:
+    """Data, or an order, that each rank would draw by itself."""
+    for event in entropy.without_seeds(facts):
+        if not _in_training(facts, event):
+            yield Link(
+                event.module, event.node,
+                f"`{brief(event.node)}` has no seed: what is drawn from it is something else on each rank",
+                "with a seed it could be followed",
+            )  # fmt: skip
 
 
 # ---- workers that draw alike
