@@ -11,8 +11,9 @@ class LocalModules:
     """A resolver over the disk, to be handed to `distify_codemods.convert`.
 
     Absolute names are looked up in the folder of the entry script (Python's `sys.path[0]`), where the entry lies
-    in a package in the folder above the topmost one, and in folders above it that PYTHONPATH names; relative
-    ones in the importing file's own package. `pkg.nets`, imported by `pkg/train.py`, is found from the working
+    in a package in the folder above the topmost one, in folders above it that PYTHONPATH names, and last in those of
+    its project that are put there to be imported (the project's own folder, its `src`, what PYTHONPATH names in it);
+    relative ones in the importing file's own package. `pkg.nets`, imported by `pkg/train.py`, is found from the working
     directory, as under `python -m pkg.train`. Files of installed libraries are never served.
     `found`: what was served, by absolute path; each file is read once.
     `as_module`: whether the script has to be started with `python -m`, or with `root` in PYTHONPATH.
@@ -23,9 +24,12 @@ class LocalModules:
         self._shown_absolute = os.path.isabs(entry)
         folder = os.path.dirname(self._entry)
         self.root = _package_root(folder)
-        named = map(os.path.abspath, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+        named = list(map(os.path.abspath, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))))
         above = [one for one in named if folder.startswith(os.path.join(one, ""))]
         self._roots = list(dict.fromkeys([folder, self.root, *above]))
+        project = _project(folder)
+        inside = [one for one in named if project and one.startswith(os.path.join(project, ""))]
+        self._of_project = [*inside, project, os.path.join(project, "src")] if project else []
         self._here, *self._below = _parts_below(os.getcwd(), folder)
         self.found: dict[str, SourceFile] = {}
         self.as_module = False
@@ -49,12 +53,12 @@ class LocalModules:
 
     def _absolute(self, parts: list[str]) -> SourceFile | None:
         roots = [*self._roots, self._here] if parts[0] in self._below[:1] else self._roots
-        tops = [os.path.join(root, parts[0]) for root in roots]
+        tops = [os.path.join(root, parts[0]) for root in (*roots, *self._of_project)]
         regular = [top for top in tops if _is_package(top) or os.path.isfile(f"{top}.py")]
         for top in regular[:1] or tops:  # Python never looks for a submodule behind the first regular package
             folder = os.path.dirname(top)
             if (module := self._module(folder, parts)) is not None:
-                if folder in (self.root, self._here) and folder != self._roots[0]:
+                if folder in roots[1:] and folder in (self.root, self._here) and folder != roots[0]:
                     self.as_module, self.root = True, folder
                 return module
         return None
@@ -94,6 +98,15 @@ def _is_installed(path: str) -> bool:
 
 def _is_package(folder: str) -> bool:
     return os.path.isfile(os.path.join(folder, "__init__.py"))
+
+
+def _project(folder: str) -> str:
+    """The nearest folder above that is a project's; empty: none is."""
+    while folder != os.path.dirname(folder):
+        if any(os.path.exists(os.path.join(folder, name)) for name in ("pyproject.toml", "setup.py", ".git")):
+            return folder
+        folder = os.path.dirname(folder)
+    return ""
 
 
 def _package_root(folder: str) -> str:

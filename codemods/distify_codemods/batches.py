@@ -12,6 +12,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter import Run
 from distify_codemods.interpreter.attributes import LOADERS
 from distify_codemods.interpreter.iteration import ALL
+from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import CallChain, External, Obj, Passing, Share, Value, Whole, contained
 
@@ -86,20 +87,20 @@ def loaders_in(value: Value) -> list[External]:
     return list(dict.fromkeys(found))
 
 
-def loaders_of(sources: frozenset[Obj | str]) -> set[External]:
+def loaders_of(sources: Ordered[Obj | str]) -> Ordered[External]:
     """The loaders whose batches a value depends on."""
-    return {source for source in sources if isinstance(source, External) and source.name in LOADERS}
+    return Ordered(source for source in sources if isinstance(source, External) and source.name in LOADERS)
 
 
-def drawn_from(sources: frozenset[Obj | str]) -> set[External]:
+def drawn_from(sources: Ordered[Obj | str]) -> Ordered[External]:
     """The loaders whose batches a value depends on, be it on a rank's share of them or on the whole."""
-    whole = frozenset(source.of for source in sources if isinstance(source, Whole) and source.of is not None)
+    whole = Ordered(source.of for source in sources if isinstance(source, Whole) and source.of is not None)
     return loaders_of(sources | whole)
 
 
-def dealt_by(sources: frozenset[Obj | str]) -> set[Obj]:
+def dealt_by(sources: Ordered[Obj | str]) -> Ordered[Obj]:
     """What deals out the batches that a value depends on: loaders, and shares of batches that are cut by hand."""
-    return {*loaders_of(sources), *(source for source in sources if isinstance(source, Share))}
+    return loaders_of(sources) | [source for source in sources if isinstance(source, Share)]
 
 
 def beginnings(run: Run) -> list[Beginning]:

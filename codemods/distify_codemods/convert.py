@@ -76,11 +76,13 @@ def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion
     if options.strategy == Strategy.SHARED.value:
         return _convert_shared(found, backend, options)
     made = decisions.decide(found, backend)
+    doubted = decisions.unknown_links(made)
+    made.facts = made.facts.with_unused()
     sharded = _convert_by(RULES, Context(made, backend, {}, options))
     if options.strategy == Strategy.SHARDED.value or _only_sharded(options):
         return sharded
     blocking = sharded.of(Level.BLOCKING)
-    in_the_way = blocking or tuple(_doubted(link) for link in decisions.unknown_links(made))
+    in_the_way = blocking or tuple(map(_doubted, doubted))
     if not in_the_way:
         return sharded
     shared = _convert_shared(found, backend, options, in_the_way)
@@ -96,6 +98,7 @@ def _convert_shared(
     found: Facts, backend: Backend, options: Options, in_the_way: tuple[Finding, ...] = ()
 ) -> Conversion:
     made = decisions.decide_shared(found)
+    made.facts = made.facts.with_unused()
     return _convert_by(RULES, Context(made, backend, {}, options, in_the_way=in_the_way))
 
 

@@ -93,6 +93,7 @@ class Event:
     value: Value = NOTHING  # the result, what is stored or what is decided upon
     arguments: Arguments = field(default_factory=Arguments)
     grad: bool = True  # gradients are recorded here
+    unused: bool = False  # a constant of the script turns it off
     names: dict[str, Value] = field(default_factory=dict)  # what a function's names hold here, at loops and loaders
 
     def inside(self, loop: Event) -> bool:

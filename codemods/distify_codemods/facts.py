@@ -19,7 +19,9 @@ from distify_codemods.interpreter import Run
 from distify_codemods.interpreter.attributes import LOADERS
 from distify_codemods.interpreter.optimizers import OPTIMIZERS, optimizer_bases
 from distify_codemods.interpreter.text import splits_of
+from distify_codemods.interpreter.unused import with_unused
 from distify_codemods.naming import Names
+from distify_codemods.ordered import Ordered
 from distify_codemods.parameters import may_have_parameters
 from distify_codemods.program import Module, Program
 from distify_codemods.settled import Settled, is_module, settle
@@ -88,8 +90,9 @@ class Facts:
         return [loop for loop in self.loops if not loop.trains and loop.forwards]
 
     @property
-    def training_loaders(self) -> set[External]:
-        return {loader for loop in self.training_loops for loader in loop.trained} | self.settled.train_loaders.keys()
+    def training_loaders(self) -> Ordered[External]:
+        trained = Ordered(loader for loop in self.training_loops for loader in loop.trained)
+        return trained | self.settled.train_loaders.keys()
 
     def left_alone(self, loader: Obj) -> bool:
         """Whether the user leaves the line alone that makes a loader."""
@@ -98,6 +101,10 @@ class Facts:
     @cached_property
     def names(self) -> Names:
         return Names(self.program, self.run)
+
+    def with_unused(self) -> Facts:
+        """For the rules: with what happens where a constant of the script does not let it come."""
+        return replace(self, run=with_unused(self.run))
 
     def calls(self, *names: str) -> list[Event]:
         return [event for event in self.run.by_kind(Kind.CALL) if event.name in names]

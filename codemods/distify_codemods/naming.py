@@ -42,7 +42,7 @@ class Names:
 
     def in_order(self, objs: Iterable[Obj]) -> list[Obj]:
         """Objects in the order of the places where they were made."""
-        return sorted(objs, key=lambda obj: _order(self.place(obj)))
+        return sorted(objs, key=lambda obj: (_order(self.place(obj)), obj.number))
 
     def _ranked(self, obj: Obj) -> Iterator[tuple[bool, bool, bool, int, int, str]]:
         for module, target, value in self.bindings:

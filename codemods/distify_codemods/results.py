@@ -52,6 +52,7 @@ class Options:
     `models`, `train_loaders`: what the user has settled. `why`: also return what was believed, and why.
     `twins`: the converted files go beside their originals, under other names, and import each other under those;
     `output` is the entry's, if it is not to be `<name>_dist.py`.
+    `others`: the project's other files, where files are changed in their place: what these import must go on working.
     `compression` ("none", "fp16") and `op` ("average", "adasum"): how Horovod's gradients travel, and become one.
     `scale`: what stays as it is, the global batch ("global"), or each rank's, with the learning rate scaled by the
     optimizer's rule over the first `warmup_epochs` ("linear") or not ("none").
@@ -65,6 +66,7 @@ class Options:
     why: bool = False
     twins: bool = True
     output: str = ""
+    others: tuple[SourceFile, ...] = ()
     scale: str = "global"
     compression: str = "none"
     op: str = "average"

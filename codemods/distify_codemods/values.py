@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.ordered import EMPTY, InOrder, Ordered
+
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Frame
     from distify_codemods.program import Module
@@ -143,10 +145,10 @@ class Class(Obj):
     def derives_from(self, *names: str) -> bool:
         return not self.libraries().isdisjoint(names)
 
-    def libraries(self) -> set[str]:
+    def libraries(self) -> Ordered[str]:
         """The classes of libraries that it is derived from."""
         bases = (base for one in self.ancestors() for value in one.bases for base in value.objs)
-        return {base.name for base in bases if isinstance(base, Ref)}
+        return Ordered(base.name for base in bases if isinstance(base, Ref))
 
 
 @dataclass(eq=False, repr=False)
@@ -230,7 +232,7 @@ class Sequence(Obj):
     items: tuple[Value, ...] | None = None
     element: Value | None = None
     per_sample: bool = False  # one item for each sample of a batch
-    deals: frozenset[External] = frozenset()  # the loaders that each item is a batch of: a generator, list(loader)
+    deals: Ordered[External] = EMPTY  # the loaders that each item is a batch of: a generator, list(loader)
 
 
 @dataclass(eq=False, repr=False)
@@ -296,7 +298,7 @@ class Passing(Obj):
 class Cut(Obj):
     """A batch that the program cuts, draws or folds out of its data by itself: every rank would get all of it."""
 
-    sizes: frozenset[Obj] = frozenset()  # literals and settings that the number of its samples may be
+    sizes: Ordered[Obj] = EMPTY  # literals and settings that the number of its samples may be
     foreign: bool = False  # of a library that is not known: perhaps another one on each rank
 
 
@@ -393,18 +395,18 @@ class Value:
     `sources`: what its number depends on: loaders whose batches went into it, and words such as "random" or "time".
     """
 
-    objs: frozenset[Obj] = frozenset()
+    objs: Ordered[Obj] = EMPTY
     scale: Scale = Scale.CONST
-    sources: frozenset[Obj | str] = frozenset()
+    sources: Ordered[Obj | str] = EMPTY
     mask: bool = False  # the outcome of a comparison: indexing with it takes some of the samples
     open: bool = False  # or something else, of which nothing is known
     deep: bool = False  # known to have more than one dimension: the last one is not that of the samples
 
     def __init__(
         self,
-        objs: frozenset[Obj] = frozenset(),
+        objs: Ordered[Obj] = EMPTY,
         scale: Scale = Scale.CONST,
-        sources: frozenset[Obj | str] = frozenset(),
+        sources: Ordered[Obj | str] = EMPTY,
         mask: bool = False,
         open: bool = False,
         deep: bool = False,
@@ -419,8 +421,8 @@ class Value:
         """The objects in the order in which they were made, the same in each run."""
         return sorted(self.objs, key=lambda obj: obj.number) if len(self.objs) > 1 else list(self.objs)
 
-    def of(self, objs: Iterable[Obj]) -> Value:
-        return Value(frozenset(objs), self.scale, self.sources)
+    def of(self, objs: InOrder[Obj]) -> Value:
+        return Value(Ordered(objs), self.scale, self.sources)
 
     def constant(self) -> object:
         """The literal that this always is; None for anything else, and for the literal None."""
@@ -441,7 +443,7 @@ class Value:
 
 NOTHING = Value()
 #: What a value holds that is the number of samples.
-SIZE: frozenset[Obj] = frozenset({Size(None)})
+SIZE: Ordered[Obj] = Ordered([Size(None)])
 #: A source of what was unpacked from a batch: iterated, it gives samples, where a batch gives its parts.
 LENGTH = "the length of a loader"  # what follows from it counts the steps of an epoch
 PART = "a part of a batch"

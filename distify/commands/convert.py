@@ -19,6 +19,7 @@ from distify.errors import DistifyError, ExitCode
 from distify.files import Write, check_target, read_script, write_all
 from distify.layout import Layout, beside, conflicts, copied, in_place
 from distify.notebooks import is_notebook
+from distify.others import others_of
 from distify.preview import preview
 from distify.resolver import LocalModules
 from distify.settling import scaling, settling, spelling
@@ -158,7 +159,10 @@ def convert(
     if request.may_write and not request.folder:
         check_target(request.target)
     modules = LocalModules(script.path)
-    ctx.exit(_finish(request, convert_script(script, modules, request.options), modules))
+    asked = request.options
+    if not asked.twins:
+        asked = replace(asked, others=others_of(script.path, modules.root))
+    ctx.exit(_finish(request, convert_script(script, modules, asked), modules))
 
 
 def _check_notebook(request: Request) -> None:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from distify_runtime.replica import device_ids, unwrap
     from distify_runtime.samplers import ShardedBatchSampler, UnpaddedSampler
     from distify_runtime.shared.models import data_parallel
+    from distify_runtime.shared.streams import draw_alike
     from distify_runtime.text_iterators import shard_text_iterator, shard_text_iterators
     from distify_runtime.training_samplers import (
         DistributedBatchSampler,
@@ -77,6 +78,7 @@ __all__ = [
     "destroy_process_group",
     "device",
     "device_ids",
+    "draw_alike",
     "evaluation_loader",
     "from_main_process",
     "gather_batch",
@@ -180,6 +182,7 @@ _HOME = {
     "ShardedBatchSampler": "samplers",
     "UnpaddedSampler": "samplers",
     "data_parallel": "shared.models",
+    "draw_alike": "shared.streams",
     "shard_text_iterator": "text_iterators",
     "shard_text_iterators": "text_iterators",
     "DistributedBatchSampler": "training_samplers",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -284,3 +286,53 @@ def test_modules_that_the_script_puts_into_its_path(distify: CommandLine, line: 
     assert sorted(files(distify.folder).keys() - project.keys()) == [
         "pkg/loop_dist.py", "tools/more/train.py", "tools/more/train_dist.py",
     ]  # fmt: skip
+
+
+# --- other scripts of the project
+
+SAMPLING = b"""\
+import torch
+
+
+def sample(model):
+    with torch.no_grad():
+        return model(torch.ones(1, 8)).shape
+"""
+SHARING = {
+    "train.py": TRAIN.replace(b"from settings", b"from sampling import sample\nfrom settings").replace(
+        b", EPOCHS)\n", b", EPOCHS)\n    print(sample(model))\n"
+    ),
+    "sampling.py": SAMPLING,
+    "tools/__init__.py": b"",
+    "tools/generate.py": b"import torch\nfrom sampling import sample\n\nprint(sample(torch.nn.Linear(8, 3)))\n",
+}
+
+
+@pytest.mark.parametrize("way", [("--in-place", "--yes"), ("--yes", "-o", "copy/"), ("--diff",)])
+def test_a_script_that_is_not_converted_goes_on_working(way: tuple[str, ...], distify: CommandLine) -> None:
+    write(distify.folder, {**PROJECT, **SHARING})
+    ended = distify("convert", "train.py", *way)
+    assert ended.code == 0, ended.err
+    where = distify.folder / ("copy" if "-o" in way else ".")
+    if way == ("--diff",):
+        subprocess.run(["patch", "-p1"], input=ended.out, cwd=where, check=True, capture_output=True)
+    assert b"return rt.unwrap(model)(" in (where / "sampling.py").read_bytes()
+    plain = subprocess.run(
+        [sys.executable, "-m", "tools.generate"], cwd=where, env=distify.env, capture_output=True, check=False
+    )
+    assert (plain.returncode, plain.stdout) == (0, b"torch.Size([1, 3])\n"), plain.stderr
+    assert b"torch.Size([1, 1])\n" in run(distify, "train.py", folder=str(where.relative_to(distify.folder)))
+
+
+def test_twins_leave_the_other_script_alone(distify: CommandLine) -> None:
+    write(distify.folder, {**PROJECT, **SHARING})
+    assert distify("convert", "train.py", "--yes").code == 0
+    assert (distify.folder / "sampling.py").read_bytes() == SAMPLING
+    assert b"model.module(" in (distify.folder / "sampling_dist.py").read_bytes()
+
+
+def test_files_that_are_no_scripts_of_the_project_are_not_looked_at(distify: CommandLine) -> None:
+    write(distify.folder, {**PROJECT, **SHARING, "bad.py": b"\xff\xfe sampling", "v/pyvenv.cfg": b""})
+    (distify.folder / "tools/generate.py").rename(distify.folder / "v/generate.py")
+    assert distify("convert", "train.py", "--in-place", "--yes").code == 0
+    assert b"model.module(" in (distify.folder / "sampling.py").read_bytes()

@@ -141,3 +141,25 @@ def test_how_a_script_has_to_be_started(tmp_path: Path) -> None:
         modules = LocalModules(entry)
         assert modules(entry, name, level) is not None
         assert (modules.as_module, not as_module or modules.root == str(tmp_path)) == (as_module, True)
+
+
+@pytest.mark.parametrize("marker", ["pyproject.toml", "setup.py", ".git/HEAD"])
+def test_a_project_finds_its_own_packages_last(marker: str) -> None:
+    make(marker, "projects/x/train.py", "pkg/model.py", "src/lib/__init__.py", "src/lib/net.py", "lib.py")
+    assert found("projects/x/train.py", "pkg.model") == "pkg/model.py"
+    assert found("projects/x/train.py", "lib") == "lib.py"
+    make("projects/x/pkg/model.py")
+    assert found("projects/x/train.py", "pkg.model") == "projects/x/pkg/model.py"
+
+
+def test_a_folder_that_is_no_project_is_not_searched() -> None:
+    make("projects/x/train.py", "pkg/model.py", "src/lib/__init__.py")
+    assert found("projects/x/train.py", "pkg.model") is None
+    assert found("projects/x/train.py", "lib") is None
+
+
+def test_the_way_to_start_a_script_stays_what_its_project_needs() -> None:
+    make("pyproject.toml", "projects/x/train.py", "src/lib/__init__.py")
+    modules = LocalModules("projects/x/train.py")
+    assert modules("projects/x/train.py", "lib", 0) is not None
+    assert not modules.as_module

@@ -64,6 +64,27 @@ def end_of_epoch(epoch):
     with open(os.path.join(folder, f"{epoch}.json")) as f:
         print(json.load(f), len(os.listdir(folder)) > 0)
 """,
+    # Rank 0 takes its time to fetch; the others would read what is not whole, or unpack over each other.
+    "files that rank 0 fetches": """
+import xml.dom.minidom, zipfile
+def fetch(path):
+    with zipfile.ZipFile("made.zip", "w") as made:
+        made.writestr(zipfile.ZipInfo("in/a.txt"), "x" * 100000)
+    with open(path, "wb") as out:
+        for part in (b"", open("made.zip", "rb").read()):
+            time.sleep(0.5)
+            out.write(part)
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall("unpacked")
+    with open("a.xml", "w") as out:
+        time.sleep(0.5)
+        out.write("<a><b/></a>")
+fetch("fetched.zip")
+length = len(open("unpacked/in/a.txt").read())
+tree = xml.dom.minidom.parse("a.xml")
+def end_of_epoch(epoch):
+    print(length, tree.documentElement.tagName)
+""",
     "logging": """
 import logging
 os.makedirs("logs", exist_ok=True)

@@ -5,7 +5,20 @@ from __future__ import annotations
 import pytest
 from distify_codemods import Options
 
-from tests.rules.scripts import GROUP, IMPORTS, MODEL, OPTIMIZER, WRAP, changes, converted, distributed, script
+from tests.rules.scripts import (
+    GROUP,
+    IMPORTS,
+    LOOP,
+    MODEL,
+    OPTIMIZER,
+    WRAP,
+    blocked,
+    changes,
+    converted,
+    distributed,
+    line_of,
+    script,
+)
 
 SAVE = 'torch.save(model.state_dict(), "a.pt")\n'
 INNER_SAVE = 'torch.save(model.module.state_dict(), "a.pt")\n'
@@ -154,3 +167,91 @@ print(holder.module)
 def test_model_that_is_not_trained() -> None:
     before = script(setup="other = nn.DataParallel(nn.Linear(4, 1))\n")
     assert "other = nn.Linear(4, 1)\n" in converted(before)
+
+
+# ---- written out by hand
+
+COPIES = """def on_all(net, x):
+    ids = list(range(torch.cuda.device_count()))
+    nets = nn.parallel.replicate(net, ids)
+    parts = nn.parallel.scatter(x, ids)
+    return nn.parallel.gather(nn.parallel.parallel_apply(nets[:len(parts)], parts), 0)
+
+
+"""
+
+
+def by_hand(test: str, first: str = "on_all(model, x)", second: str = "model(x)") -> str:
+    choice = f"        if {test}:\n            out = {first}\n        else:\n            out = {second}\n"
+    head, tail = LOOP.replace("model(x)", "out").split("        loss = ")
+    return f"{head}{choice}        loss = {tail}"
+
+
+@pytest.mark.parametrize(
+    ("test", "after"),
+    [
+        ("torch.cuda.device_count() > 1", "min(torch.cuda.device_count(), 1) > 1"),
+        ("2 <= torch.cuda.device_count()", "2 <= min(torch.cuda.device_count(), 1)"),
+        ("gpus > 1", "min(gpus, 1) > 1"),
+        ("cuda and gpus > 1", "cuda and min(gpus, 1) > 1"),
+        ("gpus != 1", "min(gpus, 1) != 1"),
+    ],
+)
+def test_copies_on_several_gpus_are_left_out(test: str, after: str) -> None:
+    """Their forward passes would go past the wrap, where a machine has several GPUs."""
+    setup = f"{COPIES}gpus = torch.cuda.device_count()\ncuda = torch.cuda.is_available()\n"
+    new = converted(script(setup=setup, loop=by_hand(test)))
+    assert (
+        f"        if {after}:\n            out = on_all(model, x)\n        else:\n            out = model(x)\n" in new
+    )
+    assert COPIES in new
+    assert WRAP in new
+
+
+def test_copies_in_the_other_arm() -> None:
+    new = converted(
+        script(setup=COPIES, loop=by_hand("torch.cuda.device_count() <= 1", "model(x)", "on_all(model, x)"))
+    )
+    assert "        if min(torch.cuda.device_count(), 1) <= 1:\n            out = model(x)\n" in new
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        pytest.param("several", id="a flag"),
+        pytest.param("torch.cuda.device_count() > 0", id="one GPU goes there, too"),
+        pytest.param("cuda or torch.cuda.device_count() > 1", id="not alone"),
+        pytest.param("len(x) > 1", id="another number"),
+    ],
+)
+def test_copies_that_a_rank_may_come_to_need_a_person(test: str) -> None:
+    setup = f"{COPIES}import os\ncuda, several = torch.cuda.is_available(), bool(os.getenv('SEVERAL'))\n"
+    before = script(setup=setup, loop=by_hand(test))
+    assert ("OLD01", line_of(before, "parallel.replicate")) in blocked(before)
+
+
+@pytest.mark.parametrize("given", ["model, x", "model, (x,), [0, 1]", "inputs=x, module=model, device_ids=[0]"])
+def test_function_that_calls_a_model_in_parallel(given: str) -> None:
+    before = script(loop=LOOP.replace("model(x)", f"nn.parallel.data_parallel({given})"))
+    assert converted(before) == distributed()
+
+
+@pytest.mark.parametrize(
+    "given", ["model, batch", "model, x, module_kwargs={}", "*given"], ids=["tuple made elsewhere", "more", "unseen"]
+)
+def test_function_whose_arguments_are_not_seen_needs_a_person(given: str) -> None:
+    loop = LOOP.replace("        loss = ", "        batch = (x,)\n        given = (model, x)\n        loss = ")
+    before = script(loop=loop.replace("model(x)", f"nn.parallel.data_parallel({given})"))
+    assert "OLD01" in {code for code, _ in blocked(before)}
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        pytest.param("if torch.cuda.device_count() > 1:\n    print('several')\n", id="a count alone"),
+        pytest.param(COPIES, id="never called"),
+        pytest.param("def replicate(net, ids):\n    return [net]\n\n\nreplicate(1, 2)\n", id="own function"),
+    ],
+)
+def test_no_copies(setup: str) -> None:
+    assert changes("OLD01", script(setup=setup)) == []

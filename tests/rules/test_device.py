@@ -109,6 +109,59 @@ def test_choice_of_a_gpu_goes(before: str, after: str) -> None:
     assert converted(script(imports=imports, setup=before)) == distributed(imports=imports, setup=after)
 
 
+READ = 'several = len(os.environ["CUDA_VISIBLE_DEVICES"].split(",")) > 1\n'
+INSTEAD = "SCRIPT_VISIBLE_DEVICES"
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        pytest.param(f'os.environ["CUDA_VISIBLE_DEVICES"] = "0"\n{READ}', id="item"),
+        pytest.param("os.environ['CUDA_VISIBLE_DEVICES'] = '0'\nn = os.getenv('CUDA_VISIBLE_DEVICES')\n", id="getenv"),
+        pytest.param(f'os.putenv("CUDA_VISIBLE_DEVICES", "0")\n{READ}', id="call"),
+        pytest.param(f'def asked():\n    {READ}\n\nos.environ["CUDA_VISIBLE_DEVICES"] = "0"\nasked()\n', id="function"),
+        pytest.param(f'os.environ["CUDA_VISIBLE_DEVICES"] = "0"\nif several:\n    {READ}', id="read under a test"),
+    ],
+)
+def test_a_list_of_gpus_that_is_read_again_gets_another_name(setup: str) -> None:
+    """The script finds what it has set; nothing hides a rank's GPU."""
+    new = converted(script(imports=f"import os\n{IMPORTS}", setup=f"several = bool(os.getenv('S'))\n{setup}"))
+    assert setup.replace("CUDA_VISIBLE_DEVICES", INSTEAD) in new.replace(GROUP, "")
+
+
+def test_only_what_is_read_behind_the_setting_gets_the_name() -> None:
+    setup = f'before = os.environ.get("CUDA_VISIBLE_DEVICES")\nos.environ["CUDA_VISIBLE_DEVICES"] = "0"\n{READ}'
+    new = converted(script(imports=f"import os\n{IMPORTS}", setup=setup))
+    assert 'before = os.environ.get("CUDA_VISIBLE_DEVICES")\n' in new
+    assert new.count(INSTEAD) == 2
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        pytest.param('if os.getenv("A"):\n    os.environ["CUDA_VISIBLE_DEVICES"] = "0"\n', id="set under a test"),
+        pytest.param('os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")\n', id="set where it is not"),
+        pytest.param('os.environ.update(CUDA_VISIBLE_DEVICES="0")\n', id="keyword"),
+    ],
+)
+def test_a_list_that_may_be_another_is_left_to_a_person(setup: str) -> None:
+    before = script(imports=f"import os\n{IMPORTS}", setup=setup + READ)
+    assert {code for code, _ in blocked(before)} == {"DEVICE01"}
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        pytest.param(READ, id="read alone"),
+        pytest.param('n = os.environ["HOME"]\nos.environ["HOME"] = "/"\n', id="another variable"),
+        pytest.param('name = "CUDA_VISIBLE_DEVICES"\n', id="text"),
+    ],
+)
+def test_environment_that_stays(setup: str) -> None:
+    new = converted(script(imports=f"import os\n{IMPORTS}", setup=setup))
+    assert setup in new
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -6,7 +6,10 @@ import pytest
 
 from tests.rules.scripts import IMPORTS, blocked, changes, converted, distributed, indented, script
 
-TOOLS = f"import csv\nimport json\nimport os\nimport pickle\nimport shutil\n\nimport numpy as np\n{IMPORTS}"
+TOOLS = (
+    "import csv\nimport json\nimport lmdb\nimport os\nimport pandas as pd\nimport pickle\nimport shutil\n"
+    f"import sqlite3\n\nimport numpy as np\n{IMPORTS}"
+)
 ON_MAIN = "if rt.is_main_process():\n"
 
 
@@ -113,6 +116,13 @@ def test_folder_without_a_way_to_exist(after: str) -> None:
         ("from matplotlib import pyplot\n", "pyplot.show()\n", f"{ON_MAIN}    pyplot.show()\n"),
         ("from torchvision.utils import save_image\n", 'save_image(x, "a")\n', f'{ON_MAIN}    save_image(x, "a")\n'),
         ("import pandas as pd\n", 'pd.DataFrame().to_csv("a")\n', f'{ON_MAIN}    pd.DataFrame().to_csv("a")\n'),
+        ("import numpy as np\n", 'np.ones(3).tofile("a")\n', f'{ON_MAIN}    np.ones(3).tofile("a")\n'),
+        ("import imageio.v2 as io\n", 'io.imwrite("a", x)\n', f'{ON_MAIN}    io.imwrite("a", x)\n'),
+        ("import datasets\n", 'datasets.Dataset().save_to_disk("a")\n',
+         'rt.main_process_only(datasets.Dataset().save_to_disk)("a")\n'),
+        ("import zipfile\n", 'zipfile.ZipFile("a.zip").extractall("b")\n',
+         f'{ON_MAIN}    zipfile.ZipFile("a.zip").extractall("b")\n'),
+        ("from pathlib import Path\n", 'Path("a").rename("b")\n', f'{ON_MAIN}    Path("a").rename("b")\n'),
         ("from pathlib import Path\n", 'Path("a").write_text("x")\n', f'{ON_MAIN}    Path("a").write_text("x")\n'),
     ],
 )  # fmt: skip
@@ -172,12 +182,31 @@ def test_where_a_guard_would_take_something_away(before: str, after: str) -> Non
         pytest.param("text = json.dumps({})\n", id="text"),
         pytest.param("found = os.path.exists('a')\n", id="exists"),
         pytest.param("values = [1]\nvalues.remove(1)\n", id="list"),
+        pytest.param("table = pd.read_csv('a')\ntable = table.rename(columns={'a': 'b'})\n", id="columns are renamed"),
+        pytest.param("table = pd.read_csv('a')\ntext = table.to_csv()\n", id="a table as text"),
+        pytest.param("x = torch.zeros(2, names=('N',))\nx = x.rename('C')\n", id="dimensions are renamed"),
+        pytest.param("values = np.memmap('a.bin', np.uint16, 'r')\n", id="mapped to be read"),
+        pytest.param("rows = sqlite3.connect('a.db').execute('select 1').fetchall()\n", id="database that is read"),
+        pytest.param("rows = lmdb.open('a', readonly=True).begin().get(b'1')\n", id="table that is read"),
     ],
 )
 def test_left_alone(after: str) -> None:
     before = script(imports=TOOLS, after=after)
     assert changes("OUT03", before) == []
     assert converted(before) == distributed(imports=TOOLS, after=after)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param("values = np.memmap('a.bin', np.uint16, 'w+', shape=(3,))\nvalues[:] = 1\n", id="mapped file"),
+        pytest.param("base = sqlite3.connect('a.db')\nbase.execute('insert')\nbase.commit()\n", id="database"),
+        pytest.param("base = lmdb.open('a')\nwith base.begin(write=True) as t:\n    t.put(b'1', b'2')\n", id="table"),
+    ],
+)
+def test_written_and_read_in_one_place(after: str) -> None:
+    before = script(imports=TOOLS, after=after)
+    assert blocked(before) == {("OUT03", len(before.splitlines()) - after.count("\n") + 1)}
 
 
 def test_written_and_read_again() -> None:

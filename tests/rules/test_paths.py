@@ -118,6 +118,85 @@ def test_read_once_it_is_written(write: str, read: str) -> None:
     assert converted(script(imports=TOOLS, after=write + read)) == expected
 
 
+READERS = "import h5py\nimport unheard\nimport zipfile\nimport subprocess\n"
+
+
+@pytest.mark.parametrize(
+    ("fetch", "read"),
+    [
+        pytest.param('os.system("fetch a.h5")\n', 'x = h5py.File("a.h5")["x"][:]\n', id="opened to be read"),
+        pytest.param('os.system("fetch a.h5")\n', 'x = unheard.values("a.h5")\n', id="reader that is not known"),
+        pytest.param('os.system("fetch")\n', 'x = unheard.Values()\nx.of(f"{name}/a.h5")\n', id="method of one"),
+        pytest.param('subprocess.run(["fetch"])\n', 'x = unheard.Values()(Path(name) / "a")\n', id="object called"),
+        pytest.param(
+            'Path("a").write_bytes(b"")\n',
+            'x = unheard.values(f"a")\nx = unheard.values(Path("a"))\n',
+            id="path in another form",
+        ),
+        pytest.param('np.save("in/a", [1])\n', 'x = np.load("in/a.npy")\n', id="with the ending that is added"),
+        pytest.param('zipfile.ZipFile("a.zip").extractall("in")\n', 'x = np.load("in/a.npy")\n', id="unpacked"),
+    ],
+)
+def test_whoever_reads_waits_for_what_rank_zero_fetches(fetch: str, read: str) -> None:
+    imports = READERS + TOOLS
+    new = converted(script(imports=imports, setup='name = "in"\n' + fetch + read))
+    lines = read.splitlines()
+    assert new.index(ON_MAIN + "    " + fetch) < new.index("rt.barrier()\n" + lines[-1])
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        pytest.param('x = unheard.values("train")\n', id="no path"),
+        pytest.param("x = unheard.values(3)\n", id="number"),
+        pytest.param('x = unheard.values("b.h5")\n', id="another path"),
+        pytest.param('x = os.path.join("in", "a.h5")\n', id="a name alone"),
+        pytest.param('x = json.loads("{}")\n', id="library that is known"),
+        pytest.param('def values(path):\n    return 1\n\n\nx = values("a.h5")\n', id="function of the script"),
+    ],
+)
+def test_who_does_not_read_it_does_not_wait(read: str) -> None:
+    setup = 'Path("a.h5").write_bytes(b"")\nnp.save("a.h5", [1])\n'
+    if "b.h5" in read:
+        setup = 'np.save("a.h5", [1])\n'
+    assert "barrier" not in converted(script(imports=READERS + TOOLS, setup=setup + read))
+
+
+def test_archive_is_unpacked_by_who_fetches_it() -> None:
+    setup = """with open("a.zip", "wb") as out:
+    out.write(b"")
+with zipfile.ZipFile("a.zip") as archive:
+    archive.extractall("in")
+x = np.load("in/a.npy")
+"""
+    new = converted(script(imports=READERS + TOOLS, setup=setup))
+    unpacked = '    with zipfile.ZipFile("a.zip") as archive:\n        archive.extractall("in")\n'
+    assert f'{ON_MAIN}{unpacked}rt.barrier()\nx = np.load("in/a.npy")\n' in new
+    assert new.count("barrier") == 1
+
+
+def test_files_of_a_folder_that_is_fetched_are_listed_once_they_are_there() -> None:
+    setup = """def fetch():
+    if not os.path.exists("in"):
+        os.system("fetch in")
+
+
+def read():
+    fetch()
+    return [h5py.File(name)["x"] for name in glob.glob("in/*.h5")]
+
+
+values = read()
+"""
+    new = converted(script(imports=READERS + TOOLS, setup=setup))
+    guarded = '    if rt.is_main_process():\n        if not os.path.exists("in"):\n            os.system("fetch in")\n'
+    assert guarded in new
+    listed = (
+        '    rt.barrier()\n    return [h5py.File(name)["x"] for name in rt.from_main_process(glob.glob("in/*.h5"))]\n'
+    )
+    assert listed in new
+
+
 def test_read_in_a_function_that_opens_it() -> None:
     after = 'def show():\n    with open("a") as f:\n        print(f.read())\n\n\nnp.save("a", [1])\nshow()\n'
     new = converted(script(imports=TOOLS, after=after))

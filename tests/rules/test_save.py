@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Level
 
-from tests.rules.scripts import IMPORTS, LOOP, SHUFFLED, changes, converted, distributed, line_of, script
+from tests.rules.scripts import IMPORTS, LOOP, SHUFFLED, changes, converted, distributed, findings, line_of, script
 
 GUARD = "if rt.is_main_process():\n"
 
@@ -113,6 +114,126 @@ def test_folder_and_file_of_one_block() -> None:
     before = script(imports=imports, after='os.makedirs("out", exist_ok=True)\ntorch.save(data, "out/a.pt")\n')
     after = f'os.makedirs("out", exist_ok=True)\n{GUARD}    torch.save(data, "out/a.pt")\n'
     assert converted(before) == distributed(imports=imports, after=after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param('model.save_pretrained("out")\n', '    model.module.save_pretrained("out")\n', id="transformers"),
+        pytest.param('save_file(model.state_dict(), "a")\n', '    save_file(model.module.state_dict(), "a")\n',
+                     id="safetensors"),
+        pytest.param('save_model(model, "a")\n', '    save_model(model.module, "a")\n', id="the model itself"),
+        pytest.param('tokenizer.push_to_hub("me/it")\n', '    tokenizer.push_to_hub("me/it")\n', id="to a server"),
+        pytest.param('torch.jit.save(scripted, "a.ts")\n', '    torch.jit.save(scripted, "a.ts")\n', id="scripted"),
+    ],
+)  # fmt: skip
+def test_checkpoints_of_other_libraries(before: str, after: str) -> None:
+    imports = f"from safetensors.torch import save_file, save_model\nfrom transformers import T5Tokenizer\n{IMPORTS}"
+    setup = "tokenizer = T5Tokenizer()\nscripted = torch.jit.script(nn.Linear(1, 1))\n"
+    assert converted(script(imports=imports, setup=setup, after=before)).endswith(f"optimizer.step()\n{GUARD}{after}")
+
+
+def test_model_that_is_wrapped_or_not_is_saved_by_rank_0() -> None:
+    """As scripts do that may use nn.DataParallel: on two ways, one of which saves an object that is not known."""
+    model = "from transformers import GPT2LMHeadModel\nmodel = GPT2LMHeadModel()\n"
+    after = 'inner = model.module if hasattr(model, "module") else model\ninner.save_pretrained("out")\n'
+    assert f"{GUARD}    rt.unwrap(inner).save_pretrained(" in converted(script(model=model, after=after))
+
+
+def test_model_of_a_class_of_the_script() -> None:
+    """What the class has itself is followed; what it has from a library is the library's."""
+    head = "from transformers import PreTrainedModel\n\n\nclass Net(PreTrainedModel):\n    "
+    after = 'model.save_pretrained("out")\n'
+    model = "model = Net()\n"
+    inherited = script(model=f"{head}pass\n\n\n{model}", after=after)
+    assert f'{GUARD}    model.module.save_pretrained("out")\n' in converted(inherited)
+    method = "def save_pretrained(self, folder):\n        torch.save(self.state_dict(), folder)\n"
+    new = converted(script(model=f"{head}{method}\n\n{model}", after=after))
+    assert f"        {GUARD}            torch.save(self.state_dict(), folder)\n" in new
+    assert new.endswith('optimizer.step()\nmodel.module.save_pretrained("out")\n')
+
+
+@pytest.mark.parametrize("name", ["keep", "save"])
+def test_model_that_saves_itself(name: str) -> None:
+    """What a method of a wrapped model does is followed like anything else."""
+    model = f"""class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.out(x)
+
+    def {name}(self, path):
+        print("saved")
+        torch.save(self.state_dict(), path)
+
+
+model = Net()
+"""
+    new = converted(script(model=model, after=f'model.{name}("a.pt")\n'))
+    assert f'        print("saved")\n        {GUARD}            torch.save(self.state_dict(), path)\n' in new
+    assert new.endswith(f'optimizer.step()\nmodel.module.{name}("a.pt")\n')
+    assert "rank_zero_print as print" in new
+
+
+def claims(before: str) -> list[str]:
+    return [one.message for code in ("SAVE01", "OUT03") for one in findings(code, before, Level.NOT_NEEDED)]
+
+
+UNKNOWN = "import unheard\nimport os\nimport argparse\nfrom pathlib import Path\n"
+ARGS = "args = argparse.ArgumentParser().parse_args()\n"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param('unheard.keep(model, "out/net.bin")\n', id="text with a folder"),
+        pytest.param('unheard.keep(model, "net.bin")\n', id="text with an ending"),
+        pytest.param('unheard.Keeper().keep(os.path.join("out", "net"))\n', id="method of an unknown object"),
+        pytest.param('unheard.keep(Path("out") / "net")\n', id="path"),
+        pytest.param('name = f"out/{epoch}"\nunheard.keep(name)\n', id="name that a path was put together for"),
+        pytest.param(f"{ARGS}unheard.keep(args.out_dir)\n", id="path from the command line"),
+        pytest.param('torch.keep_and_save(model, "net.bin")\n', id="known library that says it writes"),
+        pytest.param('log = unheard.LogWriter("out/log")\n', id="object that says it writes"),
+        pytest.param('log = unheard.open("log.txt", "w")\n', id="object that is told to"),
+    ],
+)
+def test_nothing_is_claimed_of_what_is_not_known(after: str) -> None:
+    before = script(imports=UNKNOWN + IMPORTS, after=after)
+    (said,) = findings("OUT03", before, Level.ADVICE)
+    assert "with a path, and it is not known" in said.message
+    assert said.place is not None
+    assert said.place.line == len(before.splitlines())
+    assert claims(before) == ["no checkpoint is written, unless by what OUT03 names"]
+
+
+def test_claims_name_what_they_do_not_know() -> None:
+    """An object that is made with a path may write there, by whatever method."""
+    before = script(imports=UNKNOWN + IMPORTS, after='net = unheard.build("configs/net.yaml")\n')
+    unless = ", unless `unheard.build` at train.py:19 writes: it is given a path, and not known"
+    assert claims(before) == [f"no checkpoint is written{unless}", f"no other files are written{unless}"]
+    assert findings("OUT03", before, Level.ADVICE) == []
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param('unheard.train(model, 3, "fast")\n', id="no path"),
+        pytest.param('unheard.note("loss of epoch 1/3")\n', id="a sentence"),
+        pytest.param('net = unheard.load_net("configs/net.yaml")\n', id="result is used"),
+        pytest.param('tokens = unheard.Tokens()\ntokens.load("a/b.model")\n', id="says that it reads"),
+        pytest.param('unheard.get("https://example.org/a")\n', id="address"),
+        pytest.param('os.chdir("out/net")\n', id="of the process alone"),
+        pytest.param('argparse.ArgumentParser().add_argument("--out", default="out/net.pt")\n', id="known library"),
+        pytest.param("def keep(path):\n    pass\n\n\nkeep('out/net.bin')\n", id="function of the script"),
+        pytest.param("names = []\nnames.append('out/net.bin')\n", id="list"),
+    ],
+)
+def test_nothing_is_written(after: str) -> None:
+    before = script(imports=UNKNOWN + IMPORTS, after=after)
+    assert findings("OUT03", before, Level.ADVICE) == []
+    assert claims(before) == ["no checkpoint is written", "no other files are written"]
 
 
 def test_statement_that_may_save() -> None:

@@ -45,6 +45,8 @@ ON_MAIN = "if rt.is_main_process():\n"
         ("run = wandb.init()\nfolder = os.path.join(run.dir, wandb.run.name)\n",
          'run = wandb.init(mode=None if rt.is_main_process() else "disabled")\n'
          "folder = os.path.join(rt.from_main_process(run.dir), rt.from_main_process(wandb.run.name))\n"),
+        ("import tensorflow as tf\nlog = tf.summary.create_file_writer('a')\n",
+         "import tensorflow as tf\nlog = rt.main_process_only(tf.summary.create_file_writer)('a')\n"),
         ("wandb.login()\n", f"{ON_MAIN}    wandb.login()\n"),
     ],
 )  # fmt: skip

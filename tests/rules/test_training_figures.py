@@ -76,13 +76,23 @@ class Meter:
         ),
         ("meter.sum += loss.item()", "meter.sum += rt.all_reduce_mean(loss.item())"),
         ("table['loss'] += loss.item()", "table['loss'] += rt.all_reduce_mean(loss.item())"),
+        (
+            "swanlab.log({'loss': loss.item()})",
+            "rt.main_process_only(swanlab.log)({'loss': rt.all_reduce_mean(loss.item())})",
+        ),
+        ("view.line([loss.item()])", "view.line([rt.all_reduce_mean(loss.item())])"),
+        ("joblib.dump(loss.item(), 'a')", "rt.main_process_only(joblib.dump)(rt.all_reduce_mean(loss.item()), 'a')"),
         ("file.write(f'{loss.item()}')", "file.write(f'{rt.all_reduce_mean(loss.item())}')"),
     ],
 )
 def test_kept_in_the_loop(kept: str, whole: str) -> None:
-    setup = f"{METER}meter, seen, table = Meter(), [], {{'loss': 0.0}}\n"
+    setup = f"{METER}meter, seen, table = Meter(), [], {{'loss': 0.0}}\nview = visdom.Visdom()\n"
     opened = "    file = open('losses.txt', 'a')\n"
-    before = script(imports=f"import math\n{IMPORTS}", setup=setup, loop=counting(opened, kept, ""))
+    before = script(
+        imports=f"import joblib\nimport math\nimport swanlab\nimport visdom\n{IMPORTS}",
+        setup=setup,
+        loop=counting(opened, kept, ""),
+    )
     assert f"        optimizer.step()\n        {whole}\n" in converted(before)
 
 

@@ -138,6 +138,19 @@ def recurrent_with_steps_first() -> tuple[list[nn.Module], Step]:
     return [net], step
 
 
+@training
+def recurrent_with_gradients_that_add_up() -> tuple[list[nn.Module], Step]:
+    net = Recurrent()
+
+    def step(step: int) -> Tensor:
+        words, hidden = labels(step, 30, 11).view(5, 6), (torch.zeros(2, 6, 6), torch.zeros(2, 6, 6))
+        for _ in range(2):
+            net(words, hidden)[0].square().mean().backward()
+        return F.cross_entropy(net(words, hidden)[0], labels(60 + step, 30, 11))
+
+    return [net], step
+
+
 class Tied(nn.Module):
     def __init__(self) -> None:
         super().__init__()

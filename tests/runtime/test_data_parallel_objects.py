@@ -6,14 +6,18 @@ import copy
 import io
 import pickle
 import random
+from contextlib import nullcontext, redirect_stderr
 from typing import Any
 
 import distify_runtime as rt
 import numpy
 import pytest
 import torch
+from distify_runtime.shared import costs
+from distify_runtime.shared.models import shared_model
 from ranks import RankFailed, on_ranks
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 
 class Net(nn.Module):
@@ -317,3 +321,146 @@ def _nothing_is_shared() -> None:
 def test_a_run_in_which_nothing_is_shared_ends_with_the_reason() -> None:
     with pytest.raises(RankFailed, match=r"no model could be shared, .*Pairs: its outputs do not follow the batch"):
         on_ranks(_nothing_is_shared)
+
+
+class Failing(Net):
+    calls = 0
+
+    def forward(self, samples: Tensor) -> Tensor:
+        self.calls += 1
+        if self.calls > 12 and rt.rank() == 1:
+            raise RuntimeError("out of memory")
+        return super().forward(samples)
+
+
+def _skips_a_batch() -> None:
+    net = Failing()
+    rt.data_parallel(net)
+    for _ in range(20):
+        try:
+            net(whole()).sum().backward()
+        except RuntimeError:
+            net.zero_grad()
+
+
+def test_a_batch_that_one_rank_alone_skips_ends_the_run_with_what_it_failed_with() -> None:
+    with pytest.raises(RankFailed, match=r"rank 1 failed: RuntimeError: out of memory"):
+        on_ranks(_skips_a_batch, timeout=30)
+
+
+class Skipping(Net):
+    alike = False
+
+    def forward(self, samples: Tensor) -> Tensor:
+        with rt.draw_alike() if self.alike else nullcontext():
+            deep = bool(torch.rand(1) < 0.5)
+        hidden = self.norm(self.body(samples)) if deep else self.body(samples)
+        out: Tensor = self.last(self.head(hidden))
+        return out
+
+
+def _skips_layers(alike: bool) -> Any:
+    torch.manual_seed(1)
+    net = Skipping()
+    net.head = nn.Linear(7, 7)
+    net.norm, net.last, net.alike = nn.BatchNorm1d(7), nn.BatchNorm1d(7), alike
+    rt.data_parallel(net)
+    return [net(whole()).tolist() for _ in range(20)]
+
+
+def test_layers_that_each_rank_skips_by_its_own_chance_end_the_run_and_can_be_drawn_alike() -> None:
+    with pytest.raises(RankFailed, match="the ranks have come apart"):
+        on_ranks(_skips_layers, False, timeout=60)
+    first, second = on_ranks(_skips_layers, True)
+    assert first == second
+    assert 1 < len({str(one) for one in first}) < 20
+
+
+class Tokens(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.rest = nn.Embedding(7, 4), nn.Linear(4, 2)
+
+    def forward(self, graph: Any) -> Tensor:
+        out: Tensor = self.rest(self.embedding(graph.words))
+        return out
+
+
+class Graph:
+    def __init__(self) -> None:
+        self.words = torch.arange(6)
+
+
+def _given_something_else() -> Any:
+    net = Tokens()
+    rt.data_parallel(net)
+    for _ in range(3):
+        out = net(Graph())
+    found = shared_model(net)
+    assert found is not None
+    return out.shape, found.given_up, [part.is_shared for part in found.parts]
+
+
+def test_the_parts_of_a_model_are_shared_where_it_is_given_what_cannot_be_taken_apart() -> None:
+    why = "it is given an object of class Graph, of which no part can be taken"
+    assert on_ranks(_given_something_else) == [((6, 2), why, [True, True])] * 2
+
+
+class Dropping(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.lstm, self.head = nn.Embedding(7, 4), nn.LSTM(4, 5, 2, dropout=0.5), nn.Linear(5, 7)
+
+    def forward(self, words: Tensor) -> Tensor:
+        noise = 1 + 0.1 * torch.randn(words.shape[1], 1)
+        out, _ = self.lstm(F.dropout(self.embedding(words)) * noise)
+        found: Tensor = self.head(F.dropout(out, 0.3)).view(-1, 7)
+        return found
+
+
+def _drops_along_time() -> Any:
+    net = Dropping()
+    rt.data_parallel(net)
+    out = [net(torch.arange(6 * 9).view(6, 9) % 7).shape for _ in range(3)]
+    found = shared_model(net)
+    assert found is not None
+    return out, found.given_up
+
+
+def test_dropout_and_noise_are_no_reason_to_compute_whole_wherever_the_batch_is() -> None:
+    assert on_ranks(_drops_along_time) == [([(54, 7)] * 3, "")] * 2
+
+
+def _writes_into_its_arguments() -> Any:
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(5, 3))
+    rt.data_parallel(net)
+    samples = whole()
+    for _ in range(3):
+        net(samples).sum().backward()
+    found = shared_model(net)
+    assert found is not None
+    return samples.min().item(), found.given_up, found.is_shared
+
+
+def test_a_model_that_writes_into_its_arguments_sees_them_whole() -> None:
+    assert (
+        on_ranks(_writes_into_its_arguments) == [(0.0, "it returns what it has written into its arguments", True)] * 2
+    )
+
+
+def _told(meeting: float, computing: float) -> str:
+    costs._steps = 0
+    with redirect_stderr(io.StringIO()) as said:
+        for _ in range(40):
+            costs.step()
+            costs._meeting += meeting / 20e3
+            costs._computing += computing / 20e3
+    return said.getvalue()
+
+
+def test_where_sharing_costs_more_than_it_saves_is_said_once() -> None:
+    (text, nothing) = on_ranks(_told, 60.0, 20.0)
+    assert text.count("exchanging takes 3.0 ms, and 1.0 ms of computing are spared") == 1
+    assert nothing == ""  # rank 0 speaks
+    assert on_ranks(_told, 20.0, 60.0) == ["", ""]

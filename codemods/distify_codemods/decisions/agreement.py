@@ -16,6 +16,8 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
 from distify_codemods.interpreter.ranks import RANK
 from distify_codemods.interpreter.targets import any_item
+from distify_codemods.libraries import effects
+from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import CallChain, Choice, External, Obj, Scale, Sequence, Share, Value, Verdict, core
 
@@ -31,7 +33,7 @@ _NUMBERS = {
     "numpy.random.randint": 2, "numpy.random.uniform": 2, "numpy.random.normal": 2, "numpy.random.beta": 2,
 }  # fmt: skip
 #: What keeps something of the run for later.
-_KEEPING = frozenset(["torch.save", *(f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "move"))])
+_KEEPING = frozenset([*effects.CHECKPOINTS, *(f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "move"))])
 
 
 def averages(facts: Facts) -> tuple[Averaging, ...]:
@@ -181,7 +183,7 @@ def reached_alike(facts: Facts, event: Event) -> bool:
     return True
 
 
-def _entries(value: Value) -> frozenset[Obj | str]:
+def _entries(value: Value) -> Ordered[Obj | str]:
     """What the numbers in a list depend on."""
     return any_item(value.of(obj for obj in value.objs if isinstance(obj, Sequence))).sources
 
@@ -259,7 +261,7 @@ def differs(facts: Facts, event: Event) -> str:
     return why_different(facts, event.value.sources - RANK)
 
 
-def why_different(facts: Facts, sources: frozenset[Obj | str]) -> str:
+def why_different(facts: Facts, sources: Ordered[Obj | str]) -> str:
     if sources & RANK:
         return "depends on the rank"
     training = facts.training_loaders
@@ -311,6 +313,8 @@ def _consequence(facts: Facts, event: Event) -> bool:
         shared = facts.run.trial.shared and any(core(obj) in facts.models for obj in event.receiver.objs)
         return shared or (bool(wrapped(event.receiver)) and event.grad)
     if event.kind is Kind.CALL and event.name in _KEEPING:
+        return True
+    if event.kind is Kind.METHOD and event.name in effects.CHECKPOINT_METHODS:
         return True
     if event.kind is Kind.METHOD and event.name in ("state_dict", "load_state_dict"):
         return any(core(obj) in facts.models for obj in event.receiver.objs)

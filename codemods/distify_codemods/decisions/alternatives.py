@@ -9,6 +9,7 @@ import libcst as cst
 
 from distify_codemods.decisions.several import REPEATING, around, function_around, runs_once
 from distify_codemods.facts import Facts
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import NOTHING, CallChain, Function, Instance, Obj, Turn
 
 #: How an object comes to be made, once: of each branch and call on the way, reached by a chain of calls, what is taken.
@@ -20,10 +21,10 @@ def one_of(facts: Facts, objs: Iterable[Obj]) -> bool:
     return all(_exclude(*pair) for pair in combinations([_way_to(facts, obj) for obj in objs], 2))
 
 
-def made_instead(facts: Facts, model: Obj) -> frozenset[Obj]:
+def made_instead(facts: Facts, model: Obj) -> Ordered[Obj]:
     """The other trained models that no run makes which makes this one."""
     way = _way_to(facts, model)
-    return frozenset(other for other in facts.models if other is not model and _exclude(way, _way_to(facts, other)))
+    return Ordered(other for other in facts.models if other is not model and _exclude(way, _way_to(facts, other)))
 
 
 def _exclude(one: _Way | None, other: _Way | None) -> bool:

@@ -21,6 +21,7 @@ from distify_codemods.decisions.gradients import Trainee, gradient_lines, groups
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, Optimizer
 from distify_codemods.interpreter.machine import Frame
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import External, Obj
 
 #: Of torch's, those that step by a closure, which computes gradients of its own.
@@ -42,7 +43,7 @@ def decide_optimizers(facts: Facts, models: Iterable[Obj]) -> tuple[tuple[Averag
         and not may_be_absent(facts, one)
     }
     while True:
-        waits = {obj: _waits(facts, one, frozenset(kept)) for obj, one in kept.items()}
+        waits = {obj: _waits(facts, one, Ordered(kept.keys())) for obj, one in kept.items()}
         unfit = {obj for obj, lines in waits.items() if lines is None}
         open_sites = {one.made.node for one in facts.optimizers if one.obj not in kept or one.obj in unfit}
         unfit |= {obj for obj, one in kept.items() if one.made.node in open_sites}  # one line makes them all
@@ -88,9 +89,9 @@ def _suits(facts: Facts, optimizer: Optimizer) -> bool:
     return bool(facts.backwards) and not with_closure and not graphs
 
 
-def _waits(facts: Facts, optimizer: Optimizer, fit: frozenset[Obj]) -> tuple[GradientAveraging, ...] | None:
+def _waits(facts: Facts, optimizer: Optimizer, fit: Ordered[Obj]) -> tuple[GradientAveraging, ...] | None:
     """Lines before the readers that are no plain step; None where one cannot be written."""
-    trainee = Trainee(frozenset({optimizer.obj}), frozenset(optimizer.models))
+    trainee = Trainee(Ordered([optimizer.obj]), Ordered(optimizer.models))
     found: dict[tuple[cst.CSTNode, bool], GradientAveraging] = {}
     groups = groups_of_readers(facts, trainee)
     for group in groups:
@@ -103,7 +104,7 @@ def _waits(facts: Facts, optimizer: Optimizer, fit: frozenset[Obj]) -> tuple[Gra
     return tuple(found.values()) if groups else None
 
 
-def _is_plain_step(event: Event, fit: frozenset[Obj]) -> bool:
+def _is_plain_step(event: Event, fit: Ordered[Obj]) -> bool:
     return event.kind is Kind.METHOD and event.name == "step" and event.receiver.objs <= fit
 
 

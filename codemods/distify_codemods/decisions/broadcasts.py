@@ -64,9 +64,10 @@ def places_of(facts: Facts, model: Obj, held: Obj, anchor: Event, sync: bool) ->
 def places_in_frames(
     facts: Facts, model: Obj, held: Obj, anchor: Event, sync: bool
 ) -> Iterator[tuple[Frame, Broadcast]]:
-    touching = Touching(facts).before(model, anchor)
+    touched = facts.with_unused()
+    touching = Touching(touched).before(model, anchor)
     if held is not model:
-        touching = [event for event in facts.run.events[: anchor.number] if held in event.value.objs]
+        touching = [event for event in touched.run.events if event.before(anchor) and held in event.value.objs]
     instead = made_instead(facts, model)
     for frame in frames_around_training(facts, anchor):
         texts = {

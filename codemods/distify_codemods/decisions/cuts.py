@@ -18,6 +18,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, infer
 from distify_codemods.interpreter import Cutting, Trial, run
 from distify_codemods.interpreter.cuts import OUTPUT, key_of
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import (
     NOTHING,
@@ -42,7 +43,7 @@ class _Layout:
     """What an expression holds: batches, all with their samples along one dimension."""
 
     dimension: int
-    cuts: frozenset[Cut]
+    cuts: Ordered[Cut]
 
 
 def decide_cuts(facts: Facts) -> tuple[Facts, tuple[Slicing, ...], list[Blocked]]:
@@ -145,12 +146,12 @@ def _run(facts: Facts, cutting: Cutting) -> Facts:
     return infer(facts.program, run(facts.program, trial=Trial(cutting=cutting)))
 
 
-def _trained_on(facts: Facts) -> set[Cut]:
+def _trained_on(facts: Facts) -> Ordered[Cut]:
     """The whole batches that a training step still depends on."""
-    return {source for source in _sources(facts) if isinstance(source, Cut)}
+    return Ordered(source for source in _sources(facts) if isinstance(source, Cut))
 
 
-def _sources(facts: Facts) -> set[Obj | str]:
+def _sources(facts: Facts) -> Ordered[Obj | str]:
     """What training steps depend on."""
     values = [event.receiver for event in facts.backwards]
     loops = [event for event in facts.of_kind(Kind.LOOP) if any(one.inside(event) for one in facts.backwards)]
@@ -159,7 +160,7 @@ def _sources(facts: Facts) -> set[Obj | str]:
         trains = event.grad and any(core(obj) in models for obj in event.receiver.objs)
         if trains and any(event.inside(loop) for loop in loops) and _leads_to(event, facts):
             values += event.arguments.all()
-    return {source for value in values for source in value.sources}
+    return EMPTY.union(*(value.sources for value in values))
 
 
 def _leads_to(event: Event, facts: Facts) -> bool:
@@ -171,7 +172,7 @@ def _leads_to(event: Event, facts: Facts) -> bool:
 
 
 def _next_places(
-    facts: Facts, cuts: set[Cut], taken: tuple[Slicing, ...], avoided: frozenset[cst.CSTNode]
+    facts: Facts, cuts: Ordered[Cut], taken: tuple[Slicing, ...], avoided: frozenset[cst.CSTNode]
 ) -> tuple[list[Slicing], list[Slicing]]:
     """The first assignments that hold whole batches of training, one for each batch; and one in another function."""
     known = {one.node for one in taken} | avoided
@@ -210,7 +211,7 @@ def _is_in_turn(facts: Facts, module: Module, node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Subscript) and any(one in turns for one in module.enclosing(node))
 
 
-def _next_loops(facts: Facts, cuts: set[Cut], taken: tuple[Slicing, ...]) -> list[Slicing]:
+def _next_loops(facts: Facts, cuts: Ordered[Cut], taken: tuple[Slicing, ...]) -> list[Slicing]:
     """`for x, y in batches:` over an iterator of the script: the outermost such loop around a backward pass."""
     known = {one.node for one in taken}
     around = [here for backward in facts.backwards for here in reversed(backward.loops())]
@@ -262,7 +263,7 @@ def _layout(value: Value) -> _Layout | None:
     parts = list(_parts(value))
     dimensions = {Scale.SAMPLES: 0, Scale.TURNED: 1}
     found = {dimensions.get(part.scale) for part in parts}
-    cuts = [frozenset(source for source in part.sources if isinstance(source, Cut)) for part in parts]
+    cuts = [Ordered(source for source in part.sources if isinstance(source, Cut)) for part in parts]
     mixed = any(isinstance(source, Share) or source == OUTPUT for part in parts for source in part.sources)
     if len(found) != 1 or None in found or mixed or not all(cuts):
         return None
@@ -270,7 +271,7 @@ def _layout(value: Value) -> _Layout | None:
     assert only is not None
     if only == 0 and any(isinstance(obj.site, cst.List) for obj in value.objs if isinstance(obj, Sequence)):
         return None  # a list is taken for a list of samples
-    return _Layout(only, frozenset().union(*cuts))
+    return _Layout(only, EMPTY.union(*cuts))
 
 
 def _parts(value: Value) -> Iterator[Value]:

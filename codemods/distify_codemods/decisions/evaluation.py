@@ -28,6 +28,7 @@ from distify_codemods.decisions.names import (
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_in, loaders_of
 from distify_codemods.interpreter.library import IMPURE, PURE
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import PER_SAMPLE, Bound, Const, External, Function, Mapping, Obj, Scale, Value, core
 from distify_codemods.values import Sequence as List
 
@@ -102,8 +103,8 @@ def _is_figure(facts: Facts, loop: BatchLoop, name: str) -> bool:
     return bool(held) and not any(value.objs & _lists(value) for value in held)
 
 
-def _lists(value: Value) -> frozenset[Obj]:
-    return frozenset(obj for obj in value.objs if isinstance(obj, (List, Mapping)))
+def _lists(value: Value) -> Ordered[Obj]:
+    return Ordered(obj for obj in value.objs if isinstance(obj, (List, Mapping)))
 
 
 def gathers(facts: Facts, loop: BatchLoop) -> Gathering | Refusal:
@@ -139,7 +140,7 @@ def gathers(facts: Facts, loop: BatchLoop) -> Gathering | Refusal:
 
 def _never(facts: Facts, loop: BatchLoop) -> str:
     """Why the loop must see all samples on every rank, whatever it computes."""
-    models = {core(obj) for event in loop.forwards for obj in event.receiver.objs}
+    models = Ordered(core(obj) for event in loop.forwards for obj in event.receiver.objs)
     for model in models:
         last = next((one for one in reversed(modes.modes(facts, {model})) if one.before(loop.event)), None)
         if last is not None and modes.trains(last) is None:

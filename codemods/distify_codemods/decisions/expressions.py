@@ -12,6 +12,7 @@ from distify_codemods.decisions.several import reaches_all
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.machine import Frame
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import Const, External, Instance, Obj, Parameters, Value, Wrapped, contained, core
 
@@ -54,7 +55,7 @@ def _held_by_names(facts: Facts, scope: Frame, frame: Frame, statement: cst.CSTN
 
 
 def texts_of(
-    name: str, value: Value, wanted: Obj, depth: int, instead: frozenset[Obj] = frozenset()
+    name: str, value: Value, wanted: Obj, depth: int, instead: Ordered[Obj] = EMPTY
 ) -> Iterator[tuple[int, str, Value]]:
     """Expressions that begin with a name, each with how far it is from being the object itself, and what it is.
 

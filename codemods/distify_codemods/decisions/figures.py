@@ -20,6 +20,7 @@ from distify_codemods.decisions.base import Averaging, Left, Putting
 from distify_codemods.decisions.places import Place, Places
 from distify_codemods.decisions.sinks import Kind, Sink, sinks
 from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import Mapping, Obj, Scale, Sequence, Shape, Share, Value
 
@@ -80,8 +81,8 @@ class _Search:
         return Places(self.facts)
 
     @cached_property
-    def training(self) -> frozenset[Obj]:
-        return frozenset(self.facts.training_loaders)
+    def training(self) -> Ordered[Obj]:
+        return Ordered(self.facts.training_loaders)
 
     def look_at(self, together: list[Sink]) -> None:
         """What one statement hands over: of all samples, or of a rank's own. Means fit with either."""

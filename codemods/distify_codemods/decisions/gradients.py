@@ -19,6 +19,7 @@ from distify_codemods.decisions.models import same
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, Optimizer, dealt_by
 from distify_codemods.interpreter.machine import Frame
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import PER_SAMPLE, External, Obj, Parameters, Scale, Value, contained, core
 
@@ -33,8 +34,8 @@ _NOT_READING = ("torch.", "builtins.", "copy.", "numpy.", "tqdm.", "logging.", "
 class Trainee:
     """An optimizer with its models; or models that are updated by hand."""
 
-    objs: frozenset[Obj]  # the optimizer, if there is one
-    models: frozenset[Obj]
+    objs: Ordered[Obj]  # the optimizer, if there is one
+    models: Ordered[Obj]
     by_its_models: bool = False  # the optimizer is not there in every run that trains them
 
 
@@ -84,11 +85,11 @@ def _trainees(facts: Facts, models: list[Obj]) -> Iterator[Trainee]:
     left = dict.fromkeys(models)
     for optimizer in facts.optimizers:
         if any(model in left for model in optimizer.models):
-            yield Trainee(frozenset({optimizer.obj}), frozenset(optimizer.models), may_be_absent(facts, optimizer))
+            yield Trainee(Ordered([optimizer.obj]), Ordered(optimizer.models), may_be_absent(facts, optimizer))
     trained = {model for optimizer in facts.optimizers for model in optimizer.models}
     for model in left:
         if model not in trained:
-            yield Trainee(frozenset(), frozenset({model}))
+            yield Trainee(EMPTY, Ordered([model]))
 
 
 def may_be_absent(facts: Facts, optimizer: Optimizer) -> bool:
@@ -178,7 +179,7 @@ def _is_of(value: Value, trainee: Trainee) -> bool:
 
 
 def gradient_lines(
-    facts: Facts, trainee: Trainee, group: list[Event], only: frozenset[Obj] = frozenset()
+    facts: Facts, trainee: Trainee, group: list[Event], only: Ordered[Obj] = EMPTY
 ) -> Iterator[GradientAveraging | Blocked]:
     """`only`: what the line has to name, if not whatever holds the gradients."""
     place = _before_all(facts, group)
@@ -268,11 +269,9 @@ def _behind_backwards(facts: Facts, trainee: Trainee, reader: Event) -> Iterator
         yield _unreachable(reader)
 
 
-def _target(
-    facts: Facts, trainee: Trainee, group: list[Event], place: _Place, only: frozenset[Obj] = frozenset()
-) -> str:
+def _target(facts: Facts, trainee: Trainee, group: list[Event], place: _Place, only: Ordered[Obj] = EMPTY) -> str:
     """An expression of what is averaged, as it can be written at a place: the optimizer, its models, what was read."""
-    objs = frozenset[Obj]() if trainee.by_its_models else trainee.objs
+    objs = EMPTY if trainee.by_its_models else trainee.objs
     for event in group:
         for node in _read_at(event):
             own = objs & facts.value(node).objs

@@ -54,7 +54,7 @@ def _tried_out(facts: Facts, models: list[Obj]) -> tuple[list[Wrap], dict[Obj, U
     reasons: dict[Obj, Unwrapped] = {}
     open_ones: dict[Obj, Iterator[Wrap]] = {}
     normalised = with_batchnorm(facts)
-    touching = Touching(facts)
+    touching = Touching(facts.with_unused())  # also where a constant does not let it come
     for model in models:
         forwards = training_forwards(facts, model)
         if forwards:

@@ -13,6 +13,8 @@ from distify_codemods.decisions.carried import carried
 from distify_codemods.decisions.in_place import changes_what_it_takes
 from distify_codemods.decisions.places import Place
 from distify_codemods.facts import Facts
+from distify_codemods.libraries import effects
+from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module
 from distify_codemods.values import Bound, Class, Function, Instance, Mapping, Method, Obj, Sequence, Value, core
 
@@ -47,12 +49,8 @@ class Sink:
 
 
 _ADDING = frozenset("append extend add insert appendleft extendleft".split())
-#: Libraries of which every call reports to somewhere, and what writes to files.
-_LOGS = (
-    "wandb.", "mlflow.", "neptune.", "comet_ml.", "aim.", "torch.utils.tensorboard.", "tensorboardX.",
-    "tensorboard_logger.", "csv.", "builtins.open", "io.open", "gzip.open", "codecs.open", "pathlib.Path.open",
-    "json.dump", "pickle.dump", "yaml.dump", "joblib.dump", "torch.save", "numpy.save", "numpy.savetxt", "numpy.savez",
-)  # fmt: skip
+#: What reports to somewhere, and what writes to files.
+_LOGS = (*effects.TRACKERS, *effects.HANDLES, *effects.KEEPS)
 _LOGGERS = ("logging.", "loguru.")
 #: What makes a log a file.
 _LOG_FILES = ("logging.FileHandler", "logging.handlers.", "loguru.logger.add")
@@ -96,7 +94,7 @@ def _of_call(facts: Facts, module: Module, node: cst.Call, logs: tuple[str, ...]
 def _taker(facts: Facts, node: cst.Call, logs: tuple[str, ...]) -> Kind | None:
     callee = facts.value(node.func)
     name = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
-    holders = facts.value(node.func.value).objs if isinstance(node.func, cst.Attribute) else frozenset()
+    holders = facts.value(node.func.value).objs if isinstance(node.func, cst.Attribute) else EMPTY
     lists = any(isinstance(obj, Sequence) or _named(obj).startswith("collections.") for obj in holders)
     if name in _ADDING and (lists or not holders):
         return Kind.ADDED

@@ -10,6 +10,7 @@ import libcst as cst
 
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import External, Instance, Obj, Parameters, contained, core
 
 Key = TypeVar("Key")
@@ -36,9 +37,9 @@ class Touching:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._models = frozenset(facts.models)
-        self._cores: dict[frozenset[Obj], frozenset[Obj]] = {}
-        self._reached: dict[cst.CSTNode, frozenset[Obj]] = {}
+        self._models = Ordered(facts.models)
+        self._cores: dict[Ordered[Obj], Ordered[Obj]] = {}
+        self._reached: dict[cst.CSTNode, Ordered[Obj]] = {}
 
     def before(self, model: Obj, forward: Event) -> list[Event]:
         """The events that touch a model, up to one of its forward passes."""
@@ -65,32 +66,32 @@ class Touching:
     def _by_part(self) -> dict[Obj, list[Event]]:
         return _indexed([event for event in self._events if event.kind is Kind.STORE], _parameters_set)
 
-    def _handled(self, event: Event) -> frozenset[Obj]:
+    def _handled(self, event: Event) -> Ordered[Obj]:
         """The models that an event is about, or that it is given."""
         found = self._given(event)
         for node in _operands(event):
             found |= self._inside(node)
         return found
 
-    def _given(self, event: Event) -> frozenset[Obj]:
+    def _given(self, event: Event) -> Ordered[Obj]:
         if event.kind is Kind.CALL:
-            return frozenset().union(*(self._held(value.objs) for value in event.arguments.all()))
+            return EMPTY.union(*(self._held(value.objs) for value in event.arguments.all()))
         if event.kind is Kind.STORE:
             return self._held(event.value.objs) | self._held(event.receiver.objs)
-        return self._held(event.receiver.objs) if event.name not in HARMLESS else frozenset()
+        return self._held(event.receiver.objs) if event.name not in HARMLESS else EMPTY
 
-    def _held(self, objs: frozenset[Obj]) -> frozenset[Obj]:
+    def _held(self, objs: Ordered[Obj]) -> Ordered[Obj]:
         found = self._cores.get(objs)
         if found is None:
             found = self._cores[objs] = self._models & {core(obj) for obj in objs}
         return found
 
-    def _inside(self, target: cst.BaseExpression) -> frozenset[Obj]:
+    def _inside(self, target: cst.BaseExpression) -> Ordered[Obj]:
         """`model.layer.weight.requires_grad = ...`: the models of which something inside is set."""
         found = self._reached.get(target)
         if found is not None:
             return found
-        node, found = target, frozenset()
+        node, found = target, EMPTY
         while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):
             if isinstance(node, cst.Attribute) and node.attr.value in HARMLESS:
                 break

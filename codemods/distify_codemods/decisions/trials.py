@@ -14,6 +14,7 @@ from distify_codemods.decisions.evaluation import training_sums
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts, dealt_by, infer
 from distify_codemods.interpreter import Hooks, Machine, run
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import External, Instance, Share, Value, Wrapped, core
 
 
@@ -144,19 +145,19 @@ def _wrap(machine: Machine, wrap: Wrap) -> None:
 
 
 def _wrapped(machine: Machine, value: Value, wrap: Wrap) -> Value:
-    objs = {
+    objs = Ordered(
         machine.made(Wrapped, wrap.statement, core(obj), "ours", inner=core(obj), ours=True)
         if isinstance(obj, (Instance, External, Wrapped)) else obj
         for obj in value.objs
-    }  # fmt: skip
-    return Value(frozenset(objs), value.scale, value.sources)
+    )  # fmt: skip
+    return Value(objs, value.scale, value.sources)
 
 
 def _summed(machine: Machine, reduction: Reduction) -> None:
     made = {loader.site for loader in reduction.loop.loaders}
     for name in (*reduction.names, *reduction.means):
         value = machine.lookup(name)
-        kept = frozenset(
+        kept = Ordered(
             one
             for one in value.sources
             if not isinstance(one, Share) and (not isinstance(one, External) or one.site not in made)

@@ -23,6 +23,7 @@ from distify_codemods.interpreter import (
     whole,
 )
 from distify_codemods.interpreter import machine as machines
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -133,7 +134,7 @@ def call_object(machine: Machine, obj: Obj, arguments: Arguments, node: cst.CSTN
     if isinstance(obj, Bound) and obj.function is not None and obj.receiver is not None:
         optimizers.record_step(machine, obj.function, obj.receiver, arguments, node)
         if _is_a_module(obj.receiver) and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            given = {"receiver": Value(frozenset({obj.receiver})), "arguments": arguments}
+            given = {"receiver": Value(Ordered([obj.receiver])), "arguments": arguments}
             machine.event(Kind.OWN, node, name=node.func.attr.value, **given)
         result = invoke(machine, obj.function, arguments, node, obj.receiver)
         return library.of_a_module(machine, obj.function, obj.receiver, result, node)
@@ -155,7 +156,7 @@ def call_object(machine: Machine, obj: Obj, arguments: Arguments, node: cst.CSTN
 def _method_of_setting(machine: Machine, obj: Setting, node: cst.CSTNode) -> Method:
     """`args.folder.mkdir`: an attribute of a setting, until it is called."""
     whole, _, name = obj.name.rpartition(".")
-    receiver = Value(frozenset({machine.made(Setting, obj.site, whole, name=whole)}))
+    receiver = Value(Ordered([machine.made(Setting, obj.site, whole, name=whole)]))
     place = node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else None
     method = machine.made(Method, node, obj, receiver=receiver, name=name, receiver_node=place)
     assert isinstance(method, Method)
@@ -174,13 +175,13 @@ def _combined(first: Arguments, more: Arguments) -> Arguments:
 def _forward(machine: Machine, obj: Instance | External | Wrapped, arguments: Arguments, node: cst.CSTNode) -> Value:
     """An object called like a function: a model, a loss, a callable of any kind."""
     place = _place_of(machine, obj, node)
-    machine.event(Kind.FORWARD, node, receiver=Value(frozenset({obj})), receiver_node=place, arguments=arguments)
+    machine.event(Kind.FORWARD, node, receiver=Value(Ordered([obj])), receiver_node=place, arguments=arguments)
     inner: Obj = obj
     while isinstance(inner, Wrapped) and inner.inner is not None:
         inner = inner.inner
     result = _run_forward(machine, inner, arguments, node)
     if machine.cutting is not None and inner in machine.optimized:
-        result = cuts.marked(machine, result, node, frozenset({cuts.OUTPUT}))
+        result = cuts.marked(machine, result, node, Ordered([cuts.OUTPUT]))
     if inner in machine.optimized:
         result = whole.through_a_model(machine, result, arguments, node)
     return graph.through(machine, inner, arguments, result, node) if machine.tracing and machine.grad else result
@@ -295,7 +296,7 @@ def _run(
         given = machine.made(Suspended, node, function, receiver, function=function, receiver=receiver)
         assert isinstance(given, Suspended)
         given.arguments = arguments
-        return Value(frozenset({given}))
+        return Value(Ordered([given]))
     inner = _activation(machine, function, definition, arguments, node, receiver)
     if isinstance(definition, cst.Lambda):
         return _in_frame(machine, inner, definition.body)
@@ -305,8 +306,8 @@ def _run(
         generator = machine.made(Sequence, node, "generator", definition)
         assert isinstance(generator, Sequence)
         generator.element = join(generator.element or NOTHING, *inner.yielded)
-        generator.deals |= {loader for loader in inner.drawn if _hands_out(inner.yielded, loader)}
-        return Value(frozenset({generator}))
+        generator.deals |= [loader for loader in inner.drawn if _hands_out(inner.yielded, loader)]
+        return Value(Ordered([generator]))
     return join(*inner.returned) if inner.returned else NOTHING
 
 
@@ -396,7 +397,7 @@ def _bind_parameters(
 ) -> None:
     positional = list(arguments.positional)
     if receiver is not None:
-        positional.insert(0, Value(frozenset({receiver})))
+        positional.insert(0, Value(Ordered([receiver])))
     names = [*params.posonly_params, *params.params]
     expanded = {**arguments.expanded(), **arguments.keywords}
     for place, parameter in enumerate([*names, *params.kwonly_params]):
@@ -419,7 +420,7 @@ def _bind_parameters(
             rest.element or NOTHING, *extra, *([targets.any_item(arguments.star)] if arguments.star else [])
         )
         rest.items = tuple(extra) if arguments.star is None else None
-        frame.env[params.star_arg.name.value] = Value(frozenset({rest}))
+        frame.env[params.star_arg.name.value] = Value(Ordered([rest]))
     if isinstance(params.star_kwarg, cst.Param):
         table = machine.made(Mapping, node, "keywords", params)
         assert isinstance(table, Mapping)
@@ -427,7 +428,7 @@ def _bind_parameters(
         for key, value in expanded.items():
             if key not in known:
                 table.items[key] = value
-        frame.env[params.star_kwarg.name.value] = Value(frozenset({table}))
+        frame.env[params.star_kwarg.name.value] = Value(Ordered([table]))
 
 
 def _starred(star: Value, position: int) -> Value:

@@ -17,6 +17,7 @@ from distify_codemods.interpreter import (
     records,
     summaries,
 )
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     NOTHING,
     Arguments,
@@ -74,7 +75,7 @@ def attribute(machine: Machine, obj: Instance | Class, name: str, receiver: Valu
     if table is not None:
         if name in table.items:
             return table.items[name]
-        return attributes.method_of(machine, table, Value(frozenset({table})), name, node)
+        return attributes.method_of(machine, table, Value(Ordered([table])), name, node)
     return attributes.method_of(machine, obj, receiver, name, node)
 
 
@@ -91,11 +92,11 @@ def _inherited(
 
 
 def _bound(machine: Machine, found: Obj, receiver: Obj, cls: Class, node: cst.CSTNode | None) -> Value:
-    itself = Value(frozenset({found}))
+    itself = Value(Ordered([found]))
     if isinstance(found, Ref) or not isinstance(found, (Function, Bound)):
         getter = attributes.getter_of(found)
         if getter is not None and isinstance(receiver, Instance):
-            return calls.call(machine, getter, Arguments([Value(frozenset({receiver}))]), node or cst.Name("_"))
+            return calls.call(machine, getter, Arguments([Value(Ordered([receiver]))]), node or cst.Name("_"))
         return itself
     if isinstance(found, Bound) or found.node is None:
         return itself
@@ -109,7 +110,7 @@ def _bound(machine: Machine, found: Obj, receiver: Obj, cls: Class, node: cst.CS
     bound = machine.made(Bound, found.node, found, receiver, receiver=receiver, function=found)
     if any(kind.rsplit(".", 1)[-1] in _PROPERTIES for kind in kinds):
         return calls.call_object(machine, bound, calls.no_arguments(), node or found.node)
-    return Value(frozenset({bound}))
+    return Value(Ordered([bound]))
 
 
 def _takes_class(node: cst.FunctionDef) -> bool:
@@ -120,7 +121,7 @@ def _special(machine: Machine, obj: Instance | Class, cls: Class, name: str) -> 
     if name == "__dict__":
         return fields_table(machine, obj)
     if name == "__class__":
-        return Value(frozenset({cls}))
+        return Value(Ordered([cls]))
     if name == "__name__" and cls.node is not None:
         return expressions.literal(machine, cls.node.name, cls.node.name.value)
     if name == "param_groups" and any(True for _ in optimizers.optimizer_bases(cls)):
@@ -133,15 +134,15 @@ def fields_table(machine: Machine, obj: Obj) -> Value:
     table = machine.made(Mapping, None, obj, "__dict__")
     assert isinstance(table, Mapping)
     table.items = obj.attributes  # type: ignore[assignment]
-    return Value(frozenset({table}))
+    return Value(Ordered([table]))
 
 
 def subclasses(machine: Machine, cls: Class, node: cst.CSTNode) -> Value:
-    found = tuple(Value(frozenset({one})) for one in machine.classes if one is not cls and cls in one.order())
+    found = tuple(Value(Ordered([one])) for one in machine.classes if one is not cls and cls in one.order())
     made = machine.made(Sequence, node, cls)
     assert isinstance(made, Sequence)
     made.items = found
-    return Value(frozenset({made}))
+    return Value(Ordered([made]))
 
 
 def store(machine: Machine, holder: Obj, name: str, value: Value, node: cst.CSTNode) -> None:
@@ -164,9 +165,9 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CS
     assert isinstance(obj, Instance)
     maker = _inherited(machine, cls, cls, "__new__", None)
     made = _newly_made(machine, maker, cls, arguments, node) if maker is not None else [obj]
-    value = Value(frozenset(made or [obj]))
+    value = Value(Ordered(made or [obj]))
     if machine.inside_models and summaries.are_records(value.objs):
-        machine.temporary |= value.objs
+        machine.temporary.update(value.objs)
     library.record_call(machine, f"local.{cls.node.name.value if cls.node else ''}", arguments, node, value)
     for one in made or [obj]:
         initialiser = _inherited(machine, cls, one, "__init__", None)
@@ -180,7 +181,7 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CS
 
 
 def _newly_made(machine: Machine, maker: Value, cls: Class, arguments: Arguments, node: cst.CSTNode) -> list[Instance]:
-    own = Value(frozenset({cls}))
+    own = Value(Ordered([cls]))
     given = Arguments([own, *arguments.positional], arguments.keywords, arguments.star, arguments.double_star)
     result = calls.call(machine, maker, given, node)
     return [obj for obj in result.objs if isinstance(obj, Instance)]
@@ -188,7 +189,7 @@ def _newly_made(machine: Machine, maker: Value, cls: Class, arguments: Arguments
 
 def derive(machine: Machine, obj: Instance, arguments: Arguments, node: cst.CSTNode) -> None:
     """The constructor of a library's loader, for an object of a class derived from it."""
-    loader = next(iter(attributes.LOADERS & obj.of.libraries()), "") if obj.of else ""
+    loader = next((name for name in obj.of.libraries() if name in attributes.LOADERS), "") if obj.of else ""
     if loader:
         made = library.call_reference(machine, loader, arguments, node).single()
         obj.base = made if isinstance(made, External) else None
@@ -210,7 +211,7 @@ def parent(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     if owner is None:
         return NOTHING
     return Value(
-        frozenset(
+        Ordered(
             machine.made(Parent, node, obj, owner, receiver=obj, owner=owner)
             for obj in receivers.objs
             if isinstance(obj, (Instance, Class))
@@ -227,6 +228,6 @@ def parent_attribute(machine: Machine, obj: Parent, name: str, node: cst.Attribu
     found = _inherited(machine, cls, receiver, name, node, after=obj.owner)
     if found is not None:
         return found
-    itself = Value(frozenset({receiver}))
+    itself = Value(Ordered([receiver]))
     method = machine.made(Method, node.value, receiver, name, receiver=itself, name=name, receiver_node=None)
-    return Value(frozenset({method}))
+    return Value(Ordered([method]))

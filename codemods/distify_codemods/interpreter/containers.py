@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import attributes, calls, cuts, holding, iteration, scales, targets, tensors, turns
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     LENGTH,
     NOTHING,
@@ -42,8 +43,8 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         sources = cuts.shape_sources(first.sources)
         measured = (to_library(obj) for obj in first.objs)
         if any(isinstance(one, External) and one.name in attributes.LOADERS for one in measured):
-            sources |= {LENGTH}
-        return Value(SIZE if scale is Scale.COUNT else frozenset(), scale, sources)
+            sources |= [LENGTH]
+        return Value(SIZE if scale is Scale.COUNT else EMPTY, scale, sources)
     if name == "dict":
         return dictionary(machine, arguments, node)
     if name in ("float", "int", "abs", "round", "bool", "str", "repr"):
@@ -54,7 +55,7 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         return tensors.extreme_of_numbers(machine, arguments, node)
     if name in ("range",):
         made = machine.made(External, node, "builtins.range", name="builtins.range")
-        return Value(frozenset({made}), *_whole(arguments))
+        return Value(Ordered([made]), *_whole(arguments))
     return _other(machine, name, arguments, node)
 
 
@@ -73,10 +74,10 @@ def _other(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode)
     made = machine.made(External, node, f"builtins.{name}", name=f"builtins.{name}")
     assert isinstance(made, External)
     made.arguments = arguments
-    return Value(frozenset({made}), *_whole(arguments))
+    return Value(Ordered([made]), *_whole(arguments))
 
 
-def _whole(arguments: Arguments) -> tuple[Scale, frozenset[Obj | str]]:
+def _whole(arguments: Arguments) -> tuple[Scale, Ordered[Obj | str]]:
     given = arguments.all()
     whole = join(*given) if given else NOTHING
     return whole.scale, whole.sources
@@ -89,7 +90,7 @@ def dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Val
         holding.update(machine, made, value)
     for key, value in arguments.keywords.items():
         machine.keep(made.items, key, value)
-    return Value(frozenset({made}), *_whole(arguments))
+    return Value(Ordered([made]), *_whole(arguments))
 
 
 def default_dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -127,11 +128,11 @@ def method(
         return _of_sequence(machine, obj, name, arguments, node)
     if isinstance(obj, Mapping):
         return _of_mapping(machine, obj, name, arguments, node)
-    return iteration.element_of(machine, Value(frozenset({obj})), node) if name in _NEXT else NOTHING
+    return iteration.element_of(machine, Value(Ordered([obj])), node) if name in _NEXT else NOTHING
 
 
 def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    own = Value(frozenset({obj}))
+    own = Value(Ordered([obj]))
     if name in _NEXT:
         return iteration.element_of(machine, own, node)
     if name in ("append", "add", "insert", "extend", "appendleft"):
@@ -140,7 +141,7 @@ def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Argument
         return NOTHING
     if name in ("pop", "popleft"):
         return targets.any_item(own)
-    return own if name == "copy" else Value(*((frozenset(),)))
+    return own if name == "copy" else Value(*((EMPTY,)))
 
 
 def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -157,20 +158,20 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
             machine.keep(obj.items, known, fallback)
         return join(obj.items.get(known, obj.rest or NOTHING) if known is not None else obj.any(), fallback)
     if name == "copy":
-        return Value(frozenset({obj}))
+        return Value(Ordered([obj]))
     if name in ("values", "items", "keys"):
         made = machine.made(Sequence, node, obj, name)
         assert isinstance(made, Sequence)
-        keys = Value(frozenset(machine.made(Const, node, obj, key, value=key) for key in obj.items))
+        keys = Value(Ordered(machine.made(Const, node, obj, key, value=key) for key in obj.items))
         value = obj.any()
         if name == "items":
             pair = machine.made(Sequence, node, obj, "item", items=(keys, value))
             assert isinstance(pair, Sequence)
             pair.items = (keys, value)
-            value = Value(frozenset({pair}))
+            value = Value(Ordered([pair]))
         made.element = join(made.element or NOTHING, keys if name == "keys" else value)
         made.items = turns.pairs_of(machine, obj, node) if name == "items" else turns.keys_of(machine, obj, node)
         if name == "values" and made.items is not None:
             made.items = tuple(obj.items.values())
-        return Value(frozenset({made}))
+        return Value(Ordered([made]))
     return NOTHING

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
     Arguments,
@@ -61,9 +62,9 @@ def key_of(obj: Obj) -> tuple[cst.CSTNode | None, str]:
     return obj.site, getattr(obj, "name", "")
 
 
-def _size_objs(value: Value) -> frozenset[Obj]:
+def _size_objs(value: Value) -> Ordered[Obj]:
     """The literals and settings that a size is, or is reckoned from."""
-    return frozenset(
+    return Ordered(
         obj for obj in value.objs
         if isinstance(obj, Setting)
         or (isinstance(obj, Const) and isinstance(obj.value, int) and not isinstance(obj.value, bool) and obj.value > 1)
@@ -80,13 +81,13 @@ def _moves(value: Value) -> bool:
 
 
 def _cut(
-    machine: Machine, node: cst.CSTNode, sizes: frozenset[Obj], sources: frozenset[Obj | str], deep: bool = False
+    machine: Machine, node: cst.CSTNode, sizes: Ordered[Obj], sources: Ordered[Obj | str], deep: bool = False
 ) -> Value:
     cut = machine.made(Cut, node)
     assert isinstance(cut, Cut)
     cut.sizes |= sizes
-    kept = frozenset(source for source in sources if not isinstance(source, (Cut, Share)))
-    return Value(scale=Scale.SAMPLES, sources=kept | {cut}, deep=deep)
+    kept = Ordered(source for source in sources if not isinstance(source, (Cut, Share)))
+    return Value(scale=Scale.SAMPLES, sources=kept | [cut], deep=deep)
 
 
 # ---- rows
@@ -109,7 +110,7 @@ def rows(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Valu
     sizes = _size_objs(upper) - _size_objs(lower)
     value = _cut(machine, node, sizes, receiver.sources.union(*(key.sources for key in keys)))
     cut = machine.made(Cut, node)
-    objs = frozenset(_listed(machine, obj, node, cut) for obj in receiver.objs if isinstance(obj, Sequence))
+    objs = Ordered(_listed(machine, obj, node, cut) for obj in receiver.objs if isinstance(obj, Sequence))
     return Value(objs, value.scale, value.sources, deep=receiver.deep)
 
 
@@ -118,15 +119,15 @@ def _listed(machine: Machine, samples: Sequence, node: cst.CSTNode, cut: Obj) ->
     part = machine.made(Sequence, node, samples, "rows", per_sample=True)
     assert isinstance(part, Sequence)
     sample = join(*(samples.items or ()), samples.element or NOTHING)
-    part.element = marked(machine, sample, node, frozenset({cut}), Scale.SAMPLES)
+    part.element = marked(machine, sample, node, Ordered([cut]), Scale.SAMPLES)
     return part
 
 
 def marked(
-    machine: Machine, value: Value, node: cst.CSTNode, sources: frozenset[Obj | str], scale: Scale | None = None
+    machine: Machine, value: Value, node: cst.CSTNode, sources: Ordered[Obj | str], scale: Scale | None = None
 ) -> Value:
     """A value, and each part of it, with more sources, and perhaps as one entry of a batch."""
-    objs: set[Obj] = set()
+    objs: list[Obj] = []
     for obj in value.objs:
         if isinstance(obj, Sequence):
             part = machine.made(Sequence, node, obj, "marked")
@@ -134,10 +135,10 @@ def marked(
             items, element = obj.items, obj.element
             part.items = tuple(marked(machine, one, node, sources, scale) for one in items) if items else None
             part.element = marked(machine, element, node, sources, scale) if element is not None else None
-            objs.add(part)
+            objs.append(part)
         else:
-            objs.add(obj)
-    return Value(frozenset(objs), scale or value.scale, value.sources | sources, value.mask, value.open, value.deep)
+            objs.append(obj)
+    return Value(Ordered(objs), scale or value.scale, value.sources | sources, value.mask, value.open, value.deep)
 
 
 def _cuts_only(value: Value) -> bool:
@@ -165,7 +166,7 @@ def folded(machine: Machine, name: str, tensor: Value, arguments: Arguments, nod
         pieces = machine.made(Sequence, node, "pieces")
         assert isinstance(pieces, Sequence)
         pieces.element = _cut(machine, node, _size_objs(sizes[0]), tensor.sources)
-        return Value(frozenset({pieces}))
+        return Value(Ordered([pieces]))
     return None
 
 
@@ -202,7 +203,7 @@ def made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -
         return _sized(machine, sizes, node)
     drawn = name in _DRAWS or name in _DRAWN_TENSORS or name in _DRAWN_ARRAYS
     if drawn and not machine.cutting.sizes and not machine.inside_models and _in_loop(machine) and _size_objs(sizes[0]):
-        return _cut(machine, node, _size_objs(sizes[0]), frozenset({"random"}), deep=len(sizes) > 1)
+        return _cut(machine, node, _size_objs(sizes[0]), Ordered(["random"]), deep=len(sizes) > 1)
     return None
 
 
@@ -224,7 +225,7 @@ def foreign(machine: Machine, obj: Obj, name: str, value: Value, arguments: Argu
     if not _in_loop(machine) or not any(_known(machine, size) for size in sizes):
         return value
     cut = machine.made(Cut, node, foreign=True)
-    return Value(value.objs, Scale.SAMPLES, value.sources | {cut}, open=value.open)
+    return Value(value.objs, Scale.SAMPLES, value.sources | [cut], open=value.open)
 
 
 def _is_strange(obj: Obj) -> bool:
@@ -262,7 +263,7 @@ def _sized(machine: Machine, sizes: list[Value], node: cst.CSTNode) -> Value | N
     places = [place for place, value in enumerate(sizes) if _known(machine, value)]
     if not places:
         return None
-    value = _cut(machine, node, frozenset().union(*(_size_objs(sizes[place]) for place in places)), frozenset())
+    value = _cut(machine, node, EMPTY.union(*(_size_objs(sizes[place]) for place in places)), EMPTY)
     scale = {0: Scale.SAMPLES, 1: Scale.TURNED}.get(places[0], Scale.UNKNOWN)
     return Value(value.objs, scale if len(places) == 1 else Scale.UNKNOWN, value.sources, deep=len(sizes) > 1)
 
@@ -289,26 +290,26 @@ def dealt(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
 
 def shared(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     """A rank's part of a batch, or of each of the batches in a tuple, list or dictionary."""
-    objs: set[Obj] = set()
+    objs: list[Obj] = []
     for obj in value.objs:
         if isinstance(obj, Sequence):
             part = machine.made(Sequence, node, obj, "share", per_sample=obj.per_sample)
             assert isinstance(part, Sequence)
             part.items = tuple(shared(machine, item, node) for item in obj.items) if obj.items is not None else None
             part.element = shared(machine, obj.element, node) if obj.element is not None else None
-            objs.add(part)
+            objs.append(part)
         elif isinstance(obj, Mapping):
             table = machine.made(Mapping, node, obj, "share")
             assert isinstance(table, Mapping)
             table.items = {key: shared(machine, item, node) for key, item in obj.items.items()}
             table.rest = shared(machine, obj.rest, node) if obj.rest is not None else None
-            objs.add(table)
+            objs.append(table)
         else:
-            objs.add(obj)
-    sources = frozenset(
+            objs.append(obj)
+    sources = Ordered(
         machine.made(Share, node, source, of=source) if isinstance(source, Cut) else source for source in value.sources
     )
-    return Value(frozenset(objs), value.scale, sources, value.mask, value.open, value.deep)
+    return Value(Ordered(objs), value.scale, sources, value.mask, value.open, value.deep)
 
 
 # ---- modules
@@ -331,7 +332,7 @@ def of_module(machine: Machine, obj: External, arguments: Arguments, node: cst.C
     given = options.get("batch_first") if options is not None else None
     batch_first = given is not None and given.constant() is True
     fits = first.scale is (Scale.SAMPLES if batch_first else Scale.TURNED)
-    sources = frozenset().union(*(value.sources for value in arguments.all()))
+    sources = EMPTY.union(*(value.sources for value in arguments.all()))
     output = Value(scale=first.scale if fits else Scale.COUPLED, sources=sources)
     if obj.name not in RECURRENT:
         return output
@@ -340,13 +341,11 @@ def of_module(machine: Machine, obj: External, arguments: Arguments, node: cst.C
         pair = machine.made(Sequence, node, "states", items=(state, state))
         assert isinstance(pair, Sequence)
         pair.items = (state, state)
-        state = Value(frozenset({pair}), state.scale, sources)
+        state = Value(Ordered([pair]), state.scale, sources)
     both = machine.made(Sequence, node, "recurrent")
     assert isinstance(both, Sequence)
     both.items = (output, state)
-    return Value(
-        frozenset({both}), join(output, state).scale if output.scale is state.scale else Scale.UNKNOWN, sources
-    )
+    return Value(Ordered([both]), join(output, state).scale if output.scale is state.scale else Scale.UNKNOWN, sources)
 
 
 def couples(machine: Machine, obj: External, scales: set[Scale]) -> bool:
@@ -354,6 +353,6 @@ def couples(machine: Machine, obj: External, scales: set[Scale]) -> bool:
     return machine.cutting is not None and obj.name.startswith("torch.nn.Conv") and scales == {Scale.TURNED}
 
 
-def shape_sources(sources: frozenset[Obj | str]) -> frozenset[Obj | str]:
+def shape_sources(sources: Ordered[Obj | str]) -> Ordered[Obj | str]:
     """What the shape of a tensor depends on: shares are equal in size, so that it is the same on all ranks."""
-    return frozenset(source for source in sources if not isinstance(source, (Share, Cut)) and source != OUTPUT)
+    return Ordered(source for source in sources if not isinstance(source, (Share, Cut)) and source != OUTPUT)

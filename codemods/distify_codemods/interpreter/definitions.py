@@ -9,6 +9,7 @@ import libcst as cst
 from distify_codemods.events import Here
 from distify_codemods.interpreter import calls, expressions
 from distify_codemods.interpreter import machine as machines
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import Arguments, Class, Function, Instance, Obj, Ref, Value
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def of_lambda(machine: Machine, node: cst.Lambda) -> Value:
     closure = machine.frame.scope
-    return Value(frozenset({machine.made(Function, node, closure, node=node, closure=closure)}))
+    return Value(Ordered([machine.made(Function, node, closure, node=node, closure=closure)]))
 
 
 def define(machine: Machine, node: cst.FunctionDef | cst.ClassDef) -> None:
@@ -27,7 +28,7 @@ def define(machine: Machine, node: cst.FunctionDef | cst.ClassDef) -> None:
     if owner is not None and isinstance(defined, Function) and _is_setter(node):
         owner.setters[node.name.value] = defined
         return
-    value = Value(frozenset({defined}))
+    value = Value(Ordered([defined]))
     for decorator in reversed(decorators):
         value = _decorated(machine, decorator, value, node)
     machine.bind(node.name.value, value)

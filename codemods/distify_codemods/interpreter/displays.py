@@ -9,6 +9,7 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import cuts, expressions, holding, iteration, targets, turns
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import NOTHING, External, Mapping, Obj, Scale, Sequence, Value, join
 
 if TYPE_CHECKING:
@@ -25,10 +26,10 @@ def sequence(machine: Machine, node: cst.Tuple | cst.List | cst.Set) -> Value:
     else:
         old = obj.items if obj.items is not None and len(obj.items) == len(items) else items
         obj.items = tuple(join(one, other) for one, other in zip(old, items, strict=True))
-    return Value(frozenset({obj}), *_mixed(items))
+    return Value(Ordered([obj]), *_mixed(items))
 
 
-def _mixed(items: tuple[Value, ...]) -> tuple[Scale, frozenset[Obj | str]]:
+def _mixed(items: tuple[Value, ...]) -> tuple[Scale, Ordered[Obj | str]]:
     whole = join(*items) if items else NOTHING
     return whole.scale, whole.sources
 
@@ -46,7 +47,7 @@ def dictionary(machine: Machine, node: cst.Dict) -> Value:
         assert isinstance(element, cst.DictElement)
         key = expressions.evaluate(machine, element.key).constant()
         holding.set_item(machine, obj, key, value)
-    return Value(frozenset({obj}), *_mixed(tuple(values)))
+    return Value(Ordered([obj]), *_mixed(tuple(values)))
 
 
 # ---- comprehensions
@@ -96,7 +97,7 @@ def _comp_result(
     node: cst.BaseComp,
     turns: list[tuple[Value, Value]],
     over: Value | None,
-    dealt: set[External],
+    dealt: Ordered[External],
 ) -> Value:
     """`over`: what is not known item by item."""
     known = over is None
@@ -108,14 +109,14 @@ def _comp_result(
         assert isinstance(table, Mapping)
         for key, value in turns:
             holding.set_item(machine, table, key.constant() if known else None, value)
-        return Value(frozenset({table}), whole.scale, whole.sources)
+        return Value(Ordered([table]), whole.scale, whole.sources)
     made = machine.made(Sequence, node)
     assert isinstance(made, Sequence)
     made.element = join(made.element or NOTHING, whole)
     made.items = tuple(value for _, value in turns) if known else None
     made.per_sample = over is not None and cuts.goes_through_samples(machine, node, over)
-    made.deals |= {loader for loader in dealt if loader in whole.sources}
-    return Value(frozenset({made}), whole.scale, whole.sources)
+    made.deals |= dealt & whole.sources
+    return Value(Ordered([made]), whole.scale, whole.sources)
 
 
 def _comp_for(machine: Machine, node: cst.CompFor) -> Value:

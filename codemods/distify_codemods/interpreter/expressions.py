@@ -26,6 +26,7 @@ from distify_codemods.interpreter import (
     targets,
     whole,
 )
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import NOTHING, Const, External, Obj, Ref, Value, join
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def builtin(machine: Machine, name: str) -> Value:
 
 
 def literal(machine: Machine, node: cst.CSTNode | None, value: object) -> Value:
-    return Value(frozenset({machine.made(Const, node, value, type(value), value=value)}))
+    return Value(Ordered([machine.made(Const, node, value, type(value), value=value)]))
 
 
 def gradient_mode(value: Value, current: bool) -> bool:
@@ -134,7 +135,7 @@ def _formatted(machine: Machine, node: cst.FormattedString) -> Value:
     values = [
         evaluate(machine, part.expression) for part in node.parts if isinstance(part, cst.FormattedStringExpression)
     ]
-    sources: frozenset[Obj | str] = frozenset().union(*(value.sources for value in values)) if values else frozenset()
+    sources: Ordered[Obj | str] = EMPTY.union(*(value.sources for value in values))
     return Value(sources=sources)
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.libraries import effects
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import Arguments, Const, External, Obj, Origin, Value
 
 if TYPE_CHECKING:
@@ -50,15 +52,13 @@ _OWN = frozenset(
 #: What of an argument they are made of, their results are made of.
 _CARRIERS = ("os.path.", "pathlib.", "datetime.", "time.", "uuid.", "os.fspath")
 _TESTS = frozenset({"exists", "is_file", "is_dir"})
-#: The place of the mode among the arguments.
-_MODES = {"pathlib.Path.open": 0}
 
 
-def seen_by_itself(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> frozenset[Obj | str]:
+def seen_by_itself(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Ordered[Obj | str]:
     """Where the value of a library's function differs from process to process, for what it is worth to a path."""
-    found: frozenset[Obj | str] = frozenset()
+    found: Ordered[Obj | str] = EMPTY
     if name in _OWN:
-        found = frozenset({machine.made(Origin, node, name=name)})
+        found = Ordered([machine.made(Origin, node, name=name)])
     if name.startswith(_CARRIERS):
         found = found.union(*(origins(value) for value in arguments.all()))
     return found
@@ -66,14 +66,14 @@ def seen_by_itself(machine: Machine, name: str, arguments: Arguments, node: cst.
 
 def carried(receiver: Value, name: str, arguments: Arguments, value: Value) -> Value:
     """The result of a method of a path, a date or the like; of a test whether a file exists."""
-    sources: frozenset[Obj | str] = frozenset({"file"}) if name in _TESTS else frozenset()
+    sources: Ordered[Obj | str] = Ordered(["file"]) if name in _TESTS else EMPTY
     if any(isinstance(obj, External) and obj.name.startswith(_CARRIERS) for obj in receiver.objs):
         sources = sources.union(origins(receiver), *(origins(one) for one in arguments.all()))
     return replace(value, sources=value.sources | sources) if sources else value
 
 
-def origins(value: Value) -> frozenset[Obj | str]:
-    return frozenset(source for source in value.sources if isinstance(source, Origin))
+def origins(value: Value) -> Ordered[Obj | str]:
+    return Ordered(source for source in value.sources if isinstance(source, Origin))
 
 
 def joined_path(machine: Machine, node: cst.BinaryOperation, left: Value, value: Value) -> Value:
@@ -81,7 +81,7 @@ def joined_path(machine: Machine, node: cst.BinaryOperation, left: Value, value:
     text = isinstance(node.right, (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString))
     if isinstance(node.operator, cst.Divide) and (text or any(_is_path(obj) for obj in left.objs)):
         path = machine.made(External, node, name="pathlib.Path")
-        return replace(value, objs=value.objs | {path})
+        return replace(value, objs=value.objs | [path])
     return value
 
 
@@ -91,7 +91,7 @@ def _is_path(obj: Obj) -> bool:
 
 def modes(name: str, arguments: Arguments) -> frozenset[str] | None:
     """In which modes a file may be opened; None where that is not known."""
-    given = arguments.get("mode", _MODES.get(name, 1))
+    given = arguments.get("mode", effects.MODES.get(name, 1))
     if given is None:
         return frozenset("r") if arguments.double_star is None and arguments.star is None else None
     known = [obj.value for obj in given.objs if isinstance(obj, Const) and isinstance(obj.value, str)]

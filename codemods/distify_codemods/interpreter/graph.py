@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import cuts
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     Arguments,
     External,
@@ -33,10 +34,10 @@ def through(machine: Machine, module: Obj, arguments: Arguments, result: Value, 
     """What a call of a module returned. What a library's module makes of its arguments depends on all of them."""
     if not isinstance(module, (External, Instance)):
         return result
-    marks: set[Obj | str] = {machine.made(Through, node, module, of=module)}
+    marks = [machine.made(Through, node, module, of=module)]
     if isinstance(module, External):
-        marks |= {mark for value in arguments.all() for mark in marks_of(value)}
-    return cuts.marked(machine, result, node, frozenset(marks))
+        marks += [mark for value in arguments.all() for mark in marks_of(value)]
+    return cuts.marked(machine, result, node, Ordered(marks))
 
 
 def flowing(machine: Machine, value: Value, node: cst.BaseExpression) -> Value:
@@ -46,7 +47,7 @@ def flowing(machine: Machine, value: Value, node: cst.BaseExpression) -> Value:
         return value
     if not any(isinstance(source, Through) for source in value.sources):
         return value
-    return replace(value, sources=frozenset(one for one in value.sources if not isinstance(one, Through)))
+    return replace(value, sources=Ordered(one for one in value.sources if not isinstance(one, Through)))
 
 
 def stored(tensor: Value, value: Value) -> Value:
@@ -59,10 +60,10 @@ def modules_behind(value: Value) -> set[Obj]:
     return {mark.of for mark in marks_of(value) if mark.of is not None}
 
 
-def marks_of(value: Value) -> frozenset[Through]:
+def marks_of(value: Value) -> Ordered[Through]:
     """Of a value and of all that it holds."""
     inside = [
         item for obj in contained(value) if isinstance(obj, Sequence)
         for item in (*(obj.items or ()), *([obj.element] if obj.element is not None else []))
     ]  # fmt: skip
-    return frozenset(source for one in (value, *inside) for source in one.sources if isinstance(source, Through))
+    return Ordered(source for one in (value, *inside) for source in one.sources if isinstance(source, Through))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import Local, Ref, Value
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def reference(machine: Machine, name: str) -> Value:
     obj = machine.objects.get(key)
     if obj is None:
         obj = machine.objects[key] = Ref(None, name=name)
-    return Value(frozenset({obj}))
+    return Value(Ordered([obj]))
 
 
 def execute(machine: Machine, node: cst.Import | cst.ImportFrom) -> None:
@@ -97,7 +98,7 @@ def local(machine: Machine, module: Module) -> Value:
     obj = machine.objects.get(key)
     if obj is None:
         obj = machine.objects[key] = Local(None, module=module, target=module)
-    return Value(frozenset({obj}))
+    return Value(Ordered([obj]))
 
 
 def _source(node: cst.ImportFrom) -> tuple[str, int]:

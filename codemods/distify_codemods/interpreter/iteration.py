@@ -9,6 +9,7 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import attributes, calls, classes, records, targets, text
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
     PART,
@@ -39,17 +40,17 @@ def begin(machine: Machine, over: Value, node: cst.CSTNode, expression: cst.Base
 
     `part`: which of several things that are iterated together.
     """
-    loaders = frozenset(obj for obj in map(to_library, over.objs) if _is_loader(obj))
+    loaders = Ordered(obj for obj in map(to_library, over.objs) if _is_loader(obj))
     if loaders:
         machine.event(Kind.PASS, node, name=part, value=Value(loaders), receiver_node=expression)
     began = [_begun(machine, obj, node, expression, part) for obj in over.ordered()]
     if all(one is obj for one, obj in zip(began, over.ordered(), strict=True)):
         return over
-    return join(Value(frozenset(), over.scale, over.sources), *(_value(one, over) for one in began))
+    return join(Value(EMPTY, over.scale, over.sources), *(_value(one, over) for one in began))
 
 
 def _value(one: Obj | Value, over: Value) -> Value:
-    return one if isinstance(one, Value) else Value(frozenset({one}), over.scale, over.sources)
+    return one if isinstance(one, Value) else Value(Ordered([one]), over.scale, over.sources)
 
 
 def _is_loader(obj: Obj) -> bool:
@@ -76,33 +77,33 @@ def _begun(machine: Machine, obj: Obj, node: cst.CSTNode, expression: cst.BaseEx
 def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = "") -> Value:
     """What the next item of an iterator is: a turn of the loop `place` gets it, or a call of `next`."""
     found = []
-    taken: set[External] = set()
+    taken: list[External] = []
     for obj in over.ordered():
         if isinstance(obj, Passing):
             found.append(_passed(machine, obj, place, part))
         elif isinstance(obj, External) and obj.name in attributes.LOADERS:
-            taken.add(obj)
+            taken.append(obj)
             found.append(_batch(machine, obj))
         elif isinstance(obj, External) and obj.name in ("builtins.range", "itertools.count"):
             found.append(_count(machine, place, over))
         elif isinstance(obj, Mapping):
-            found.append(Value(frozenset(machine.made(Const, place, key, value=key) for key in obj.items)))
+            found.append(Value(Ordered(machine.made(Const, place, key, value=key) for key in obj.items)))
         elif isinstance(obj, Instance) and (table := records.held(machine, obj)) is not None:
-            found.append(element_of(machine, Value(frozenset({table})), place, part))
+            found.append(element_of(machine, Value(Ordered([table])), place, part))
         elif isinstance(obj, Instance) and (row := records.items_of(obj)) is not None:
             found.append(join(*row) if row else NOTHING)
         elif isinstance(obj, Instance):
             found.append(_next_of(machine, obj, place))
             if obj.base is not None and found[-1] is NOTHING:
-                taken.add(obj.base)
+                taken.append(obj.base)
                 found[-1] = _batch(machine, obj.base)
         else:
             if isinstance(obj, Sequence):
-                taken |= obj.deals
-            found.append(targets.any_item(Value(frozenset({obj}), over.scale, over.sources)))
+                taken += obj.deals
+            found.append(targets.any_item(Value(Ordered([obj]), over.scale, over.sources)))
     if taken:
         machine.frame.drawn |= taken
-        machine.event(Kind.DRAW, place, name=part, value=Value(frozenset(taken)))
+        machine.event(Kind.DRAW, place, name=part, value=Value(Ordered(taken)))
     if not found and isinstance(place, cst.For) and gives_samples(over):
         return Value(scale=Scale.COUPLED, sources=over.sources)  # what is summed over turns is summed over samples
     return join(*found) if found else targets.any_item(over)
@@ -119,13 +120,13 @@ def gives_samples(over: Value) -> bool:
 def _batch(machine: Machine, loader: External) -> Value:
     if loader.name in text.ITERATORS:
         return text.batch_of(machine, loader)
-    return Value(scale=Scale.SAMPLES, sources=frozenset({loader}))
+    return Value(scale=Scale.SAMPLES, sources=Ordered([loader]))
 
 
 def _count(machine: Machine, place: cst.CSTNode, over: Value = NOTHING) -> Value:
     counter = machine.made(Counter, place, loop=place if isinstance(place, cst.For) else None)
-    moving = frozenset({counter}) if machine.cutting is not None else frozenset()
-    return Value(frozenset({counter}), over.scale, over.sources | moving)
+    moving = [counter] if machine.cutting is not None else []
+    return Value(Ordered([counter]), over.scale, over.sources | moving)
 
 
 def _passed(machine: Machine, obj: Passing, place: cst.CSTNode, part: str) -> Value:
@@ -134,7 +135,7 @@ def _passed(machine: Machine, obj: Passing, place: cst.CSTNode, part: str) -> Va
         row = machine.made(Sequence, place, "zip", obj, items=items)
         assert isinstance(row, Sequence)
         row.items = tuple(join(one, other) for one, other in zip(row.items or items, items, strict=True))
-        return Value(frozenset({row}))
+        return Value(Ordered([row]))
     inner = element_of(machine, obj.over or NOTHING, place, part)
     if not obj.numbered:
         return inner
@@ -143,7 +144,7 @@ def _passed(machine: Machine, obj: Passing, place: cst.CSTNode, part: str) -> Va
     pair.items = (
         _count(machine, place), join(pair.items[1], inner) if pair.items else inner
     )  # fmt: skip
-    return Value(frozenset({pair}))
+    return Value(Ordered([pair]))
 
 
 def _next_of(machine: Machine, obj: Instance, place: cst.CSTNode) -> Value:
@@ -155,12 +156,11 @@ def _next_of(machine: Machine, obj: Instance, place: cst.CSTNode) -> Value:
     return NOTHING
 
 
-def while_drawing(machine: Machine, action: Callable[[], Result]) -> tuple[Result, set[External]]:
+def while_drawing(machine: Machine, action: Callable[[], Result]) -> tuple[Result, Ordered[External]]:
     """Does something, and says from which loaders batches were taken meanwhile."""
-    drawn = machine.frame.drawn
-    before = set(drawn)
-    drawn.clear()
+    frame, before = machine.frame, machine.frame.drawn
+    frame.drawn = EMPTY
     result = action()
-    taken = set(drawn)
-    drawn |= before
+    taken = frame.drawn
+    frame.drawn = before | taken
     return result, taken

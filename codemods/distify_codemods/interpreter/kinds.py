@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
     Arguments,
@@ -53,28 +54,28 @@ def isinstance_of(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> 
     if known is None:
         return NOTHING
     constant = machine.made(Const, node, known, value=known)
-    return Value(frozenset({constant}))
+    return Value(Ordered([constant]))
 
 
-def _kinds(value: Value) -> frozenset[Obj]:
+def _kinds(value: Value) -> Ordered[Obj]:
     """The classes that are asked for: of a tuple, each."""
-    found: set[Obj] = set()
+    found: list[Obj] = []
     for obj in value.objs:
         if isinstance(obj, Sequence):
             if obj.items is None:
-                return frozenset()
+                return EMPTY
             for item in obj.items:
-                found |= _kinds(item)
+                found += _kinds(item)
         else:
-            found.add(obj)
-    return frozenset(found)
+            found.append(obj)
+    return Ordered(found)
 
 
-def _names(kinds: frozenset[Obj]) -> set[str]:
+def _names(kinds: Ordered[Obj]) -> set[str]:
     return {obj.name for obj in kinds if isinstance(obj, Ref)}
 
 
-def _is_one(obj: Obj, kinds: frozenset[Obj]) -> bool | None:
+def _is_one(obj: Obj, kinds: Ordered[Obj]) -> bool | None:
     names, classes = _names(kinds), {one for one in kinds if isinstance(one, Class)}
     if len(names) + len(classes) != len(kinds):
         return None
@@ -123,16 +124,16 @@ def refine(machine: Machine, test: cst.BaseExpression, holds: bool) -> None:
 
 
 def _tensor(value: Value) -> Value:
-    objs = frozenset(obj for obj in value.objs if not isinstance(obj, (Sequence, Mapping)))
+    objs = Ordered(obj for obj in value.objs if not isinstance(obj, (Sequence, Mapping)))
     return Value(objs, value.scale, value.sources, value.mask, value.open, value.deep)
 
 
 def _container(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
-    objs = frozenset(obj for obj in value.objs if isinstance(obj, (Sequence, Mapping)))
+    objs = Ordered(obj for obj in value.objs if isinstance(obj, (Sequence, Mapping)))
     if objs:
         return Value(objs, sources=value.sources, open=value.open)
     parts = machine.made(Sequence, node, "parts")
     assert isinstance(parts, Sequence)
     part = Value(scale=value.scale, sources=value.sources, deep=value.deep)
     parts.element = join(parts.element, part) if parts.element is not None else part
-    return Value(frozenset({parts}), sources=value.sources)
+    return Value(Ordered([parts]), sources=value.sources)

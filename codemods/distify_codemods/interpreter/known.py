@@ -66,9 +66,9 @@ def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     name = next((name for obj in callee.objs if (name := _unknown(machine, obj, node))), "")
     if not callee.objs and not isinstance(node.func, cst.Attribute):
         name = "?"
-    marks: set[Obj | str] = {machine.made(Foreign, node, name, name=name)} if name else set()
+    marks: list[Obj | str] = [machine.made(Foreign, node, name, name=name)] if name else []
     if value.scale in (Scale.MEAN, Scale.SUM) and _of_samples(machine, node):
-        marks.add(machine.made(Reduction, node))
+        marks.append(machine.made(Reduction, node))
     return replace(value, sources=value.sources | marks) if marks else value
 
 

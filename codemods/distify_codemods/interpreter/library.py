@@ -32,10 +32,13 @@ from distify_codemods.interpreter import (
     tensors,
     text,
 )
+from distify_codemods.libraries import effects, parallel
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
     Arguments,
+    Bound,
     Class,
     Const,
     External,
@@ -78,9 +81,9 @@ RETURN_THEMSELVES = frozenset(
         "to_empty",
     ]
 )
-#: Methods that only modules have: who is asked for them is one.
 #: Numbers that an operation in place makes others of: `correct.mul_(100 / len(batch))`.
 _OF_A_BATCH = frozenset({Scale.SUM, Scale.COUNT, Scale.INVERSE, Scale.MEAN, Scale.WEIGHTED})
+#: Methods that only modules have: who is asked for them is one.
 _OF_MODULES = frozenset(
     ["parameters", "named_parameters", "state_dict", "load_state_dict", "train", "eval", "modules", "children"]
 )
@@ -118,19 +121,11 @@ _RECORDED = frozenset(
         "new_empty",
         "new_tensor",
         "mkdir",
-        "write_text",
-        "write_bytes",
         "open",
         "exists",
         "is_file",
         "is_dir",
-        "unlink",
-        "touch",
-        "savefig",
-        "save",
-        "to_csv",
-        "to_json",
-        "to_pickle",
+        *effects.WRITING_METHODS,
     ]
 )
 #: Methods of tensors that return random numbers.
@@ -160,10 +155,7 @@ PROGRESS_BARS = (
 
 #: Functions that change nothing but what they return, and those among them that do.
 PURE: tuple[str, ...] = ("torch.", "numpy.", "math.", "time.", "builtins.")
-IMPURE = frozenset(
-    "torch.save numpy.save numpy.savez numpy.savetxt builtins.open builtins.input builtins.exec "
-    "builtins.setattr".split()
-)
+IMPURE = frozenset([*effects.WRITES, *effects.FILES, "builtins.input", "builtins.exec", "builtins.setattr"])
 
 
 #: Functions that take functions and do not call them.
@@ -221,11 +213,11 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     return value
 
 
-def _sources(name: str) -> frozenset[Obj | str]:
+def _sources(name: str) -> Ordered[Obj | str]:
     for prefix, source in _SOURCES.items():
         if name == prefix or (prefix.endswith(".") and name.startswith(prefix)):
-            return frozenset({source})
-    return frozenset()
+            return Ordered([source])
+    return EMPTY
 
 
 def _is_class(name: str) -> bool:
@@ -240,20 +232,20 @@ def _external(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNo
     assert isinstance(obj, External)
     obj.arguments = arguments if obj.arguments is None else obj.arguments.joined(arguments)
     given = arguments.all()
-    sources = frozenset().union(*(value.sources for value in given)) if given else frozenset()
+    sources = EMPTY.union(*(value.sources for value in given))
     scale = Scale.UNKNOWN if any(value.scale is not Scale.CONST for value in given) else Scale.CONST
-    return Value(frozenset({obj}), scale, sources if scale is not Scale.CONST else frozenset())
+    return Value(Ordered([obj]), scale, sources if scale is not Scale.CONST else EMPTY)
 
 
 def unknown_call(machine: Machine, callee: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
     """A call of something that is not known at all."""
     given = [callee, *arguments.all()]
-    sources = frozenset().union(*(value.sources for value in given))
+    sources = EMPTY.union(*(value.sources for value in given))
     scale = Scale.UNKNOWN if any(value.scale is not Scale.CONST for value in given) else Scale.CONST
     obj = machine.made(External, node, "?", name="?")
     assert isinstance(obj, External)
     obj.arguments = arguments
-    value = Value(frozenset({obj}), scale, sources)
+    value = Value(Ordered([obj]), scale, sources)
     record_call(machine, "?", arguments, node, value)
     calls.call_back(machine, arguments, node)
     return value
@@ -272,7 +264,7 @@ def call_external_object(machine: Machine, obj: External, arguments: Arguments, 
         if (options.get("dim", 0) or NOTHING).constant() == 0:
             return tensors.method(machine, arguments.positional[0], _ALONG_A_DIMENSION[obj.name], options, node)
     given = arguments.all()
-    sources = frozenset().union(*(value.sources for value in given)) if given else frozenset()
+    sources = EMPTY.union(*(value.sources for value in given))
     scales = {value.scale for value in given} - {Scale.CONST}
     if scales & {Scale.COUPLED, Scale.SLOPES} or cuts.couples(machine, obj, scales):
         return Value(scale=Scale.COUPLED, sources=sources)
@@ -309,7 +301,7 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
             targets.fill(machine, node.func, value)
         state.method(machine, name, node, join(*arguments.all()), attributes.LOADERS)
     if name in _DRAWS:
-        value = Value(value.objs, value.scale, value.sources | {"random"}, value.mask, value.open, value.deep)
+        value = Value(value.objs, value.scale, value.sources | ("random",), value.mask, value.open, value.deep)
     value = files.carried(receiver, name, arguments, value)
     interesting = obj is not None or name in _RECORDED or (name.endswith("_") and not name.endswith("__"))
     if interesting:
@@ -332,7 +324,7 @@ def _method_value(
     if isinstance(obj, (Sequence, Mapping, Passing)):
         return containers.method(machine, obj, name, arguments, node)
     if isinstance(obj, Const) and isinstance(obj.value, str):
-        sources = frozenset().union(*(value.sources for value in arguments.all())) if arguments.all() else frozenset()
+        sources = EMPTY.union(*(value.sources for value in arguments.all()))
         return Value(sources=sources)
     if isinstance(obj, Method) and name in _PARAMETERS and obj.receiver is not None:
         whole = [core(one) for one in obj.receiver.objs if isinstance(one, (Instance, External, Wrapped))]
@@ -349,13 +341,13 @@ def _method_value(
         if name == "__iter__" and isinstance(obj, External):
             return iteration.begin(machine, receiver, node, method.receiver_node or cst.Name("_"))
         if name == "__iter__" and isinstance(obj, Instance) and obj.base is not None:
-            return iterators.passing(machine, node, Value(frozenset({obj.base})))
+            return iterators.passing(machine, node, Value(Ordered([obj.base])))
         if name == "__new__" and isinstance(obj, Class):
-            return Value(frozenset({machine.made(Instance, node, obj, of=obj)}))
+            return Value(Ordered([machine.made(Instance, node, obj, of=obj)]))
         if name == "__subclasses__" and isinstance(obj, Class):
             return classes.subclasses(machine, obj, node)
         if name in RETURN_THEMSELVES:
-            return Value(frozenset({obj}), receiver.scale, receiver.sources)
+            return Value(Ordered([obj]), receiver.scale, receiver.sources)
         if name in ("parse_args", "parse_known_args"):
             return _parsed(machine, name, node)
         if isinstance(inner, External) and inner.name.endswith(".GradScaler") and name == "scale":
@@ -363,6 +355,8 @@ def _method_value(
         folded = cuts.folded(machine, name, receiver, arguments, node)
         if folded is not None:
             return folded
+        if (own := _own_method(machine, obj, name)) is not None:
+            return calls.call_object(machine, own, arguments, node)
         if isinstance(inner, External) and receiver.scale is not Scale.CONST:
             return tensors.method(machine, receiver, name, arguments, node)
         returned = calls.call_back(machine, arguments, node)
@@ -370,6 +364,15 @@ def _method_value(
             return Value(scale=returned.scale, sources=returned.sources)
         return _external(machine, f"{_type_name(inner)}.{name}", arguments, node)
     return tensors.method(machine, receiver, name, arguments, node)
+
+
+def _own_method(machine: Machine, wrapped: Obj, name: str) -> Bound | None:
+    """The method that a wrapped model of the script's own has: what is written reaches it inside the wrap."""
+    inner = core(wrapped)
+    if not isinstance(wrapped, Wrapped) or not wrapped.ours or not isinstance(inner, Instance):
+        return None
+    found = classes.attribute(machine, inner, name, NOTHING, None).single()
+    return found if isinstance(found, Bound) else None
 
 
 def _type_name(obj: Obj) -> str:
@@ -380,14 +383,14 @@ def _type_name(obj: Obj) -> str:
 
 def _parameters(machine: Machine, model: Obj, name: str, node: cst.CSTNode) -> Value:
     some = machine.made(Parameters, node, model, of=model)
-    value = Value(frozenset({some}))
+    value = Value(Ordered([some]))
     if name == "parameters":
         return value
     pairs = machine.made(Sequence, node, model, "named")
     pair = machine.made(Sequence, node, model, "pair", items=(NOTHING, value))
     assert isinstance(pairs, Sequence)
-    pairs.element = Value(frozenset({pair}))
-    return Value(frozenset({pairs}))
+    pairs.element = Value(Ordered([pair]))
+    return Value(Ordered([pairs]))
 
 
 def of_a_module(machine: Machine, method: Function, receiver: Obj, result: Value, node: cst.CSTNode) -> Value:
@@ -407,19 +410,19 @@ _MEMBERS = ("modules", "children", "named_modules", "named_children")
 
 def _members(machine: Machine, model: Obj, name: str, node: cst.CSTNode) -> Value:
     part = machine.made(External, node, model, name=f"{_type_name(model)}.{name}[]", whole=model)
-    element = Value(frozenset({part}))
+    element = Value(Ordered([part]))
     if name.startswith("named_"):
-        element = Value(frozenset({machine.made(Sequence, node, model, "pair", items=(NOTHING, element))}))
-    return Value(frozenset({machine.made(Sequence, node, model, "members", element=element)}))
+        element = Value(Ordered([machine.made(Sequence, node, model, "pair", items=(NOTHING, element))]))
+    return Value(Ordered([machine.made(Sequence, node, model, "members", element=element)]))
 
 
 def _parsed(machine: Machine, name: str, node: cst.CSTNode) -> Value:
     machine.event(Kind.ARGUMENTS_PARSED, node)
     parsed = machine.made(External, node, name, name=f"argparse.{name}")
-    value = Value(frozenset({parsed}))
+    value = Value(Ordered([parsed]))
     if name == "parse_args":
         return value
-    return Value(frozenset({machine.made(Sequence, node, "known", items=(value, NOTHING))}))
+    return Value(Ordered([machine.made(Sequence, node, "known", items=(value, NOTHING))]))
 
 
 # ---- functions of their own
@@ -429,7 +432,7 @@ def _wrap(machine: Machine, arguments: Arguments, node: cst.CSTNode, ours: bool)
     module = arguments.get("module", 0) or NOTHING
     if not ours and machine.drop_data_parallel:
         return module
-    return Value(frozenset(machine.made(Wrapped, node, obj, ours, inner=obj, ours=ours) for obj in module.objs))
+    return Value(Ordered(machine.made(Wrapped, node, obj, ours, inner=obj, ours=ours) for obj in module.objs))
 
 
 def _first(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -438,11 +441,19 @@ def _first(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 
 def _progress_bar(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     over = arguments.get("iterable", 0) or NOTHING
-    return Value(frozenset({machine.made(Passing, node, over=over)}), over.scale, over.sources)
+    return Value(Ordered([machine.made(Passing, node, over=over)]), over.scale, over.sources)
 
 
 def _counting(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     return containers.builtin_call(machine, "range", arguments, node)
+
+
+def _in_parallel(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`data_parallel(model, inputs)` returns what the model does; a tuple of inputs are its arguments."""
+    inputs = arguments.get("inputs", 1) or NOTHING
+    only = inputs.single()
+    given = list(only.items) if isinstance(only, Sequence) and only.items is not None else [inputs]
+    return calls.call(machine, arguments.get("module", 0) or NOTHING, Arguments(given), node)
 
 
 def _checkpointed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -460,7 +471,7 @@ def _initialised(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> V
     given = tuple(part for part in parts if part is not None)
     if len(given) == 1:
         return given[0]
-    return Value(frozenset({machine.made(Sequence, node, "both", items=given)}))
+    return Value(Ordered([machine.made(Sequence, node, "both", items=given)]))
 
 
 def _leave(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -475,7 +486,7 @@ def _partial(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
     partial = machine.made(Partial, node, function=arguments.positional[0])
     assert isinstance(partial, Partial)
     partial.arguments = given
-    return Value(frozenset({partial}))
+    return Value(Ordered([partial]))
 
 
 _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]] = {
@@ -490,6 +501,7 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]]
         lambda machine, arguments, node: _wrap(machine, arguments, node, ours=False),
     ),
     "torch.utils.checkpoint.checkpoint": _checkpointed,
+    **dict.fromkeys(parallel.FUNCTIONAL, _in_parallel),
     "torch.autograd.Variable": _first,
     "apex.parallel.convert_syncbn_model": _first,
     "torch.compile": _first,

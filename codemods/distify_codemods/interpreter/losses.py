@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distify_codemods.ordered import EMPTY
 from distify_codemods.values import Arguments, External, Scale, Value
 
 #: torch.nn class -> torch.nn.functional function
@@ -57,7 +58,7 @@ def of_function(name: str, arguments: Arguments) -> Value | None:
 
 def _value(name: str, options: Arguments, arguments: Arguments, weight_position: int) -> Value:
     given = arguments.all()
-    sources = frozenset().union(*(value.sources for value in given)) if given else frozenset()
+    sources = EMPTY.union(*(value.sources for value in given))
     return Value(scale=_scale(name, options, given, weight_position), sources=sources)
 
 

@@ -30,8 +30,10 @@ from distify_codemods.interpreter import (
     summaries,
     targets,
     turns,
+    unused,
 )
 from distify_codemods.interpreter.trial import NOTHING_TRIED, Hooks, Trial
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module, Program
 from distify_codemods.values import (
     AT_THE_TOP,
@@ -50,6 +52,7 @@ from distify_codemods.values import (
 )
 
 CALLED = "call"
+BEHIND = "behind"  # what comes after a branch, as if it were an arm
 MOST_STATEMENTS = 60_000
 Key = TypeVar("Key")
 DEEPEST = 30
@@ -74,7 +77,7 @@ class Frame:
     function: Function | None = None
     defines: Class | None = None  # whose body is run
     at_yield: Callable[[Value], None] | None = None  # of a context manager: what is done under `with`
-    drawn: set[External] = field(default_factory=set)  # loaders that batches were taken from
+    drawn: Ordered[External] = EMPTY  # loaders that batches were taken from
     turns: dict[Turn, Frame] = field(default_factory=dict)
 
     @property
@@ -99,7 +102,9 @@ class Run:
     frames: dict[Module, Frame]
     complete: bool  # false when the program was too large to be followed to its end
     outcomes: dict[tuple[cst.CSTNode, CallChain], set[bool | None]]  # of branches; None: not known
+    machine: Machine
     trial: Trial = NOTHING_TRIED
+    unused: frozenset[cst.CSTNode] = frozenset()  # where it comes by no way, as its constants are
 
     def by_kind(self, *kinds: Kind) -> list[Event]:
         """The events of some kinds, in order."""
@@ -154,8 +159,9 @@ class Machine:
         self.frame: Frame
         self.here: Here
         self.grad = True
-        self.control: frozenset[Obj | str] = frozenset()  # what the branches taken depend on
+        self.control: Ordered[Obj | str] = EMPTY  # what the branches taken depend on
         self.outcomes: dict[tuple[cst.CSTNode, CallChain], set[bool | None]] = {}
+        self.record = unused.Record()
         self.pending: list[tuple[Frame, str]] = []  # names of tensors that something of a batch was written into
         self.passing: dict[tuple[Obj, str], Value] = {}  # attributes that the `__init__` that runs will set anew
         self.saved: set[tuple[str, ...]] | None = None  # names that `torch.save` is given together, once asked for
@@ -265,7 +271,7 @@ class Machine:
 
     def block(self, body: Sequence[cst.CSTNode]) -> bool:
         """Runs statements in order; false when control never reaches their end."""
-        for statement in body:
+        for number, statement in enumerate(body):
             if self.statements >= MOST_STATEMENTS:
                 self.complete = False
                 return True
@@ -279,7 +285,11 @@ class Machine:
                 hook(self)
             self.here = outer
             if not falls_through:
+                if isinstance(statement, cst.If):  # `if not SAVE: return`
+                    self.record.leave_out(self, statement, BEHIND, body[number + 1 :])
                 return False
+            if isinstance(statement, cst.If):
+                self.record.taken.add((statement, BEHIND))
         return True
 
     def arm(
@@ -313,25 +323,29 @@ class Machine:
         self.event(Kind.TEST, node, value=test)
         env = self.frame.env
         before, outer = dict(env), self.control
-        self.control = outer | test.sources | (operators.choice(self, node, test) if known is None else frozenset())
+        self.control = outer | test.sources | (operators.choice(self, node, test) if known is None else ())
         kinds.refine(self, node.test, True)
-        falls = known is not False and self.arm(node, "body", node.body, outcomes)
+        falls = self.either(node, "body", node.body.body, known, outcomes)
         after = dict(env) if falls else None
         env.clear()
         env.update(before)
         kinds.refine(self, node.test, False)
-        if known is True:
-            other = False
-        elif node.orelse is None:
-            other = True
-        elif isinstance(node.orelse, cst.Else):
-            other = self.arm(node, "orelse", node.orelse.body, outcomes)
-        else:
-            other = self.arm(node, "orelse", [node.orelse], outcomes)
+        orelse = node.orelse.body.body if isinstance(node.orelse, cst.Else) else [node.orelse] if node.orelse else []
+        other = self.either(node, "orelse", orelse, None if known is None else not known, outcomes)
         self.control = outer
         if after is not None:
             merge(env, after, only_other=not other)
         return falls or other
+
+    def either(
+        self, node: cst.If, arm: str, body: Sequence[cst.CSTNode], known: bool | None, outcomes: set[bool | None]
+    ) -> bool:
+        """Takes an arm of a branch, if it is not known not to be."""
+        if known is False:
+            self.record.leave_out(self, node, arm, body)
+            return False
+        self.record.taken.add((node, arm))
+        return self.arm(node, arm, body, outcomes) if body else True
 
     def loop(self, node: cst.For | cst.While) -> bool:
         over = expressions.evaluate(self, node.iter) if isinstance(node, cst.For) else NOTHING
@@ -448,14 +462,14 @@ def merge(env: dict[str, Value], other: dict[str, Value], only_other: bool = Fal
 
 
 def constant(machine: Machine, node: cst.CSTNode, value: object) -> Value:
-    return Value(frozenset({machine.made(Const, node, value=value)}))
+    return Value(Ordered([machine.made(Const, node, value=value)]))
 
 
 def run(program: Program, hooks: Hooks | None = None, trial: Trial = NOTHING_TRIED) -> Run:
     """Runs the program from its entry, and follows what `trial` asks for."""
     machine = Machine(program, hooks, trial)
     machine.module_frame(program.entry)
-    return Run(machine.events, machine.values, machine.globals, machine.complete, machine.outcomes, trial)
+    return Run(machine.events, machine.values, machine.globals, machine.complete, machine.outcomes, machine, trial)
 
 
 # ---- simple statements

@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import expressions, files, holding, scales, targets
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -42,15 +43,15 @@ def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
         assert isinstance(table, Mapping)
         holding.update(machine, table, left)
         holding.update(machine, table, right)
-        return Value(frozenset({table}), value.scale, value.sources)
+        return Value(Ordered([table]), value.scale, value.sources)
     lists = [obj for obj in (*left.objs, *right.objs) if isinstance(obj, Sequence)]
     if lists:
         both = machine.made(Sequence, node)
         assert isinstance(both, Sequence)
-        both.element = join(both.element or NOTHING, *(targets.any_item(Value(frozenset({obj}))) for obj in lists))
-        return Value(frozenset({both}), value.scale, value.sources)
-    settings = frozenset(obj for obj in (*left.objs, *right.objs) if _may_be_a_size(obj))
-    value = Value(frozenset(), value.scale, value.sources | settings)
+        both.element = join(both.element or NOTHING, *(targets.any_item(Value(Ordered([obj]))) for obj in lists))
+        return Value(Ordered([both]), value.scale, value.sources)
+    settings = Ordered(obj for obj in (*left.objs, *right.objs) if _may_be_a_size(obj))
+    value = Value(EMPTY, value.scale, value.sources | settings)
     return files.joined_path(machine, node, left, value)
 
 
@@ -64,7 +65,7 @@ def unary(machine: Machine, node: cst.UnaryOperation) -> Value:
         holds = truth(value)
         verdicts = [obj for obj in value.objs if isinstance(obj, Verdict)]
         return (
-            Value(frozenset(verdicts), value.scale if verdicts else Scale.CONST, value.sources)
+            Value(Ordered(verdicts), value.scale if verdicts else Scale.CONST, value.sources)
             if holds is None
             else expressions.literal(machine, node, not holds)
         )
@@ -91,14 +92,14 @@ def comparison(machine: Machine, node: cst.Comparison) -> Value:
     if known is not None:
         return expressions.literal(machine, node, known)
     if len(values) == 2 and values[1].is_none and values[0].scale in PER_SAMPLE:
-        return Value(sources=frozenset(one for one in values[0].sources if isinstance(one, str)))  # no batch is None
+        return Value(sources=Ordered(one for one in values[0].sources if isinstance(one, str)))  # no batch is None
     result = values[0]
     for value in values[1:]:
         result = scales.compared(result, value)
     if result.mask or not result.sources:
         return result
     verdict = machine.made(Verdict, node)
-    return Value(frozenset({verdict}), result.scale, result.sources, deep=result.deep)
+    return Value(Ordered([verdict]), result.scale, result.sources, deep=result.deep)
 
 
 def truth(value: Value) -> bool | None:
@@ -156,6 +157,6 @@ def conditional(machine: Machine, node: cst.IfExp) -> Value:
     return Value(value.objs, value.scale, value.sources | test.sources | chosen, value.mask, value.open, value.deep)
 
 
-def choice(machine: Machine, node: cst.If | cst.IfExp, test: Value) -> frozenset[Obj]:
+def choice(machine: Machine, node: cst.If | cst.IfExp, test: Value) -> Ordered[Obj]:
     """A source of what is chosen here, where ranks may choose differently: by a loss, or by how many there are."""
-    return frozenset({machine.made(Choice, node, by=test.scale)}) if test.scale in _FIGURES else frozenset()
+    return Ordered([machine.made(Choice, node, by=test.scale)] if test.scale in _FIGURES else [])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     Arguments,
     Class,
@@ -47,7 +48,7 @@ def record_step(machine: Machine, function: Function, receiver: Obj, arguments: 
     if isinstance(receiver, Instance) and receiver.of is not None and optimizer_bases(receiver.of):
         place = node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else None
         machine.event(
-            Kind.METHOD, node, name="step", receiver=Value(frozenset({receiver})), receiver_node=place,
+            Kind.METHOD, node, name="step", receiver=Value(Ordered([receiver])), receiver_node=place,
             arguments=arguments,
         )  # fmt: skip
 
@@ -55,9 +56,9 @@ def record_step(machine: Machine, function: Function, receiver: Obj, arguments: 
 def groups_of(machine: Machine, optimizer: Obj) -> Value:
     """`optimizer.param_groups`."""
     given = machine.given.get(optimizer, Arguments())
-    parameters = frozenset(obj for value in given.all() for obj in contained(value) if isinstance(obj, Parameters))
+    parameters = Ordered(obj for value in given.all() for obj in contained(value) if isinstance(obj, Parameters))
     group = machine.made(Mapping, None, optimizer, "group")
     assert isinstance(group, Mapping)
     group.items["params"] = Value(parameters)
-    groups = machine.made(Sequence, None, optimizer, "groups", element=Value(frozenset({group})))
-    return Value(frozenset({groups}))
+    groups = machine.made(Sequence, None, optimizer, "groups", element=Value(Ordered([group])))
+    return Value(Ordered([groups]))

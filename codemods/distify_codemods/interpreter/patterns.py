@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import scales, targets, whole
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import NOTHING, Arguments, Scale, Sequence, Value
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def einops_einsum(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> 
 
 def _contracted(equation: object, operands: list[Value], split: Callable[[str], list[str]]) -> Value:
     kinds = [value.scale for value in operands]
-    sources = frozenset().union(*(value.sources for value in operands)) if operands else frozenset()
+    sources = EMPTY.union(*(value.sources for value in operands))
     batches = [place for place, kind in enumerate(kinds) if kind in _PLACES]
     if not isinstance(equation, str) or not batches or not set(kinds) <= {*_PLACES, S.CONST, S.REDUCED}:
         return Value(scale=scales.elementwise(*kinds), sources=sources)
@@ -179,14 +180,14 @@ def pack(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     both = machine.made(Sequence, node, "packed", items=(packed, NOTHING))
     assert isinstance(both, Sequence)
     both.items = (packed, NOTHING)
-    return Value(frozenset({both}))
+    return Value(Ordered([both]))
 
 
 def unpack(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     """The parts of what was packed, each laid out as it was before."""
     tensor = arguments.get("tensor", 0) or NOTHING
     part = Value(scale=tensor.scale, sources=tensor.sources)
-    return Value(frozenset({machine.made(Sequence, node, "unpacked", element=part)}))
+    return Value(Ordered([machine.made(Sequence, node, "unpacked", element=part)]))
 
 
 FUNCTIONS = {

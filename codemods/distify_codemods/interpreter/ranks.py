@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import Arguments, Obj
 
 #: What comes from it is another value on each rank.
-RANK: frozenset[Obj | str] = frozenset({"rank"})
-_NOTHING: frozenset[Obj | str] = frozenset()
+RANK: Ordered[Obj | str] = Ordered(["rank"])
+_NOTHING: Ordered[Obj | str] = EMPTY
 _READS = ("os.environ.get", "os.getenv")
 _VARIABLES = frozenset({"RANK", "LOCAL_RANK", "SLURM_PROCID", "SLURM_LOCALID"})
 _SETTINGS = frozenset({"local_rank"})
 
 
-def of_variable(key: object) -> frozenset[Obj | str]:
+def of_variable(key: object) -> Ordered[Obj | str]:
     """What a variable of the environment depends on."""
     return RANK if isinstance(key, str) and key in _VARIABLES else _NOTHING
 
 
-def of_setting(name: str) -> frozenset[Obj | str]:
+def of_setting(name: str) -> Ordered[Obj | str]:
     """What an attribute of what parse_args returned depends on."""
     return RANK if name in _SETTINGS else _NOTHING
 
 
-def of_call(name: str, arguments: Arguments) -> frozenset[Obj | str]:
+def of_call(name: str, arguments: Arguments) -> Ordered[Obj | str]:
     """What the result of a library's function depends on."""
     if name in _READS and arguments.positional:
         return of_variable(arguments.positional[0].constant())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import Arguments, External, Instance, Obj, Sequence, Value
 
 if TYPE_CHECKING:
@@ -27,18 +28,18 @@ def read(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value | N
     items = machine.made(Sequence, node, "read")
     assert isinstance(items, Sequence)
     items.items = tuple(_as_saved(machine, name, arguments) for name in names)
-    return Value(frozenset({items}))
+    return Value(Ordered([items]))
 
 
 def _as_saved(machine: Machine, name: cst.Name, arguments: Arguments) -> Value:
-    found: set[Obj] = set()
+    found: list[Obj] = []
     for obj in machine.lookup(name.value).objs:
         if isinstance(obj, Instance):
             copy = machine.made(Instance, name, obj, "read", of=obj.of, read=True)
             copy.attributes = obj.attributes
-            found.add(copy)
-    made = {machine.made(External, name, "read", name="torch.load", arguments=arguments, read=True)}
-    return Value(frozenset(found or made))
+            found.append(copy)
+    made = [machine.made(External, name, "read", name="torch.load", arguments=arguments, read=True)]
+    return Value(Ordered(found or made))
 
 
 def _names_saved(machine: Machine) -> set[tuple[str, ...]]:

@@ -47,7 +47,7 @@ def _own_statement(machine: Machine, holder: Obj) -> cst.CSTNode | None:
         return None
     owner = _first_parameter(function)
     own = machine.frame.env.get(owner) if owner is not None and function.name.value == "__init__" else None
-    return here.node if own is not None and own.objs == {holder} else None
+    return here.node if own is not None and own.single() is holder else None
 
 
 def _first_parameter(function: cst.FunctionDef) -> str | None:

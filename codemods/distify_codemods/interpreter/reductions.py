@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import LOST, Lost, Scale, Value, Whole
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ def marked(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     fresh = value.scale is Scale.WEIGHTED and Scale.WEIGHTED not in marks  # a mean of what could not be followed
     if marks and not fresh:
         return value
-    return replace(value, sources=value.sources | {machine.made(Lost, node, value.scale, scale=value.scale)})
+    return replace(value, sources=value.sources | [machine.made(Lost, node, value.scale, scale=value.scale)])
 
 
 def unmarked(value: Value) -> Value:
-    kept = frozenset(source for source in value.sources if not isinstance(source, Lost))
+    kept = Ordered(source for source in value.sources if not isinstance(source, Lost))
     return value if len(kept) == len(value.sources) else replace(value, sources=kept)

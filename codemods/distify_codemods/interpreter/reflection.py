@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import attributes, classes, containers, expressions, imports, records
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     NOTHING,
     Arguments,
@@ -81,7 +82,7 @@ def _names(machine: Machine, env: dict[str, Value], whose: str) -> Value:
     assert isinstance(table, Mapping)
     table.items = env  # type: ignore[assignment]
     table.named = True
-    return Value(frozenset({table}))
+    return Value(Ordered([table]))
 
 
 def _globals(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -109,7 +110,7 @@ def _import_module(machine: Machine, arguments: Arguments, node: cst.CSTNode) ->
     names = [obj.value for obj in given if isinstance(obj, Const) and isinstance(obj.value, str)]
     if not names:
         made = machine.made(External, node, "module", name="importlib.import_module")
-        return Value(frozenset({made}))
+        return Value(Ordered([made]))
     return join(*(_module(machine, name) for name in names))
 
 
@@ -121,7 +122,7 @@ def _module(machine: Machine, name: str) -> Value:
 
 def _type(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     given = arguments.positional[0] if len(arguments.positional) == 1 else NOTHING
-    found = frozenset(obj.of for obj in given.objs if isinstance(obj, Instance) and obj.of is not None)
+    found = Ordered(obj.of for obj in given.objs if isinstance(obj, Instance) and obj.of is not None)
     return Value(found, sources=given.sources)
 
 
@@ -129,7 +130,7 @@ def _property(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Valu
     made = machine.made(External, node, "property", name="builtins.property")
     assert isinstance(made, External)
     made.arguments = arguments
-    return Value(frozenset({made}))
+    return Value(Ordered([made]))
 
 
 def _copy(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value | None:
@@ -141,7 +142,7 @@ def _copy(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value | 
 
 
 def _copied(machine: Machine, value: Value, node: cst.CSTNode, depth: int) -> Value:
-    objs = frozenset(_copy_of(machine, core(obj), node, depth) for obj in value.objs)
+    objs = Ordered(_copy_of(machine, core(obj), node, depth) for obj in value.objs)
     return Value(objs, value.scale, value.sources, value.mask, value.open)
 
 

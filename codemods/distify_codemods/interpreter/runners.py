@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import calls
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import NOTHING, Arguments, Function, Instance, Mapping, Sequence, Value, join
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def run(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) ->
     only = given.single() if given is not None else None
     items = list(only.items) if isinstance(only, Sequence) and only.items is not None else []
     if spawns:
-        items.insert(0, Value(sources=frozenset({"rank"})))
+        items.insert(0, Value(sources=Ordered(["rank"])))
     table = target.single()
     choices = list(table.items.values()) if isinstance(table, Mapping) else [target]
     results = [calls.call(machine, one, Arguments(items), node) for one in choices if one.objs]
@@ -59,7 +60,7 @@ def _commands(machine: Machine) -> Value:
     for name, value in machine.module_frame(module).env.items():
         if any(isinstance(obj, Function) and obj.module is module for obj in value.objs):
             table.items[name] = value
-    return Value(frozenset({table}))
+    return Value(Ordered([table]))
 
 
 def _public(obj: Instance) -> list[Function]:

@@ -12,6 +12,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.events import Kind
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     AT_THE_TOP,
     External,
@@ -133,11 +134,11 @@ def _marks(value: Value | None) -> list[Kept]:
 
 
 def _with(value: Value, mark: Obj) -> Value:
-    return Value(value.objs, value.scale, value.sources | {mark}, value.mask, value.open, value.deep)
+    return Value(value.objs, value.scale, value.sources | [mark], value.mask, value.open, value.deep)
 
 
 def _without(value: Value) -> Value:
-    kept = frozenset(source for source in value.sources if not isinstance(source, Kept))
+    kept = Ordered(source for source in value.sources if not isinstance(source, Kept))
     return Value(value.objs, value.scale, kept, value.mask, value.open, value.deep)
 
 

@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import calls, classes, cuts, expressions, modules, ranks, records, scales, targets
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
     PART,
@@ -40,7 +41,7 @@ def subscript(machine: Machine, node: cst.Subscript) -> Value:
         else evaluate_slice(machine, element.slice)
         for element in node.slice
     ]
-    if any(isinstance(obj, (Instance, External, Wrapped)) for obj in receiver.objs):
+    if any(isinstance(obj, (Instance, External, Wrapped)) or _is_environment(obj) for obj in receiver.objs):
         machine.event(Kind.ATTRIBUTE, node, name="[]", receiver=receiver, receiver_node=node.value)
     if machine.cutting is not None and (cut := cuts.rows(machine, receiver, node, keys)) is not None:
         return cut
@@ -52,10 +53,14 @@ def subscript(machine: Machine, node: cst.Subscript) -> Value:
     return _tensor_item(machine, receiver, node, keys)
 
 
+def _is_environment(obj: Obj) -> bool:
+    return isinstance(obj, Ref) and obj.name == "os.environ"
+
+
 def _item_of(
     machine: Machine, obj: Obj, known: object, only_index: bool, receiver: Value, node: cst.Subscript
 ) -> Value:
-    own = Value(frozenset({obj}), receiver.scale, receiver.sources)
+    own = Value(Ordered([obj]), receiver.scale, receiver.sources)
     if isinstance(obj, Sequence):
         if isinstance(known, int) and obj.items is not None and -len(obj.items) <= known < len(obj.items):
             return obj.items[known]
@@ -80,7 +85,7 @@ def _item_of(
         return inside
     if isinstance(inner, External) and not receiver.sources:
         part = machine.made(External, node, inner, name=f"{inner.name}[]", whole=inner)
-        return Value(frozenset({part}))
+        return Value(Ordered([part]))
     return NOTHING
 
 
@@ -116,12 +121,12 @@ def _tensor_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: l
             scale = Scale.RAGGED
         elif keys[0].scale is Scale.SAMPLES or isinstance(first.value, cst.Ellipsis) or _names_a_part(first.value):
             scale = Scale.SAMPLES
-            sources |= {PART}
+            sources |= [PART]
         else:
             # `batch[0]` is the inputs, `tensor[0]` one sample: only a batch as it comes from its loader is unpacked so.
             is_part = len(keys) == 1 and keys[0].constant() in _PARTS and not receiver.mask
             scale = Scale.SAMPLES if is_part else Scale.UNKNOWN
-            sources |= {PART}
+            sources |= [PART]
     elif scale is Scale.TURNED:
         scale = _turned_item(node, keys)
     elif scale is Scale.RAGGED:
@@ -173,4 +178,4 @@ def evaluate_slice(machine: Machine, node: cst.BaseSlice) -> Value:
     parts = (node.lower, node.upper, node.step) if isinstance(node, cst.Slice) else ()
     values = [expressions.evaluate(machine, part) for part in parts if part is not None]
     scale = Scale.SAMPLES if any(value.scale is Scale.SAMPLES for value in values) else Scale.CONST
-    return Value(scale=scale, sources=frozenset().union(*(value.sources for value in values))) if values else NOTHING
+    return Value(scale=scale, sources=EMPTY.union(*(value.sources for value in values))) if values else NOTHING

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter import attributes, library
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     AT_THE_TOP,
     NOTHING,
@@ -66,7 +67,7 @@ def _likeness(value: Value | None) -> object:
     return value and (_alike(value.objs), value.scale, _alike(value.sources), value.mask, value.open, value.deep)
 
 
-def _alike(things: frozenset[Obj] | frozenset[Obj | str]) -> frozenset[object]:
+def _alike(things: Ordered[Obj] | Ordered[Obj | str]) -> frozenset[object]:
     """A literal is the same whichever calls led to it."""
     return frozenset((one.site, type(one.value), one.value) if isinstance(one, Const) else one for one in things)
 
@@ -81,7 +82,7 @@ class Repeated:
     times: int = 0
     value: Value = NOTHING
     traces: frozenset[CallChain] = frozenset()  # that it leaves each time
-    drawn: frozenset[External] = frozenset()
+    drawn: Ordered[External] = EMPTY
     events: list[Event] | None = None
     stores: int = 0
     optimized: int = 0
@@ -103,14 +104,14 @@ class Repeated:
         """Around the call, which sets the value."""
         before, frame, drawn = self.value, machine.frame, machine.frame.drawn
         traces, stores = len(machine.traces), machine.stores
-        frame.drawn = set()
+        frame.drawn = EMPTY
         yield
         settles = self.times and self.value == before and machine.stores == stores
         self.times = self.times + 1 if settles else 1
         self.traces = frozenset(machine.traces[traces:])
-        self.drawn, self.events = frozenset(frame.drawn), machine.watched
+        self.drawn, self.events = frame.drawn, machine.watched
         self.stores, self.optimized = machine.stores, len(machine.optimized)
-        frame.drawn |= drawn
+        frame.drawn = drawn | frame.drawn
 
 
 _TRACELESS = frozenset({Kind.ATTRIBUTE, Kind.TEST, Kind.ASSERT, Kind.OWN})
@@ -154,7 +155,7 @@ def _is_touched(event: Event, obj: Obj) -> bool:
     return isinstance(obj, (Instance, External, Wrapped))
 
 
-def are_records(objs: frozenset[Obj]) -> bool:
+def are_records(objs: Ordered[Obj]) -> bool:
     """Objects of the script's own that are no layers, and nothing of a library's."""
     return all(isinstance(obj, Instance) and not _is_of_training(obj) for obj in objs)
 
@@ -202,7 +203,7 @@ def _is_plain(value: Value) -> bool:
     return plain and not any(map(_is_of_training, contained(value)))
 
 
-def _are_plain(sources: frozenset[Obj | str]) -> bool:
+def _are_plain(sources: Ordered[Obj | str]) -> bool:
     return all(isinstance(one, (str, Const, Setting)) for one in sources)
 
 

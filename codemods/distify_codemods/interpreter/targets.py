@@ -22,6 +22,7 @@ from distify_codemods.interpreter import (
     state,
     subscripts,
 )
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
     PART,
@@ -147,10 +148,10 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
     value = reductions.marked(machine, scales.binary(operator, current, operand), node)
     if machine.cutting is not None:
         moved = machine.made(Counter, node, loop=None)
-        value = Value(value.objs, value.scale, value.sources | {moved}, value.mask, deep=value.deep)
+        value = Value(value.objs, value.scale, value.sources | [moved], value.mask, deep=value.deep)
     if any(isinstance(obj, Parameters) for obj in current.objs):  # in place, as if it were `.data`
         machine.event(Kind.STORE, node.target, name="data", receiver=current, receiver_node=node.target, value=value)
-    held = frozenset(obj for obj in current.objs if isinstance(obj, (Sequence, Mapping, Parameters)))
+    held = Ordered(obj for obj in current.objs if isinstance(obj, (Sequence, Mapping, Parameters)))
     assign(machine, node.target, Value(held, value.scale, value.sources))
 
 
@@ -167,10 +168,10 @@ def item(value: Value, position: int, count: int) -> Value:
         elif isinstance(obj, Passing) and obj.zipped and len(obj.zipped) == count:
             found.append(obj.zipped[position])
         else:
-            found.append(any_item(Value(frozenset({obj}), value.scale, value.sources)))
+            found.append(any_item(Value(Ordered([obj]), value.scale, value.sources)))
     if found:
         return join(*found)
-    return Value(scale=value.scale, sources=value.sources | {PART} if value.scale in PER_SAMPLE else value.sources)
+    return Value(scale=value.scale, sources=value.sources | [PART] if value.scale in PER_SAMPLE else value.sources)
 
 
 def flat(values: Iterable[Value]) -> list[Value]:
@@ -191,11 +192,11 @@ def any_item(value: Value) -> Value:
         elif isinstance(obj, Mapping):
             found.append(obj.any())
         elif isinstance(obj, Parameters):
-            found.append(Value(frozenset({obj})))
+            found.append(Value(Ordered([obj])))
         elif (inside := modules.held_by(obj)) is not None:
             found.append(inside)
         elif isinstance(obj, (External, Instance)) and not value.sources:
-            found.append(Value(frozenset({obj}) if isinstance(obj, External) else frozenset()))
+            found.append(Value(Ordered([obj]) if isinstance(obj, External) else EMPTY))
     if value.scale is not Scale.CONST or value.sources or not found:
         found.append(Value(scale=value.scale, sources=value.sources))
     return join(*found)

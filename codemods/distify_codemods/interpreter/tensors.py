@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import cuts, losses, patterns, scales, targets, whole
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -110,7 +111,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
         rest = Arguments(arguments.positional[1:], arguments.keywords, arguments.star, arguments.double_star)
         value = method(machine, tensor, last, rest, node)
     if last in _RANDOM and name.startswith("torch."):
-        value = Value(value.objs, value.scale, value.sources | {"random"}, value.mask, value.open, value.deep)
+        value = Value(value.objs, value.scale, value.sources | ["random"], value.mask, value.open, value.deep)
     return value
 
 
@@ -131,11 +132,11 @@ def _gradients(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Val
     )
     scale = scales.gradient(outputs.scale, inputs.scale)
     averaged = scale is S.MEAN
-    sources = frozenset() if averaged else _sources(arguments.all())
+    sources = EMPTY if averaged else _sources(arguments.all())
     item = Value(scale=S.CONST if averaged else scale, sources=sources, deep=inputs.deep)
     said = Value(scale=scale, sources=outputs.sources)
     machine.event(Kind.GRADIENT, node, name=outputs.scale.name, value=said, arguments=arguments)
-    return Value(frozenset({machine.made(Sequence, node, "gradients", element=item)}))
+    return Value(Ordered([machine.made(Sequence, node, "gradients", element=item)]))
 
 
 def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -150,9 +151,9 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
     if plain == "backward":
         return NOTHING
     if all(value.scale is S.CONST for value in given):
-        held = _held(tensor) if plain in _IDENTITY else frozenset()
+        held = _held(tensor) if plain in _IDENTITY else EMPTY
         if tensor.is_zero and plain in ("tensor", "as_tensor"):
-            held = frozenset({machine.made(Zero, node)})
+            held = Ordered([machine.made(Zero, node)])
         return cuts.folded(machine, plain, tensor, arguments, node) or Value(held, sources=sources)
     if plain in _SPLITTING and _is_split_by_place(plain, tensor, arguments):
         return Value(scale=S.COUPLED, sources=sources)
@@ -196,7 +197,7 @@ def _places(machine: Machine, name: str, mask: Value, arguments: Arguments, node
     as_tuple = arguments.get("as_tuple")
     if name != "where" and (as_tuple is None or as_tuple.constant() is False):
         return item
-    return Value(frozenset({machine.made(Sequence, node, "places", element=item)}), item.scale, item.sources)
+    return Value(Ordered([machine.made(Sequence, node, "places", element=item)]), item.scale, item.sources)
 
 
 def _figures(given: Value) -> Value:
@@ -230,12 +231,12 @@ def _is_split_by_place(name: str, tensor: Value, arguments: Arguments) -> bool:
     return along and tensor.scale is S.SAMPLES and sizes.objs != SIZE
 
 
-def _held(tensor: Value) -> frozenset[Obj]:
-    return frozenset(obj for obj in tensor.objs if isinstance(obj, (Shape, Zero)))
+def _held(tensor: Value) -> Ordered[Obj]:
+    return Ordered(obj for obj in tensor.objs if isinstance(obj, (Shape, Zero)))
 
 
-def _sources(given: list[Value]) -> frozenset[Obj | str]:
-    return frozenset().union(*(value.sources for value in given)) if given else frozenset()
+def _sources(given: list[Value]) -> Ordered[Obj | str]:
+    return EMPTY.union(*(value.sources for value in given))
 
 
 def _size(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -244,12 +245,12 @@ def _size(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNo
         return Value(sources=sources)
     dimension = arguments.get("dim", 0)
     if dimension is None:
-        return Value(frozenset({machine.made(Shape, node)}), S.COUNT, sources)
+        return Value(Ordered([machine.made(Shape, node)]), S.COUNT, sources)
     along = 0 if tensor.scale is not S.TURNED else 1
     counted = S.SUM if tensor.scale is S.RAGGED else S.COUNT
     if dimension.constant() != along:
         return Value(sources=sources)
-    return Value(SIZE if counted is S.COUNT else frozenset(), counted, sources)
+    return Value(SIZE if counted is S.COUNT else EMPTY, counted, sources)
 
 
 def _dimension(arguments: Arguments, position: int, tensor: Value = NOTHING) -> tuple[bool, int | None]:
@@ -285,7 +286,7 @@ def _reduced(name: str, tensor: Value, arguments: Arguments) -> Scale:
 
 
 def _along(
-    machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode, sources: frozenset[Obj | str]
+    machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode, sources: Ordered[Obj | str]
 ) -> Value:
     position, pair, defaults_to_last = _ALONG[name]
     if tensor.scale not in PER_SAMPLE:
@@ -307,7 +308,7 @@ def _along(
         both = machine.made(Sequence, node, name)
         assert isinstance(both, Sequence)
         both.items = (value, value)
-        return Value(frozenset({both}), scale, sources)
+        return Value(Ordered([both]), scale, sources)
     return value
 
 
@@ -364,8 +365,8 @@ def _made_from_sizes(machine: Machine, name: str, arguments: Arguments, node: cs
     if scale is not S.CONST:
         return Value(scale=scale, sources=_sources(sizes))
     settings = (obj for value in sizes for obj in value.objs if isinstance(obj, (Setting, Const)))
-    zero = {machine.made(Zero, node)} if name == "zeros" else ()
-    return Value(frozenset(zero), sources=_sources(sizes).union(settings))
+    zero = [machine.made(Zero, node)] if name == "zeros" else []
+    return Value(Ordered(zero), sources=_sources(sizes).union(settings))
 
 
 def _sized(sizes: list[Value]) -> Scale:
@@ -400,10 +401,10 @@ def extreme_of_numbers(machine: Machine, arguments: Arguments, node: cst.CSTNode
     if len(given) == 1:
         given = [*given, targets.any_item(given[0])]
     kinds = {value.scale for value in given} - {S.CONST}
-    held: frozenset[Obj] = frozenset()
+    held: Ordered[Obj] = EMPTY
     if len(arguments.positional) > 1:
         held = held.union(*(value.objs for value in arguments.positional))
     if kinds:
-        held |= {machine.made(Verdict, node)}
+        held |= [machine.made(Verdict, node)]
     kind = S.UNKNOWN if kinds - {S.REDUCED} else S.REDUCED if kinds else S.CONST
     return Value(held, kind, _sources(given))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     NOTHING,
     Arguments,
@@ -43,7 +44,7 @@ def make_splits(machine: Machine, kind: str, arguments: Arguments, node: cst.CST
     whole = machine.made(Sequence, node, "splits")
     assert isinstance(whole, Sequence)
     whole.items, whole.element = (tuple(made), None) if known else (None, made[0])
-    return Value(frozenset({whole}))
+    return Value(Ordered([whole]))
 
 
 def _iterator(
@@ -52,12 +53,12 @@ def _iterator(
     made = machine.made(External, node, kind, number, name=kind)
     assert isinstance(made, External)
     made.arguments = Arguments([dataset], dict(arguments.keywords))
-    return Value(frozenset({made}))
+    return Value(Ordered([made]))
 
 
 def batch_of(machine: Machine, iterator: External) -> Value:
     batch = machine.made(External, iterator.site, BATCH, iterator, name=BATCH, whole=iterator)
-    return Value(frozenset({batch}), Scale.SAMPLES, frozenset({iterator}))
+    return Value(Ordered([batch]), Scale.SAMPLES, Ordered([iterator]))
 
 
 def part_of(machine: Machine, batch: External, name: str, receiver: Value, node: cst.CSTNode) -> Value:
@@ -76,7 +77,7 @@ def part_of(machine: Machine, batch: External, name: str, receiver: Value, node:
     pair = machine.made(Sequence, node, "with lengths")
     assert isinstance(pair, Sequence)
     pair.items = (value, lengths)
-    return Value(frozenset({pair}), value.scale, value.sources)
+    return Value(Ordered([pair]), value.scale, value.sources)
 
 
 def is_field(name: str) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import Const, Mapping, Obj, Passing, Sequence, Turn, Value
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def items_of(machine: Machine, over: Value, place: cst.CSTNode) -> tuple[Value, 
         return items
     numbers = [machine.made(Const, place, number, int, value=number) for number in range(len(items))]
     return tuple(
-        _pair(machine, place, only, number, (Value(frozenset({numbers[number]})), item))
+        _pair(machine, place, only, number, (Value(Ordered([numbers[number]])), item))
         for number, item in enumerate(items)
     )
 
@@ -53,7 +54,7 @@ def items_of(machine: Machine, over: Value, place: cst.CSTNode) -> tuple[Value, 
 def keys_of(machine: Machine, table: Mapping, place: cst.CSTNode) -> tuple[Value, ...] | None:
     if table.rest is not None:
         return None
-    return tuple(Value(frozenset({machine.made(Const, place, key, type(key), value=key)})) for key in table.items)
+    return tuple(Value(Ordered([machine.made(Const, place, key, type(key), value=key)])) for key in table.items)
 
 
 def pairs_of(machine: Machine, table: Mapping, place: cst.CSTNode) -> tuple[Value, ...] | None:
@@ -68,4 +69,4 @@ def _pair(machine: Machine, place: cst.CSTNode, whole: Obj, number: int, items: 
     pair = machine.made(Sequence, place, "turn", whole, number)
     assert isinstance(pair, Sequence)
     pair.items = items
-    return Value(frozenset({pair}))
+    return Value(Ordered([pair]))

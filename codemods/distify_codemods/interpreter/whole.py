@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     Arguments,
     Const,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 def of_all_ranks(machine: Machine, value: Value, node: cst.CSTNode, loaders: frozenset[str]) -> Value:
     """The value, and each part of it, as that of the whole batch: the same on all ranks, whatever went into it."""
-    objs: set[Obj] = set()
+    objs: list[Obj] = []
     for obj in value.objs:
         if isinstance(obj, Sequence):
             listed = machine.made(Sequence, node, obj, "whole", per_sample=obj.per_sample)
@@ -46,22 +47,22 @@ def of_all_ranks(machine: Machine, value: Value, node: cst.CSTNode, loaders: fro
                 listed.items = tuple(of_all_ranks(machine, one, node, loaders) for one in items)
             if element is not None:
                 listed.element = of_all_ranks(machine, element, node, loaders)
-            objs.add(listed)
+            objs.append(listed)
         elif isinstance(obj, Mapping):
             table = machine.made(Mapping, node, obj, "whole")
             assert isinstance(table, Mapping)
             table.items = {key: of_all_ranks(machine, item, node, loaders) for key, item in obj.items.items()}
             table.rest = of_all_ranks(machine, obj.rest, node, loaders) if obj.rest is not None else None
-            objs.add(table)
+            objs.append(table)
         else:
-            objs.add(obj)
-    sources: set[Obj | str] = set()
+            objs.append(obj)
+    sources: list[Obj | str] = []
     for source in value.sources:
         if isinstance(source, Share) or (isinstance(source, External) and source.name in loaders):
-            sources.add(machine.made(Whole, None, source, of=source))
+            sources.append(machine.made(Whole, None, source, of=source))
         elif isinstance(source, (Whole, Setting, Const, Kept)):
-            sources.add(source)
-    return Value(frozenset(objs), Scale.CONST, frozenset(sources), open=value.open)
+            sources.append(source)
+    return Value(Ordered(objs), Scale.CONST, Ordered(sources), open=value.open)
 
 
 # ---- how the samples lie
@@ -80,14 +81,14 @@ def joined(machine: Machine, value: Value, node: cst.CSTNode, count: int | None)
     mark = machine.made(Regrouped if layouts else Views, node)
     if isinstance(mark, Views):
         mark.count = count
-    return Value(value.objs, value.scale, value.sources | {mark}, value.mask, value.open, value.deep)
+    return Value(value.objs, value.scale, value.sources | [mark], value.mask, value.open, value.deep)
 
 
 def numbered(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     """`torch.arange(len(batch))`"""
     if machine.gathering is None or value.scale not in (Scale.SAMPLES, Scale.TURNED):
         return value
-    return Value(value.objs, value.scale, value.sources | {machine.made(Numbered, node)}, open=value.open)
+    return Value(value.objs, value.scale, value.sources | [machine.made(Numbered, node)], open=value.open)
 
 
 def regrouped(
@@ -99,8 +100,8 @@ def regrouped(
     if _keeps_rows(name, tensor, arguments):
         return value
     mark = _flattened(machine, name, tensor, arguments, node) or machine.made(Regrouped, node)
-    objs = frozenset(_marked(machine, obj, node, mark) for obj in value.objs)
-    return Value(objs, value.scale, value.sources | {mark}, value.mask, value.open, value.deep)
+    objs = Ordered(_marked(machine, obj, node, mark) for obj in value.objs)
+    return Value(objs, value.scale, value.sources | [mark], value.mask, value.open, value.deep)
 
 
 def _flattened(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Obj | None:
@@ -131,7 +132,7 @@ def _marked(machine: Machine, obj: Obj, node: cst.CSTNode, mark: Obj) -> Obj:
     assert isinstance(copy, Sequence)
     if obj.element is not None:
         element = obj.element
-        copy.element = Value(element.objs, element.scale, element.sources | {mark}, element.mask)
+        copy.element = Value(element.objs, element.scale, element.sources | [mark], element.mask)
     return copy
 
 
@@ -161,12 +162,12 @@ def through_a_model(machine: Machine, value: Value, arguments: Arguments, node: 
     if machine.gathering is None:
         return value
     given = join(*arguments.all()).sources
-    marks = frozenset(one for one in given if isinstance(one, (Views, Regrouped, Flattened)))
+    marks = Ordered(one for one in given if isinstance(one, (Views, Regrouped, Flattened)))
     return _laid_out(machine, value, marks, node)
 
 
-def _laid_out(machine: Machine, value: Value, marks: frozenset[Obj | str], node: cst.CSTNode) -> Value:
-    objs: set[Obj] = set()
+def _laid_out(machine: Machine, value: Value, marks: Ordered[Obj | str], node: cst.CSTNode) -> Value:
+    objs: list[Obj] = []
     for obj in value.objs:
         if isinstance(obj, Sequence):
             parts = machine.made(Sequence, node, obj, "laid out", per_sample=obj.per_sample)
@@ -174,11 +175,11 @@ def _laid_out(machine: Machine, value: Value, marks: frozenset[Obj | str], node:
             items, element = obj.items, obj.element
             parts.items = tuple(_laid_out(machine, one, marks, node) for one in items) if items is not None else None
             parts.element = _laid_out(machine, element, marks, node) if element is not None else None
-            objs.add(parts)
+            objs.append(parts)
         else:
-            objs.add(obj)
-    kept = frozenset(
+            objs.append(obj)
+    kept = Ordered(
         one for one in value.sources
         if not isinstance(one, Regrouped) and not (marks and isinstance(one, Views))
     )  # fmt: skip
-    return Value(frozenset(objs), value.scale, kept | marks, value.mask, value.open, value.deep)
+    return Value(Ordered(objs), value.scale, kept | marks, value.mask, value.open, value.deep)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import libcst as cst
 
@@ -16,7 +17,7 @@ from distify_codemods.interpreter.machine import CALLED, Frame
 from distify_codemods.plan import Plan, Rewrite
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level, Options, Place, Strategy
-from distify_codemods.twins import twin_path
+from distify_codemods.twins import Others, twin_path
 
 READINGS = "READ01"
 ON_MAIN = "if {rt}.is_main_process():"
@@ -111,6 +112,9 @@ class Context:
     def _find(self, level: Level, message: str, module: Module | None, node: cst.CSTNode | None, fix: str = "") -> None:
         assert self.rule is not None
         place = module.place(node) if module is not None and node is not None else None
+        if level is Level.BLOCKING and node in self.facts.run.unused:
+            level, fix = Level.ADVICE, ""
+            message = f"where a constant of the script does not let it come: {message}"
         if module is not None and node is not None and self._is_left_alone(level, module, node, message):
             return
         finding = Finding(level, self.rule.code, self.rule.name, message, place, fix)
@@ -137,6 +141,10 @@ class Context:
             module, node, "convert both scripts from the files as they were",
         )  # fmt: skip
         return False
+
+    @cached_property
+    def others(self) -> Others:
+        return Others(self.facts.program)
 
     # ---- names of what is imported
 

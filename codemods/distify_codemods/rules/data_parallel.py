@@ -9,7 +9,9 @@ from distify_codemods.arguments import bound
 from distify_codemods.events import Kind
 from distify_codemods.facts import wrapped
 from distify_codemods.half_done import WRAPS
+from distify_codemods.rules import replicas
 from distify_codemods.rules.base import Context, Example, Rule, call_of
+from distify_codemods.rules.other_scripts import not_shared
 
 CODE = "OLD01"
 #: Those of the script's own, of one process and of many.
@@ -22,7 +24,8 @@ def run(context: Context) -> None:
     for event in found:
         node, module = event.node, event.module
         assert isinstance(node, cst.Call)
-        if not context.editable(module, node, "nn.DataParallel is used"):
+        what = "nn.DataParallel is used"
+        if not context.editable(module, node, what) or not not_shared(context, module, node, what):
             continue
         given = bound(node, ("module",)).get("module")
         if given is None:
@@ -40,7 +43,7 @@ def run(context: Context) -> None:
         context.applied("nn.DataParallel is gone", module, node)
     _module_before_wrap(context)
     _checkpoints(context)
-    if not found:
+    if not replicas.run(context, CODE) and not found:
         context.not_needed("the script does not use nn.DataParallel")
 
 
@@ -89,8 +92,9 @@ RULE = Rule(
     name="nn.DataParallel",
     why="A model in nn.DataParallel inside DistributedDataParallel is wrapped twice and would use every GPU "
     "from every process.",
-    safety="Taken out wherever it stands. Where a checkpoint was always written with `module.` before its keys, "
-    "it still is.",
+    safety="Taken out wherever it stands. Where a checkpoint was always written with `module.` before its keys, it "
+    "still is. Copies made by hand (`replicate`) are left out by the test for several GPUs that they stand "
+    "under; without one they need you.",
     run=run,
     pitfalls=(39,),
     examples=(

@@ -10,14 +10,13 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.events import Event, Kind
 from distify_codemods.program import Module
+from distify_codemods.rules import visible_devices
 from distify_codemods.rules.base import Context, Example, Rule
-from distify_codemods.values import Const, Ref, Setting, Value
+from distify_codemods.values import Const, Setting, Value
 
 CODE = "DEVICE01"
 _NUMBERED = re.compile(r"^cuda:(\d+)$")
 _REASON = "`cuda` is the rank's own GPU, which the process group has set; a number would put every rank on one"
-_LIST = "CUDA_VISIBLE_DEVICES"
-_ENVIRONMENT = ("os.environ.setdefault", "os.environ.update", "os.putenv")
 
 
 def run(context: Context) -> None:
@@ -35,12 +34,11 @@ def run(context: Context) -> None:
         if context.editable(module, node, "a GPU is named by its number"):
             context.plan(module).replace(node, _plain_cuda, CODE, _REASON)
             changed = True
-    for event in context.facts.run.events:
-        changed = _of_event(context, event) or changed
+    read = visible_devices.readings(context)
+    changed = sum(_of_event(context, event, read) for event in context.facts.run.events) > 0 or changed
     if changed:
-        context.applied("device numbers mean the rank's own GPU")
-    else:
-        context.not_needed("no GPU is named by its number; `cuda` means the rank's own, which the process group sets")
+        return context.applied("device numbers mean the rank's own GPU")
+    context.not_needed("no GPU is named by its number; `cuda` means the rank's own, which the process group sets")
 
 
 def _plain_cuda(updated: cst.BaseExpression) -> cst.BaseExpression:
@@ -96,15 +94,13 @@ def _in_device_table(module: Module, node: cst.CSTNode) -> bool:
     return isinstance(argument, cst.Arg) and argument.keyword is not None and argument.keyword.value == "map_location"
 
 
-def _of_event(context: Context, event: Event) -> bool:
+def _of_event(context: Context, event: Event, read: list[Event]) -> bool:
     node = event.node
-    if event.kind is Kind.STORE and event.name == "[]" and _sets_visible_devices(context, event):
-        return _remove(context, event, "the launcher gives each rank its GPU; a fixed list would hide it")
+    if visible_devices.is_set(context, event):
+        return _hidden(context, event, read)
     if not isinstance(node, cst.Call) or not node.args:
         return False
     first = node.args[0].value
-    if event.kind is Kind.CALL and event.name in _ENVIRONMENT and _LIST in tree.code_of(node):
-        return _remove(context, event, "the launcher gives each rank its GPU; a fixed list would hide it")
     if event.kind is Kind.CALL and event.name == "torch.cuda.set_device":
         return _remove(context, event, "the process group has set the rank's GPU")
     if event.kind is Kind.CALL and event.name == "torch.cuda.device":
@@ -119,13 +115,16 @@ def _of_event(context: Context, event: Event) -> bool:
     return False
 
 
-def _sets_visible_devices(context: Context, event: Event) -> bool:
-    target = event.node
-    if not isinstance(target, cst.Subscript) or not isinstance(target.slice[0].slice, cst.Index):
+def _hidden(context: Context, event: Event, read: list[Event]) -> bool:
+    """A fixed list of GPUs goes; where the script reads it again, it goes by another name."""
+    if not read:
+        return _remove(context, event, "the launcher gives each rank its GPU; a list would hide it")
+    if not context.editable(event.module, event.node, "the GPU is chosen here"):
         return False
-    holder = context.facts.value(target.value).single()
-    key = tree.string(target.slice[0].slice.value)
-    return isinstance(holder, Ref) and holder.name == "os.environ" and key == _LIST
+    if not visible_devices.rename(context, event, read, CODE):
+        message = "a list of GPUs is set here, where each rank has its own, and read again"
+        context.needs_you(message, event.module, event.node, "remove it here, and what reads it")
+    return True
 
 
 def _remove(context: Context, event: Event, reason: str) -> bool:
@@ -179,7 +178,8 @@ RULE = Rule(
     name="device pinning",
     why="A GPU named by its number puts every rank on that one GPU: it runs out of memory, and the others idle.",
     safety="The process group sets the rank's GPU, so that `cuda` and `.cuda()` mean it and stay as they are. "
-    "Numbers, `set_device` and `CUDA_VISIBLE_DEVICES` go. A script that uses several GPUs by number is refused.",
+    "Numbers, `set_device` and `CUDA_VISIBLE_DEVICES` go; a list that is read again gets another name. A script that "
+    "uses several GPUs by number is refused.",
     run=run,
     pitfalls=(13, 37, 38),
     examples=(

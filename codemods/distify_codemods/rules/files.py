@@ -4,53 +4,54 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods import tree
+from distify_codemods import file_events, tree
 from distify_codemods.events import Event, Kind
+from distify_codemods.file_events import is_writing_method
 from distify_codemods.interpreter import files
+from distify_codemods.libraries import effects
 from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to, path_given_to
-from distify_codemods.rules.once import OPENS, WRITES, WRITING_METHODS, guardable, once
-from distify_codemods.values import External, Instance, Method, Setting, Value
+from distify_codemods.rules.download import downloads
+from distify_codemods.rules.once import guardable, once
+from distify_codemods.values import External, Method, Setting, Value
 
 CODE = "OUT03"
-#: Other things that open a file by its path, given first.
-_BY_PATH = frozenset({"gzip.open", "bz2.open", "lzma.open", "codecs.open"})
-#: Objects that stand for a file that they write.
-_WRITERS = frozenset(
-    ["h5py.File", "zipfile.ZipFile", "tarfile.open", "pandas.ExcelWriter", "pandas.HDFStore", "cv2.VideoWriter",
-     "imageio.get_writer", "imageio_ffmpeg.write_frames", "torch_geometric.logging.init_wandb"]
-)  # fmt: skip
-_ALWAYS_WRITE = frozenset(
-    {"pandas.ExcelWriter", "cv2.VideoWriter", "imageio.get_writer", "imageio_ffmpeg.write_frames"}
-)
-#: They write into an open file, which is the null device on the other ranks.
-_INTO_A_HANDLE = frozenset({"json.dump", "pickle.dump", "dill.dump", "yaml.dump", "yaml.safe_dump", "toml.dump"})
 
 
 def run(context: Context) -> None:
     found = False
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD):
         found = _one(context, event) or found
-    if not found:
-        context.not_needed("no other files are written")
+    unknown = [event for event in file_events.may_write(context.facts) if _is_every_ranks(context, event)]
+    for event in unknown:
+        context.advice(
+            f"every rank calls `{file_events.code_of(event)}` with a path, and it is not known what that does: if it "
+            "writes, put it under `if rt.is_main_process():`", event.module, event.node,
+        )  # fmt: skip
+    if not found and not unknown:
+        context.not_needed(f"no other files are written{file_events.unless(context.facts)}")
+
+
+def _is_every_ranks(context: Context, event: Event) -> bool:
+    return not downloads(event) and not context.is_on_main(event.module, event.node)
 
 
 def _one(context: Context, event: Event) -> bool:
     """Whether an event has to do with files that are written."""
     if event.kind is Kind.METHOD:
-        if any(isinstance(obj, Instance) for obj in event.receiver.objs):
-            return False  # methods of local classes are followed instead
         if event.name == "mkdir":
             return _makedirs(context, event)
         if event.name == "open":
-            return _is_path(event.receiver) and _open(context, event, "pathlib.Path.open")
-        return event.name in WRITING_METHODS and _write(context, event)
+            return _is_path(event.receiver) and _open(context, event, effects.PATHS_OPEN)
+        return event.name not in effects.CHECKPOINT_METHODS and is_writing_method(event) and _write(context, event)
     if event.name == "os.makedirs":
         return _makedirs(context, event)
-    if event.name in OPENS or event.name in _BY_PATH:
+    if event.name in effects.FILES or event.name in effects.BY_PATH:
         return _open(context, event, event.name)
-    if event.name in _WRITERS:
+    if event.name in effects.STORES or event.name in effects.ALWAYS_WRITE:
         return _writer(context, event)
-    return event.name in WRITES and event.name != "torch.save" and _write(context, event)
+    if event.name in effects.MAPPED or event.name in effects.DATABASES:
+        return _whole(context, event)
+    return event.name in effects.WRITES and event.name not in effects.CHECKPOINTS and _write(context, event)
 
 
 def _is_path(value: Value) -> bool:
@@ -63,7 +64,7 @@ def _is_path(value: Value) -> bool:
 
 
 def _write(context: Context, event: Event) -> bool:
-    if event.name in _INTO_A_HANDLE and any(_is_handle(value) for value in event.arguments.all()):
+    if event.name in effects.INTO_A_HANDLE and any(_is_handle(value) for value in event.arguments.all()):
         return True
     if context.editable(event.module, event.node, "a file is written"):
         once(context, event, CODE, "one writer")
@@ -73,7 +74,7 @@ def _write(context: Context, event: Event) -> bool:
 
 def _is_handle(value: Value) -> bool:
     return bool(value.objs) and all(
-        isinstance(obj, External) and obj.name in (*OPENS, "pathlib.Path.open") for obj in value.objs
+        isinstance(obj, External) and obj.name in (*effects.FILES, effects.PATHS_OPEN) for obj in value.objs
     )
 
 
@@ -149,7 +150,7 @@ def _open_on_main(context: Context, event: Event, name: str) -> None:
     assert isinstance(node, cst.Call)
     rt, plan = context.rt(module), context.plan(module)
     reason = "the other ranks write into the null device"
-    if name in OPENS:
+    if name in effects.FILES:
         plan.replace(node.func, lambda _: cst.parse_expression(f"{rt}.main_process_open"), CODE, reason)
     elif event.kind is Kind.METHOD:
         plan.replace(node, path_given_to(f"{rt}.main_process_open"), CODE, reason)
@@ -160,7 +161,7 @@ def _open_on_main(context: Context, event: Event, name: str) -> None:
 
 
 def _writer(context: Context, event: Event) -> bool:
-    if event.name not in _ALWAYS_WRITE:
+    if event.name not in effects.ALWAYS_WRITE:
         written = files.is_written(files.modes(event.name, event.arguments))
         if written is None:
             context.needs_you(
@@ -172,6 +173,28 @@ def _writer(context: Context, event: Event) -> bool:
         once(context, event, CODE, "one writer")
         context.applied("rank 0 writes the file", event.module, event.node)
     return True
+
+
+def _whole(context: Context, event: Event) -> bool:
+    """What is read and written in one place: every rank needs what is in it, and one alone may write."""
+    if not _is_written(context, event):
+        return False
+    context.needs_you(
+        "this is opened to be read and written by every rank", event.module, event.node,
+        "let rank 0 alone write it, and the others open it to read, after `rt.barrier()`",
+    )  # fmt: skip
+    return True
+
+
+def _is_written(context: Context, event: Event) -> bool:
+    if event.name in effects.MAPPED:
+        return any("w" in mode for mode in files.modes(event.name, event.arguments) or ("w",))
+    return any(
+        one.name in effects.DATABASES[event.name] or (one.name == "begin" and one.arguments.get("write") is not None)
+        for one in context.facts.of_kind(Kind.METHOD)
+        for obj in one.receiver.objs
+        if isinstance(obj, External) and obj.name.startswith(event.name)
+    )
 
 
 RULE = Rule(

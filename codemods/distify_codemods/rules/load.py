@@ -5,15 +5,16 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods.arguments import PARAMETERS, bound
-from distify_codemods.events import Event
+from distify_codemods.events import Event, Kind
 from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.save import is_checkpoint
 
 CODE = "LOAD01"
 
 
 def run(context: Context) -> None:
     loads = context.facts.calls("torch.load")
-    saves = context.facts.calls("torch.save")
+    saves = [event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if is_checkpoint(event)]
     for event in loads:
         node, module = event.node, event.module
         assert isinstance(node, cst.Call)

@@ -10,73 +10,11 @@ from distify_codemods import tree
 from distify_codemods.events import Event
 from distify_codemods.facts import loaders_in
 from distify_codemods.interpreter.files import writes_to_a_file
+from distify_codemods.libraries import effects
 from distify_codemods.program import Module
 from distify_codemods.rules.base import ON_MAIN, Context, call_of
 from distify_codemods.values import Bound, Const, External, Function, Mapping, Method, Obj, Ref, Sequence, Value, core
 
-#: What writes a file, and changes nothing else.
-WRITES = frozenset(
-    [
-        "numpy.save",
-        "numpy.savez",
-        "numpy.savez_compressed",
-        "numpy.savetxt",
-        "pickle.dump",
-        "dill.dump",
-        "joblib.dump",
-        "json.dump",
-        "yaml.dump",
-        "yaml.safe_dump",
-        "toml.dump",
-        "scipy.io.savemat",
-        "torchvision.utils.save_image",
-        "torchaudio.save",
-        "torch.onnx.export",
-        "torch.save",
-        "torch.jit.save",
-        "shutil.copyfile",
-        "shutil.copy",
-        "shutil.copy2",
-        "shutil.copytree",
-        "shutil.move",
-        "shutil.rmtree",
-        "shutil.make_archive",
-        "os.fsync",
-        "os.mkdir",
-        "os.remove",
-        "os.removedirs",
-        "os.rename",
-        "os.replace",
-        "os.symlink",
-        "os.unlink",
-        "os.rmdir",
-        "os.system",
-        "subprocess.call",
-        "subprocess.check_call",
-        "subprocess.run",
-        "matplotlib.pyplot.savefig",
-        "matplotlib.pyplot.imsave",
-        "matplotlib.pyplot.show",
-        "matplotlib.pyplot.pause",
-        "cv2.imwrite",
-        "cv2.imshow",
-        "imageio.imwrite",
-        "imageio.imsave",
-        "imageio.mimsave",
-        "imageio.mimwrite",
-        "skimage.io.imsave",
-        "soundfile.write",
-        "scipy.io.wavfile.write",
-    ]
-)
-WRITING_METHODS = frozenset(
-    "savefig to_csv to_json to_pickle to_excel to_parquet write_text write_bytes save unlink touch rename".split()
-)
-#: What opens a file, or is one, with the place of its path.
-OPENS = ("builtins.open", "io.open")
-#: Text goes through them into a file.
-_THROUGH = ("csv.writer", "csv.DictWriter")
-HANDLES = (*OPENS, "gzip.open", "bz2.open", "lzma.open", "codecs.open", "pathlib.Path.open", *_THROUGH)
 _OF_HANDLES = frozenset("write writelines writerow writerows writeheader flush close fileno truncate".split())
 #: Methods without effect beyond what they return.
 _QUIET = frozenset(
@@ -142,7 +80,8 @@ def guardable(context: Context, event: Event) -> cst.CSTNode | None:
 
 def _opens(context: Context, block: cst.With) -> bool:
     return any(
-        isinstance(obj, External) and obj.name in HANDLES and writes_to_a_file(obj)
+        isinstance(obj, External)
+        and (obj.name in effects.STORES or (obj.name in effects.HANDLES and writes_to_a_file(obj)))
         for item in block.items
         for obj in context.facts.value(item.item).objs
     )
@@ -193,7 +132,7 @@ def _is_quiet(context: Context, call: cst.Call, depth: int) -> bool:
     callee = context.facts.value(call.func)
     name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
     if not callee.objs:
-        return name in _QUIET or name in WRITING_METHODS
+        return name in _QUIET or name in effects.WRITING_METHODS
     return all(_is_quiet_object(context, obj, call, depth) for obj in callee.objs)
 
 
@@ -203,7 +142,8 @@ def _is_quiet_object(context: Context, obj: Obj, call: cst.Call, depth: int) -> 
     if isinstance(obj, Function):
         return obj.node is not None and depth < _DEEPEST and _is_quiet_code(context, obj.node.body, depth=depth + 1)
     if isinstance(obj, Ref):
-        if (obj.name in WRITES or obj.name in HANDLES) and not (depth > 0 and obj.name.startswith(_SHARED)):
+        about_files = obj.name in effects.WRITES or obj.name in effects.HANDLES or obj.name in effects.STORES
+        if about_files and not (depth > 0 and obj.name.startswith(_SHARED)):
             return True
         draws = "random" in context.facts.value(call).sources or obj.name.startswith("torch.rand")
         loud = obj.name.startswith(_LOUD) or (depth > 0 and obj.name.startswith(_SHARED))
@@ -212,7 +152,7 @@ def _is_quiet_object(context: Context, obj: Obj, call: cst.Call, depth: int) -> 
         receiver = obj.receiver or Value()
         if obj.name not in _OF_STATE and any(core(one) in context.facts.models for one in receiver.objs):
             return False  # `model.encode(x)`: a forward pass by another name
-        if obj.name in WRITING_METHODS or obj.name in _QUIET:
+        if obj.name in effects.WRITING_METHODS or obj.name in _QUIET:
             return depth == 0 or obj.name not in _SHARED_METHODS
         if obj.name in _OF_HANDLES or obj.name == "open":
             return not any(isinstance(one, (Sequence, Mapping)) for one in receiver.objs)

@@ -9,6 +9,7 @@ import libcst as cst
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import loaders_of
+from distify_codemods.file_events import reads
 from distify_codemods.program import Module
 from distify_codemods.rules import paths
 from distify_codemods.rules.base import Context, Example, Rule
@@ -146,7 +147,7 @@ def _guard_call(context: Context, event: Event, talk: _Talk) -> bool:
 def _only_talks(event: Event) -> bool:
     """Nothing that another rank could miss: no state is kept, no data read, and no other rank waited for."""
     if event.kind is Kind.CALL:
-        return event.name.startswith(_TALK) and not paths.reads(event)
+        return event.name.startswith(_TALK) and not reads(event)
     if event.kind is Kind.METHOD:
         return all(isinstance(obj, External) and obj.name.startswith(_TALK) for obj in event.receiver.objs)
     return event.kind not in (Kind.FORWARD, Kind.STORE)

@@ -6,36 +6,26 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from distify_codemods import tree
+from distify_codemods import file_events, tree
 from distify_codemods.decisions import entropy
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
+from distify_codemods.file_events import path_of, reads, writes
 from distify_codemods.interpreter import files
+from distify_codemods.libraries import effects
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to
-from distify_codemods.rules.once import HANDLES, WRITES, WRITING_METHODS, only_writes
+from distify_codemods.rules.download import downloads
+from distify_codemods.rules.once import only_writes
 from distify_codemods.values import Origin, Value
 
 CODE = "PATH01"
-#: What reads a file, by the path that is its first argument.
-_READS = (
-    "numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "pandas.read_", "PIL.Image.open", "matplotlib.image.imread",
-    "matplotlib.pyplot.imread", "cv2.imread", "imageio.imread", "torchvision.io.read_", "scipy.io.loadmat",
-    "joblib.load", "shutil.unpack_archive",
-)  # fmt: skip
-_READING_METHODS = frozenset({"read_text", "read_bytes"})
 _TESTS = frozenset(
     {"os.path.exists", "os.path.isfile", "os.path.isdir", "exists", "is_file", "is_dir", "os.listdir", "glob.glob"}
 )
 #: What ranks see differently while one of them writes; a path that is read does not come from it.
 _LISTINGS = frozenset({"os.listdir", "os.scandir", "glob.glob"})
-#: Their first argument is what is written, their second where to.
-_TARGET_SECOND = (".dump", ".save_image", "torch.save", "os.rename", "os.replace")
 _MAKES_FOLDERS = frozenset({"os.makedirs", "mkdir"})
-_SHELL = ("os.system", "subprocess.")
-_REMOVES = (
-    "shutil.rmtree", "shutil.move", "os.rename", "os.replace", "os.rmdir", "os.removedirs", "rename", *_SHELL,
-)  # fmt: skip
 _ASKS = ("builtins.input", "getpass.getpass")
 #: They make something: rank 0 alone does.
 _MAKES = frozenset({"tempfile.mkdtemp"})
@@ -95,7 +85,7 @@ def _lists_what_was_there(context: Context, origin: Origin) -> bool:
         return False
     listings = [event for event in context.facts.of_kind(Kind.CALL) if event.node is origin.site]
     return not any(
-        _writes(write) and (write.before(listing) or {one.node for one in write.loops()} & {one.node for one in loops})
+        writes(write) and (write.before(listing) or {one.node for one in write.loops()} & {one.node for one in loops})
         for listing in listings
         for loops in [listing.loops()]
         for write in context.facts.run.events
@@ -211,11 +201,11 @@ def _is_contended(context: Context, test: Event) -> bool:
         return False
     started = test.number > context.facts.first_step
     for event in context.facts.run.events:
-        writes = _writes(event) or event.name in _MAKES_FOLDERS
+        written = writes(event) or event.name in _MAKES_FOLDERS
         leaves = started and event.kind is Kind.LEAVE and event.name != "return"
-        if writes and not started and test.number < event.number < context.facts.first_step:
+        if written and not started and test.number < event.number < context.facts.first_step:
             return True
-        if (writes or leaves) and any(here.node is test.node and here.arm for here in event.here.up()):
+        if (written or leaves) and any(here.node is test.node and here.arm for here in event.here.up()):
             return True
     return False
 
@@ -224,21 +214,19 @@ def _is_contended(context: Context, test: Event) -> bool:
 
 
 def _waits(context: Context) -> bool:
-    writes = [event for event in context.facts.run.events if _writes(event)]
-    removals = [event for event in writes if event.name.startswith(_REMOVES)]
+    written = [event for event in context.facts.run.events if writes(event)]
+    removals = [event for event in written if event.name.startswith(effects.REMOVES)]
     found, waited = False, list[Event]()
-    for event in context.facts.of_kind(Kind.CALL, Kind.METHOD):
+    for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
         makes = event.name in _MAKES_FOLDERS
         if makes:
             contended = any(_may_be_gone(removal, event) for removal in removals)
             contended = contended and not any(_holds_still(one, event, removals) for one in waited)
         else:
-            contended = reads(event) and any(_may_be_read(write, event) for write in writes)
-        if not contended:
+            contended = _is_awaited(context, event, written)
+        if not contended or context.is_on_main(event.module, event.node):
             continue
         found = True
-        if context.is_on_main(event.module, event.node):
-            continue
         waited.append(event)
         if not context.editable(event.module, event.node, "a file is read that the run wrote"):
             continue
@@ -263,8 +251,8 @@ def _may_be_gone(removal: Event, made: Event) -> bool:
     """Whether rank 0 may be removing a folder, or one around it, while another rank makes it."""
     if not removal.before(made) and not {here.node for here in removal.loops()} & {here.node for here in made.loops()}:
         return False
-    given = () if removal.name.startswith(_SHELL) else removal.arguments.positional[:1]
-    removed, wanted = next((one.constant() for one in given), None), _path(made)
+    given = () if removal.name.startswith(effects.SHELL) else removal.arguments.positional[:1]
+    removed, wanted = next((one.constant() for one in given), None), path_of(made).constant()
     known = isinstance(removed, str) and isinstance(wanted, str)
     return not known or str(wanted).startswith(str(removed))
 
@@ -283,44 +271,26 @@ def _listing(context: Context, event: Event) -> tuple[Module, cst.CSTNode] | Non
     return None
 
 
-def reads(event: Event) -> bool:
-    """Whether a file is read, before which ranks may have to wait."""
-    if event.kind is Kind.METHOD:
-        opens = event.name == "open" and files.is_written(files.modes("pathlib.Path.open", event.arguments)) is False
-        return opens or event.name in _READING_METHODS
-    if event.kind is not Kind.CALL:
-        return False
-    if event.name in HANDLES and not event.name.startswith("csv."):
-        return files.is_written(files.modes(event.name, event.arguments)) is False
-    return event.name.startswith(_READS)
+def _is_awaited(context: Context, event: Event, written: list[Event]) -> bool:
+    """Whether an event reads what rank 0 may have written; who does something unknown to a path may read it, too."""
+    if downloads(event):
+        return False  # the others come when rank 0 is done
+    before = [one for one in written if _may_come_before(one, event)]
+    paths = [path_of(event)] if reads(event) else file_events.unknown_paths(context.facts, event) if before else []
+    return any(_may_be_same(path_of(write).constant(), path.constant()) for path in paths for write in before)
 
 
-def _writes(event: Event) -> bool:
-    if event.kind is Kind.METHOD:
-        opens = event.name == "open" and files.is_written(files.modes("pathlib.Path.open", event.arguments)) is True
-        return opens or event.name in WRITING_METHODS
-    if event.kind is not Kind.CALL:
-        return False
-    if event.name in HANDLES and not event.name.startswith("csv."):
-        return files.is_written(files.modes(event.name, event.arguments)) is True
-    return event.name in WRITES and event.name not in ("matplotlib.pyplot.show", "matplotlib.pyplot.pause")
+def _may_come_before(write: Event, read: Event) -> bool:
+    in_turns = {here.node for here in write.loops()} & {here.node for here in read.loops()}
+    return write is not read and (write.before(read) or bool(in_turns))
 
 
-def _may_be_read(write: Event, read: Event) -> bool:
-    if not write.before(read) and not {here.node for here in write.loops()} & {here.node for here in read.loops()}:
-        return False
-    written, wanted = _path(write), _path(read)
-    return written is None or wanted is None or written == wanted
-
-
-def _path(event: Event) -> object:
-    """The path, where it is a literal."""
-    if event.name.startswith(_SHELL):
-        return None
-    at = 1 if event.name.endswith(_TARGET_SECOND) or event.name.startswith("shutil.") else 0
-    given = event.receiver if event.name in ("open", *_READING_METHODS, "write_text", "write_bytes") else None
-    value = given or (event.arguments.positional[at] if len(event.arguments.positional) > at else Value())
-    return value.constant()
+def _may_be_same(written: object, wanted: object) -> bool:
+    """Also a file in a folder that is written, and one to whose name an ending is added."""
+    if not isinstance(written, str) or not isinstance(wanted, str):
+        return True
+    one, other = written.removeprefix("./"), wanted.removeprefix("./")
+    return other.startswith(one) or one.startswith(f"{other}/")
 
 
 def _in_unequal_turns(context: Context, event: Event) -> bool:

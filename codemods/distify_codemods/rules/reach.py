@@ -9,8 +9,11 @@ from distify_codemods.decisions import modes
 from distify_codemods.decisions.past_the_wrap import TRANSPARENT
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import wrapped
+from distify_codemods.libraries.parallel import FUNCTIONAL, REPLICATES
+from distify_codemods.plan import Rewrite
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Example, Rule, attribute_of, call_of
+from distify_codemods.rules.other_scripts import inside_wrap
 from distify_codemods.values import Instance, Mapping, Parameters, Sequence, Value, Wrapped, contained, core
 
 CODE = "MODEL03"
@@ -55,9 +58,14 @@ def run(context: Context) -> None:
                 module, node, "call `model.train()` before each pass of training, or use two lines",
             )  # fmt: skip
         elif node in training:
-            plan.replace(node, _by_mode, CODE, "this line trains and evaluates: the wrap is for training")
+            plan.replace(
+                node,
+                _by_mode(inside_wrap(context, module, node)),
+                CODE,
+                "this line trains and evaluates: the wrap is for training",
+            )
         elif always and not any(not isinstance(obj, Wrapped) for obj in value.objs):
-            plan.replace(node, attribute_of("module"), CODE, reason)
+            plan.replace(node, inside_wrap(context, module, node), CODE, reason)
         else:
             plan.replace(node, call_of(f"{context.rt(module)}.unwrap({{}})"), CODE, reason)
     if places or saved:
@@ -83,10 +91,14 @@ def _in_train_mode(context: Context, event: Event) -> bool:
     )
 
 
-def _by_mode(updated: cst.BaseExpression) -> cst.BaseExpression:
+def _by_mode(inside: Rewrite) -> Rewrite:
     """`(model if model.training else model.module)`"""
-    choice = cst.IfExp(test=attribute_of("training")(updated), body=updated, orelse=attribute_of("module")(updated))
-    return choice.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+    def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
+        choice = cst.IfExp(test=attribute_of("training")(updated), body=updated, orelse=inside(updated))
+        return choice.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+    return rewrite
 
 
 def _places(context: Context, event: Event) -> list[tuple[cst.BaseExpression, str]]:
@@ -106,6 +118,7 @@ def _places(context: Context, event: Event) -> list[tuple[cst.BaseExpression, st
         event.kind in (Kind.CALL, Kind.PRINT)
         and isinstance(event.node, cst.Call)
         and not event.name.startswith("local.")
+        and event.name not in (*FUNCTIONAL, *REPLICATES)
     ):
         return [(node, _REASON) for argument in event.node.args for node in _models_in(context, argument.value)]
     return []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from distify_codemods import file_events
+from distify_codemods.events import Event, Kind
+from distify_codemods.libraries import effects
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.rules.once import once
 
@@ -9,22 +12,28 @@ CODE = "SAVE01"
 
 
 def run(context: Context) -> None:
-    saves = context.facts.calls("torch.save")
+    saves = [event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if is_checkpoint(event)]
     for event in saves:
         if not context.editable(event.module, event.node, "a checkpoint is written"):
             continue
         once(context, event, CODE, "one writer")
         context.applied("rank 0 writes the checkpoint", event.module, event.node)
     if not saves:
-        context.not_needed("no checkpoint is written")
+        context.not_needed(f"no checkpoint is written{file_events.unless(context.facts)}")
+
+
+def is_checkpoint(event: Event) -> bool:
+    if event.kind is Kind.METHOD:
+        return event.name in effects.CHECKPOINT_METHODS and file_events.is_writing_method(event)
+    return event.name in effects.CHECKPOINTS
 
 
 RULE = Rule(
     code=CODE,
     name="checkpoints",
     why="Processes that write one file at once corrupt it.",
-    safety="Each `torch.save` goes under `if rt.is_main_process():`; where its arguments do something that all "
-    "ranks have to do, they still do it, and rank 0 writes.",
+    safety="Each `torch.save`, `save_pretrained` and their like go under `if rt.is_main_process():`; where the "
+    "arguments do something that all ranks have to do, they still do it, and rank 0 writes.",
     run=run,
     pitfalls=(10, 48),
     examples=(

@@ -10,6 +10,7 @@ from distify_codemods.decisions.names import loader_expression, loader_node
 from distify_codemods.events import Here, Kind
 from distify_codemods.half_done import samplers
 from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.other_scripts import other_user
 from distify_codemods.values import Counter
 
 CODE = "DATA02"
@@ -158,7 +159,8 @@ _CHOOSERS = {
 def _call(context: Context, one: Beginning, loader: str, epoch: str | None) -> str:
     choosers = {_CHOOSERS.get(context.decisions.dealing_of(each)) for each in one.loaders}
     chooser = choosers.pop() if len(choosers) == 1 else None
-    if chooser is None or _evaluates(context, one) or context.options.per_rank_batch:  # which looks at its length
+    shared = other_user(context, one.module, one.event.node)  # with loaders of its own
+    if chooser is None or shared or _evaluates(context, one) or context.options.per_rank_batch:  # looks at its length
         return f"{context.rt(one.module)}.set_epoch({loader}{f', {epoch}' if epoch else ''})"
     return f"{loader}.{chooser}.set_epoch({epoch or f'{loader}.{chooser}.epoch + 1'})"
 

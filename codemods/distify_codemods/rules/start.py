@@ -28,7 +28,7 @@ def place(context: Context) -> tuple[cst.CSTNode, bool] | None:
     meetings = paths.meetings(context)
     events = [event for event in context.facts.run.events if _level(context, event, meetings)]
     early = meetings | {event.node for event in records.records(context)}
-    first = next((event for event in events if event.node in early or _matters(event)), None)
+    first = next((event for event in events if event.node in early or (_matters(event) and not event.unused)), None)
     if first is None:
         return None
     spine = _spine(context, first)

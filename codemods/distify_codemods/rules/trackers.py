@@ -8,18 +8,16 @@ from distify_codemods import tree
 from distify_codemods.arguments import PARAMETERS, bound
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import wrapped
+from distify_codemods.libraries import effects
 from distify_codemods.plan import Rewrite
-from distify_codemods.rules.base import Context, Example, Rule, attribute_of, call_of
+from distify_codemods.rules.base import Context, Example, Rule, call_of
 from distify_codemods.rules.once import once
+from distify_codemods.rules.other_scripts import inside_wrap
 from distify_codemods.values import External, Instance, Ref
 
 CODE = "OUT05"
-#: Libraries of which every call reports to somewhere.
-_LIBRARIES = (
-    "tensorboardX.", "torch.utils.tensorboard.", "tensorboard_logger.", "tensorboard.program.", "mlflow.", "visdom.",
-    "comet_ml.", "neptune.", "clearml.", "aim.", "swanlab.", "dvclive.", "sacred.", "torch_geometric.logging.",
-    "codecarbon.",
-)  # fmt: skip
+#: Libraries of which every call reports to somewhere, but for the one that has runs that do nothing.
+_LIBRARIES = tuple(one for one in effects.TRACKERS if one != "wandb.")
 #: What wandb leaves out by itself, once its run is a disabled one.
 _WANDB_STARTS = frozenset({"wandb.login", "wandb.sync"})
 _WANDB_AGENTS = frozenset({"wandb.agent", "wandb.sweep"})
@@ -143,7 +141,9 @@ def _graph(context: Context, event: Event) -> None:
         return
     argument = event.node.args[0].value
     if wrapped(context.facts.value(argument)) and context.editable(event.module, argument, "a graph is drawn"):
-        context.plan(event.module).replace(argument, attribute_of("module"), CODE, "the model inside the wrap")
+        context.plan(event.module).replace(
+            argument, inside_wrap(context, event.module, argument), CODE, "the model inside the wrap"
+        )
     if any(wrap.sync_batchnorm for wrap in context.decisions.wraps):
         context.advice(
             "rank 0 alone draws the graph: call `model.eval()` first if it is drawn in training mode, where BatchNorm "

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods import half_done
+from distify_codemods import half_done, tree
 from distify_codemods.decisions import doubts
-from distify_codemods.events import Kind
+from distify_codemods.events import Event, Kind
 from distify_codemods.facts import dealt_by, drawn_from
+from distify_codemods.interpreter.attributes import LOADERS
+from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.tree import string
-from distify_codemods.values import Mapping, Method, Parameters, contained
+from distify_codemods.values import Instance, Mapping, Method, Parameters, contained
 
 CODE = "OTHER01"
 _CALLS = {
@@ -72,8 +74,37 @@ def run(context: Context) -> None:
                 "use an optimizer of torch.optim",
             )
             break
+    found = _turned_off(context) or found
     if not found:
         context.not_needed("nothing else that distribution touches was found")
+
+
+def _turned_off(context: Context) -> bool:
+    """Training and figures where a constant of the script does not let it come: decisions have not seen them."""
+    places: dict[cst.If, Module] = {}
+    for event in context.facts.run.events:
+        if event.unused and _is_of_training(event):
+            for here in event.here.up():
+                if isinstance(here.node, cst.If) and here.node.test not in context.facts.run.unused:
+                    places.setdefault(here.node, here.frame.module)
+                    break
+    for branch, module in places.items():
+        context.advice(
+            f"`{tree.code_of(branch.test)}` is decided by a constant, and what it turns off is a part of training: "
+            "files and output are converted there, the rest is not; set it and convert again before you use it",
+            module, branch,
+        )  # fmt: skip
+    return bool(places)
+
+
+def _is_of_training(event: Event) -> bool:
+    """Whether it makes models, losses, loaders or optimizers, or works on batches."""
+    if event.kind is Kind.PRINT:
+        return False
+    made = event.kind is Kind.CALL and (event.name in LOADERS or event.name.startswith(("torch.optim.", "torch.nn.")))
+    own = (obj.of for obj in event.value.objs if isinstance(obj, Instance) and event.kind is Kind.CALL)
+    made = made or any(one is not None and one.derives_from("torch.nn.Module") for one in own)
+    return made or any(dealt_by(value.sources) for value in (event.receiver, *event.arguments.all()))
 
 
 def _free(context: Context, node: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from distify_codemods.decisions import streams
 from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.other_scripts import not_shared
 from distify_codemods.values import core
 
 CODE = "MODEL01"
@@ -15,7 +16,8 @@ def run(context: Context) -> None:
             context.blocked(blocked)
     for wrap in context.decisions.wraps:
         module = wrap.module
-        if not context.editable(module, wrap.statement, "the trained model is built here"):
+        what = "the trained model is built here"
+        if not context.editable(module, wrap.statement, what) or not not_shared(context, module, wrap.statement, what):
             continue
         rt, plan = context.rt(module), context.plan(module)
         text = context.backend.wrap(wrap.target, context.wrapper(module), rt, bool(wrap.unused))

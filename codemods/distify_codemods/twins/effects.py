@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.interpreter import Run
+from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module
 from distify_codemods.values import Class, Function, Ref
 
@@ -27,7 +28,7 @@ def effects(module: Module, run: Run) -> Iterator[cst.CSTNode]:
         if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
             for decorator in statement.decorators:
                 target = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
-                objs = run.values[target].objs if target in run.values else frozenset()
+                objs = run.values[target].objs if target in run.values else EMPTY
                 if not objs or not all(getattr(obj, "name", "").startswith(_QUIET) for obj in objs):
                     yield decorator
             if isinstance(statement, cst.ClassDef) and _makes_itself_known(statement, run):
@@ -50,13 +51,13 @@ def _repeatable(run: Run, node: cst.BaseExpression) -> bool:
     """A docstring, or a setting of a library."""
     if not isinstance(node, cst.Call):
         return tree.string(node) is not None
-    objs = run.values[node.func].objs if node.func in run.values else frozenset()
+    objs = run.values[node.func].objs if node.func in run.values else EMPTY
     return bool(objs) and all(isinstance(obj, Ref) and obj.name.startswith(_SETTINGS) for obj in objs)
 
 
 def _of_a_library(run: Run, node: cst.BaseExpression) -> bool:
     """`cudnn.benchmark = True` holds as well if it is said twice."""
-    objs = run.values[node].objs if node in run.values else frozenset()
+    objs = run.values[node].objs if node in run.values else EMPTY
     return bool(objs) and all(isinstance(obj, Ref) for obj in objs)
 
 

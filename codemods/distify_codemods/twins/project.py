@@ -10,6 +10,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.interpreter import Run
+from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module, Program
 from distify_codemods.twins.effects import effects
 from distify_codemods.twins.graph import Graph
@@ -117,13 +118,13 @@ def _loaded_by_name(graph: Graph, run: Run, reached: list[Module], twins: dict[M
 
 def _called(run: Run, node: cst.Call) -> set[str]:
     """The library's functions that a call may mean; in code that is not run, what it is called there."""
-    objs = run.values[node.func].objs if node.func in run.values else frozenset()
+    objs = run.values[node.func].objs if node.func in run.values else EMPTY
     return {obj.name for obj in objs if isinstance(obj, Ref)} or {tree.dotted(node.func) or ""}
 
 
 def _texts(run: Run, node: cst.BaseExpression) -> list[tuple[bool, str]]:
     """What a text may be: each as far as it is known, and whether that is all of it."""
-    objs = run.values[node].objs if node in run.values else frozenset()
+    objs = run.values[node].objs if node in run.values else EMPTY
     known = [obj.value for obj in objs if isinstance(obj, Const) and isinstance(obj.value, str)]
     return [(True, text) for text in known] if known and len(known) == len(objs) else [_beginning(node)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,6 +46,8 @@ class Watched:
 
 
 def _held(value: Any) -> list[Tensor]:
+    if isinstance(value, list) and value and all(isinstance(one, weakref.ref) for one in value):
+        value = [one() for one in value]  # as recurrent layers keep their weights
     try:
         return tensors_in(value)
     except Unknown:

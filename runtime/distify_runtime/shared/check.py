@@ -21,9 +21,8 @@ from distify_runtime.environment import world_size
 from distify_runtime.shared import comparing, region
 from distify_runtime.shared.attributes import Watched
 from distify_runtime.shared.comparing import Passed
-from distify_runtime.shared.draws import OneRow
+from distify_runtime.shared.draws import Dims, OneRow, batch_dims
 from distify_runtime.shared.graph import leaves_past
-from distify_runtime.shared.messages import RanksParted
 from distify_runtime.shared.plans import Call, Output, Plan, batches
 from distify_runtime.shared.proposals import output_of
 from distify_runtime.shared.state import put_back
@@ -44,22 +43,19 @@ class Found:
 
 def find_plan(model: SharedModel, call: Call, known: Sequence[Plan] | None) -> Found:
     """The first plan, of those known or of all that could be, that passes. All ranks find the same. Collectives."""
-    call = call.cut_off()
-    why = ""
+    check = _Check(model, call.cut_off())
     before = numpy_position()
     with _unseen():
-        with region.whole_batch():
-            whole = _attempt(model, call, lambda: _in_whole(model, call))
+        whole = check.whole(())
         model.draws_numpy = model.draws_numpy or numpy_position() != before
-    if isinstance(whole, _Raised) and known is None:
-        return Found(None, "")  # the script's own error: the call itself raises it
-    if isinstance(whole, str):
-        return Found(None, whole)
+    if isinstance(whole, str):  # where it raises an error, the call itself raises it
+        return Found(None, "" if isinstance(whole, _Raised) and known is None else whole)
+    why = ""
     for plan in known or _candidates(call, whole):
         if plan.batch.samples(call.tensors) < world_size():
             continue  # it says nothing about larger batches
         with _unseen():
-            found = _settled(model, call, plan, whole)
+            found = check.settled(plan)
         if isinstance(found, Plan):
             return Found(found)
         why = why or found  # of the likeliest plan
@@ -74,21 +70,77 @@ def _candidates(call: Call, whole: Passed) -> Iterator[Plan]:
         yield Plan(batch, [])
 
 
-def _settled(model: SharedModel, call: Call, plan: Plan, whole: Passed) -> Plan | str:
-    """The plan with its outputs, or why it does not do."""
-    counts = region.uneven_counts(plan.batch.samples(call.tensors), world_size())
-    part = _attempt(model, call, lambda: model.own_part(call, plan, counts), gradients=False)
-    if failed := _first(part if isinstance(part, str) else ""):
-        return failed
-    assert isinstance(part, Passed)
-    model.copies.add_strays([one for identity, one in part.leaves.items() if identity in whole.leaves])
-    outputs = _outputs(part.tensors, whole, counts)
-    if isinstance(outputs, str):
-        return outputs
-    proposed = Plan(plan.batch, outputs, plan.exact_losses, plan.seen or whole.differs)
-    found = _attempt(model, call, lambda: model.shared_pass(call, proposed, counts, probes=True)[1])
-    why = found if isinstance(found, str) else comparing.difference(found, whole)
-    return _first(why) or proposed
+class _Check:
+    """One call, in parts and whole."""
+
+    def __init__(self, model: SharedModel, call: Call) -> None:
+        self._model, self._call = model, call
+        self._wholes: dict[tuple[Dims, ...], Passed | str] = {}
+
+    def whole(self, along: tuple[Dims, ...]) -> Passed | str:
+        """The whole batch, with what is drawn alike along these dimensions."""
+        if along not in self._wholes:
+            with region.whole_batch():
+                self._wholes[along] = self._attempt(self._in_whole, along)
+        return self._wholes[along]
+
+    def settled(self, plan: Plan) -> Plan | str:
+        """The plan with its outputs, or why it does not do."""
+        counts = region.uneven_counts(plan.batch.samples(self._call.tensors), world_size())
+        along: tuple[Dims, ...] = ()
+        whole, part, dims = self._both(plan, counts, along)
+        if dims is not None and any(dims):  # now that it shows where the batch is in what is drawn
+            along = tuple(dims)
+            whole, part, _ = self._both(plan, counts, along)
+        if failed := _first(next((one for one in (whole, part) if isinstance(one, str)), "")):
+            return failed
+        if dims is None or isinstance(whole, str) or isinstance(part, str):
+            return "it draws other random numbers for a part of the batch than for the whole one"
+        self._model.copies.add_strays([one for identity, one in part.leaves.items() if identity in whole.leaves])
+        outputs = _outputs(part.tensors, whole, counts)
+        if isinstance(outputs, str):
+            return outputs
+        proposed = Plan(plan.batch, outputs, plan.exact_losses, plan.seen or whole.differs)
+        found = self._attempt(lambda: self._model.shared_pass(self._call, proposed, counts, probes=True)[1], along)
+        why = found if isinstance(found, str) else comparing.difference(found, whole)
+        return _first(why) or proposed
+
+    def _both(
+        self, plan: Plan, counts: tuple[int, ...], along: tuple[Dims, ...]
+    ) -> tuple[Passed | str, Passed | str, list[Dims] | None]:
+        """The whole, this rank's part, and where the batch is in what they draw. A collective."""
+        whole = self.whole(along)
+        part = self._attempt(lambda: self._model.own_part(self._call, plan, counts), along, gradients=False)
+        drawn = communicator.all_gather_object([] if isinstance(part, str) else part.draws)
+        return whole, part, batch_dims(drawn, [] if isinstance(whole, str) else whole.draws)
+
+    def _in_whole(self) -> list[Tensor]:
+        changed = Watched(self._model.model, self._model.copies)
+        outputs, writes = self._call.repeated()
+        if writes:
+            raise Unknown("what it has written into its arguments")
+        return [*tensors_in(outputs), *changed.now()]
+
+    def _attempt(
+        self, compute: Callable[[], list[Tensor]], along: tuple[Dims, ...], gradients: bool = True
+    ) -> Passed | str:
+        """A pass that leaves no trace, or why there is none."""
+        with put_back(self._model.model) as state, OneRow(along) as drawn:
+            try:
+                tensors = compute()
+            except Unknown as unknown:
+                return f"it returns {unknown}"
+            except Exception as error:  # whatever a model says of a part of its batch, or of a whole one
+                return _Raised(f"it raises {type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+            leaves = leaves_past(tensors)
+            wanted = {id(one): one for one in self._inputs()} | leaves
+            with region.whole_batch():  # which is no backward pass of the script's
+                found = comparing.gradients_of(tensors, wanted) if gradients else {}
+            flows = [one.requires_grad for one in tensors]
+            return Passed([one.detach() for one in tensors], flows, found, leaves, state.changed(), drawn.shapes)
+
+    def _inputs(self) -> list[Tensor]:
+        return [one for one in (*self._model.copies.parameters(), *self._call.tensors) if one.requires_grad]
 
 
 def _outputs(parts: list[Tensor], whole: Passed, counts: tuple[int, ...]) -> list[Output] | str:
@@ -107,33 +159,6 @@ def _outputs(parts: list[Tensor], whole: Passed, counts: tuple[int, ...]) -> lis
 
 class _Raised(str):
     """What the model said of a batch."""
-
-
-def _attempt(
-    model: SharedModel, call: Call, compute: Callable[[], list[Tensor]], gradients: bool = True
-) -> Passed | str:
-    """A pass that leaves no trace, or why there is none."""
-    with put_back(model.model) as state, OneRow():
-        try:
-            tensors = compute()
-        except Unknown as unknown:
-            return f"it returns {unknown}"
-        except RanksParted:
-            raise
-        except Exception as error:  # whatever a model says of a part of its batch, or of a whole one
-            return _Raised(f"it raises {type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
-        leaves = leaves_past(tensors)
-        wanted = {id(one): one for one in (*model.copies.parameters(), *call.tensors) if one.requires_grad} | leaves
-        with region.whole_batch():  # which is no backward pass of the script's
-            found = comparing.gradients_of(tensors, wanted) if gradients else {}
-        flows = [one.requires_grad for one in tensors]
-        return Passed([one.detach() for one in tensors], flows, found, leaves, state.changed())
-
-
-def _in_whole(model: SharedModel, call: Call) -> list[Tensor]:
-    changed = Watched(model.model, model.copies)
-    outputs = call.function(*call.args, **call.kwargs)
-    return [*tensors_in(outputs), *changed.now()]
 
 
 def _first(said: str) -> str:

@@ -26,6 +26,7 @@ class Passed:
     gradients: dict[int, Tensor | None]
     leaves: dict[int, Tensor]  # that gradients flow to, past copies and splits
     state: dict[str, Tensor]
+    draws: list[tuple[int, ...]]  # the shapes of what was drawn
 
     @property
     def differs(self) -> bool:

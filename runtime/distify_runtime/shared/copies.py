@@ -26,6 +26,7 @@ class Copies:
         self._keys: list[_Key] = []
         self._of: dict[int, Tensor] = {}
         self._ours: set[int] = set()
+        self._places: dict[int, int] = {}
         self.anchor: Tensor | None = None
 
     def refresh(self, tag: Tag) -> None:
@@ -41,7 +42,7 @@ class Copies:
         keys = [(identity, one._version, one.data_ptr()) for identity, one in distinct.items()]
         if keys == self._keys and self.anchor is not None:
             return
-        self._keys, self._of, self.anchor = keys, {}, None
+        self._keys, self._of, self._places, self.anchor = keys, {}, {}, None
         if distinct:
             copies, self.anchor = operations.copy(tag, list(distinct.values()))
             self._of = dict(zip(distinct, copies, strict=True))
@@ -60,6 +61,15 @@ class Copies:
     def has(self, tensor: Tensor) -> bool:
         """Whether this is a parameter of the model, or a copy of one."""
         return id(tensor) in self._ours
+
+    def place_of(self, tensor: Tensor | None) -> int:
+        """Of a parameter (or its copy) or a buffer, counted from 1 through the model; 0: none of these."""
+        if tensor is None:
+            return 0
+        if not self._places:
+            own = [*self._model.parameters(), *self._model.buffers()]
+            self._places = {id(one): number for number, one in enumerate(own, 1)}
+        return self._places.get(id(tensor), 0)
 
     def forget(self) -> None:
         """Let go of the graph that the copies hold."""

@@ -5,13 +5,15 @@ So a rank that draws for its part gets what it would get of the whole. Seen belo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+
+Dims = frozenset[int]
 
 _FILLS = frozenset("bernoulli_ uniform_ normal_ exponential_ random_ log_normal_ geometric_ cauchy_".split())
 _MAKES = frozenset(
@@ -28,22 +30,22 @@ _DROPOUTS = {
 
 
 class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """`drew`: whether anything was drawn. The n-th draw gives the same numbers in each of these modes."""
+    """What the n-th draw gives follows from n, and is the same all along the dimensions `along[n]`.
 
-    def __init__(self) -> None:
+    `shapes`: what has been drawn. From those of a part and of the whole follows where the batch is in each draw.
+    """
+
+    def __init__(self, along: Sequence[Dims] = ()) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.drew = False
-        self._draws = 0
+        self.shapes: list[tuple[int, ...]] = []
+        self._along = along
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, name = kwargs or {}, func._schema.name.partition("::")[2]
         if name in _FILLS:
-            row = args[0][:1] if args[0].dim() else args[0]
-            with self._seeded():
-                drawn = func(torch.empty_like(row), *map(_first, args[1:]), **_without_generator(kwargs))
-            return args[0].copy_(drawn)
+            return args[0].copy_(self._filled(func, args, kwargs))
         if name in _MAKES:
-            return self._made(func, args, _without_generator(kwargs))
+            return self._made(func, args, kwargs)
         if name == "native_dropout":
             return self._dropout(*args)
         if name in _DROPOUTS:
@@ -51,37 +53,62 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             args = (*args[:at], 0.0, *args[at + 1 :]) if len(args) > at else args
         return func(*args, **kwargs)
 
-    def _made(self, func: Any, args: Any, kwargs: Any) -> Any:
-        with self._seeded():
-            whole: Tensor = func(*args, **kwargs)
-        with self._seeded(again=True):
-            row: Tensor = func(*map(_first, args), **kwargs)
-        return row.expand_as(whole).clone() if row.shape[1:] == whole.shape[1:] else whole
+    def _filled(self, func: Any, args: Any, kwargs: Any) -> Tensor:
+        shape = tuple(args[0].shape)
+        with self._drawn(shape) as dims:
+            row = args[0].new_empty(_row(shape, dims))
+            filled: Tensor = func(row, *(_row_of(one, shape, dims) for one in args[1:]), **_without_generator(kwargs))
+        return filled
+
+    def _made(self, func: Any, args: Any, kwargs: Any) -> Tensor:
+        kwargs = _without_generator(kwargs)
+        whole: Tensor = func(*args, **kwargs)
+        shape = tuple(whole.shape)
+        with self._drawn(shape) as dims:
+            row: Tensor = func(*(_row_of(one, shape, dims) for one in args), **kwargs)
+        return row.expand_as(whole).clone() if row.dim() == whole.dim() else whole
 
     def _dropout(self, input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
         if train is False or p == 0:
             return input.clone(), torch.ones_like(input, dtype=torch.bool)
-        with self._seeded():
-            kept = torch.empty_like(input[:1] if input.dim() else input).bernoulli_(1 - p)
+        with self._drawn(tuple(input.shape)) as dims:
+            kept = input.new_empty(_row(tuple(input.shape), dims)).bernoulli_(1 - p)
         scale = 1 / (1 - p) if p < 1 else 0.0
         return input * kept * scale, kept.expand_as(input).bool()
 
     @contextmanager
-    def _seeded(self, again: bool = False) -> Iterator[None]:
-        self.drew = True
-        self._draws += not again
+    def _drawn(self, shape: tuple[int, ...]) -> Iterator[Dims]:
+        number = len(self.shapes)
+        self.shapes.append(shape)
         devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else []
         with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(self._draws)
-            yield
+            torch.manual_seed(number)
+            yield self._along[number] if number < len(self._along) else frozenset()
 
 
-def _first(argument: Any) -> Any:
+def batch_dims(parts: Sequence[Sequence[tuple[int, ...]]], whole: Sequence[tuple[int, ...]]) -> list[Dims] | None:
+    """Where the batch is in each draw: the dimensions that differ. None where ranks draw otherwise than the whole."""
+    found: list[Dims] = []
+    for number, shape in enumerate(whole):
+        drawn = [part[number] for part in parts if number < len(part)]
+        if len(drawn) != len(parts) or any(len(one) != len(shape) for one in drawn):
+            return None
+        found.append(frozenset(dim for dim in range(len(shape)) if any(one[dim] != shape[dim] for one in drawn)))
+    return found
+
+
+def _row(shape: tuple[int, ...], dims: Dims) -> tuple[int, ...]:
+    return tuple(1 if dim in dims else size for dim, size in enumerate(shape))
+
+
+def _row_of(argument: Any, shape: tuple[int, ...], dims: Dims) -> Any:
     """Of what is drawn for a batch, what asks for one row."""
-    if isinstance(argument, Tensor):
-        return argument[:1] if argument.dim() else argument
-    if isinstance(argument, (list, torch.Size)) and len(argument) > 0:
-        return [1, *argument[1:]]
+    if isinstance(argument, Tensor) and argument.dim() == len(shape):
+        for dim in dims:
+            argument = argument.narrow(dim, 0, min(1, argument.shape[dim]))
+        return argument
+    if isinstance(argument, (list, torch.Size)) and tuple(argument) == shape:
+        return list(_row(shape, dims))
     return argument
 
 

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from distify_runtime import communicator
+from distify_runtime.shared import costs
 
-_HEADER_WORDS = 8
+_HEADER_WORDS, _TAG_WORDS = 8, 6
 _ALIGNED = 16  # bytes: what every dtype can be viewed at
 
 
@@ -70,11 +71,12 @@ class Tag:
     model: int  # by `numbered`
     call: int  # of this model
     place: int = 0  # within the call
+    layer: int = 0  # by the place of its parameters in the model, from 1
     form: int = 0  # of the arguments: a hash
 
     def __str__(self) -> str:
         return f"{self.what.said} of {_names[self.model]}, call {self.call}" + (
-            f", layer {self.place}" * bool(self.place)
+            f", the {self.place}. inside (of parameter {self.layer})" * bool(self.place)
         )
 
     @property
@@ -85,7 +87,7 @@ class Tag:
         return replace(self, what=what)
 
     def words(self) -> list[int]:
-        return [self.what, self.model, self.call, self.place, self.form]
+        return [self.what, self.model, self.call, self.place, self.layer, self.form]
 
 
 @dataclass(frozen=True)
@@ -94,15 +96,10 @@ class Received:
 
     parts: list[list[Tensor]]
     flags: list[int]
-    sums: list[float]
 
 
 def exchange(
-    tag: Tag,
-    tensors: Sequence[Tensor],
-    shapes: Sequence[Sequence[Sequence[int]]],
-    flags: int = 0,
-    checksum: float = 0.0,
+    tag: Tag, tensors: Sequence[Tensor], shapes: Sequence[Sequence[Sequence[int]]], flags: int = 0
 ) -> Received:
     """Each rank's tensors on every rank. A collective.
 
@@ -113,19 +110,33 @@ def exchange(
     device = tensors[0].device if tensors else torch.device("cpu")
     places, size = _places(tensors, shapes, ranks)
     sent = torch.zeros(size, dtype=torch.uint8, device=device)
-    words = [*tag.words(), flags, torch.tensor(checksum, dtype=torch.float64).view(torch.int64).item(), 0]
+    words = [*tag.words(), flags, 0]
     sent[: 8 * _HEADER_WORDS].view(torch.int64).copy_(torch.tensor(words))
     for tensor, place in zip(tensors, places, strict=True):
         _view(sent, place, tensor.dtype, tensor.shape).copy_(tensor)
     everyone = torch.empty(ranks, size, dtype=torch.uint8, device=device)
-    _meet(tag, list(everyone.unbind()), sent)
+    with costs.of_meeting():
+        _meet(tag, list(everyone.unbind()), sent)
     headers = everyone[:, : 8 * _HEADER_WORDS].contiguous().view(torch.int64).tolist()
     _check_tags(tag, headers)
     parts = [
-        [_view(everyone[rank], place, tensor.dtype, shape[rank]) for rank in range(ranks)]
+        [_view(everyone[rank], place, tensor.dtype, shape[rank]).to(tensor.device) for rank in range(ranks)]
         for tensor, place, shape in zip(tensors, places, shapes, strict=True)
     ]
-    return Received(parts, [header[5] for header in headers], _floats([header[6] for header in headers]))
+    return Received(parts, [header[_TAG_WORDS] for header in headers])
+
+
+def report_failure(error: Exception) -> None:
+    """Leave word of what this rank failed with: the others may wait for it."""
+    text = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    communicator.store().set(f"distify/failed/{communicator.rank()}", text)
+
+
+def _failures() -> str:
+    keys = {rank: f"distify/failed/{rank}" for rank in range(communicator.world_size())}
+    store = communicator.store()
+    told = [f"rank {rank} failed: {store.get(key).decode()}" for rank, key in keys.items() if store.check([key])]
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def _meet(tag: Tag, everyone: list[Tensor], sent: Tensor) -> None:
@@ -133,27 +144,27 @@ def _meet(tag: Tag, everyone: list[Tensor], sent: Tensor) -> None:
         communicator.all_gather(everyone, sent)
     except RuntimeError as error:
         raise RanksParted(
-            f"distify: rank {communicator.rank()} shares {tag}, and some other rank does not: {error}"
+            f"distify: rank {communicator.rank()} shares {tag}, and some other rank does not{_failures()}: {error}"
         ) from error
 
 
 def _check_tags(tag: Tag, headers: list[list[int]]) -> None:
     mine = tag.words()
-    if all(header[:5] == mine for header in headers):
+    if all(header[:_TAG_WORDS] == mine for header in headers):
         return
     told = [f"rank {rank}: {_told(header)}" for rank, header in enumerate(headers)]
     raise RanksParted(
         "distify: the ranks have come apart; they meet with different calls (" + "; ".join(told) + "). "
         "A call that only some ranks make, or a draw inside the model that decides what it computes, does this; "
-        "`# distify: draw alike` behind such a draw has all ranks draw the same"
+        f"`with rt.draw_alike():` around such a draw has all ranks draw the same{_failures()}"
     )
 
 
 def _told(header: list[int]) -> str:
-    what, model, call, place, form = header[:5]
+    what, model, call, place, layer, form = header[:_TAG_WORDS]
     if what not in set(What) or not 0 <= model < len(_names):
         return "something else"
-    return str(Tag(What(what), model, call, place, form)) + f", form {form & 0xFFFF:04x}"
+    return str(Tag(What(what), model, call, place, layer, form)) + f", form {form & 0xFFFF:04x}"
 
 
 def _places(tensors: Sequence[Tensor], shapes: Sequence[Sequence[Sequence[int]]], ranks: int) -> tuple[list[int], int]:
@@ -169,7 +180,3 @@ def _places(tensors: Sequence[Tensor], shapes: Sequence[Sequence[Sequence[int]]]
 def _view(message: Tensor, place: int, dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
     size = math.prod(shape) * dtype.itemsize
     return message[place : place + size].view(dtype).view(tuple(shape))
-
-
-def _floats(words: list[int]) -> list[float]:
-    return torch.tensor(words, dtype=torch.int64).view(torch.float64).tolist()

@@ -16,10 +16,11 @@ from distify_runtime.gradients import broadcast_parameters
 from distify_runtime.members import modules_of
 from distify_runtime.output import note
 from distify_runtime.process_group import at_the_end
-from distify_runtime.shared import agreement, backward, check, functions, operations, plans, region
+from distify_runtime.shared import agreement, backward, check, costs, functions, operations, plans, region
 from distify_runtime.shared.attributes import Watched
 from distify_runtime.shared.copies import Copies
-from distify_runtime.shared.messages import RanksParted, Tag, What, numbered
+from distify_runtime.shared.graph import leaves_past
+from distify_runtime.shared.messages import RanksParted, Tag, What, numbered, report_failure
 from distify_runtime.shared.plans import Plan
 from distify_runtime.shared.streams import own_stream
 from distify_runtime.shared.structure import rebuilt, tensors_in
@@ -90,8 +91,12 @@ class SharedModel:
     # ---- one call
 
     def called(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        call = None if self.given_up else plans.Call.of(self.model, function, args, kwargs)
-        if call is None or any(is_lazy(one) for one in self.model.parameters()):
+        if self.given_up or any(is_lazy(one) for one in self.model.parameters()):
+            return function(*args, **kwargs)
+        call = plans.Call.of(self.model, function, args, kwargs)
+        if isinstance(call, str):
+            if self.model.training and torch.is_grad_enabled():
+                self._give_up(call)
             return function(*args, **kwargs)
         self.calls += 1
         if agreement.is_compared(self.calls):
@@ -111,12 +116,29 @@ class SharedModel:
         inside = self._region(call, plan, counts)
         arguments, inside.anchors = self._arguments(call, plan, inside)
         changed = Watched(self.model, self.copies)
-        with inside.entered(own_draws=not probes):
-            outputs = call.function(*arguments[0], **arguments[1])
+        try:
+            with inside.entered(own_draws=not probes), costs.of_computing(not probes):
+                outputs = call.function(*arguments[0], **arguments[1])
+        except Exception as error:
+            if not probes:
+                report_failure(error)
+            raise
         mine = tensors_in(outputs)
+        if torch.is_grad_enabled() and not probes:
+            self._check_nothing_is_past_its_copy(mine)
         whole = plan.gathered(inside, [*mine, *changed.now()])
         changed.replace(iter(whole[len(mine) :]))
         return rebuilt(outputs, iter(whole)), whole
+
+    def _check_nothing_is_past_its_copy(self, outputs: list[Tensor]) -> None:
+        past = [one for one in leaves_past(outputs).values() if isinstance(one, nn.Parameter) or self.copies.has(one)]
+        if past:
+            known = {id(one): name for name, one in self.model.named_parameters()}
+            name = known.get(id(past[0]), "a parameter")
+            raise RanksParted(
+                f"distify: {self.name} (call {self.calls}) reaches `{name}` by another way than as a parameter of its "
+                "own: its gradient would be one rank's. Let it be an attribute of the module that uses it"
+            )
 
     def own_part(self, call: plans.Call, plan: Plan, counts: tuple[int, ...]) -> list[Tensor]:
         """This rank's outputs, for its part of the batch alone, and what it left in attributes."""
@@ -262,6 +284,7 @@ def _before_step() -> None:
     """A run in which every rank does the work of all would be no use."""
     global _steps
     _steps += 1
+    costs.step()
     if _steps > _STEPS_TO_SHARE or not _shared:
         return
     tops = [one for one in _shared.values() if one._depth == 0]

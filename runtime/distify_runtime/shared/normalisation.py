@@ -53,7 +53,9 @@ class _Normalise(torch.autograd.Function):
         weight: Tensor | None,
         bias: Tensor | None,
     ) -> Tensor:
-        mean, variance, count = merged(_everyones(inside, input.detach()))
+        mean, variance, count = merged(
+            inside.everyones(local_statistics(input.detach()), running[0] if weight is None else weight)
+        )
         if count < 2:
             raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
         update_running(running, momentum, mean, variance * (count / (count - 1)))
@@ -81,11 +83,6 @@ class _Normalise(torch.autograd.Function):
             scale = inverse_std if weight is None else inverse_std * along_channels(weight.to(dtype), input)
             grad_input = (grad - of_mean).addcmul_(normalised, of_variance, value=-1).mul_(scale).to(input.dtype)
         return (None,) * 4 + (grad_input, grad_weight if wants_weight else None, grad_bias if wants_bias else None)
-
-
-def _everyones(inside: Region, values: Tensor) -> Tensor:
-    """Each rank's mean and sum of squared deviations of each channel, and its count: (ranks, 2 * channels + 1)."""
-    return inside.everyones(local_statistics(values))
 
 
 def _again(ctx: Any, grad_output: Tensor, inputs: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:

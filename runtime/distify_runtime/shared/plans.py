@@ -31,24 +31,32 @@ class Call:
     @classmethod
     def of(
         cls, model: nn.Module, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Call | None:
-        """None where the arguments hold nothing that could be split."""
+    ) -> Call | str:
+        """Or why there is nothing that could be split."""
         try:
             tensors = tensors_in((args, kwargs))
-        except Unknown:
-            return None
+        except Unknown as unknown:
+            return f"it is given {unknown}, of which no part can be taken"
         if not any(one.dim() > 0 for one in tensors):
-            return None
+            return "it is given no tensor that a batch could be in"
         trains = torch.is_grad_enabled() and model.training
         words = (_form((args, kwargs)), tuple(map(_kind, tensors)), model.training, torch.is_grad_enabled())
         name = getattr(getattr(function, "func", function), "__name__", "")
         return cls(function, args, kwargs, tensors, trains, (name, *words))
 
     def cut_off(self) -> Call:
-        """The same call, of arguments that gradients flow to and no further."""
-        tensors = [one.detach().requires_grad_(one.requires_grad) for one in self.tensors]
+        """The same call, of copies of its arguments that gradients flow to and no further."""
+        tensors = [one.detach().clone().requires_grad_(one.requires_grad) for one in self.tensors]
         args, kwargs = rebuilt((self.args, self.kwargs), iter(tensors))
         return replace(self, args=args, kwargs=kwargs, tensors=tensors)
+
+    def repeated(self) -> tuple[Any, bool]:
+        """What the call gives, and whether it has written into its arguments; these stay as they are."""
+        given = [one.clone() for one in self.tensors]
+        before = [one._version for one in given]
+        args, kwargs = rebuilt((self.args, self.kwargs), iter(given))
+        found = self.function(*args, **kwargs)
+        return found, any(one._version != version for one, version in zip(given, before, strict=True))
 
     @property
     def form_hash(self) -> int:

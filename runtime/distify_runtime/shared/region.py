@@ -38,10 +38,14 @@ class Region:
         self.place += 1
         return operations.sum_over_ranks(replace(self.tag, what=What.SUM, place=self.place), term)
 
-    def everyones(self, values: Tensor) -> Tensor:
-        """Each rank's values, of shape (ranks, …), without gradients. A collective."""
+    def everyones(self, values: Tensor, of: Tensor | None) -> Tensor:
+        """Each rank's values, of shape (ranks, …), without gradients. A collective.
+
+        of: a parameter or buffer of the layer that asks: ranks that are at different layers must not meet.
+        """
         self.place += 1
-        tag = replace(self.tag, what=What.SUM, place=self.place)
+        layer = next((number for one in self.copies if (number := one.place_of(of))), 0)
+        tag = replace(self.tag, what=What.SUM, place=self.place, layer=layer)
         return torch.stack(exchange(tag, [values], [[values.shape] * len(self.counts)]).parts[0])
 
     def sum_at(self, place: int, term: Tensor) -> Tensor:

@@ -40,11 +40,30 @@ class Stream:
 _own: Stream | None = None
 
 
+_alike: Stream | None = None
+
+
+@contextmanager
+def draw_alike() -> Iterator[None]:
+    """Inside of a shared forward pass: what is drawn here is the same on all ranks, as a decision for the whole batch
+    has to be (which layers to leave out, how long a sequence to take). Elsewhere all ranks draw alike anyway.
+
+    Every rank has to come by as often as the others.
+    """
+    if _alike is None:
+        yield
+        return
+    with _alike.drawn(numpy=True):
+        yield
+
+
 def own_stream() -> Stream:
     """This rank's stream, which all shared models draw from. The first call has to be made by all ranks."""
-    global _own
+    global _own, _alike
     if _own is None:
-        _own = Stream(random.Random(f"{common_seed()}/shared/{rank()}").getrandbits(31))
+        seed = common_seed()
+        _own = Stream(random.Random(f"{seed}/shared/{rank()}").getrandbits(31))
+        _alike = Stream(random.Random(f"{seed}/alike").getrandbits(31))
     return _own
 
 

@@ -95,8 +95,14 @@ def _mapping(value: Any, items: dict[Any, Any]) -> Any:
 
 def _with_fields(value: Any, fields: Mapping[str, Any], change: Change) -> Any:
     """A shallow copy of an object whose attributes hold tensors. Raises Unknown where they do by way of others."""
-    changed = {name: mapped(one, change) for name, one in fields.items()}
-    if all(changed[name] is fields[name] for name in fields):
+    met: list[Tensor] = []
+
+    def noted(tensor: Tensor) -> Any:
+        met.append(tensor)
+        return change(tensor)
+
+    changed = {name: mapped(one, noted) for name, one in fields.items()}
+    if not met:
         return value
     if not dataclasses.is_dataclass(value):
         raise Unknown(f"an object of class {type(value).__qualname__}")

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from distify_runtime import communicator
 from distify_runtime.communicator import Pending
+from distify_runtime.shared import costs
 from distify_runtime.shared.messages import RanksParted, Tag
 
 #: Bytes that travel in one collective, as in DistributedDataParallel.
@@ -34,7 +35,8 @@ def sum_in_buckets(tag: Tag, terms: Sequence[Tensor], present: Sequence[bool]) -
     sums: list[Tensor] = list(terms)
     counts: list[float] = []
     for bucket, before, flat, pending in started:
-        _wait(tag, pending)
+        with costs.of_meeting():
+            _wait(tag, pending)
         counts = counts or (flat.real if flat.is_complex() else flat)[:before].tolist()
         pieces = torch.split(flat[before:], [terms[index].numel() for index in bucket])
         for index, piece in zip(bucket, pieces, strict=True):

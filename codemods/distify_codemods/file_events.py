@@ -1,0 +1,216 @@
+"""What an event of a run does to files; and calls of which that is not known, although they are given a path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
+from distify_codemods.interpreter import files
+from distify_codemods.libraries import effects
+from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.program import Module
+from distify_codemods.values import Const, External, Instance, Obj, Origin, Setting, Value, core
+
+_PATH_KEYWORDS = frozenset("path path_or_buf excel_writer buf fname file filename".split())
+
+
+def writes(event: Event) -> bool:
+    if event.kind is Kind.METHOD:
+        return _opens(event, written=True) or is_writing_method(event)
+    if event.kind is not Kind.CALL or event.name in effects.SHOWS:
+        return False
+    if event.name in effects.WRITES or event.name in effects.ALWAYS_WRITE:
+        return True
+    return _is_opened(event.name) and files.is_written(files.modes(event.name, event.arguments)) is True
+
+
+def reads(event: Event) -> bool:
+    """Whether a file is read, before which ranks may have to wait."""
+    if event.kind is Kind.METHOD:
+        return _opens(event, written=False) or event.name in effects.READING_METHODS
+    if event.kind is not Kind.CALL:
+        return False
+    if event.name in effects.MAPPED:
+        modes = files.modes(event.name, event.arguments)
+        return modes is None or any("w" not in mode for mode in modes)
+    if _is_opened(event.name):
+        return files.is_written(files.modes(event.name, event.arguments)) is False
+    return bool(_reading(event.name))
+
+
+def _is_opened(name: str) -> bool:
+    return (name in effects.HANDLES and name not in effects.THROUGH) or name in effects.STORES
+
+
+def _opens(event: Event, written: bool) -> bool:
+    modes = files.modes(effects.PATHS_OPEN, event.arguments)
+    return event.name == "open" and files.is_written(modes) is written
+
+
+def _reading(name: str) -> list[str]:
+    return [one for one in effects.READS if name == one or (one.endswith(("_", ".")) and name.startswith(one))]
+
+
+def path_of(event: Event) -> Value:
+    """The path of the file that an event writes or reads; nothing where it is not seen."""
+    if event.kind is Kind.METHOD:
+        tables = {**effects.READING_METHODS, **effects.WRITING_METHODS, "open": effects.ITSELF}
+        place = tables.get(event.name, effects.UNSEEN)
+    else:
+        known = _reading(event.name)
+        place = effects.READS[known[0]] if known else effects.WRITES.get(event.name, 0)
+    if place == effects.ITSELF:
+        return event.receiver
+    given = event.arguments.positional
+    return given[place] if 0 <= place < len(given) else Value()
+
+
+def is_writing_method(event: Event) -> bool:
+    """Whether a method of a library writes a file, by its name and what it is a method of."""
+    name = event.name
+    if name not in effects.WRITING_METHODS or not _is_of_a_library(event.receiver, name):
+        return False
+    used = not isinstance(event.module.parents.get(event.node), cst.Expr)
+    if name in effects.METHODS_OF:
+        owners = [obj.name for obj in event.receiver.objs if isinstance(obj, External) and obj.name != "?"]
+        return all(one.startswith(effects.METHODS_OF[name]) for one in owners) if owners else not used
+    if name.startswith(effects.TEXTS) and used:  # without a path it returns the text
+        given = event.arguments
+        return bool(given.positional or given.double_star or _PATH_KEYWORDS & given.keywords.keys())
+    return True
+
+
+def _is_of_a_library(receiver: Value, name: str) -> bool:
+    """Methods of the script's own classes are followed instead."""
+    own = [obj.of for obj in map(core, receiver.objs) if isinstance(obj, Instance)]
+    return all(
+        one is not None and bool(one.libraries()) and all(name not in cls.attributes for cls in one.order())
+        for one in own
+    )
+
+
+# ---- calls that no table names
+
+
+def given_a_path(facts: Facts) -> list[Event]:
+    """Calls of which it is not known what they do with a path that they are given."""
+    kinds = (Kind.CALL, Kind.METHOD, Kind.FORWARD)
+    return [event for event in facts.of_kind(*kinds) if _is_unknown(event) and _paths(facts, event)]
+
+
+def may_write(facts: Facts) -> list[Event]:
+    """Those of them that are called for what they do, or say that they write, or are told to."""
+    return [event for event in given_a_path(facts) if _may_write(event)]
+
+
+def unless(facts: Facts) -> str:
+    """What to add where it is said that nothing is written."""
+    if may_write(facts):
+        return ", unless by what OUT03 names"
+    first = next(iter(given_a_path(facts)), None)
+    if first is None or effects.says_that_it_reads(_own_name(first)):
+        return ""
+    return f", unless `{code_of(first)}` at {first.module.place(first.node)} writes: it is given a path, and not known"
+
+
+def code_of(event: Event) -> str:
+    return tree.code_of(event.node.func) if isinstance(event.node, cst.Call) else event.name
+
+
+def _own_name(event: Event) -> str:
+    return event.name.rsplit(".", 1)[-1]
+
+
+def _may_write(event: Event) -> bool:
+    name = _own_name(event)
+    told = (value.constant() for value in event.arguments.all())
+    if effects.says_that_it_writes(name) or any(one in _WRITING_MODES for one in told):
+        return True
+    return isinstance(event.module.parents.get(event.node), cst.Expr) and not effects.says_that_it_reads(name)
+
+
+_WRITING_MODES = frozenset("w a x wb ab xb wt at xt w+ a+ r+ rb+ wb+ ab+".split())
+
+
+def unknown_paths(facts: Facts, event: Event) -> list[Value]:
+    """The paths that something unknown is given."""
+    return [facts.value(node) for node in _paths(facts, event)] if _is_unknown(event) else []
+
+
+def _is_unknown(event: Event) -> bool:
+    if event.kind is Kind.CALL:
+        tables = (effects.WRITES, effects.HANDLES, effects.STORES, effects.ALWAYS_WRITE, effects.MAPPED)
+        named = any(event.name in table for table in tables) or bool(_reading(event.name))
+        own = event.name.startswith(("local.", *effects.TRACKERS))
+        return not named and not own and not effects.is_known(event.name, event.name.rsplit(".", 1)[-1])
+    if event.kind is Kind.METHOD and (event.name in effects.WRITING_METHODS or event.name in effects.READING_METHODS):
+        return False
+    owners = [library for obj in event.receiver.objs for library in _libraries(core(obj))]
+    name = event.name if event.kind is Kind.METHOD else ""
+    return any(not one.startswith(effects.TRACKERS) and not effects.is_known(one, name) for one in owners)
+
+
+def _libraries(obj: Obj) -> Ordered[str]:
+    if isinstance(obj, External):
+        return Ordered([obj.name])
+    return obj.of.libraries() if isinstance(obj, Instance) and obj.of is not None else EMPTY
+
+
+def _paths(facts: Facts, event: Event) -> list[cst.BaseExpression]:
+    call = event.node
+    given = [one.value for one in call.args] if isinstance(call, cst.Call) else []
+    return [node for node in given if _is_a_path(facts, event.module, node)]
+
+
+_QUESTIONS = ("os.path.exists", "os.path.is", "os.path.getsize", "os.path.getmtime")
+_WORDS = frozenset("path paths dir file filename folder root ckpt checkpoint output".split())
+_EXTENSION = re.compile(r"\w\.[A-Za-z][A-Za-z0-9]{0,5}$")
+
+
+def _is_a_path(facts: Facts, module: Module, node: cst.BaseExpression) -> bool:
+    value = facts.value(node)
+    if any(_stands_for_a_path(obj) for obj in value.objs) or any(isinstance(one, Origin) for one in value.sources):
+        return True
+    texts = [text for one in (node, *_assigned(module, node)) for text in _texts(one)]
+    return any(map(_looks_like_a_path, texts))
+
+
+def _stands_for_a_path(obj: Obj) -> bool:
+    if isinstance(obj, External):
+        return obj.name.startswith(("os.path.", "pathlib.", "tempfile.")) and not obj.name.startswith(_QUESTIONS)
+    if isinstance(obj, Setting):
+        return bool(_WORDS & set(re.split(r"[._]", obj.name.lower())))
+    return isinstance(obj, Const) and isinstance(obj.value, str) and _looks_like_a_path(obj.value)
+
+
+def _looks_like_a_path(text: str) -> bool:
+    if "://" in text or any(one.isspace() for one in text):
+        return False
+    return "/" in text or "\\" in text or _EXTENSION.search(text) is not None
+
+
+def _texts(node: cst.BaseExpression) -> Iterator[str]:
+    """The text that an expression is put together of, what is filled in left out."""
+    if isinstance(node, cst.FormattedString):
+        yield "".join(one.value if isinstance(one, cst.FormattedStringText) else "x" for one in node.parts)
+    elif isinstance(node, cst.BinaryOperation):
+        yield from (text for one in (node.left, node.right) for text in _texts(one))
+    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "format":
+        yield from _texts(node.func.value)
+    elif (text := tree.string(node)) is not None:
+        yield text
+
+
+def _assigned(module: Module, name: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What is assigned to a name in its function."""
+    if isinstance(name, cst.Name):
+        scope = next(node for node in module.enclosing(name) if isinstance(node, (cst.FunctionDef, cst.Module)))
+        for node in tree.walk(scope):
+            targets = node.targets if isinstance(node, cst.Assign) else ()
+            if isinstance(node, cst.Assign) and any(name.value in tree.target_names(one.target) for one in targets):
+                yield node.value

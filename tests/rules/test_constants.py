@@ -1,0 +1,168 @@
+"""What a constant turns off is the user's code as well: it is converted there, too, or the checklist names it."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Options, Outcome
+
+from tests.rules.scripts import (
+    DATA,
+    GROUP,
+    IMPORTS,
+    LOADER,
+    LOOP,
+    MODEL,
+    OPTIMIZER,
+    WRAP,
+    conversion_of,
+    converted,
+    findings,
+    indented,
+    line_of,
+    script,
+)
+
+ON_MAIN = "if rt.is_main_process():\n"
+SAVE = 'torch.save(model.state_dict(), "a.pt")\n'
+SAVED = f"{ON_MAIN}    " + SAVE.replace("model.", "model.module.")
+TOOLS = f"import os\nimport numpy as np\nfrom torch.utils.tensorboard import SummaryWriter\n{IMPORTS}"
+
+
+@pytest.mark.parametrize(
+    ("setup", "head"),
+    [
+        pytest.param("SAVE = False\n", "if SAVE:\n", id="name"),
+        pytest.param("SAVE = False\n", "if SAVE and epoch == 2:\n", id="one of two tests"),
+        pytest.param("SAVE = True\n", "if not SAVE:\n    pass\nelse:\n", id="turned on"),
+        pytest.param("SAVE = True\n", "if not SAVE:\n", id="not"),
+        pytest.param('MODE = "fast"\n', 'if MODE == "full":\n', id="text"),
+        pytest.param('MODE = "fast"\n', 'if MODE in ("full", "long"):\n', id="one of some texts"),
+        pytest.param("PATH = None\n", "if PATH is not None:\n", id="nothing"),
+        pytest.param("class Config:\n    save = False\n\n\n", "if Config.save:\n", id="attribute of a class"),
+        pytest.param('config = {"save": False}\n', 'if config["save"]:\n', id="item"),
+        pytest.param("SAVE = False\n", "if False:\n    pass\nelif SAVE:\n", id="second test"),
+        pytest.param(
+            "SAVE = False\n", "if SAVE:\n    pass\n    if epoch:\n        pass\nif SAVE:\n", id="two branches"
+        ),
+        pytest.param("", "if False:\n", id="literal"),
+    ],
+)
+def test_what_is_turned_off_is_converted(setup: str, head: str) -> None:
+    new = converted(script(imports=TOOLS, setup=setup, after=head + indented(SAVE)))
+    assert new.endswith(head + indented(SAVED))
+
+
+def test_the_run_is_as_without_it() -> None:
+    """What is known of the rest is not made less by what is turned off."""
+    off = "if MORE:\n    optimizer = None\n    data = None\n    epoch = 3\n"
+    plain = converted(script(setup="MORE = False\n", after=SAVE))
+    with_it = converted(script(setup="MORE = False\n", optimizer=OPTIMIZER + off, after=SAVE))
+    assert with_it == plain.replace(OPTIMIZER, OPTIMIZER + off)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('np.save("a.npy", [1])\n', f'{ON_MAIN}    np.save("a.npy", [1])\n'),
+        ('with open("a", "w") as file:\n    file.write("x")\n',
+         f'{ON_MAIN}    with open("a", "w") as file:\n        file.write("x")\n'),
+        ('os.makedirs("a")\n', 'os.makedirs("a", exist_ok=True)\n'),
+        ('log = SummaryWriter("a")\nlog.add_scalar("a", 1)\n',
+         'log = rt.main_process_only(SummaryWriter)("a")\nlog.add_scalar("a", 1)\n'),
+        ("print(model.weight)\n", "print(model.module.weight)\n"),
+        ("with torch.no_grad():\n    model(torch.ones(1, 4))\n",
+         "with torch.no_grad():\n    model.module(torch.ones(1, 4))\n"),
+        ('state = torch.load("a.pt")\n', 'state = torch.load("a.pt", map_location=rt.map_location)\n'),
+        ('np.save("a", [1])\nx = np.load("a")\n', f'{ON_MAIN}    np.save("a", [1])\nrt.barrier()\nx = np.load("a")\n'),
+    ],
+)  # fmt: skip
+def test_edits(before: str, after: str) -> None:
+    new = converted(script(imports=TOOLS, setup="ON = False\n", after="if ON:\n" + indented(before)))
+    assert new.endswith("if ON:\n" + indented(after))
+    assert ("rank_zero_print as print" in new) is ("print(" in before)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(f"def f():\n    if not ON:\n        return\n{indented(SAVE)}\n\nf()\n",
+                     f"def f():\n    if not ON:\n        return\n{indented(SAVED)}\n\nf()\n", id="returned before"),
+        pytest.param(f"def keep():\n{indented(SAVE)}\n\nif ON:\n    keep()\n",
+                     f"def keep():\n{indented(SAVED)}\n\nif ON:\n    keep()\n", id="function that is called there"),
+        pytest.param(f"if ON:\n    if EVER:\n{indented(SAVE, '        ')}",
+                     f"if ON:\n    if EVER:\n{indented(SAVED, '        ')}", id="within another"),
+        pytest.param(f"for i in range(2):\n    if not ON:\n        continue\n{indented(SAVE)}",
+                     f"for i in range(2):\n    if not ON:\n        continue\n{indented(SAVED)}", id="next turn before"),
+    ],
+)  # fmt: skip
+def test_ways_there(before: str, after: str) -> None:
+    assert converted(script(setup="ON = False\nEVER = False\n", after=before)).endswith(after)
+
+
+@pytest.mark.parametrize(
+    "done", ['model.load_state_dict(torch.load("a.pt", map_location=rt.map_location))', "model.cuda()"]
+)
+def test_the_wrap_comes_behind_what_is_done_to_the_model_there(done: str) -> None:
+    """Turned on, a model that is moved after its wrap would lose the hooks that average its gradients."""
+    off = f"if ON:\n    {done}\n"
+    before = script(setup="ON = False\n", model=MODEL + off.replace(", map_location=rt.map_location", ""))
+    assert f"{MODEL}{off}{WRAP}" in converted(before)
+    backend = converted(before, Options(backend="allreduce"))
+    assert f"{MODEL}{off}" in backend
+    assert backend.index(off) < backend.index("broadcast_")
+
+
+def test_one_function_in_two_roles_is_decided_in_each() -> None:
+    """What is taken in one of its contexts is not turned off: it is as it was."""
+    body = f"    if train:\n{indented(LOOP, '        ')}    else:\n        print('done')\n"
+    assert findings("OTHER01", script(loop=f"def run(train):\n{body}\n\nrun(True)\nrun(False)\n"), Level.ADVICE) == []
+
+
+@pytest.mark.parametrize(
+    "off",
+    [
+        pytest.param("total = model(x).sum()\ntotal.backward()\n", id="backward pass"),
+        pytest.param("other = DataLoader(data, batch_size=4)\n", id="loader"),
+        pytest.param("other = torch.optim.Adam(model.parameters())\n", id="optimizer"),
+        pytest.param("losses.append(loss.item())\n", id="figure that is kept"),
+        pytest.param("model = nn.Linear(4, 1)\n", id="another model"),
+        pytest.param("class Own(nn.Module):\n    pass\n\n\nother = Own()\n", id="another model of its own"),
+    ],
+)
+def test_training_that_is_turned_off_is_named(off: str) -> None:
+    setup = "MORE = False\nlosses = []\n"
+    loop = LOOP + indented("if MORE:\n" + indented(off), "        ")
+    before = script(setup=setup, loop=loop)
+    (said,) = findings("OTHER01", before, Level.ADVICE)
+    assert said.message.startswith("`MORE` is decided by a constant, and what it turns off is a part of training")
+    assert said.place is not None
+    assert said.place.line == line_of(before, "if MORE")
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param('if __name__ == "other":\n    ' + SAVE, id="not of the script"),
+        pytest.param("if optimizer is None:\n    print('none')\n", id="what things are"),
+        pytest.param("if ON:\n    print(loss)\n", id="output alone"),
+        pytest.param("def never():\n    loss.backward()\n", id="never called"),
+    ],
+)
+def test_nothing_is_named(after: str) -> None:
+    before = script(setup="ON = False\n", after=after)
+    assert findings("OTHER01", before, Level.ADVICE) == []
+
+
+def test_what_would_need_a_person_there_is_advice() -> None:
+    """Nobody comes there now: the rest of the script is not held up by it."""
+    off = "if SPAWN:\n    torch.multiprocessing.spawn(print, nprocs=2)\n"
+    conversion = conversion_of(script(setup="SPAWN = False\n", after=off))
+    assert conversion.outcome is Outcome.CONVERTED
+    (said,) = [one for one in conversion.of(Level.ADVICE) if one.code == "OTHER01"]
+    assert said.message == "where a constant of the script does not let it come: it starts processes of its own"
+
+
+def test_the_start_does_not_move() -> None:
+    off = "if ON:\n    torch.zeros(1).cuda()\n"
+    assert f"{off}{GROUP}{DATA}" in converted(script(setup=f"ON = False\n{off}"))
+    assert LOADER
