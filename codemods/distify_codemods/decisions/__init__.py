@@ -1,8 +1,8 @@
 """What happens to each loader, model and evaluation: decided once, before any rule spells it."""
 
-from distify_codemods.decisions.base import Blocked, Decisions
+from distify_codemods.decisions.base import Blocked, Decisions, Link
 from distify_codemods.decisions.decide import decide
-from distify_codemods.decisions.evidence import Link, unknown_links
+from distify_codemods.decisions.evidence import unknown_links
 from distify_codemods.decisions.shared import decide_shared
 
 __all__ = ["Blocked", "Decisions", "Link", "decide", "decide_shared", "unknown_links"]

@@ -28,6 +28,16 @@ class Blocked:
     fix: str = ""
 
 
+@dataclass(frozen=True)
+class Link:
+    """Something between the batch and the step that is not seen through."""
+
+    module: Module
+    node: cst.CSTNode
+    message: str  # goes on from "sharded data would be faster, but"
+    fix: str = ""
+
+
 class Sharding(Enum):
     TRAINING = "training: each sample on one rank"
     SUMS = "evaluation: each sample on one rank, sums all-reduced"

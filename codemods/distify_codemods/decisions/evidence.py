@@ -7,19 +7,18 @@ is not, may look at the samples of a batch together, draw for all of them, keep 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions import streams
-from distify_codemods.decisions.base import Decisions
+from distify_codemods.decisions import entropy, streams
+from distify_codemods.decisions.base import Decisions, Link
+from distify_codemods.decisions.chance import decided_by_chance
 from distify_codemods.decisions.trials import with_evidence
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.interpreter.known import is_known
 from distify_codemods.naming import brief
-from distify_codemods.program import Module
 from distify_codemods.values import (
     External,
     Foreign,
@@ -33,16 +32,6 @@ from distify_codemods.values import (
 )
 
 
-@dataclass(frozen=True)
-class Link:
-    """Something between the batch and the step that is not seen through."""
-
-    module: Module
-    node: cst.CSTNode
-    message: str  # goes on from "sharded data would be faster, but"
-    fix: str = ""
-
-
 def unknown_links(decisions: Decisions) -> list[Link]:
     """Each once, in the order of the program; none: the conversion to sharded data may be believed."""
     facts = decisions.facts
@@ -50,8 +39,8 @@ def unknown_links(decisions: Decisions) -> list[Link]:
         return []
     seen = with_evidence(facts)
     found = [
-        *_foreign(seen), *_given_the_model(seen), *_ragged(seen), *_by_chance(seen), *_skipped(seen),
-        *_alike_workers(decisions),
+        *_foreign(seen), *_given_the_model(seen), *_ragged(seen), *decided_by_chance(seen), *_skipped(seen),
+        *_alike_workers(decisions), *_without_seeds(facts),
     ]  # fmt: skip
     return list({(one.node, one.message): one for one in found}.values())
 
@@ -187,61 +176,6 @@ def _is_by_sample(facts: Facts, node: cst.CSTNode) -> bool:
     return known and not formed
 
 
-# ---- what chance decides within a model
-
-
-def _by_chance(facts: Facts) -> Iterator[Link]:
-    """Layers that are left out at random: for the whole batch in one process, for its share on each rank."""
-    functions: dict[cst.CSTNode, Module] = {}
-    for event in facts.run.events:
-        if event.grad and facts.in_a_model(event) and _in_training(facts, event):
-            functions.setdefault(event.here.frame.node, event.module)
-    for function, module in functions.items():
-        for node in tree.walk(function):
-            tests = [one.test for one in node.ifs] if isinstance(node, cst.CompFor) else []
-            tests += [node.test] if isinstance(node, (cst.If, cst.While, cst.IfExp)) else []
-            tests += [node.iter] if isinstance(node, cst.For) else []
-            for test in tests:
-                if any(_is_drawn(facts, part) for part in _looked_at(test)):
-                    yield Link(
-                        module, test,
-                        f"`{brief(test)}` decides by chance what the model computes, for the whole batch at once: "
-                        "ranks would decide apart",
-                    )  # fmt: skip
-
-
-def _is_drawn(facts: Facts, node: cst.BaseExpression) -> bool:
-    return "random" in facts.value(node).sources
-
-
-#: What is asked of a tensor without looking at its numbers.
-_FORM = frozenset(
-    "shape size dim ndim numel device dtype is_cuda requires_grad training len isinstance hasattr is_tensor "
-    "is_floating_point ndimension".split()
-)
-
-
-def _looked_at(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """The parts of a test whose numbers decide: not `noise is None`, nor `x.shape[0] > 1`."""
-    if isinstance(test, cst.Comparison):
-        if not any(isinstance(one.operator, (cst.Is, cst.IsNot)) for one in test.comparisons):
-            for one in (test.left, *(each.comparator for each in test.comparisons)):
-                yield from _looked_at(one)
-    elif isinstance(test, cst.BooleanOperation):
-        yield from (*_looked_at(test.left), *_looked_at(test.right))
-    elif isinstance(test, cst.UnaryOperation):
-        yield from _looked_at(test.expression)
-    else:
-        asked = {node.attr.value for node in tree.walk(test) if isinstance(node, cst.Attribute)}
-        asked |= {
-            node.func.value
-            for node in tree.walk(test)
-            if isinstance(node, cst.Call) and isinstance(node.func, cst.Name)
-        }
-        if not asked & _FORM:
-            yield test
-
-
 # ---- steps that fail
 
 _HARMLESS = frozenset("StopIteration KeyboardInterrupt SystemExit ImportError EOFError ModuleNotFoundError".split())
@@ -274,6 +208,20 @@ def _goes_on(handler: cst.ExceptHandler) -> bool:
     last = handler.body.body[-1] if handler.body.body else None
     small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
     return not (caught and caught <= _HARMLESS) and not isinstance(small, cst.Raise)
+
+
+# ---- generators without a seed
+
+
+def _without_seeds(facts: Facts) -> Iterator[Link]:
+    """Data, or an order, that each rank would draw by itself."""
+    for event in entropy.without_seeds(facts):
+        if not _in_training(facts, event):
+            yield Link(
+                event.module, event.node,
+                f"`{brief(event.node)}` has no seed: what is drawn from it is something else on each rank",
+                "with a seed it could be followed",
+            )  # fmt: skip
 
 
 # ---- workers that draw alike

@@ -48,7 +48,7 @@ OF_NUMBERS = frozenset(
         "random.choices",
     ]
 )
-_SEEDING = frozenset(
+SEEDING = frozenset(
     [
         "torch.manual_seed",
         "torch.random.manual_seed",
@@ -232,7 +232,7 @@ def _is_weight(facts: Facts, node: cst.BaseExpression | None) -> bool:
 
 def reseeded(facts: Facts, found: list[Stretch]) -> dict[cst.CSTNode, Module]:
     """The statements in which the script sets a seed while the ranks draw apart, the last of each block."""
-    seeds = [event for event in facts.of_kind(Kind.CALL) if event.name in _SEEDING]
+    seeds = [event for event in facts.of_kind(Kind.CALL) if event.name in SEEDING]
     places: dict[cst.CSTNode, Module] = {}
     for event in seeds:
         for one in found:

@@ -9,6 +9,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.backward_passes import Session
+from distify_codemods.decisions.last_turns import goes_nowhere
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, loaders_of
@@ -34,6 +35,7 @@ class Unused:
 
     part: Obj
     sometimes: bool
+    last: bool = False  # one of several, in the last turn of a loop over them
 
 
 def unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> Iterator[Unused]:
@@ -51,6 +53,8 @@ def unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> Iterator
                 yield Unused(layer, False)
             elif uses and _is_conditional(facts, uses, inside, forward):
                 yield Unused(layer, True)
+            elif uses and all(goes_nowhere(event.module, event.node) for event in uses):
+                yield Unused(layer, False, last=True)
 
 
 def left_over(facts: Facts, model: Obj, found: Iterable[Session]) -> Event | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import file_events, tree
+from distify_codemods.decisions import entropy
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import path_of, reads, writes
@@ -48,7 +49,10 @@ def meetings(context: Context) -> set[cst.CSTNode]:
     """The calls whose results the ranks will tell each other: the process group has to be there before."""
     asked = {event.node for event in context.facts.calls(*_ASKS)}
     contended = {one.node for _, asked in _contended(context) for one in asked}
-    return asked | contended | {origin.site for origin in _origins(context) if origin.site is not None}
+    drawn = {event.node for event in entropy.without_seeds(context.facts)} if context.shares_forwards else set()
+    shuffled = {event.node for event in (*entropy.shuffles(context.facts), *entropy.seeded_anew(context.facts))}
+    origins = [*_origins(context), *entropy.seeds(context.facts)]
+    return asked | contended | drawn | shuffled | {origin.site for origin in origins if origin.site is not None}
 
 
 def _origins(context: Context) -> list[Origin]:
@@ -60,7 +64,7 @@ def _own_values(context: Context) -> bool:
     found = _origins(context)
     for origin in found:
         if origin.site is not None and origin.module is not None:
-            _share(context, origin, origin.module, origin.site)
+            share(context, origin, origin.module, origin.site, CODE, "all ranks take rank 0's name")
     return bool(found)
 
 
@@ -88,7 +92,8 @@ def _lists_what_was_there(context: Context, origin: Origin) -> bool:
     )
 
 
-def _share(context: Context, origin: Origin, module: Module, node: cst.CSTNode) -> None:
+def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, code: str, done: str) -> None:
+    """Lets all ranks take what rank 0 finds out for itself."""
     if origin.name in _REMOVED:
         context.needs_you(
             "each rank has a temporary file or folder of its own, and reads what rank 0 has written to its",
@@ -99,15 +104,15 @@ def _share(context: Context, origin: Origin, module: Module, node: cst.CSTNode) 
     outer = _whole(module, node)
     if context.is_on_main(module, outer):
         return
-    if not context.editable(module, outer, "a path is made"):
+    if not context.editable(module, outer, "what each process has for itself is asked for"):
         return
     rt = context.rt(module)
-    reason = "every rank would have a name of its own"
+    reason = "every rank would have one of its own"
     if origin.name in _MAKES:
-        context.plan(module).replace(outer, given_to(f"{rt}.call_on_main_process"), CODE, reason)
+        context.plan(module).replace(outer, given_to(f"{rt}.call_on_main_process"), code, reason)
     else:
-        context.plan(module).replace(outer, call_of(f"{rt}.from_main_process({{}})"), CODE, reason)
-    context.applied("all ranks take rank 0's name", module, node)
+        context.plan(module).replace(outer, call_of(f"{rt}.from_main_process({{}})"), code, reason)
+    context.applied(done, module, node)
 
 
 def _whole(module: Module, node: cst.CSTNode) -> cst.BaseExpression:

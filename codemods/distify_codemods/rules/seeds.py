@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from distify_codemods.decisions import streams
+from distify_codemods.decisions import entropy, streams
 from distify_codemods.decisions.agreement import reached_alike
 from distify_codemods.decisions.base import Broadcast
 from distify_codemods.decisions.streams import Stretch
 from distify_codemods.events import Event
 from distify_codemods.program import Module
+from distify_codemods.rules import paths
 from distify_codemods.rules.base import Context, Example, Rule, call_of
 
 CODE = "SEED01"
@@ -19,13 +20,14 @@ _ALIKE = "what is drawn from here on is drawn alike on all ranks"
 
 
 def run(context: Context) -> None:
+    found = streams.stretches(context.decisions) if not context.shares_forwards else []
+    _take_rank_zeros(context, found)
     if context.shares_forwards:
-        context.not_needed("all is drawn alike on all ranks, but for what is drawn inside of a shared forward pass")
+        _draw_alike(context)
         return
     if context.decisions.slicings:
         _apart_in_models(context)
         return
-    found = streams.stretches(context.decisions)
     if not found:
         return
     ended = list(streams.ends(context.facts, found))
@@ -41,6 +43,52 @@ def run(context: Context) -> None:
     for event in streams.choices(context.facts):
         if any(one.holds(event) for one in found):
             _choose_alike(context, event, found)
+
+
+def _take_rank_zeros(context: Context, apart: list[Stretch]) -> None:
+    """Seeds, and orders of data sets, that are others in each process."""
+    for event in entropy.seeded_anew(context.facts):
+        statement = event.module.statement(event.node)
+        drawn_apart = any(one.holds(event) for one in apart)
+        if not drawn_apart and context.editable(event.module, statement, "a seed is set"):
+            text = f"{context.rt(event.module)}.seed_ranks_alike()"
+            context.plan(event.module).insert_after(statement, text, CODE, _ALIKE)
+            context.applied("all ranks go on with rank 0's random numbers", event.module, statement)
+    for origin in entropy.seeds(context.facts):
+        if origin.site is not None and origin.module is not None:
+            paths.share(context, origin, origin.module, origin.site, CODE, "all ranks take rank 0's seed")
+    for event in entropy.shuffles(context.facts):
+        if isinstance(event.node, cst.Call) and context.editable(event.module, event.node, "a data set is shuffled"):
+            seed = f"{context.rt(event.module)}.common_seed()"
+            context.plan(event.module).set_keyword(event.node, "seed", seed, CODE, "one order for all ranks")
+            context.applied("the data set has one order on all ranks", event.module, event.node)
+
+
+def _draw_alike(context: Context) -> None:
+    """All that the script draws, until its end: whatever it draws from, rank 0's."""
+    for event in entropy.without_seeds(context.facts):
+        if context.editable(event.module, event.node, "a generator of random numbers is made"):
+            assert isinstance(event.node, cst.BaseExpression)
+            call = call_of(f"{context.rt(event.module)}.from_main_process({{}})")
+            reason = "without a seed each rank would draw other numbers"
+            context.plan(event.module).replace(event.node, call, CODE, reason)
+            context.applied("all ranks draw from rank 0's generator", event.module, event.node)
+    for batch in entropy.batches(context.facts):
+        if context.editable(batch.module, batch.node, "batches are taken here"):
+            _take_its_batch(context, batch)
+    if not any(finding.code == CODE for finding in context.findings):
+        context.not_needed("all is drawn alike on all ranks, but for what is drawn inside of a shared forward pass")
+
+
+def _take_its_batch(context: Context, batch: entropy.Drawn) -> None:
+    rt, plan, names = context.rt(batch.module), context.plan(batch.module), ", ".join(batch.names)
+    if isinstance(batch.node, cst.For):
+        given = f"({names})" if len(batch.names) > 1 else names
+        text = f"{names} = {rt}.from_main_process({given})"
+        plan.insert_before(batch.node.body.body[0], text, CODE, batch.why, -20)
+    else:
+        plan.replace(batch.node, call_of(f"{rt}.from_main_process({{}})"), CODE, batch.why)
+    context.applied(f"all ranks take rank 0's batches: {batch.why}", batch.module, batch.node)
 
 
 def _apart(context: Context, one: Stretch) -> None:

@@ -1,0 +1,117 @@
+"""Random numbers that each process has for itself: from the operating system, the time, a library's own state.
+
+Ranks that are to draw alike take rank 0's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.batches import loaders_of
+from distify_codemods.decisions.streams import SEEDING
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
+from distify_codemods.interpreter import files
+from distify_codemods.program import Module
+from distify_codemods.values import External, Method, Obj, Origin, Value
+
+#: What draws from a state of its own, which the operating system fills where no seed is given.
+GENERATORS = frozenset(
+    {"numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.SeedSequence", "random.Random"}
+)
+#: Libraries whose transforms draw from generators of their own, made anew in each process.
+_TRANSFORMS = ("albumentations.", "imgaug.", "monai.transforms.", "audiomentations.", "torch_audiomentations.")
+#: Loaders that shuffle by themselves.
+_OTHER_LOADERS = ("webdataset.", "nvidia.dali.", "ffcv.")
+#: Of Hugging Face's data sets; without a seed they draw from the operating system.
+_SHUFFLES = frozenset({"shuffle", "train_test_split"})
+
+
+def seeds(facts: Facts) -> list[Origin]:
+    """Where seeds come from that are another number in each process: `int(time.time())`."""
+    found: list[Origin] = []
+    for event in facts.of_kind(Kind.CALL, Kind.METHOD):
+        if event.name in SEEDING or event.name in GENERATORS or event.name == "manual_seed":
+            found += [one for value in event.arguments.all() for one in files.origins(value) if isinstance(one, Origin)]
+    return list(dict.fromkeys(found))
+
+
+def without_seeds(facts: Facts) -> list[Event]:
+    """Generators that are made without a seed."""
+    return [event for event in facts.calls(*GENERATORS) if _is_empty(event) and not facts.in_a_model(event)]
+
+
+def seeded_anew(facts: Facts) -> list[Event]:
+    """Streams that are seeded with what the operating system has: `random.seed()`."""
+    return [event for event in facts.calls(*SEEDING) if _is_empty(event)]
+
+
+def shuffles(facts: Facts) -> Iterator[Event]:
+    """Data sets that are shuffled or split in an order of each process's own."""
+    for event in facts.of_kind(Kind.METHOD):
+        given = event.arguments
+        told = given.keywords.keys() & {"seed", "seeds", "generator", "generators"} or given.double_star is not None
+        roots = [_root(obj) for obj in event.receiver.objs]
+        ours = any(isinstance(one, External) and one.name.startswith("datasets.") for one in roots)
+        if event.name in _SHUFFLES and ours and not told and not (event.name == "shuffle" and given.positional):
+            yield event
+
+
+def _is_empty(event: Event) -> bool:
+    given = event.arguments
+    return given.star is None and given.double_star is None and all(value.is_none for value in given.all())
+
+
+def _root(obj: Obj) -> Obj | None:
+    while isinstance(obj, Method):
+        inner = obj.receiver.single() if obj.receiver is not None else None
+        if inner is None:
+            return None
+        obj = inner
+    return obj
+
+
+# ---- batches that a library draws for
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Where a batch is taken that is another one on each rank: a loop, with those of its names, or a call."""
+
+    module: Module
+    node: cst.For | cst.BaseExpression
+    names: tuple[str, ...]
+    why: str
+
+
+def batches(facts: Facts) -> Iterator[Drawn]:
+    """Of training, where something draws for it that ranks have no common seed for."""
+    names = (event.name for event in facts.of_kind(Kind.CALL) if event.name.startswith((*_TRANSFORMS, *_OTHER_LOADERS)))
+    library = next(names, "")
+    for loop in facts.training_loops if library else ():
+        why = f"`{library.split('.')[0]}` draws from random numbers of its own"
+        for draw in loop.draws:
+            if (
+                draw.node is loop.node
+                and isinstance(loop.node, cst.For)
+                and isinstance(loop.node.body, cst.IndentedBlock)
+            ):
+                held = tuple(
+                    name for name in tree.target_names(loop.node.target) if _is_of_batch(facts, loop.node, name)
+                )
+                yield Drawn(loop.module, loop.node, held, why)
+            elif isinstance(draw.node, cst.Call):
+                yield Drawn(draw.module, draw.node, (), why)
+
+
+def _is_of_batch(facts: Facts, loop: cst.For, name: str) -> bool:
+    values = (facts.value(node) for node in tree.walk(loop) if isinstance(node, cst.Name) and node.value == name)
+    return any(_is_drawn(value) for value in values)
+
+
+def _is_drawn(value: Value) -> bool:
+    return bool(loaders_of(value.sources))

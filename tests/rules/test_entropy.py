@@ -1,0 +1,144 @@
+"""SEED01: seeds, generators and orders that each process would have for itself are rank 0's."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Options, Strategy
+
+from tests.rules.scripts import (
+    GROUP,
+    IMPORTS,
+    LOADER,
+    LOOP,
+    WRAP,
+    conversion_of,
+    converted,
+    indented,
+    line_of,
+    script,
+)
+
+IMPORTED = f"{IMPORTS}import os, random, time\nimport numpy as np\n"
+SHARED = Options(strategy="shared")
+BOTH = pytest.mark.parametrize("options", [SHARED, Options(strategy="sharded")], ids=["shared", "sharded"])
+HUB = f"{IMPORTS}from datasets import load_dataset\n"
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.manual_seed(int(time.time()))", "torch.manual_seed(int(rt.from_main_process(time.time())))"),
+        ("np.random.seed(os.getpid())", "np.random.seed(rt.from_main_process(os.getpid()))"),
+        ("seed = time.time_ns() % 9\nrandom.seed(seed)",
+         "seed = rt.from_main_process(time.time_ns()) % 9\nrandom.seed(seed)"),
+        ("g = torch.Generator().manual_seed(int(time.time()))",
+         "g = torch.Generator().manual_seed(int(rt.from_main_process(time.time())))"),
+        ("rng = random.Random(time.time_ns())", "rng = random.Random(rt.from_main_process(time.time_ns()))"),
+    ],
+)  # fmt: skip
+def test_seeds_that_differ(before: str, after: str, options: Options) -> None:
+    """The group is there before: ranks would split the data each in another way."""
+    assert f"\n{GROUP}{after}\n" in converted(script(imports=IMPORTED, setup=f"{before}\n"), options)
+
+
+@BOTH
+@pytest.mark.parametrize("line", ["random.seed()", "np.random.seed()", "torch.seed()", "random.seed(None)"])
+def test_streams_that_are_seeded_anew(line: str, options: Options) -> None:
+    after = converted(script(imports=IMPORTED, setup=f"{line}\n"), options)
+    assert f"\n{GROUP}{line}\nrt.seed_ranks_alike()\n" in after
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "torch.manual_seed(0)",
+        "seed = random.randint(0, 99)\ntorch.manual_seed(seed)",
+        "random.seed(7)\nnp.random.seed(7)",
+        "rng = np.random.default_rng(7)",
+        "g = torch.Generator()\ng.manual_seed(1)",
+        "begin = time.time()\nprint(time.time() - begin)",
+    ],
+)
+def test_seeds_that_are_alike(setup: str, options: Options) -> None:
+    after = converted(script(imports=IMPORTED, setup=f"{setup}\n"), options)
+    assert f"{setup}\n" in after
+    assert "from_main_process" not in after
+    assert "seed_ranks_alike" not in after
+
+
+@pytest.mark.parametrize(
+    "made", ["np.random.default_rng()", "np.random.RandomState()", "random.Random()", "np.random.default_rng(None)"]
+)
+def test_generators_without_a_seed(made: str) -> None:
+    """Rank 0's is sent to all where they draw alike; shards could not be believed."""
+    before = script(imports=IMPORTED, setup=f"rng = {made}\n")
+    assert f"\n{GROUP}rng = rt.from_main_process({made})\n" in converted(before, SHARED)
+    conversion = conversion_of(before, options=Options())
+    assert conversion.strategy is Strategy.SHARED
+    [advice] = [one for one in conversion.findings if "has no seed" in one.message]
+    assert advice.place is not None
+    assert advice.place.line == line_of(before, made)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('load_dataset("a")["train"].shuffle()', 'load_dataset("a")["train"].shuffle(seed=rt.common_seed())'),
+        ('load_dataset("a")["train"].train_test_split(test_size=0.1)',
+         'load_dataset("a")["train"].train_test_split(test_size=0.1, seed=rt.common_seed())'),
+    ],
+)  # fmt: skip
+def test_data_sets_of_the_hub(before: str, after: str, options: Options) -> None:
+    text = converted(script(imports=HUB, data=f"data = {before}\n"), options)
+    assert f"with rt.main_process_first():\n    data = {after}\n" in text
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "call", ['load_dataset("a")["train"].shuffle(seed=1)', 'load_dataset("a")["train"].shuffle(1)']
+)
+def test_data_sets_of_the_hub_with_a_seed(call: str, options: Options) -> None:
+    assert f"    data = {call}\n" in converted(script(imports=HUB, data=f"data = {call}\n"), options)
+
+
+# ---- batches of a library that draws by itself
+
+FLIPS = f"{IMPORTS}import albumentations\n"
+FLIP = "flip = albumentations.HorizontalFlip()\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [
+        ("    for x, y in loader:\n", "        x, y = rt.from_main_process((x, y))\n"),
+        ("    for step, (x, y) in enumerate(loader):\n", "        x, y = rt.from_main_process((x, y))\n"),
+    ],
+)
+def test_batches_are_rank_zeros(head: str, line: str) -> None:
+    loop = LOOP.replace("    for x, y in loader:\n", head)
+    after = converted(script(imports=FLIPS, setup=FLIP, loop=loop), SHARED)
+    assert loop.replace(head, head + line) in after
+
+
+def test_batches_that_are_taken_by_a_call() -> None:
+    loop = "batches = iter(loader)\nfor step in range(8):\n    x, y = next(batches)\n" + "".join(
+        f"{line[4:]}\n" for line in LOOP.splitlines()[2:]
+    )
+    after = converted(script(imports=FLIPS, setup=FLIP, loop=loop), SHARED)
+    assert "    x, y = rt.from_main_process(next(batches))\n" in after
+
+
+def test_batches_of_an_evaluation_stay() -> None:
+    evaluation = "model.eval()\nwith torch.no_grad():\n" + indented("for x, y in other:\n    print(model(x))\n")
+    other = LOADER.replace("loader =", "other =")
+    after = converted(script(imports=FLIPS, setup=FLIP, loader=LOADER + other, after=evaluation), SHARED)
+    assert evaluation in after
+
+
+def test_shards_may_be_drawn_apart() -> None:
+    after = converted(script(imports=FLIPS, setup=FLIP))
+    assert WRAP in after
+    assert "from_main_process" not in after

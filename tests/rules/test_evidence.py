@@ -1,0 +1,339 @@
+"""Sharded data are believed where each link from the batch to the step is seen through; else forwards are shared."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Options, Outcome, Strategy
+
+from tests.rules.scripts import (
+    IMPORTS,
+    LOADER,
+    LOOP,
+    MODEL,
+    OPTIMIZER,
+    WRAP,
+    conversion_of,
+    converted,
+    line_of,
+    script,
+)
+
+AUTO = Options()
+STRANGE = f"{IMPORTS}import strange\n"
+BUT = "sharded data would be faster, but "
+
+
+def links(before: str) -> list[tuple[int, str]]:
+    """What stands in the way of sharded data, though nobody is needed for them."""
+    sharded = conversion_of(before)
+    assert sharded.outcome is Outcome.CONVERTED, [one.message for one in sharded.of(Level.BLOCKING)]
+    conversion = conversion_of(before, options=AUTO)
+    found = [one for one in conversion.of(Level.ADVICE) if one.code == "SHARE01"]
+    assert conversion.outcome is Outcome.CONVERTED
+    assert (conversion.strategy is Strategy.SHARED) is bool(found)
+    if not found:
+        assert conversion.files == sharded.files
+    assert all(one.message.startswith(BUT) for one in found)
+    return [(one.place.line if one.place else 0, one.message.removeprefix(BUT)) for one in found]
+
+
+def loop_with(text: str) -> str:
+    """The training loop with something in place of its loss."""
+    return LOOP.replace("nn.functional.mse_loss(model(x), y)", text)
+
+
+# ---- what is called on the way from the batch to the step
+
+
+@pytest.mark.parametrize(
+    ("parts", "part"),
+    [
+        ({"loop": loop_with("strange.Loss()(model(x), y)")}, "strange.Loss()"),
+        ({"loop": loop_with("nn.functional.mse_loss(model(strange.augment(x)), y)")}, "strange.augment"),
+        ({"loop": loop_with("nn.functional.mse_loss(model(x), y) * strange.weight()")}, "strange.weight"),
+        ({"model": "model = strange.Net()\n"}, "model(x)"),
+        ({"model": 'model = torch.hub.load("someone/something", "net")\n'}, "model(x)"),
+        ({"model": f"{MODEL}head = strange.Head()\n", "loop": loop_with("head(model(x)).mean()")}, "head(model(x))"),
+    ],
+)
+def test_something_unknown(parts: dict[str, str], part: str) -> None:
+    before = script(imports=STRANGE, **parts)
+    [(line, message)] = links(before)
+    assert line == line_of(before, part)
+    assert f"`{part.split('(')[0]}" in message
+
+
+NET = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 1)
+        self.blocks = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x):
+        {body}
+        return self.out(x)
+
+
+model = Net()
+"""
+
+
+@pytest.mark.parametrize("body", ["x = strange.attention(x)", "x = strange.Layer(4)(x)", "x = strange.act.apply(x)"])
+def test_something_unknown_in_a_model(body: str) -> None:
+    before = script(imports=STRANGE, model=NET.format(body=body))
+    [(line, _)] = links(before)
+    assert line == line_of(before, body)
+
+
+def test_the_loss_that_a_model_of_transformers_computes() -> None:
+    """A mean over tokens, of which each rank's share has another number."""
+    imports = f"{IMPORTS}from transformers import GPT2LMHeadModel\n"
+    model = 'model = GPT2LMHeadModel.from_pretrained("gpt2")\n'
+    loss = "model(x, labels=y).loss.mean()"
+    [(line, _)] = links(script(imports=imports, model=model, loop=loop_with(loss)))
+    assert line == line_of(script(imports=imports, model=model, loop=loop_with(loss)), "labels=y")
+    assert not links(script(imports=imports, model=model, loop=loop_with("nn.functional.mse_loss(model(x).logits, y)")))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"model": "model = torchvision.models.resnet18()\n", "imports": f"{IMPORTS}import torchvision\n"},
+        {"model": 'model = timm.create_model("resnet18")\n', "imports": f"{IMPORTS}import timm\n"},
+        {"model": 'model = torch.hub.load("pytorch/vision:v0.10.0", "resnet18")\n'},
+        {"model": NET.format(body="x = torch.relu(x) + torch.roll(x, 1, 1)")},
+        {"model": NET.format(body="for block in self.blocks:\n            x = x + block(x)")},
+        {"model": NET.format(body="x = x + torch.randn_like(x)")},
+        {"model": NET.format(body="if x.shape[1] > 3:\n            x = x * 2")},
+        {"model": NET.format(body="e = torch.rand_like(x)\n        if e is not None:\n            x = x + e")},
+        {"model": NET.format(body="x = x * (torch.rand(x.shape[0], 1) > 0.1)")},
+        {"loop": loop_with("nn.functional.mse_loss(model(x), y) + 0.1 * sum(p.norm() for p in model.parameters())")},
+        {"loop": f"{LOOP}        strange.log(loss.item())\n"},
+        {"loop": f"{LOOP}        meter.update(loss.item(), len(x))\n", "setup": "meter = strange.Meter()\n"},
+        {"optimizer": "optimizer = strange.Lamb(model.parameters(), lr=0.1)\n"},
+        {"optimizer": f"{OPTIMIZER}schedule = strange.WarmUp(optimizer, 3)\n",
+         "loop": LOOP.replace("optimizer.step()", "optimizer.step()\n        schedule.step()")},
+        {"data": "data = strange.Points(64)\n"},
+        {"after": "strange.evaluate(model)\n"},
+    ],
+)  # fmt: skip
+def test_what_is_known_or_does_not_matter(parts: dict[str, str]) -> None:
+    assert not links(script(**{"imports": STRANGE, **parts}))
+
+
+@pytest.mark.parametrize(
+    ("setup", "line"),
+    [
+        ("", "strange.regularise(model)"),
+        ("", "strange.clip(model.parameters())"),
+        ("mean = strange.Average(model)\n", "mean.update()"),
+    ],
+)
+def test_something_unknown_has_the_model(setup: str, line: str) -> None:
+    loop = LOOP.replace("        optimizer.step()", f"        {line}\n        optimizer.step()")
+    before = script(imports=STRANGE, model=MODEL + setup, loop=loop)
+    [(number, message)] = links(before)
+    assert number == line_of(before, line)
+    assert message == f"`{line}` has a trained model, and what it does with that is not known"
+
+
+# ---- batches of another form on each rank
+
+PADS = """\
+def collate(batch):
+    longest = max(len(x) for x, _ in batch)
+    padded = [nn.functional.pad(x, (0, 0, 0, longest - len(x))) for x, _ in batch]
+    return torch.stack(padded), torch.stack([y for _, y in batch])
+
+
+"""
+STACKS = "def collate(batch):\n    return torch.stack([x for x, _ in batch]), torch.stack([y for _, y in batch])\n\n\n"
+OWN_COLLATE = LOADER.replace("shuffle=True", "shuffle=True, collate_fn=collate")
+
+
+@pytest.mark.parametrize(
+    "loss", ["nn.functional.mse_loss(model(x), y)", "((model(x) - y) ** 2).mean()",
+             "nn.functional.cross_entropy(model(x).view(-1, 2), y.view(-1))"],
+)  # fmt: skip
+def test_a_mean_over_padded_entries(loss: str) -> None:
+    before = script(setup=PADS, loader=OWN_COLLATE, loop=loop_with(loss))
+    [(line, message)] = links(before)
+    assert line == line_of(before, "collate_fn=collate")
+    assert message.startswith("its `collate_fn` may pad each rank's share to another length")
+
+
+@pytest.mark.parametrize(
+    ("setup", "loss"),
+    [
+        (STACKS, "nn.functional.mse_loss(model(x), y)"),
+        (PADS, "nn.functional.cross_entropy(model(x), y)"),
+        (PADS, "nn.CrossEntropyLoss()(model(x), y)"),
+    ],
+)
+def test_a_mean_over_samples(setup: str, loss: str) -> None:
+    assert not links(script(setup=setup, loader=OWN_COLLATE, loop=loop_with(loss)))
+
+
+# ---- what chance decides
+
+
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        (
+            "drop = torch.zeros(3).uniform_() < 0.2\n        kept = [b for b, d in zip(self.blocks, drop) if not d]\n"
+            "        for block in kept:\n            x = block(x)",
+            "if not d",
+        ),
+        ("for _ in range(numpy.random.poisson(2)):\n            x = torch.relu(x)", "numpy.random.poisson"),
+    ],
+)
+def test_layers_that_are_left_out_at_random(body: str, part: str) -> None:
+    before = script(imports=f"{IMPORTS}import numpy\n", model=NET.format(body=body))
+    conversion = conversion_of(before, options=AUTO)
+    assert conversion.strategy is Strategy.SHARED
+    found = [one for one in conversion.of(Level.ADVICE) if "decides by chance what the model computes" in one.message]
+    assert [one.place.line for one in found if one.place] == [line_of(before, part)]
+
+
+def test_one_draw_that_decides_for_the_batch_is_rank_zeros() -> None:
+    """All ranks do what it says, as one process would."""
+    body = "if random.random() < 0.5:\n            x = torch.relu(x)"
+    before = script(imports=f"{IMPORTS}import random\n", model=NET.format(body=body))
+    assert "        if rt.from_main_process(random.random() < 0.5):\n" in converted(before)
+    assert not links(before)
+
+
+def test_a_mask_of_each_sample_is_each_ranks_own() -> None:
+    body = "x = x * (torch.rand(*x.shape, device=x.device) < 0.9)"
+    after = converted(script(model=NET.format(body=body)))
+    assert body in after
+
+
+def test_what_is_chosen_for_each_sample_is_each_ranks_own() -> None:
+    choose = (
+        "def choose(size):\n    order = numpy.arange(size)\n    numpy.random.shuffle(order)\n    return order\n\n\n"
+    )
+    body = "x = x * torch.as_tensor(numpy.stack([choose(4) for _ in range(len(x))]) < 2)"
+    before = script(imports=f"{IMPORTS}import numpy\n", model=choose + NET.format(body=body))
+    assert choose in converted(before)
+    assert not links(before)
+
+
+# ---- steps that fail
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "except RuntimeError as error:\n            print(error)",
+        "except Exception:\n            continue",
+        "except (ValueError, RuntimeError):\n            optimizer.zero_grad()",
+        "except:\n            pass",
+    ],
+)
+def test_a_step_that_fails_is_passed_over(handler: str) -> None:
+    before = script(loop=_tried(handler))
+    [(line, message)] = links(before)
+    assert line == line_of(before, handler.split("\n")[0])
+    assert message.startswith("a step that fails on one rank is passed over there")
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "except KeyboardInterrupt:\n            break",
+        "except RuntimeError:\n            raise",
+        "except RuntimeError as error:\n            raise ValueError(x.shape) from error",
+    ],
+)
+def test_a_step_that_fails_ends_the_run(handler: str) -> None:
+    assert not links(script(loop=_tried(handler)))
+
+
+def _tried(handler: str) -> str:
+    head, body = LOOP.partition("        loss")[0], "        loss" + LOOP.partition("        loss")[2]
+    return f"{head}        try:\n" + "".join(f"    {line}\n" for line in body.splitlines()) + f"        {handler}\n"
+
+
+def test_a_handler_around_all_of_training() -> None:
+    """What it passes over ends the run on the other ranks, too: their group has one rank less."""
+    loop = "try:\n" + "".join(f"    {line}\n" for line in LOOP.splitlines()) + "except KeyboardInterrupt:\n    pass\n"
+    assert not links(script(loop=loop))
+
+
+# ---- workers that draw alike
+
+WORKERS = LOADER.replace("shuffle=True", "shuffle=True, num_workers=2{more}")
+FIXED = "def start(worker):\n    random.seed(42 + worker)\n\n\n"
+OF_TORCH = "def start(worker):\n    random.seed(torch.initial_seed() % 2**32)\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("setup", "more"),
+    [
+        (FIXED, ", worker_init_fn=start"),
+        ("", ", worker_init_fn=lambda worker: random.seed(worker)"),
+        ("", ", worker_init_fn=strange.start"),
+        ("", ", generator=torch.Generator().manual_seed(0)"),
+    ],
+)
+def test_workers_with_seeds_of_the_scripts_own(setup: str, more: str) -> None:
+    before = script(imports=f"{STRANGE}import random\n", setup=setup, loader=WORKERS.format(more=more))
+    [(line, message)] = links(before)
+    assert line == line_of(before, "loader = DataLoader")
+    assert "workers of all ranks the same seeds" in message
+
+
+def test_workers_that_are_started_before_the_training_loop() -> None:
+    loop = "batches = iter(loader)\nfor step in range(8):\n    x, y = next(batches)\n" + "".join(
+        f"{line[4:]}\n" for line in LOOP.splitlines()[2:]
+    )
+    before = script(loader=WORKERS.format(more=""), loop=loop)
+    [(line, message)] = links(before)
+    assert line == line_of(before, "iter(loader)")
+    assert message.startswith("the workers of the training loader are started here")
+    assert not links(script(loop=loop))
+
+
+@pytest.mark.parametrize(
+    ("setup", "more"),
+    [("", ""), (OF_TORCH, ", worker_init_fn=start"), ("", ", worker_init_fn=None"), ("", ", generator=None")],
+)
+def test_workers_with_seeds_of_torch(setup: str, more: str) -> None:
+    assert not links(script(imports=f"{IMPORTS}import random\n", setup=setup, loader=WORKERS.format(more=more)))
+
+
+# ---- parts that no step uses
+
+
+def test_what_the_last_turn_makes_goes_nowhere() -> None:
+    """DistributedDataParallel would stop in the second step."""
+    body = (
+        "total = 0\n        for each in self.blocks:\n            total = total + self.out(x)\n            x = each(x)"
+    )
+    model = NET.format(body=body).replace("return self.out(x)", "return total")
+    after = converted(script(model=model))
+    assert WRAP.replace("(model))", "(model), find_unused_parameters=True)") in after
+    assert not links(script(model=model))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for block in self.blocks:\n            x = block(x)",
+        "xs = []\n        for b in self.blocks:\n            x = b(x)\n            xs.append(x)\n        x = sum(xs)",
+        "for block in self.blocks:\n            h = block(x)\n            x = x + h",
+    ],
+)
+def test_what_the_last_turn_makes_is_used(body: str) -> None:
+    assert WRAP in converted(script(model=NET.format(body=body)))
+
+
+def test_forced_to_sharded_data() -> None:
+    """The user knows better."""
+    before = script(imports=STRANGE, loop=loop_with("nn.functional.mse_loss(model(strange.augment(x)), y)"))
+    assert conversion_of(before, options=Options(strategy="sharded")).strategy is Strategy.SHARDED
+    scaled = conversion_of(before, options=Options(scale="linear"))
+    assert (scaled.outcome, scaled.strategy) == (Outcome.CONVERTED, Strategy.SHARDED)
