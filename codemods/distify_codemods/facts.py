@@ -251,9 +251,7 @@ def _parts_given(event: Event, made: External | Instance, added: list[Arguments]
         obj.of for given in calls for value in given.all() for obj in contained(value) if isinstance(obj, Parameters)
     ]
     if not parts and isinstance(made, External) and ".optim." in made.name and not made.name.startswith(OPTIMIZERS):
-        parts += [
-            core(obj) for value in event.arguments.all() for obj in value.ordered() if core(obj) in forwards.called
-        ]
+        parts += [core(obj) for value in event.arguments.all() for obj in value.objs if core(obj) in forwards.called]
     return [part for part in parts if part is not None and may_have_parameters(part)]
 
 

@@ -119,7 +119,9 @@ def unless(facts: Facts) -> str:
 
 
 def code_of(event: Event) -> str:
-    return tree.code_of(event.node.func) if isinstance(event.node, cst.Call) else event.name
+    """What is called, as it is spelled; of a chain of calls its last name."""
+    called = event.node.func if isinstance(event.node, cst.Call) else None
+    return (called and tree.dotted(called)) or event.name
 
 
 def _own_name(event: Event) -> str:

@@ -42,7 +42,16 @@ class Ordered(AbstractSet[Item]):
         return self._items.keys() <= other
 
     def __or__(self, other: InOrder[Other]) -> Ordered[Item | Other]:  # type: ignore[override]
-        return self.union(other)
+        """One of the two where it has all that the other has: most of what is joined is the same."""
+        if not isinstance(other, Ordered):
+            return Ordered(chain(self._items, other))
+        mine, others = self._items, other._items
+        if len(mine) >= len(others):
+            if mine.keys() >= others.keys():
+                return self
+        elif mine.keys() <= others.keys():
+            return other
+        return Ordered(chain(mine, others))
 
     def __and__(self, other: AbstractSet[object]) -> Ordered[Item]:
         return Ordered(item for item in self._items if item in other)
@@ -51,7 +60,10 @@ class Ordered(AbstractSet[Item]):
         return Ordered(item for item in self._items if item not in other)
 
     def union(self, *others: InOrder[Other]) -> Ordered[Item | Other]:
-        return Ordered(chain(self._items, *others))
+        result: Ordered[Item | Other] = self
+        for other in others:
+            result = result | other
+        return result
 
     # With a plain set on the left, the result is one, too.
 

@@ -10,6 +10,7 @@ import libcst as cst
 
 _SKIPPED = (cst.BaseParenthesizableWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.Newline, cst.Comment)
 _fields: dict[type[cst.CSTNode], tuple[str, ...]] = {}
+_holding: dict[type, bool] = {}
 
 #: What a block holds: a whole line of small statements, or a compound statement.
 Statement: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
@@ -33,13 +34,20 @@ def fields_of(node: cst.CSTNode) -> tuple[str, ...]:
 def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     for name in fields_of(node):
         value = getattr(node, name)
-        if isinstance(value, cst.CSTNode):
-            if not isinstance(value, _SKIPPED):
-                yield value
-        elif isinstance(value, (list, tuple)):
+        if isinstance(value, (list, tuple)):
             for item in value:
-                if isinstance(item, cst.CSTNode) and not isinstance(item, _SKIPPED):
+                if _holds_code(type(item)):
                     yield item
+        elif _holds_code(type(value)):
+            yield value
+
+
+def _holds_code(kind: type) -> bool:
+    """Found out once for each kind: libcst's are abstract classes, of which to be an instance is dear to ask."""
+    known = _holding.get(kind)
+    if known is None:
+        known = _holding[kind] = issubclass(kind, cst.CSTNode) and not issubclass(kind, _SKIPPED)
+    return known
 
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

@@ -12,7 +12,7 @@ def updated_by_hand(run: Run) -> dict[Obj, Event]:
     found: dict[Obj, Event] = {}
     for event in run.events:
         if event.kind is Kind.ATTRIBUTE and event.name == "grad":
-            for obj in event.receiver.ordered():
+            for obj in event.receiver.objs:
                 if isinstance(obj, Parameters) and obj.of is not None:
                     found.setdefault(obj.of, event)
     return found

@@ -81,6 +81,10 @@ class Obj:
     module: Module | None = None
     attributes: dict[str, Value] = field(default_factory=dict)
     number: int = field(default_factory=count().__next__)  # in the order of making
+    alone: Ordered[Obj] = field(init=False)  # the set of this object only: the same one for each value that is it
+
+    def __post_init__(self) -> None:
+        self.alone = Ordered([self])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} {getattr(self, 'name', '')}".strip()
@@ -422,10 +426,6 @@ class Value:
     def single(self) -> Obj | None:
         return next(iter(self.objs)) if len(self.objs) == 1 else None
 
-    def ordered(self) -> list[Obj]:
-        """The objects in the order in which they were made, the same in each run."""
-        return sorted(self.objs, key=lambda obj: obj.number) if len(self.objs) > 1 else list(self.objs)
-
     def of(self, objs: InOrder[Obj]) -> Value:
         return Value(Ordered(objs), self.scale, self.sources)
 
@@ -448,7 +448,7 @@ class Value:
 
 NOTHING = Value()
 #: What a value holds that is the number of samples.
-SIZE: Ordered[Obj] = Ordered([Size(None)])
+SIZE = Size(None).alone
 #: A source of what was unpacked from a batch: iterated, it gives samples, where a batch gives its parts.
 LENGTH = "the length of a loader"  # what follows from it counts the steps of an epoch
 PART = "a part of a batch"
@@ -476,17 +476,19 @@ def _join(one: Value, other: Value) -> Value:
         scale = Scale.UNKNOWN  # what must be added up over ranks, or what must not
     mask, deep = one.mask or other.mask, one.deep and other.deep
     either = one.open or other.open or bool(one.objs) is not bool(other.objs)
-    for known, more in ((one, other), (other, one)):
+    objs = one.objs if one.objs is other.objs else one.objs | other.objs
+    sources = one.sources if one.sources is other.sources else one.sources | other.sources
+    for known in (one, other):
         if (
-            known.scale is scale
+            known.objs is objs
+            and known.sources is sources
+            and known.scale is scale
             and known.mask is mask
             and known.open is either
             and known.deep is deep
-            and (known.objs is more.objs or known.objs >= more.objs)
-            and (known.sources is more.sources or known.sources >= more.sources)
         ):
             return known
-    return Value(one.objs | other.objs, scale, one.sources | other.sources, mask, either, deep)
+    return Value(objs, scale, sources, mask, either, deep)
 
 
 def _may_be_added(value: Value) -> bool:
@@ -560,7 +562,7 @@ def contained(value: Value) -> Iterable[Obj]:
 
 
 def _contained(value: Value, seen: set[Obj]) -> Iterable[Obj]:
-    for obj in value.ordered():
+    for obj in value.objs:
         if obj in seen:
             continue
         seen.add(obj)

@@ -145,6 +145,8 @@ def test_training_that_is_turned_off_is_named(off: str) -> None:
         pytest.param('if __name__ == "other":\n    ' + SAVE, id="not of the script"),
         pytest.param("if optimizer is None:\n    print('none')\n", id="what things are"),
         pytest.param("if ON:\n    print(loss)\n", id="output alone"),
+        pytest.param("def more(x, ever=False):\n    if ever:\n        loss.backward()\n\n\nmore(1)\n", id="default"),
+        pytest.param("def more(ever):\n    if ever:\n        loss.backward()\n\n\nmore(False)\n", id="argument"),
         pytest.param("def never():\n    loss.backward()\n", id="never called"),
     ],
 )

@@ -418,6 +418,25 @@ class Dropping(nn.Module):
         return found
 
 
+class NearlyEven(Dropping):
+    def forward(self, words: Tensor) -> Tensor:
+        return F.log_softmax(super().forward(words) * 0.01, 1)
+
+
+def _hardly_differ() -> Any:
+    torch.manual_seed(1)
+    net = NearlyEven()
+    rt.data_parallel(net)
+    out = net(torch.arange(6 * 9).view(6, 9) % 7)
+    found = shared_model(net)
+    assert found is not None
+    return out.shape, found.given_up
+
+
+def test_numbers_that_are_all_nearly_the_same_still_tell_which_is_whose() -> None:
+    assert on_ranks(_hardly_differ) == [((54, 7), "")] * 2
+
+
 def _drops_along_time() -> Any:
     net = Dropping()
     rt.data_parallel(net)

@@ -99,7 +99,7 @@ def _statement_of(event: Event, loop: Here, body: tuple[cst.CSTNode, ...]) -> cs
 def _before_a_step(facts: Facts, model: Obj, micro: _Micro, places: list[cst.CSTNode]) -> str:
     """A condition for the turn to be the last one before gradients are read; empty: none is known."""
     optimizers = [one for one in facts.optimizers if model in one.models]
-    trainee = Trainee(Ordered(one.obj for one in optimizers), Ordered([model]))
+    trainee = Trainee(Ordered(one.obj for one in optimizers), model.alone)
     readers = [event for event in facts.run.events if reads(event, trainee)]
     steps = [event for event in facts.steps if event in readers]
     within = [event for event in readers if event.inside_of(micro.loop)]

@@ -91,7 +91,7 @@ def _suits(facts: Facts, optimizer: Optimizer) -> bool:
 
 def _waits(facts: Facts, optimizer: Optimizer, fit: Ordered[Obj]) -> tuple[GradientAveraging, ...] | None:
     """Lines before the readers that are no plain step; None where one cannot be written."""
-    trainee = Trainee(Ordered([optimizer.obj]), Ordered(optimizer.models))
+    trainee = Trainee(optimizer.obj.alone, Ordered(optimizer.models))
     found: dict[tuple[cst.CSTNode, bool], GradientAveraging] = {}
     groups = groups_of_readers(facts, trainee)
     for group in groups:

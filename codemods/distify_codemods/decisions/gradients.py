@@ -85,11 +85,11 @@ def _trainees(facts: Facts, models: list[Obj]) -> Iterator[Trainee]:
     left = dict.fromkeys(models)
     for optimizer in facts.optimizers:
         if any(model in left for model in optimizer.models):
-            yield Trainee(Ordered([optimizer.obj]), Ordered(optimizer.models), may_be_absent(facts, optimizer))
+            yield Trainee(optimizer.obj.alone, Ordered(optimizer.models), may_be_absent(facts, optimizer))
     trained = {model for optimizer in facts.optimizers for model in optimizer.models}
     for model in left:
         if model not in trained:
-            yield Trainee(EMPTY, Ordered([model]))
+            yield Trainee(EMPTY, model.alone)
 
 
 def may_be_absent(facts: Facts, optimizer: Optimizer) -> bool:

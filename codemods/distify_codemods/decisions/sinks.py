@@ -121,7 +121,7 @@ def _prints_to_a_file(facts: Facts, node: cst.Call) -> bool:
 def _full_name(obj: Obj) -> str:
     """Of a function of a library, or of the class whose method it is."""
     if isinstance(obj, Method):
-        return next((_named(one) for one in (obj.receiver or Value()).ordered()), "")
+        return next((_named(one) for one in (obj.receiver or Value()).objs), "")
     return _named(obj)
 
 

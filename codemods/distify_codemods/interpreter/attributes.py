@@ -8,7 +8,6 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import classes, cuts, imports, ranks, text
-from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -46,7 +45,7 @@ def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: c
         return _module_attribute(machine, obj, name)
     if isinstance(obj, Wrapped):
         if name == "module" and obj.inner is not None and "module" not in obj.inner.attributes:
-            return Value(Ordered([obj.inner]))
+            return Value(obj.inner.alone)
         return method_of(machine, obj, receiver, name, node)
     if isinstance(obj, (Instance, Class)):
         return classes.attribute(machine, obj, name, receiver, node)
@@ -55,12 +54,12 @@ def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: c
     if isinstance(obj, External):
         return _external_attribute(machine, obj, name, receiver, node)
     if isinstance(obj, Setting):
-        return Value(Ordered([machine.made(Setting, obj.site, obj, name, name=f"{obj.name}.{name}")]))
+        return Value(machine.made(Setting, obj.site, obj, name, name=f"{obj.name}.{name}").alone)
     if isinstance(obj, Mapping) and name in obj.items and name not in dir(dict):
         return obj.items[name]
     if isinstance(obj, (Mapping, Sequence, Passing)):
         return method_of(machine, obj, receiver, name, node)
-    return tensor_attribute(machine, Value(Ordered([obj]), receiver.scale, receiver.sources), name, node)
+    return tensor_attribute(machine, Value(obj.alone, receiver.scale, receiver.sources), name, node)
 
 
 def _module_attribute(machine: Machine, obj: Local, name: str) -> Value:
@@ -72,7 +71,7 @@ def _module_attribute(machine: Machine, obj: Local, name: str) -> Value:
         table = machine.made(Mapping, None, obj, "__dict__")
         assert isinstance(table, Mapping)
         table.items = dict(env.items())
-        return Value(Ordered([table]))
+        return Value(table.alone)
     if name in env:
         return env[name]
     # An empty package of the same name as a library's: the script is not started as a part of that package.
@@ -91,11 +90,11 @@ def _external_attribute(machine: Machine, obj: External, name: str, receiver: Va
         return obj.attributes[name]
     if obj.name.endswith(("parse_args", "parse_known_args")):
         setting = machine.made(Setting, obj.site, name, name=name)
-        return Value(Ordered([setting]), sources=ranks.of_setting(name))
+        return Value(setting.alone, sources=ranks.of_setting(name))
     if obj.name == text.BATCH:
         return text.part_of(machine, obj, name, receiver, node)
     if obj.name in LOADERS and name == "batch_size" and _is_dealing(machine, obj):
-        return Value(SIZE, Scale.COUNT, Ordered([obj]))
+        return Value(SIZE, Scale.COUNT, obj.alone)
     if obj.name in LOADERS and name in ("dataset", "batch_size"):
         position = 0 if name == "dataset" else 1
         return (obj.arguments and obj.arguments.get(name, position)) or NOTHING
@@ -115,12 +114,12 @@ def _is_dealing(machine: Machine, loader: External) -> bool:
 
 
 def method_of(machine: Machine, obj: Obj, receiver: Value, name: str, node: cst.Attribute | None) -> Value:
-    own = Value(Ordered([obj]), receiver.scale, receiver.sources)
+    own = Value(obj.alone, receiver.scale, receiver.sources)
     place = node.value if node is not None else None
     method = machine.made(Method, place, obj, name, receiver=own, name=name, receiver_node=place)
     assert isinstance(method, Method)
     method.receiver = join(method.receiver or NOTHING, own)
-    return Value(Ordered([method]), receiver.scale if receiver.sources else Scale.CONST, receiver.sources)
+    return Value(method.alone, receiver.scale if receiver.sources else Scale.CONST, receiver.sources)
 
 
 _TENSOR_ATTRIBUTES = {"data", "grad", "real", "values", "indices"}
@@ -129,7 +128,7 @@ _TENSOR_ATTRIBUTES = {"data", "grad", "real", "values", "indices"}
 def tensor_attribute(machine: Machine, receiver: Value, name: str, node: cst.Attribute) -> Value:
     if name == "shape":
         if receiver.scale in PER_SAMPLE:
-            return Value(Ordered([machine.made(Shape, node)]), Scale.COUNT, cuts.shape_sources(receiver.sources))
+            return Value(machine.made(Shape, node).alone, Scale.COUNT, cuts.shape_sources(receiver.sources))
         return Value(sources=cuts.shape_sources(receiver.sources))
     if name == "num_graphs" and receiver.scale is Scale.SAMPLES:  # of a batch of torch_geometric
         return Value(scale=Scale.COUNT, sources=receiver.sources)
@@ -145,4 +144,4 @@ def tensor_attribute(machine: Machine, receiver: Value, name: str, node: cst.Att
     assert isinstance(own, Method)
     own.receiver = join(own.receiver or NOTHING, receiver)
     # An attribute of a batch is a part of it; one of anything else says nothing by itself.
-    return Value(Ordered([own]), receiver.scale if receiver.sources else Scale.CONST, receiver.sources)
+    return Value(own.alone, receiver.scale if receiver.sources else Scale.CONST, receiver.sources)

@@ -107,7 +107,7 @@ def _known_items(value: Value) -> tuple[Value, ...] | None:
 
 
 def call(machine: Machine, callee: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
-    objs = [obj for obj in callee.ordered() if len(callee.objs) == 1 or _accepts(obj, arguments)]
+    objs = [obj for obj in callee.objs if len(callee.objs) == 1 or _accepts(obj, arguments)]
     return join(*(call_object(machine, obj, arguments, node) for obj in objs)) if objs else NOTHING
 
 
@@ -156,7 +156,7 @@ def call_object(machine: Machine, obj: Obj, arguments: Arguments, node: cst.CSTN
 def _method_of_setting(machine: Machine, obj: Setting, node: cst.CSTNode) -> Method:
     """`args.folder.mkdir`: an attribute of a setting, until it is called."""
     whole, _, name = obj.name.rpartition(".")
-    receiver = Value(Ordered([machine.made(Setting, obj.site, whole, name=whole)]))
+    receiver = Value(machine.made(Setting, obj.site, whole, name=whole).alone)
     place = node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else None
     method = machine.made(Method, node, obj, receiver=receiver, name=name, receiver_node=place)
     assert isinstance(method, Method)
@@ -175,7 +175,7 @@ def _combined(first: Arguments, more: Arguments) -> Arguments:
 def _forward(machine: Machine, obj: Instance | External | Wrapped, arguments: Arguments, node: cst.CSTNode) -> Value:
     """An object called like a function: a model, a loss, a callable of any kind."""
     place = _place_of(machine, obj, node)
-    machine.event(Kind.FORWARD, node, receiver=Value(Ordered([obj])), receiver_node=place, arguments=arguments)
+    machine.event(Kind.FORWARD, node, receiver=Value(obj.alone), receiver_node=place, arguments=arguments)
     inner: Obj = obj
     while isinstance(inner, Wrapped) and inner.inner is not None:
         inner = inner.inner
@@ -296,7 +296,7 @@ def _run(
         given = machine.made(Suspended, node, function, receiver, function=function, receiver=receiver)
         assert isinstance(given, Suspended)
         given.arguments = arguments
-        return Value(Ordered([given]))
+        return Value(given.alone)
     inner = _activation(machine, function, definition, arguments, node, receiver)
     if isinstance(definition, cst.Lambda):
         return _in_frame(machine, inner, definition.body)
@@ -307,7 +307,7 @@ def _run(
         assert isinstance(generator, Sequence)
         generator.element = join(generator.element or NOTHING, *inner.yielded)
         generator.deals |= [loader for loader in inner.drawn if _hands_out(inner.yielded, loader)]
-        return Value(Ordered([generator]))
+        return Value(generator.alone)
     return join(*inner.returned) if inner.returned else NOTHING
 
 
@@ -397,7 +397,7 @@ def _bind_parameters(
 ) -> None:
     positional = list(arguments.positional)
     if receiver is not None:
-        positional.insert(0, Value(Ordered([receiver])))
+        positional.insert(0, Value(receiver.alone))
     names = [*params.posonly_params, *params.params]
     expanded = {**arguments.expanded(), **arguments.keywords}
     for place, parameter in enumerate([*names, *params.kwonly_params]):
@@ -420,7 +420,7 @@ def _bind_parameters(
             rest.element or NOTHING, *extra, *([targets.any_item(arguments.star)] if arguments.star else [])
         )
         rest.items = tuple(extra) if arguments.star is None else None
-        frame.env[params.star_arg.name.value] = Value(Ordered([rest]))
+        frame.env[params.star_arg.name.value] = Value(rest.alone)
     if isinstance(params.star_kwarg, cst.Param):
         table = machine.made(Mapping, node, "keywords", params)
         assert isinstance(table, Mapping)
@@ -428,7 +428,7 @@ def _bind_parameters(
         for key, value in expanded.items():
             if key not in known:
                 table.items[key] = value
-        frame.env[params.star_kwarg.name.value] = Value(Ordered([table]))
+        frame.env[params.star_kwarg.name.value] = Value(table.alone)
 
 
 def _starred(star: Value, position: int) -> Value:

@@ -75,7 +75,7 @@ def attribute(machine: Machine, obj: Instance | Class, name: str, receiver: Valu
     if table is not None:
         if name in table.items:
             return table.items[name]
-        return attributes.method_of(machine, table, Value(Ordered([table])), name, node)
+        return attributes.method_of(machine, table, Value(table.alone), name, node)
     return attributes.method_of(machine, obj, receiver, name, node)
 
 
@@ -92,11 +92,11 @@ def _inherited(
 
 
 def _bound(machine: Machine, found: Obj, receiver: Obj, cls: Class, node: cst.CSTNode | None) -> Value:
-    itself = Value(Ordered([found]))
+    itself = Value(found.alone)
     if isinstance(found, Ref) or not isinstance(found, (Function, Bound)):
         getter = attributes.getter_of(found)
         if getter is not None and isinstance(receiver, Instance):
-            return calls.call(machine, getter, Arguments([Value(Ordered([receiver]))]), node or cst.Name("_"))
+            return calls.call(machine, getter, Arguments([Value(receiver.alone)]), node or cst.Name("_"))
         return itself
     if isinstance(found, Bound) or found.node is None:
         return itself
@@ -110,7 +110,7 @@ def _bound(machine: Machine, found: Obj, receiver: Obj, cls: Class, node: cst.CS
     bound = machine.made(Bound, found.node, found, receiver, receiver=receiver, function=found)
     if any(kind.rsplit(".", 1)[-1] in _PROPERTIES for kind in kinds):
         return calls.call_object(machine, bound, calls.no_arguments(), node or found.node)
-    return Value(Ordered([bound]))
+    return Value(bound.alone)
 
 
 def _takes_class(node: cst.FunctionDef) -> bool:
@@ -121,7 +121,7 @@ def _special(machine: Machine, obj: Instance | Class, cls: Class, name: str) -> 
     if name == "__dict__":
         return fields_table(machine, obj)
     if name == "__class__":
-        return Value(Ordered([cls]))
+        return Value(cls.alone)
     if name == "__name__" and cls.node is not None:
         return expressions.literal(machine, cls.node.name, cls.node.name.value)
     if name == "param_groups" and any(True for _ in optimizers.optimizer_bases(cls)):
@@ -134,15 +134,15 @@ def fields_table(machine: Machine, obj: Obj) -> Value:
     table = machine.made(Mapping, None, obj, "__dict__")
     assert isinstance(table, Mapping)
     table.items = obj.attributes  # type: ignore[assignment]
-    return Value(Ordered([table]))
+    return Value(table.alone)
 
 
 def subclasses(machine: Machine, cls: Class, node: cst.CSTNode) -> Value:
-    found = tuple(Value(Ordered([one])) for one in machine.classes if one is not cls and cls in one.order())
+    found = tuple(Value(one.alone) for one in machine.classes if one is not cls and cls in one.order())
     made = machine.made(Sequence, node, cls)
     assert isinstance(made, Sequence)
     made.items = found
-    return Value(Ordered([made]))
+    return Value(made.alone)
 
 
 def store(machine: Machine, holder: Obj, name: str, value: Value, node: cst.CSTNode) -> None:
@@ -181,7 +181,7 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CS
 
 
 def _newly_made(machine: Machine, maker: Value, cls: Class, arguments: Arguments, node: cst.CSTNode) -> list[Instance]:
-    own = Value(Ordered([cls]))
+    own = Value(cls.alone)
     given = Arguments([own, *arguments.positional], arguments.keywords, arguments.star, arguments.double_star)
     result = calls.call(machine, maker, given, node)
     return [obj for obj in result.objs if isinstance(obj, Instance)]
@@ -228,6 +228,6 @@ def parent_attribute(machine: Machine, obj: Parent, name: str, node: cst.Attribu
     found = _inherited(machine, cls, receiver, name, node, after=obj.owner)
     if found is not None:
         return found
-    itself = Value(Ordered([receiver]))
+    itself = Value(receiver.alone)
     method = machine.made(Method, node.value, receiver, name, receiver=itself, name=name, receiver_node=None)
-    return Value(Ordered([method]))
+    return Value(method.alone)

@@ -55,7 +55,7 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         return tensors.extreme_of_numbers(machine, arguments, node)
     if name in ("range",):
         made = machine.made(External, node, "builtins.range", name="builtins.range")
-        return Value(Ordered([made]), *_whole(arguments))
+        return Value(made.alone, *_whole(arguments))
     return _other(machine, name, arguments, node)
 
 
@@ -74,7 +74,7 @@ def _other(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode)
     made = machine.made(External, node, f"builtins.{name}", name=f"builtins.{name}")
     assert isinstance(made, External)
     made.arguments = arguments
-    return Value(Ordered([made]), *_whole(arguments))
+    return Value(made.alone, *_whole(arguments))
 
 
 def _whole(arguments: Arguments) -> tuple[Scale, Ordered[Obj | str]]:
@@ -90,7 +90,7 @@ def dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Val
         holding.update(machine, made, value)
     for key, value in arguments.keywords.items():
         machine.keep(made.items, key, value)
-    return Value(Ordered([made]), *_whole(arguments))
+    return Value(made.alone, *_whole(arguments))
 
 
 def default_dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -128,11 +128,11 @@ def method(
         return _of_sequence(machine, obj, name, arguments, node)
     if isinstance(obj, Mapping):
         return _of_mapping(machine, obj, name, arguments, node)
-    return iteration.element_of(machine, Value(Ordered([obj])), node) if name in _NEXT else NOTHING
+    return iteration.element_of(machine, Value(obj.alone), node) if name in _NEXT else NOTHING
 
 
 def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    own = Value(Ordered([obj]))
+    own = Value(obj.alone)
     if name in _NEXT:
         return iteration.element_of(machine, own, node)
     if name in ("append", "add", "insert", "extend", "appendleft"):
@@ -158,7 +158,7 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
             machine.keep(obj.items, known, fallback)
         return join(obj.items.get(known, obj.rest or NOTHING) if known is not None else obj.any(), fallback)
     if name == "copy":
-        return Value(Ordered([obj]))
+        return Value(obj.alone)
     if name in ("values", "items", "keys"):
         made = machine.made(Sequence, node, obj, name)
         assert isinstance(made, Sequence)
@@ -168,10 +168,10 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
             pair = machine.made(Sequence, node, obj, "item", items=(keys, value))
             assert isinstance(pair, Sequence)
             pair.items = (keys, value)
-            value = Value(Ordered([pair]))
+            value = Value(pair.alone)
         made.element = join(made.element or NOTHING, keys if name == "keys" else value)
         made.items = turns.pairs_of(machine, obj, node) if name == "items" else turns.keys_of(machine, obj, node)
         if name == "values" and made.items is not None:
             made.items = tuple(obj.items.values())
-        return Value(Ordered([made]))
+        return Value(made.alone)
     return NOTHING

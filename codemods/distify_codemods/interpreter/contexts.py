@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import calls, classes, expressions, targets
-from distify_codemods.ordered import Ordered
 from distify_codemods.values import NOTHING, Arguments, External, Instance, Suspended, Value, join
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def _entered(machine: Machine, value: Value, node: cst.With) -> Value:
     """What `as` gets."""
     found = []
     for obj in value.objs:
-        own = Value(Ordered([obj]), value.scale, value.sources)
+        own = Value(obj.alone, value.scale, value.sources)
         if isinstance(obj, Instance):
             method = classes.attribute(machine, obj, "__enter__", NOTHING, None)
             found.append(calls.call(machine, method, Arguments(), node) if method.objs else own)

@@ -119,7 +119,7 @@ def _listed(machine: Machine, samples: Sequence, node: cst.CSTNode, cut: Obj) ->
     part = machine.made(Sequence, node, samples, "rows", per_sample=True)
     assert isinstance(part, Sequence)
     sample = join(*(samples.items or ()), samples.element or NOTHING)
-    part.element = marked(machine, sample, node, Ordered([cut]), Scale.SAMPLES)
+    part.element = marked(machine, sample, node, cut.alone, Scale.SAMPLES)
     return part
 
 
@@ -166,7 +166,7 @@ def folded(machine: Machine, name: str, tensor: Value, arguments: Arguments, nod
         pieces = machine.made(Sequence, node, "pieces")
         assert isinstance(pieces, Sequence)
         pieces.element = _cut(machine, node, _size_objs(sizes[0]), tensor.sources)
-        return Value(Ordered([pieces]))
+        return Value(pieces.alone)
     return None
 
 
@@ -341,11 +341,11 @@ def of_module(machine: Machine, obj: External, arguments: Arguments, node: cst.C
         pair = machine.made(Sequence, node, "states", items=(state, state))
         assert isinstance(pair, Sequence)
         pair.items = (state, state)
-        state = Value(Ordered([pair]), state.scale, sources)
+        state = Value(pair.alone, state.scale, sources)
     both = machine.made(Sequence, node, "recurrent")
     assert isinstance(both, Sequence)
     both.items = (output, state)
-    return Value(Ordered([both]), join(output, state).scale if output.scale is state.scale else Scale.UNKNOWN, sources)
+    return Value(both.alone, join(output, state).scale if output.scale is state.scale else Scale.UNKNOWN, sources)
 
 
 def couples(machine: Machine, obj: External, scales: set[Scale]) -> bool:

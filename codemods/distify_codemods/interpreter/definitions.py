@@ -9,7 +9,6 @@ import libcst as cst
 from distify_codemods.events import Here
 from distify_codemods.interpreter import calls, expressions
 from distify_codemods.interpreter import machine as machines
-from distify_codemods.ordered import Ordered
 from distify_codemods.values import Arguments, Class, Function, Instance, Obj, Ref, Value
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 def of_lambda(machine: Machine, node: cst.Lambda) -> Value:
     closure = machine.frame.scope
-    return Value(Ordered([machine.made(Function, node, closure, node=node, closure=closure)]))
+    return Value(machine.made(Function, node, closure, node=node, closure=closure).alone)
 
 
 def define(machine: Machine, node: cst.FunctionDef | cst.ClassDef) -> None:
@@ -28,7 +27,7 @@ def define(machine: Machine, node: cst.FunctionDef | cst.ClassDef) -> None:
     if owner is not None and isinstance(defined, Function) and _is_setter(node):
         owner.setters[node.name.value] = defined
         return
-    value = Value(Ordered([defined]))
+    value = Value(defined.alone)
     for decorator in reversed(decorators):
         value = _decorated(machine, decorator, value, node)
     machine.bind(node.name.value, value)

@@ -26,7 +26,7 @@ def sequence(machine: Machine, node: cst.Tuple | cst.List | cst.Set) -> Value:
     else:
         old = obj.items if obj.items is not None and len(obj.items) == len(items) else items
         obj.items = tuple(join(one, other) for one, other in zip(old, items, strict=True))
-    return Value(Ordered([obj]), *_mixed(items))
+    return Value(obj.alone, *_mixed(items))
 
 
 def _mixed(items: tuple[Value, ...]) -> tuple[Scale, Ordered[Obj | str]]:
@@ -47,7 +47,7 @@ def dictionary(machine: Machine, node: cst.Dict) -> Value:
         assert isinstance(element, cst.DictElement)
         key = expressions.evaluate(machine, element.key).constant()
         holding.set_item(machine, obj, key, value)
-    return Value(Ordered([obj]), *_mixed(tuple(values)))
+    return Value(obj.alone, *_mixed(tuple(values)))
 
 
 # ---- comprehensions
@@ -109,14 +109,14 @@ def _comp_result(
         assert isinstance(table, Mapping)
         for key, value in turns:
             holding.set_item(machine, table, key.constant() if known else None, value)
-        return Value(Ordered([table]), whole.scale, whole.sources)
+        return Value(table.alone, whole.scale, whole.sources)
     made = machine.made(Sequence, node)
     assert isinstance(made, Sequence)
     made.element = join(made.element or NOTHING, whole)
     made.items = tuple(value for _, value in turns) if known else None
     made.per_sample = over is not None and cuts.goes_through_samples(machine, node, over)
     made.deals |= dealt & whole.sources
-    return Value(Ordered([made]), whole.scale, whole.sources)
+    return Value(made.alone, whole.scale, whole.sources)
 
 
 def _comp_for(machine: Machine, node: cst.CompFor) -> Value:

@@ -73,7 +73,7 @@ def builtin(machine: Machine, name: str) -> Value:
 
 
 def literal(machine: Machine, node: cst.CSTNode | None, value: object) -> Value:
-    return Value(Ordered([machine.made(Const, node, value, type(value), value=value)]))
+    return Value(machine.made(Const, node, value, type(value), value=value).alone)
 
 
 def gradient_mode(value: Value, current: bool) -> bool:
@@ -100,7 +100,7 @@ def _name(machine: Machine, node: cst.Name) -> Value:
 def _attribute(machine: Machine, node: cst.Attribute) -> Value:
     receiver = evaluate(machine, node.value)
     name = node.attr.value
-    found = [attributes.attribute_of(machine, obj, name, receiver, node) for obj in receiver.ordered()]
+    found = [attributes.attribute_of(machine, obj, name, receiver, node) for obj in receiver.objs]
     value = join(*found) if found else attributes.tensor_attribute(machine, receiver, name, node)
     machine.event(Kind.ATTRIBUTE, node, name=name, receiver=receiver, receiver_node=node.value, value=value)
     return value

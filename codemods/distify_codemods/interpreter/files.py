@@ -58,7 +58,7 @@ def seen_by_itself(machine: Machine, name: str, arguments: Arguments, node: cst.
     """Where the value of a library's function differs from process to process, for what it is worth to a path."""
     found: Ordered[Obj | str] = EMPTY
     if name in _OWN:
-        found = Ordered([machine.made(Origin, node, name=name)])
+        found = machine.made(Origin, node, name=name).alone
     if name.startswith(_CARRIERS):
         found = found.union(*(origins(value) for value in arguments.all()))
     return found

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from distify_codemods.interpreter import targets
-from distify_codemods.ordered import Ordered
 from distify_codemods.values import NOTHING, Mapping, Sequence, Value, join
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 def append(machine: Machine, listed: Sequence, value: Value) -> None:
     """The list may hold this as well; which item is where is no longer known."""
     before = listed.element, listed.items
-    listed.element = join(targets.any_item(Value(Ordered([listed]))), value)
+    listed.element = join(targets.any_item(Value(listed.alone)), value)
     listed.items = None
     machine.stores += before != (listed.element, None)
 

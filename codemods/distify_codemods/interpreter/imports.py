@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.ordered import Ordered
 from distify_codemods.values import Local, Ref, Value
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def reference(machine: Machine, name: str) -> Value:
     obj = machine.objects.get(key)
     if obj is None:
         obj = machine.objects[key] = Ref(None, name=name)
-    return Value(Ordered([obj]))
+    return Value(obj.alone)
 
 
 def execute(machine: Machine, node: cst.Import | cst.ImportFrom) -> None:
@@ -98,7 +97,7 @@ def local(machine: Machine, module: Module) -> Value:
     obj = machine.objects.get(key)
     if obj is None:
         obj = machine.objects[key] = Local(None, module=module, target=module)
-    return Value(Ordered([obj]))
+    return Value(obj.alone)
 
 
 def _source(node: cst.ImportFrom) -> tuple[str, int]:

@@ -43,14 +43,14 @@ def begin(machine: Machine, over: Value, node: cst.CSTNode, expression: cst.Base
     loaders = Ordered(obj for obj in map(to_library, over.objs) if _is_loader(obj))
     if loaders:
         machine.event(Kind.PASS, node, name=part, value=Value(loaders), receiver_node=expression)
-    began = [_begun(machine, obj, node, expression, part) for obj in over.ordered()]
-    if all(one is obj for one, obj in zip(began, over.ordered(), strict=True)):
+    began = [_begun(machine, obj, node, expression, part) for obj in over.objs]
+    if all(one is obj for one, obj in zip(began, over.objs, strict=True)):
         return over
     return join(Value(EMPTY, over.scale, over.sources), *(_value(one, over) for one in began))
 
 
 def _value(one: Obj | Value, over: Value) -> Value:
-    return one if isinstance(one, Value) else Value(Ordered([one]), over.scale, over.sources)
+    return one if isinstance(one, Value) else Value(one.alone, over.scale, over.sources)
 
 
 def _is_loader(obj: Obj) -> bool:
@@ -78,7 +78,7 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
     """What the next item of an iterator is: a turn of the loop `place` gets it, or a call of `next`."""
     found = []
     taken: list[External] = []
-    for obj in over.ordered():
+    for obj in over.objs:
         if isinstance(obj, Passing):
             found.append(_passed(machine, obj, place, part))
         elif isinstance(obj, External) and obj.name in attributes.LOADERS:
@@ -89,7 +89,7 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
         elif isinstance(obj, Mapping):
             found.append(Value(Ordered(machine.made(Const, place, key, value=key) for key in obj.items)))
         elif isinstance(obj, Instance) and (table := records.held(machine, obj)) is not None:
-            found.append(element_of(machine, Value(Ordered([table])), place, part))
+            found.append(element_of(machine, Value(table.alone), place, part))
         elif isinstance(obj, Instance) and (row := records.items_of(obj)) is not None:
             found.append(join(*row) if row else NOTHING)
         elif isinstance(obj, Instance):
@@ -100,7 +100,7 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
         else:
             if isinstance(obj, Sequence):
                 taken += obj.deals
-            found.append(targets.any_item(Value(Ordered([obj]), over.scale, over.sources)))
+            found.append(targets.any_item(Value(obj.alone, over.scale, over.sources)))
     if taken:
         machine.frame.drawn |= taken
         machine.event(Kind.DRAW, place, name=part, value=Value(Ordered(taken)))
@@ -120,13 +120,13 @@ def gives_samples(over: Value) -> bool:
 def _batch(machine: Machine, loader: External) -> Value:
     if loader.name in text.ITERATORS:
         return text.batch_of(machine, loader)
-    return Value(scale=Scale.SAMPLES, sources=Ordered([loader]))
+    return Value(scale=Scale.SAMPLES, sources=loader.alone)
 
 
 def _count(machine: Machine, place: cst.CSTNode, over: Value = NOTHING) -> Value:
     counter = machine.made(Counter, place, loop=place if isinstance(place, cst.For) else None)
     moving = [counter] if machine.cutting is not None else []
-    return Value(Ordered([counter]), over.scale, over.sources | moving)
+    return Value(counter.alone, over.scale, over.sources | moving)
 
 
 def _passed(machine: Machine, obj: Passing, place: cst.CSTNode, part: str) -> Value:
@@ -135,7 +135,7 @@ def _passed(machine: Machine, obj: Passing, place: cst.CSTNode, part: str) -> Va
         row = machine.made(Sequence, place, "zip", obj, items=items)
         assert isinstance(row, Sequence)
         row.items = tuple(join(one, other) for one, other in zip(row.items or items, items, strict=True))
-        return Value(Ordered([row]))
+        return Value(row.alone)
     inner = element_of(machine, obj.over or NOTHING, place, part)
     if not obj.numbered:
         return inner
@@ -144,7 +144,7 @@ def _passed(machine: Machine, obj: Passing, place: cst.CSTNode, part: str) -> Va
     pair.items = (
         _count(machine, place), join(pair.items[1], inner) if pair.items else inner
     )  # fmt: skip
-    return Value(Ordered([pair]))
+    return Value(pair.alone)
 
 
 def _next_of(machine: Machine, obj: Instance, place: cst.CSTNode) -> Value:

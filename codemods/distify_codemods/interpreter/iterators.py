@@ -35,7 +35,7 @@ def passing(machine: Machine, node: cst.CSTNode, over: Value, **kind: bool) -> V
     made = machine.made(Passing, node, *sorted(kind), begun=True, **kind)
     assert isinstance(made, Passing)
     made.over = join(made.over or NOTHING, over)
-    return Value(Ordered([made]), over.scale, over.sources)
+    return Value(made.alone, over.scale, over.sources)
 
 
 def _iter(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -51,14 +51,14 @@ def _zip(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
         column = machine.made(Sequence, node, "column")
         assert isinstance(column, Sequence)
         column.element = join(column.element or NOTHING, targets.any_item(targets.any_item(arguments.star)))
-        row = Value(Ordered([column]), arguments.star.scale, arguments.star.sources)
-        return Value(Ordered([machine.made(Sequence, node, "rows", element=row)]), row.scale, row.sources)
+        row = Value(column.alone, arguments.star.scale, arguments.star.sources)
+        return Value(machine.made(Sequence, node, "rows", element=row).alone, row.scale, row.sources)
     parts = tuple(_begun(machine, arguments, node, number, str(number)) for number in range(len(arguments.positional)))
     made = machine.made(Passing, node, begun=True)
     assert isinstance(made, Passing)
     old = made.zipped if len(made.zipped) == len(parts) else parts
     made.zipped = tuple(join(one, other) for one, other in zip(old, parts, strict=True))
-    return Value(Ordered([made]))
+    return Value(made.alone)
 
 
 def _next(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -81,7 +81,7 @@ def _listed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
         made.items = None
         made.element = join(made.element or NOTHING, item, Value(parameters))
         made.deals |= dealt
-    return Value(Ordered([made]), given.scale, given.sources)
+    return Value(made.alone, given.scale, given.sources)
 
 
 def _map(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -97,7 +97,7 @@ def _map(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
         made.element = join(made.element or NOTHING, calls.call(machine, functions, Arguments(items), node))
     made.deals |= dealt
     whole = join(*iterators) if iterators else NOTHING
-    return Value(Ordered([made]), whole.scale, whole.sources)
+    return Value(made.alone, whole.scale, whole.sources)
 
 
 def _filter(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -132,7 +132,7 @@ def _repeat(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     made = machine.made(Sequence, node)
     assert isinstance(made, Sequence)
     made.element = join(made.element or NOTHING, element)
-    return Value(Ordered([made]))
+    return Value(made.alone)
 
 
 FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value]] = {

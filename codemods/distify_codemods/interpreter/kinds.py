@@ -54,7 +54,7 @@ def isinstance_of(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> 
     if known is None:
         return NOTHING
     constant = machine.made(Const, node, known, value=known)
-    return Value(Ordered([constant]))
+    return Value(constant.alone)
 
 
 def _kinds(value: Value) -> Ordered[Obj]:
@@ -136,4 +136,4 @@ def _container(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     assert isinstance(parts, Sequence)
     part = Value(scale=value.scale, sources=value.sources, deep=value.deep)
     parts.element = join(parts.element, part) if parts.element is not None else part
-    return Value(Ordered([parts]), sources=value.sources)
+    return Value(parts.alone, sources=value.sources)

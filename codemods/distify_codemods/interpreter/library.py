@@ -237,7 +237,7 @@ def _external(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNo
     given = arguments.all()
     sources = EMPTY.union(*(value.sources for value in given))
     scale = Scale.UNKNOWN if any(value.scale is not Scale.CONST for value in given) else Scale.CONST
-    return Value(Ordered([obj]), scale, sources if scale is not Scale.CONST else EMPTY)
+    return Value(obj.alone, scale, sources if scale is not Scale.CONST else EMPTY)
 
 
 def unknown_call(machine: Machine, callee: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -248,7 +248,7 @@ def unknown_call(machine: Machine, callee: Value, arguments: Arguments, node: cs
     obj = machine.made(External, node, "?", name="?")
     assert isinstance(obj, External)
     obj.arguments = arguments
-    value = Value(Ordered([obj]), scale, sources)
+    value = Value(obj.alone, scale, sources)
     record_call(machine, "?", arguments, node, value)
     calls.call_back(machine, arguments, node)
     return value
@@ -345,13 +345,13 @@ def _method_value(
         if name == "__iter__" and isinstance(obj, External):
             return iteration.begin(machine, receiver, node, method.receiver_node or cst.Name("_"))
         if name == "__iter__" and isinstance(obj, Instance) and obj.base is not None:
-            return iterators.passing(machine, node, Value(Ordered([obj.base])))
+            return iterators.passing(machine, node, Value(obj.base.alone))
         if name == "__new__" and isinstance(obj, Class):
-            return Value(Ordered([machine.made(Instance, node, obj, of=obj)]))
+            return Value(machine.made(Instance, node, obj, of=obj).alone)
         if name == "__subclasses__" and isinstance(obj, Class):
             return classes.subclasses(machine, obj, node)
         if name in RETURN_THEMSELVES:
-            return Value(Ordered([obj]), receiver.scale, receiver.sources)
+            return Value(obj.alone, receiver.scale, receiver.sources)
         if name in ("parse_args", "parse_known_args"):
             return _parsed(machine, name, node)
         if isinstance(inner, External) and inner.name.endswith(".GradScaler") and name == "scale":
@@ -387,14 +387,14 @@ def _type_name(obj: Obj) -> str:
 
 def _parameters(machine: Machine, model: Obj, name: str, node: cst.CSTNode) -> Value:
     some = machine.made(Parameters, node, model, of=model)
-    value = Value(Ordered([some]))
+    value = Value(some.alone)
     if name == "parameters":
         return value
     pairs = machine.made(Sequence, node, model, "named")
     pair = machine.made(Sequence, node, model, "pair", items=(NOTHING, value))
     assert isinstance(pairs, Sequence)
-    pairs.element = Value(Ordered([pair]))
-    return Value(Ordered([pairs]))
+    pairs.element = Value(pair.alone)
+    return Value(pairs.alone)
 
 
 def of_a_module(machine: Machine, method: Function, receiver: Obj, result: Value, node: cst.CSTNode) -> Value:
@@ -414,19 +414,19 @@ _MEMBERS = ("modules", "children", "named_modules", "named_children")
 
 def _members(machine: Machine, model: Obj, name: str, node: cst.CSTNode) -> Value:
     part = machine.made(External, node, model, name=f"{_type_name(model)}.{name}[]", whole=model)
-    element = Value(Ordered([part]))
+    element = Value(part.alone)
     if name.startswith("named_"):
-        element = Value(Ordered([machine.made(Sequence, node, model, "pair", items=(NOTHING, element))]))
-    return Value(Ordered([machine.made(Sequence, node, model, "members", element=element)]))
+        element = Value(machine.made(Sequence, node, model, "pair", items=(NOTHING, element)).alone)
+    return Value(machine.made(Sequence, node, model, "members", element=element).alone)
 
 
 def _parsed(machine: Machine, name: str, node: cst.CSTNode) -> Value:
     machine.event(Kind.ARGUMENTS_PARSED, node)
     parsed = machine.made(External, node, name, name=f"argparse.{name}")
-    value = Value(Ordered([parsed]))
+    value = Value(parsed.alone)
     if name == "parse_args":
         return value
-    return Value(Ordered([machine.made(Sequence, node, "known", items=(value, NOTHING))]))
+    return Value(machine.made(Sequence, node, "known", items=(value, NOTHING)).alone)
 
 
 # ---- functions of their own
@@ -445,7 +445,7 @@ def _first(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 
 def _progress_bar(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     over = arguments.get("iterable", 0) or NOTHING
-    return Value(Ordered([machine.made(Passing, node, over=over)]), over.scale, over.sources)
+    return Value(machine.made(Passing, node, over=over).alone, over.scale, over.sources)
 
 
 def _counting(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -475,7 +475,7 @@ def _initialised(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> V
     given = tuple(part for part in parts if part is not None)
     if len(given) == 1:
         return given[0]
-    return Value(Ordered([machine.made(Sequence, node, "both", items=given)]))
+    return Value(machine.made(Sequence, node, "both", items=given).alone)
 
 
 def _leave(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -490,7 +490,7 @@ def _partial(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
     partial = machine.made(Partial, node, function=arguments.positional[0])
     assert isinstance(partial, Partial)
     partial.arguments = given
-    return Value(Ordered([partial]))
+    return Value(partial.alone)
 
 
 _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]] = {

@@ -463,7 +463,7 @@ def merge(env: dict[str, Value], other: dict[str, Value], only_other: bool = Fal
 
 
 def constant(machine: Machine, node: cst.CSTNode, value: object) -> Value:
-    return Value(Ordered([machine.made(Const, node, value=value)]))
+    return Value(machine.made(Const, node, value=value).alone)
 
 
 def run(program: Program, hooks: Hooks | None = None, trial: Trial = NOTHING_TRIED) -> Run:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from distify_codemods.ordered import Ordered
 from distify_codemods.values import NOTHING, Arguments, External, Mapping, Obj, Sequence, Value, join
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def held_by(obj: Obj, key: object = None) -> Value | None:
                     return one.items[key]
                 items.append(one.any())
             else:
-                items.append(Value(Ordered([one])))
+                items.append(Value(one.alone))
     later = obj.attributes.get(_LATER)
     if later is None and isinstance(key, int) and -len(items) <= key < len(items) and _is_whole(given):
         return items[key]
@@ -54,7 +53,5 @@ def add(machine: Machine, obj: Obj | None, name: str, arguments: Arguments) -> N
         return
     for value in arguments.positional[-1:]:
         for one in value.objs:
-            parts = (
-                [*(one.items or ()), one.element or NOTHING] if isinstance(one, Sequence) else [Value(Ordered([one]))]
-            )
+            parts = [*(one.items or ()), one.element or NOTHING] if isinstance(one, Sequence) else [Value(one.alone)]
             machine.keep(obj.attributes, _LATER, join(*parts))

@@ -43,13 +43,13 @@ def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
         assert isinstance(table, Mapping)
         holding.update(machine, table, left)
         holding.update(machine, table, right)
-        return Value(Ordered([table]), value.scale, value.sources)
+        return Value(table.alone, value.scale, value.sources)
     lists = [obj for obj in (*left.objs, *right.objs) if isinstance(obj, Sequence)]
     if lists:
         both = machine.made(Sequence, node)
         assert isinstance(both, Sequence)
-        both.element = join(both.element or NOTHING, *(targets.any_item(Value(Ordered([obj]))) for obj in lists))
-        return Value(Ordered([both]), value.scale, value.sources)
+        both.element = join(both.element or NOTHING, *(targets.any_item(Value(obj.alone)) for obj in lists))
+        return Value(both.alone, value.scale, value.sources)
     settings = Ordered(obj for obj in (*left.objs, *right.objs) if _may_be_a_size(obj))
     value = Value(EMPTY, value.scale, value.sources | settings)
     return files.joined_path(machine, node, left, value)
@@ -99,7 +99,7 @@ def comparison(machine: Machine, node: cst.Comparison) -> Value:
     if result.mask or not result.sources:
         return result
     verdict = machine.made(Verdict, node)
-    return Value(Ordered([verdict]), result.scale, result.sources, deep=result.deep)
+    return Value(verdict.alone, result.scale, result.sources, deep=result.deep)
 
 
 def truth(value: Value) -> bool | None:

@@ -48,7 +48,7 @@ def record_step(machine: Machine, function: Function, receiver: Obj, arguments: 
     if isinstance(receiver, Instance) and receiver.of is not None and optimizer_bases(receiver.of):
         place = node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else None
         machine.event(
-            Kind.METHOD, node, name="step", receiver=Value(Ordered([receiver])), receiver_node=place,
+            Kind.METHOD, node, name="step", receiver=Value(receiver.alone), receiver_node=place,
             arguments=arguments,
         )  # fmt: skip
 
@@ -60,5 +60,5 @@ def groups_of(machine: Machine, optimizer: Obj) -> Value:
     group = machine.made(Mapping, None, optimizer, "group")
     assert isinstance(group, Mapping)
     group.items["params"] = Value(parameters)
-    groups = machine.made(Sequence, None, optimizer, "groups", element=Value(Ordered([group])))
-    return Value(Ordered([groups]))
+    groups = machine.made(Sequence, None, optimizer, "groups", element=Value(group.alone))
+    return Value(groups.alone)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import scales, targets, whole
-from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.ordered import EMPTY
 from distify_codemods.values import NOTHING, Arguments, Scale, Sequence, Value
 
 if TYPE_CHECKING:
@@ -180,14 +180,14 @@ def pack(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     both = machine.made(Sequence, node, "packed", items=(packed, NOTHING))
     assert isinstance(both, Sequence)
     both.items = (packed, NOTHING)
-    return Value(Ordered([both]))
+    return Value(both.alone)
 
 
 def unpack(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     """The parts of what was packed, each laid out as it was before."""
     tensor = arguments.get("tensor", 0) or NOTHING
     part = Value(scale=tensor.scale, sources=tensor.sources)
-    return Value(Ordered([machine.made(Sequence, node, "unpacked", element=part)]))
+    return Value(machine.made(Sequence, node, "unpacked", element=part).alone)
 
 
 FUNCTIONS = {

@@ -28,7 +28,7 @@ def read(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value | N
     items = machine.made(Sequence, node, "read")
     assert isinstance(items, Sequence)
     items.items = tuple(_as_saved(machine, name, arguments) for name in names)
-    return Value(Ordered([items]))
+    return Value(items.alone)
 
 
 def _as_saved(machine: Machine, name: cst.Name, arguments: Arguments) -> Value:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import calls, holding
-from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     NOTHING,
     Arguments,
@@ -41,7 +40,7 @@ def fill(machine: Machine, obj: Instance, cls: Class, arguments: Arguments, node
             machine.keep(obj.attributes, name, value or default or NOTHING)
     after = next((one.attributes["__post_init__"] for one in cls.order() if "__post_init__" in one.attributes), None)
     for function in after.objs if after is not None else ():
-        calls.call_object(machine, function, Arguments([Value(Ordered([obj]))]), node)
+        calls.call_object(machine, function, Arguments([Value(obj.alone)]), node)
     table = held(machine, obj)
     if table is not None:
         holding.update(machine, table, join(*positional) if positional else NOTHING)
@@ -84,8 +83,8 @@ def named_tuple(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Va
     elif isinstance(only, Sequence) and only.items is not None:
         names = tuple(str(item.constant()) for item in only.items)
     base = Ref(None, name="collections.namedtuple")
-    made = machine.made(Class, node, bases=(Value(Ordered([base])),), fields=names)
-    return Value(Ordered([made]))
+    made = machine.made(Class, node, bases=(Value(base.alone),), fields=names)
+    return Value(made.alone)
 
 
 def items_of(obj: Obj) -> tuple[Value, ...] | None:
@@ -125,4 +124,4 @@ def namespace(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNo
             for inner, item in one.items.items() if isinstance(one, Mapping) else ():
                 if isinstance(inner, str):
                     machine.keep(obj.attributes, inner, item)
-    return Value(Ordered([obj]))
+    return Value(obj.alone)

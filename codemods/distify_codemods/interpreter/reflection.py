@@ -82,7 +82,7 @@ def _names(machine: Machine, env: dict[str, Value], whose: str) -> Value:
     assert isinstance(table, Mapping)
     table.items = env  # type: ignore[assignment]
     table.named = True
-    return Value(Ordered([table]))
+    return Value(table.alone)
 
 
 def _globals(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -106,11 +106,11 @@ def _eval(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 
 
 def _import_module(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    given = arguments.positional[0].ordered() if arguments.positional else []
+    given = arguments.positional[0].objs if arguments.positional else []
     names = [obj.value for obj in given if isinstance(obj, Const) and isinstance(obj.value, str)]
     if not names:
         made = machine.made(External, node, "module", name="importlib.import_module")
-        return Value(Ordered([made]))
+        return Value(made.alone)
     return join(*(_module(machine, name) for name in names))
 
 
@@ -130,7 +130,7 @@ def _property(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Valu
     made = machine.made(External, node, "property", name="builtins.property")
     assert isinstance(made, External)
     made.arguments = arguments
-    return Value(Ordered([made]))
+    return Value(made.alone)
 
 
 def _copy(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value | None:

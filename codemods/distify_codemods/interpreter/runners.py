@@ -60,7 +60,7 @@ def _commands(machine: Machine) -> Value:
     for name, value in machine.module_frame(module).env.items():
         if any(isinstance(obj, Function) and obj.module is module for obj in value.objs):
             table.items[name] = value
-    return Value(Ordered([table]))
+    return Value(table.alone)
 
 
 def _public(obj: Instance) -> list[Function]:

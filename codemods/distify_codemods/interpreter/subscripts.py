@@ -8,7 +8,7 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import calls, classes, cuts, expressions, modules, ranks, records, scales, targets
-from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.ordered import EMPTY
 from distify_codemods.values import (
     NOTHING,
     PART,
@@ -47,7 +47,7 @@ def subscript(machine: Machine, node: cst.Subscript) -> Value:
         return cut
     only_index = len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index)
     known = keys[0].constant() if only_index else None
-    found = [_item_of(machine, obj, known, only_index, receiver, node) for obj in receiver.ordered()]
+    found = [_item_of(machine, obj, known, only_index, receiver, node) for obj in receiver.objs]
     if found and not all(value is NOTHING for value in found):
         return join(*found)
     return _tensor_item(machine, receiver, node, keys)
@@ -60,7 +60,7 @@ def _is_environment(obj: Obj) -> bool:
 def _item_of(
     machine: Machine, obj: Obj, known: object, only_index: bool, receiver: Value, node: cst.Subscript
 ) -> Value:
-    own = Value(Ordered([obj]), receiver.scale, receiver.sources)
+    own = Value(obj.alone, receiver.scale, receiver.sources)
     if isinstance(obj, Sequence):
         if isinstance(known, int) and obj.items is not None and -len(obj.items) <= known < len(obj.items):
             return obj.items[known]
@@ -85,7 +85,7 @@ def _item_of(
         return inside
     if isinstance(inner, External) and not receiver.sources:
         part = machine.made(External, node, inner, name=f"{inner.name}[]", whole=inner)
-        return Value(Ordered([part]))
+        return Value(part.alone)
     return NOTHING
 
 

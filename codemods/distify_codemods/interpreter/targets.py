@@ -66,7 +66,7 @@ def assign(machine: Machine, target: cst.BaseExpression, value: Value) -> None:
         machine.event(
             Kind.STORE, target, name=target.attr.value, receiver=receiver, receiver_node=target.value, value=value
         )
-        for obj in receiver.ordered():
+        for obj in receiver.objs:
             holder = core(obj)
             if isinstance(holder, Local) and holder.target is not None:
                 machine.keep(machine.module_frame(holder.target).env, target.attr.value, value)
@@ -87,7 +87,7 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
             subscripts.evaluate_slice(machine, element.slice)
     machine.event(Kind.STORE, target, name="[]", receiver=receiver, receiver_node=target.value, value=value)
     state.written(machine, target.value, target, value, attributes.LOADERS)
-    for obj in [records.held(machine, one) or one for one in receiver.ordered()]:
+    for obj in [records.held(machine, one) or one for one in receiver.objs]:
         if isinstance(obj, Instance):
             method = classes.attribute(machine, obj, "__setitem__", NOTHING, None)
             if method.objs:
@@ -120,7 +120,7 @@ def fill(machine: Machine, node: cst.BaseExpression, batch: Value) -> None:
                 machine.bind(inner.value, batch)
         node = inner
     if isinstance(node, cst.Subscript):
-        for held in machine.values.get(node.value, NOTHING).ordered():
+        for held in machine.values.get(node.value, NOTHING).objs:
             if isinstance(held, Sequence):
                 holding.append(machine, held, batch)
             elif isinstance(held, Mapping):
@@ -168,7 +168,7 @@ def item(value: Value, position: int, count: int) -> Value:
         elif isinstance(obj, Passing) and obj.zipped and len(obj.zipped) == count:
             found.append(obj.zipped[position])
         else:
-            found.append(any_item(Value(Ordered([obj]), value.scale, value.sources)))
+            found.append(any_item(Value(obj.alone, value.scale, value.sources)))
     if found:
         return join(*found)
     return Value(scale=value.scale, sources=value.sources | [PART] if value.scale in PER_SAMPLE else value.sources)
@@ -192,11 +192,11 @@ def any_item(value: Value) -> Value:
         elif isinstance(obj, Mapping):
             found.append(obj.any())
         elif isinstance(obj, Parameters):
-            found.append(Value(Ordered([obj])))
+            found.append(Value(obj.alone))
         elif (inside := modules.held_by(obj)) is not None:
             found.append(inside)
         elif isinstance(obj, (External, Instance)) and not value.sources:
-            found.append(Value(Ordered([obj]) if isinstance(obj, External) else EMPTY))
+            found.append(Value(obj.alone if isinstance(obj, External) else EMPTY))
     if value.scale is not Scale.CONST or value.sources or not found:
         found.append(Value(scale=value.scale, sources=value.sources))
     return join(*found)

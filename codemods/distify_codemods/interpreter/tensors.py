@@ -136,7 +136,7 @@ def _gradients(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Val
     item = Value(scale=S.CONST if averaged else scale, sources=sources, deep=inputs.deep)
     said = Value(scale=scale, sources=outputs.sources)
     machine.event(Kind.GRADIENT, node, name=outputs.scale.name, value=said, arguments=arguments)
-    return Value(Ordered([machine.made(Sequence, node, "gradients", element=item)]))
+    return Value(machine.made(Sequence, node, "gradients", element=item).alone)
 
 
 def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -153,7 +153,7 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
     if all(value.scale is S.CONST for value in given):
         held = _held(tensor) if plain in _IDENTITY else EMPTY
         if tensor.is_zero and plain in ("tensor", "as_tensor"):
-            held = Ordered([machine.made(Zero, node)])
+            held = machine.made(Zero, node).alone
         return cuts.folded(machine, plain, tensor, arguments, node) or Value(held, sources=sources)
     if plain in _SPLITTING and _is_split_by_place(plain, tensor, arguments):
         return Value(scale=S.COUPLED, sources=sources)
@@ -197,7 +197,7 @@ def _places(machine: Machine, name: str, mask: Value, arguments: Arguments, node
     as_tuple = arguments.get("as_tuple")
     if name != "where" and (as_tuple is None or as_tuple.constant() is False):
         return item
-    return Value(Ordered([machine.made(Sequence, node, "places", element=item)]), item.scale, item.sources)
+    return Value(machine.made(Sequence, node, "places", element=item).alone, item.scale, item.sources)
 
 
 def _figures(given: Value) -> Value:
@@ -245,7 +245,7 @@ def _size(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNo
         return Value(sources=sources)
     dimension = arguments.get("dim", 0)
     if dimension is None:
-        return Value(Ordered([machine.made(Shape, node)]), S.COUNT, sources)
+        return Value(machine.made(Shape, node).alone, S.COUNT, sources)
     along = 0 if tensor.scale is not S.TURNED else 1
     counted = S.SUM if tensor.scale is S.RAGGED else S.COUNT
     if dimension.constant() != along:
@@ -308,7 +308,7 @@ def _along(
         both = machine.made(Sequence, node, name)
         assert isinstance(both, Sequence)
         both.items = (value, value)
-        return Value(Ordered([both]), scale, sources)
+        return Value(both.alone, scale, sources)
     return value
 
 

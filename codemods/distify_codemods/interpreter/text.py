@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     NOTHING,
     Arguments,
@@ -44,7 +43,7 @@ def make_splits(machine: Machine, kind: str, arguments: Arguments, node: cst.CST
     whole = machine.made(Sequence, node, "splits")
     assert isinstance(whole, Sequence)
     whole.items, whole.element = (tuple(made), None) if known else (None, made[0])
-    return Value(Ordered([whole]))
+    return Value(whole.alone)
 
 
 def _iterator(
@@ -53,12 +52,12 @@ def _iterator(
     made = machine.made(External, node, kind, number, name=kind)
     assert isinstance(made, External)
     made.arguments = Arguments([dataset], dict(arguments.keywords))
-    return Value(Ordered([made]))
+    return Value(made.alone)
 
 
 def batch_of(machine: Machine, iterator: External) -> Value:
     batch = machine.made(External, iterator.site, BATCH, iterator, name=BATCH, whole=iterator)
-    return Value(Ordered([batch]), Scale.SAMPLES, Ordered([iterator]))
+    return Value(batch.alone, Scale.SAMPLES, iterator.alone)
 
 
 def part_of(machine: Machine, batch: External, name: str, receiver: Value, node: cst.CSTNode) -> Value:
@@ -77,7 +76,7 @@ def part_of(machine: Machine, batch: External, name: str, receiver: Value, node:
     pair = machine.made(Sequence, node, "with lengths")
     assert isinstance(pair, Sequence)
     pair.items = (value, lengths)
-    return Value(Ordered([pair]), value.scale, value.sources)
+    return Value(pair.alone, value.scale, value.sources)
 
 
 def is_field(name: str) -> bool:

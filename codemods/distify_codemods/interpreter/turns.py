@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.ordered import Ordered
 from distify_codemods.values import Const, Mapping, Obj, Passing, Sequence, Turn, Value
 
 if TYPE_CHECKING:
@@ -46,15 +45,14 @@ def items_of(machine: Machine, over: Value, place: cst.CSTNode) -> tuple[Value, 
         return items
     numbers = [machine.made(Const, place, number, int, value=number) for number in range(len(items))]
     return tuple(
-        _pair(machine, place, only, number, (Value(Ordered([numbers[number]])), item))
-        for number, item in enumerate(items)
+        _pair(machine, place, only, number, (Value(numbers[number].alone), item)) for number, item in enumerate(items)
     )
 
 
 def keys_of(machine: Machine, table: Mapping, place: cst.CSTNode) -> tuple[Value, ...] | None:
     if table.rest is not None:
         return None
-    return tuple(Value(Ordered([machine.made(Const, place, key, type(key), value=key)])) for key in table.items)
+    return tuple(Value(machine.made(Const, place, key, type(key), value=key).alone) for key in table.items)
 
 
 def pairs_of(machine: Machine, table: Mapping, place: cst.CSTNode) -> tuple[Value, ...] | None:
@@ -69,4 +67,4 @@ def _pair(machine: Machine, place: cst.CSTNode, whole: Obj, number: int, items: 
     pair = machine.made(Sequence, place, "turn", whole, number)
     assert isinstance(pair, Sequence)
     pair.items = items
-    return Value(Ordered([pair]))
+    return Value(pair.alone)

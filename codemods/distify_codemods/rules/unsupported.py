@@ -12,7 +12,7 @@ from distify_codemods.interpreter.attributes import LOADERS
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.tree import string
-from distify_codemods.values import Instance, Mapping, Method, Parameters, contained
+from distify_codemods.values import Const, Instance, Mapping, Method, Parameters, contained
 
 CODE = "OTHER01"
 _CALLS = {
@@ -86,7 +86,8 @@ def _turned_off(context: Context) -> bool:
         if event.unused and _is_of_training(event):
             for here in event.here.up():
                 if isinstance(here.node, cst.If) and here.node.test not in context.facts.run.unused:
-                    places.setdefault(here.node, here.frame.module)
+                    if _is_set(context, here.node.test):
+                        places.setdefault(here.node, here.frame.module)
                     break
     for branch, module in places.items():
         context.advice(
@@ -95,6 +96,17 @@ def _turned_off(context: Context) -> bool:
             module, branch,
         )  # fmt: skip
     return bool(places)
+
+
+def _is_set(context: Context, test: cst.BaseExpression) -> bool:
+    """Whether a constant is set somewhere, to be changed there: it is no argument, and no parameter's default."""
+    found = (obj for node in tree.walk(test) for obj in context.facts.value(node).objs)
+    return any(
+        isinstance(obj, Const)
+        and obj.module is not None
+        and not isinstance(obj.module.parents.get(obj.site or test), (cst.Param, cst.Arg, cst.Comparison, type(None)))
+        for obj in found
+    )
 
 
 def _is_of_training(event: Event) -> bool:

@@ -13,6 +13,8 @@ from distify_runtime.shared.graph import kinds_of_nodes
 #: How far apart two computations of one number may be, as a share of its size. Mistakes are tenths and more.
 _ROUNDING = {torch.float64: 1e-7, torch.float32: 2e-3, torch.complex128: 1e-7, torch.complex64: 2e-3}
 _ROUNDING_OF_HALVES = 5e-2
+#: Of numbers that are all nearly the same, as those of an untrained network: what their size alone rounds away.
+_EPSILONS = 16
 #: What is this much smaller than the largest gradient is held against that: it may be nothing but rounding.
 _SMALL = 1e-2
 
@@ -99,8 +101,13 @@ def is_equal(one: Tensor, other: Tensor, at_least: float = 0.0) -> bool:
         return False
     finite = other.isfinite()
     allowed = _ROUNDING.get(other.dtype, _ROUNDING_OF_HALVES)
-    size = max(_norm(other[finite]), at_least)
-    return _norm((one - other)[finite]) <= allowed * size + torch.finfo(other.dtype).tiny
+    found = other[finite]
+    if other.numel() > 1 and found.numel():  # what all numbers have in common says nothing about which is whose
+        rounded = _EPSILONS * torch.finfo(other.dtype).eps * _norm(found)
+        found = found - found.mean()
+    else:
+        rounded = torch.finfo(other.dtype).tiny
+    return _norm((one - other)[finite]) <= allowed * max(_norm(found), at_least) + rounded
 
 
 def _norm(tensor: Tensor) -> float:

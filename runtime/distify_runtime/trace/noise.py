@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional, init
 from torch.overrides import TorchFunctionMode
 
+from distify_runtime.shared.region import is_comparing
 from distify_runtime.trace.moment import NOW
 from distify_runtime.trace.patching import enter, wrap
 
@@ -74,7 +75,7 @@ def _key() -> int:
 class _Noise(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if not NOW.draws_noise or kwargs.get("generator") is not None:
+        if not NOW.draws_noise or is_comparing() or kwargs.get("generator") is not None:
             return func(*args, **kwargs)
         if func in _FILL:
             return _fill(func, *args, **kwargs)
@@ -153,7 +154,7 @@ def _sized(name: str, before: int) -> Callable[..., Any]:
     def draw(original: Any, *args: Any, size: Any = None, **kwargs: Any) -> Any:
         size = args[before] if len(args) > before else size
         shape = tuple(size) if isinstance(size, (tuple, list)) else () if size is None else (int(size),)
-        if not shape or not NOW.draws_noise:
+        if not shape or not NOW.draws_noise or is_comparing():
             return original(*args[:before], size=size, **kwargs)
         return _array(name, shape, *args[:before], size=(1, *shape[1:]), **kwargs)
 
@@ -162,7 +163,8 @@ def _sized(name: str, before: int) -> Callable[..., Any]:
 
 def _shaped(name: str) -> Callable[..., Any]:
     def draw(original: Any, *shape: int) -> Any:
-        return _array(name, shape, 1, *shape[1:]) if shape and NOW.draws_noise else original(*shape)
+        drawn = bool(shape) and NOW.draws_noise and not is_comparing()
+        return _array(name, shape, 1, *shape[1:]) if drawn else original(*shape)
 
     return draw
 
