@@ -229,7 +229,7 @@ class _Applying:
         inside = any(
             self.plan.guards[one].header == guard.header
             for one in around
-            if one in self.plan.guards and one not in keys
+            if one in self.plan.guards and one not in keys and not self.all_hoisted(self.plan.guards[one], [one])
         )
         return "" if inside else guard.header
 

@@ -373,6 +373,11 @@ class Foreign(Obj):
 
 
 @dataclass(eq=False, repr=False)
+class Draw(Obj):
+    """As a source: random numbers that are drawn at `site`."""
+
+
+@dataclass(eq=False, repr=False)
 class Reduction(Obj):
     """As a source: here entries of samples became one number."""
 

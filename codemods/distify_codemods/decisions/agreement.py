@@ -162,6 +162,15 @@ def _numbers(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
             yield module, node
 
 
+def is_one_number(event: Event) -> bool:
+    """Whether a call draws a single number: one for the batch."""
+    given = event.arguments
+    if event.name in _NUMBERS:
+        return len(given.positional) <= _NUMBERS[event.name] and not given.keywords and given.star is None
+    sized = given.star is not None or "size" in given.keywords
+    return event.name in _SINGLE_DRAWS and not sized and all(one.constant() == 1 for one in given.positional)
+
+
 def _in_parts(module: Module, node: cst.CSTNode) -> bool:
     """Whether it is evaluated for each of several items, within one statement."""
     for around in module.enclosing(node):

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.decisions import agreement, streams
 from distify_codemods.decisions.base import Link
-from distify_codemods.facts import Facts
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.naming import brief
 from distify_codemods.program import Module
+from distify_codemods.values import Draw, Scale
 
 
 def decided_by_chance(facts: Facts) -> Iterator[Link]:
     """Layers that are left out at random: for the whole batch in one process, for its share on each rank."""
+    for module, test in _tests(facts):
+        yield Link(
+            module, test,
+            f"`{brief(test)}` decides by chance what the model computes, for the whole batch at once: ranks would "
+            "decide apart",
+            "one number that is compared at once, as in `random.random() < 0.1`, is rank 0's for all",
+        )  # fmt: skip
+
+
+def _tests(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
+    """What decides in models by random numbers."""
     functions: dict[cst.CSTNode, Module] = {}
     loops = [loop.event for loop in facts.training_loops]
     for event in facts.run.events:
@@ -25,14 +40,9 @@ def decided_by_chance(facts: Facts) -> Iterator[Link]:
             tests = [one.test for one in node.ifs] if isinstance(node, cst.CompFor) else []
             tests += [node.test] if isinstance(node, (cst.If, cst.While, cst.IfExp)) else []
             tests += [node.iter] if isinstance(node, cst.For) else []
-            for test in tests:
-                if any(_is_drawn(facts, part) for part in _looked_at(facts, test)):
-                    yield Link(
-                        module, test,
-                        f"`{brief(test)}` decides by chance what the model computes, for the whole batch at once: "
-                        "ranks would decide apart",
-                        "one number that is compared at once, as in `random.random() < 0.1`, is rank 0's for all",
-                    )  # fmt: skip
+            yield from (
+                (module, one) for one in tests if any(_is_drawn(facts, part) for part in _looked_at(facts, one))
+            )
 
 
 def _is_drawn(facts: Facts, node: cst.BaseExpression) -> bool:
@@ -67,3 +77,63 @@ def _looked_at(facts: Facts, test: cst.BaseExpression) -> Iterator[cst.BaseExpre
         }
         if not asked & _FORM:
             yield test
+
+
+# ---- where ranks share forward passes, and draw apart inside of them
+
+
+@dataclass(frozen=True)
+class Common:
+    """A draw for the whole batch, to be made alike on all ranks: by its statement, or by an expression above that."""
+
+    module: Module
+    statement: cst.CSTNode
+    expression: cst.BaseExpression | None  # None: the whole statement
+
+
+def draws_for_all(facts: Facts) -> Iterator[Common]:
+    """Draws in models that decide what is computed, or that are one number for all samples."""
+    tests = [test for _, test in _tests(facts)]
+    deciding = {one.site for test in tests for one in facts.value(test).sources if isinstance(one, Draw)}
+    branches = [facts.module_of(test).parents[test] for test in tests]
+    loops = [loop.event for loop in facts.training_loops]
+    chosen = set(streams.choices(facts))
+    found: dict[cst.CSTNode, Common] = {}
+    for event in facts.of_kind(Kind.CALL, Kind.METHOD):
+        drawn = event in chosen or "random" in event.value.sources
+        if not drawn or not facts.in_a_model(event) or not any(map(event.inside, loops)):
+            continue
+        under = any(here.node in branches and here.arm for here in event.here.up())
+        one = event in chosen or agreement.is_one_number(event)
+        if (one or event.node in deciding or under) and not _of_a_sample(facts, event):
+            place = _place(facts, event)
+            if place is not None:
+                found.setdefault(place.statement, place)
+    yield from found.values()
+
+
+def _of_a_sample(facts: Facts, event: Event) -> bool:
+    """Whether it is drawn for samples, or only where some of them say so."""
+    tests = [here.node.test for here in event.here.up() if here.arm and isinstance(here.node, (cst.If, cst.While))]
+    by_batch = any(dealt_by(facts.value(test).sources) for test in tests)
+    return by_batch or event.value.scale is not Scale.CONST or streams.for_each_sample(facts, event)
+
+
+def _place(facts: Facts, event: Event) -> Common | None:
+    """What to make alike: as much around the draw as calls no module."""
+    module, node = event.module, event.node
+    calls = {one.node for one in facts.of_kind(Kind.FORWARD)}
+    statement = module.statement(node)
+    best: cst.BaseExpression | None = None
+    for outer in (node, *module.enclosing(node)):
+        if isinstance(outer, (cst.BaseComp, cst.Lambda)) or calls.intersection(tree.walk(outer)):
+            break
+        if outer is statement and isinstance(statement, cst.SimpleStatementLine):
+            return Common(module, statement, None)
+        if isinstance(outer, cst.BaseExpression):
+            best = outer
+    parent = module.parents.get(statement)
+    is_elif = isinstance(statement, cst.If) and isinstance(parent, cst.If)
+    if best is None or is_elif or isinstance(statement, cst.While):
+        return None
+    return Common(module, statement, best)

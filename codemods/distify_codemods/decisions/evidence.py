@@ -17,7 +17,7 @@ from distify_codemods.decisions.chance import decided_by_chance
 from distify_codemods.decisions.trials import with_evidence
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, Loader
-from distify_codemods.interpreter.known import is_known
+from distify_codemods.interpreter.evidence import is_known
 from distify_codemods.naming import brief
 from distify_codemods.values import (
     External,

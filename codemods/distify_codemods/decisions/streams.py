@@ -140,11 +140,11 @@ def choices(facts: Facts) -> Iterator[Event]:
         own = "generator" in event.arguments.keywords or "random_state" in event.arguments.keywords
         of_batch = any(value.scale is not Scale.CONST for value in event.arguments.all())
         plain = not own and not of_batch and event.value.scale is Scale.CONST
-        if event.name in _CHOOSING and plain and not _for_each_sample(facts, event):
+        if event.name in _CHOOSING and plain and not for_each_sample(facts, event):
             yield event
 
 
-def _for_each_sample(facts: Facts, event: Event) -> bool:
+def for_each_sample(facts: Facts, event: Event) -> bool:
     """`[choose() for _ in range(len(batch))]`: each rank draws for its own samples."""
     for step in (*event.here.frame.context, event.node):
         loop = step.loop if isinstance(step, Turn) else step

@@ -16,10 +16,10 @@ from distify_codemods.interpreter import (
     cuts,
     definitions,
     displays,
+    evidence,
     graph,
     imports,
     iteration,
-    known,
     operators,
     reductions,
     subscripts,
@@ -49,7 +49,7 @@ def evaluate(machine: Machine, node: cst.BaseExpression) -> Value:
     if machine.averaged and node in machine.averaged:
         value = Value(value.objs)
     if machine.evidence:
-        value = known.followed(machine, value, node)
+        value = evidence.followed(machine, value, node)
     if machine.reducing is not None:
         value = reductions.followed(machine, value, node)
     before = machine.values.get(node)

@@ -14,6 +14,7 @@ from distify_codemods.interpreter import (
     classes,
     containers,
     cuts,
+    evidence,
     files,
     iteration,
     iterators,
@@ -208,6 +209,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         value = _external(machine, name, arguments, node)
     own = _sources(name) | ranks.of_call(name, arguments) | files.seen_by_itself(machine, name, arguments, node)
     value = Value(value.objs, value.scale, value.sources | own, value.mask, value.open, value.deep)
+    if machine.shared and "random" in value.sources:
+        value = evidence.drawn(machine, value, arguments, node)
     if name != "builtins.print":
         record_call(machine, name, arguments, node, value)
     return value
@@ -302,6 +305,7 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
         state.method(machine, name, node, join(*arguments.all()), attributes.LOADERS)
     if name in _DRAWS:
         value = Value(value.objs, value.scale, value.sources | ("random",), value.mask, value.open, value.deep)
+        value = evidence.drawn(machine, value, arguments, node) if machine.shared else value
     value = files.carried(receiver, name, arguments, value)
     interesting = obj is not None or name in _RECORDED or (name.endswith("_") and not name.endswith("__"))
     if interesting:

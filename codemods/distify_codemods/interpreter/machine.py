@@ -136,6 +136,7 @@ class Machine:
         self.reducing = trial.reducing
         self.cutting = trial.cutting
         self.evidence = trial.evidence
+        self.shared = trial.shared
         self.drop_data_parallel = trial.drop_data_parallel
         self.hooks: Hooks = {place: list(found) for place, found in (hooks or {}).items()}
         for place, hook in gathering.hooks if gathering else ():

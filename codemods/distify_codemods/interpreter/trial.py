@@ -47,8 +47,9 @@ class Trial:
     `drop_data_parallel`: whether `nn.DataParallel(model)` is the model itself.
     `averaged`: expressions whose figures are made the same on all ranks.
     `tracing`: whether values tell through which calls of modules their gradients flow back (`graph.py`).
-    `evidence`: whether values tell what unknown things had a part in them (`known.py`).
+    `evidence`: whether values tell what unknown things had a part in them (`evidence.py`).
     `shared`: whether ranks share forward passes alone, so that whatever the script sees is the same on all of them.
+    Values then tell where random numbers in them were drawn.
     """
 
     drop_data_parallel: bool = False

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from distify_codemods.decisions import entropy, streams
+from distify_codemods.decisions import chance, entropy, streams
 from distify_codemods.decisions.agreement import reached_alike
 from distify_codemods.decisions.base import Broadcast
 from distify_codemods.decisions.streams import Stretch
@@ -73,11 +73,24 @@ def _draw_alike(context: Context) -> None:
             reason = "without a seed each rank would draw other numbers"
             context.plan(event.module).replace(event.node, call, CODE, reason)
             context.applied("all ranks draw from rank 0's generator", event.module, event.node)
+    for draw in chance.draws_for_all(context.facts):
+        if context.editable(draw.module, draw.statement, "what is drawn decides for the whole batch"):
+            _for_all(context, draw)
     for batch in entropy.batches(context.facts):
         if context.editable(batch.module, batch.node, "batches are taken here"):
             _take_its_batch(context, batch)
     if not any(finding.code == CODE for finding in context.findings):
         context.not_needed("all is drawn alike on all ranks, but for what is drawn inside of a shared forward pass")
+
+
+def _for_all(context: Context, draw: chance.Common) -> None:
+    """Inside of a shared forward pass ranks draw apart, but for what is drawn once for all samples."""
+    module, plan, reason = draw.module, context.plan(draw.module), "one draw for the whole batch: the same on all ranks"
+    header = f"with {context.rt(module)}.draw_alike():"
+    if draw.expression is not None:
+        plan.hoist(draw.statement, draw.expression, context.fresh(module, "drawn"), CODE, reason)
+    plan.guard(draw.statement, header, CODE, reason, draw.expression)
+    context.applied("what is drawn once for the whole batch is drawn alike", module, draw.statement)
 
 
 def _take_its_batch(context: Context, batch: entropy.Drawn) -> None:

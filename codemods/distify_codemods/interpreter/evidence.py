@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.libraries import computing
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
+    Arguments,
+    Draw,
     External,
     Foreign,
     Instance,
@@ -30,33 +33,6 @@ from distify_codemods.values import (
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
-#: Libraries whose functions are in the tables, or compute nothing on batches.
-_LIBRARIES = (
-    "torch.", "torchvision.", "torchaudio.", "torchtext.", "torch_geometric.", "torch_scatter.", "timm.", "numpy.",
-    "einops.", "math.", "cmath.", "builtins.", "random.", "itertools.", "functools.", "operator.", "collections.",
-    "copy.", "time.", "datetime.", "os.", "sys.", "io.", "re.", "string.", "typing.", "contextlib.", "dataclasses.",
-    "enum.", "types.", "abc.", "inspect.", "warnings.", "gc.", "logging.", "json.", "pickle.", "pathlib.", "argparse.",
-    "tqdm.", "PIL.", "local.", "yaml.", "toml.", "omegaconf.", "hydra.", "absl.", "click.", "fire.", "easydict.",
-    "ml_collections.", "rich.", "loguru.", "statistics.", "bisect.", "heapq.", "queue.", "hashlib.", "uuid.",
-)  # fmt: skip
-#: Whose modules take each sample by itself, but for what the tables say.
-_MODULES = (
-    "torch.", "torchvision.", "torchaudio.", "timm.", "transformers.", "segmentation_models_pytorch.",
-    "efficientnet_pytorch.", "torch_geometric.", "einops.", "builtins.", "functools.", "local.",
-)  # fmt: skip
-#: Of these: what was read or fetched can be anything, what detects objects counts boxes.
-_OTHERS = ("torch.load", "torch.hub.", "torch.jit.load", "torchvision.models.detection.")
-#: They return what they are given, in another form.
-_PASSING = (
-    "torch.jit.script", "torch.jit.trace", "torch.compile", "copy.deepcopy", "copy.copy", "torch.nn.Sequential",
-    "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.optim.swa_utils.AveragedModel", "torch.nn.DataParallel",
-)  # fmt: skip
-#: With these a model of transformers computes the loss itself: a mean over tokens, of which samples have different
-#: numbers.
-_LABELS = frozenset("labels label_ids start_positions end_positions next_sentence_label return_loss".split())
-#: Methods of dictionaries and the like, whatever class has them.
-_PLAIN = frozenset("get items keys values pop update append extend index count copy format join split strip".split())
-
 
 def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     """The value of an expression, marked if it is a call of something unknown or makes one number of samples."""
@@ -72,8 +48,15 @@ def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     return replace(value, sources=value.sources | marks) if marks else value
 
 
+def drawn(machine: Machine, value: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """What a library returned, marked if the random numbers in it were drawn here, and not given to it."""
+    if any("random" in given.sources for given in arguments.all()):
+        return value
+    return replace(value, sources=value.sources | [machine.made(Draw, node)])
+
+
 def is_known(name: str) -> bool:
-    return name.startswith(_LIBRARIES)
+    return name.startswith(computing.LIBRARIES)
 
 
 def _unknown(machine: Machine, obj: Obj, call: cst.Call) -> str:
@@ -82,7 +65,7 @@ def _unknown(machine: Machine, obj: Obj, call: cst.Call) -> str:
         return "" if is_known(obj.name) else obj.name
     if isinstance(obj, External):
         return _unknown_module(machine, obj, call)
-    if isinstance(obj, Method) and obj.name not in _PLAIN:
+    if isinstance(obj, Method) and obj.name not in computing.PLAIN:
         root = _root(obj)
         if isinstance(root, External) and (giver := _owner(machine, root)) is not None:
             return _unseen_base(giver)
@@ -118,11 +101,11 @@ def _root(obj: Obj) -> Obj | None:
 
 def _takes_samples(machine: Machine, obj: External, call: cst.Call) -> bool:
     """`model.forward(x)` of a module that is known."""
-    return obj.name.startswith(_MODULES) and not _unknown_module(machine, obj, call)
+    return obj.name.startswith(computing.MODULES) and not _unknown_module(machine, obj, call)
 
 
 def _unknown_module(machine: Machine, obj: External, call: cst.Call) -> str:
-    if obj.name in _PASSING and obj.arguments is not None:
+    if obj.name in computing.PASSING and obj.arguments is not None:
         inside = (core(one) for value in obj.arguments.all() for one in contained(value))
         found = (_unknown_module(machine, one, call) for one in inside if isinstance(one, External))
         return next((name for name in found if name), "")
@@ -135,8 +118,8 @@ def _unknown_module(machine: Machine, obj: External, call: cst.Call) -> str:
     if obj.name.startswith("transformers."):
         told = {arg.keyword.value for arg in call.args if arg.keyword is not None}
         opaque = any(arg.star for arg in call.args)
-        return obj.name if opaque or told & _LABELS else ""
-    return "" if obj.name.startswith(_MODULES) and not obj.name.startswith(_OTHERS) else obj.name
+        return obj.name if opaque or told & computing.LABELS else ""
+    return "" if obj.name.startswith(computing.MODULES) and not obj.name.startswith(computing.OTHERS) else obj.name
 
 
 def _of_samples(machine: Machine, call: cst.Call) -> bool:

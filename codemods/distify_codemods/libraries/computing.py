@@ -1,0 +1,30 @@
+"""What libraries do to batches: of which it is known, or does not matter."""
+
+from __future__ import annotations
+
+#: Libraries whose functions are in the tables, or compute nothing on batches.
+LIBRARIES = (
+    "torch.", "torchvision.", "torchaudio.", "torchtext.", "torch_geometric.", "torch_scatter.", "timm.", "numpy.",
+    "einops.", "math.", "cmath.", "builtins.", "random.", "itertools.", "functools.", "operator.", "collections.",
+    "copy.", "time.", "datetime.", "os.", "sys.", "io.", "re.", "string.", "typing.", "contextlib.", "dataclasses.",
+    "enum.", "types.", "abc.", "inspect.", "warnings.", "gc.", "logging.", "json.", "pickle.", "pathlib.", "argparse.",
+    "tqdm.", "PIL.", "local.", "yaml.", "toml.", "omegaconf.", "hydra.", "absl.", "click.", "fire.", "easydict.",
+    "ml_collections.", "rich.", "loguru.", "statistics.", "bisect.", "heapq.", "queue.", "hashlib.", "uuid.",
+)  # fmt: skip
+#: Whose modules take each sample by itself, but for what the tables say.
+MODULES = (
+    "torch.", "torchvision.", "torchaudio.", "timm.", "transformers.", "segmentation_models_pytorch.",
+    "efficientnet_pytorch.", "torch_geometric.", "einops.", "builtins.", "functools.", "local.",
+)  # fmt: skip
+#: Of these: what was read or fetched can be anything, what detects objects counts boxes.
+OTHERS = ("torch.load", "torch.hub.", "torch.jit.load", "torchvision.models.detection.")
+#: They return what they are given, in another form.
+PASSING = (
+    "torch.jit.script", "torch.jit.trace", "torch.compile", "copy.deepcopy", "copy.copy", "torch.nn.Sequential",
+    "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.optim.swa_utils.AveragedModel", "torch.nn.DataParallel",
+)  # fmt: skip
+#: With these a model of transformers computes the loss itself: a mean over tokens, of which samples have different
+#: numbers.
+LABELS = frozenset("labels label_ids start_positions end_positions next_sentence_label return_loss".split())
+#: Methods of dictionaries and the like, whatever class has them.
+PLAIN = frozenset("get items keys values pop update append extend index count copy format join split strip".split())

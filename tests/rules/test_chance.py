@@ -1,0 +1,102 @@
+"""SEED01: inside of a shared forward pass ranks draw apart, but for what is drawn once for the whole batch."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Options
+
+from tests.rules.scripts import IMPORTS, LOOP, converted, script
+
+SHARED = Options(strategy="shared")
+IMPORTED = f"{IMPORTS}import random\nimport numpy as np\n"
+ALIKE = "with rt.draw_alike():"
+KEPT = "for b in [b for b, d in zip(self.blocks, drop) if not d]:\n    x = b(x)"
+NET = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 1)
+        self.blocks = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x):
+{body}        return self.out(x)
+
+
+model = Net()
+"""
+
+
+def forward(body: str) -> str:
+    return script(imports=IMPORTED, model=NET.format(body="".join(f"        {line}\n" for line in body.splitlines())))
+
+
+def body_of(text: str) -> str:
+    """What became of the forward pass."""
+    lines = text.partition("def forward(self, x):\n")[2].partition("        return self.out(x)\n")[0].splitlines()
+    return "\n".join(line.removeprefix("        ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "if random.random() < 0.5:\n    x = x * 2",
+            f"{ALIKE}\n    drawn = random.random() < 0.5\nif drawn:\n    x = x * 2",
+        ),
+        (
+            "if self.training and random.random() < 0.5:\n    x = x * 2",
+            f"{ALIKE}\n    drawn = self.training and random.random() < 0.5\nif drawn:\n    x = x * 2",
+        ),
+        (
+            "x = self.blocks[0](x) if torch.rand(1) < 0.5 else x",
+            f"{ALIKE}\n    drawn = torch.rand(1) < 0.5\nx = self.blocks[0](x) if drawn else x",
+        ),
+        (
+            "for _ in range(random.randint(1, 3)):\n    x = x * 2",
+            f"{ALIKE}\n    drawn = range(random.randint(1, 3))\nfor _ in drawn:\n    x = x * 2",
+        ),
+        ("x = x * np.random.uniform(0.9, 1.1)", f"{ALIKE}\n    x = x * np.random.uniform(0.9, 1.1)"),
+        ("x = random.choice(self.blocks)(x)", f"{ALIKE}\n    drawn = random.choice(self.blocks)\nx = drawn(x)"),
+        ("order = torch.randperm(4)\nx = x[:, order]", f"{ALIKE}\n    order = torch.randperm(4)\nx = x[:, order]"),
+        (
+            f"drop = torch.zeros(3).uniform_() < 0.5\n{KEPT}",
+            f"{ALIKE}\n    drop = torch.zeros(3).uniform_() < 0.5\n{KEPT}",
+        ),
+        (
+            "if all(torch.rand(3) < 0.5):\n    keep = random.randrange(3)\n    x = x * keep",
+            f"{ALIKE}\n    drawn = all(torch.rand(3) < 0.5)\n"
+            f"if drawn:\n    {ALIKE}\n        keep = random.randrange(3)\n    x = x * keep",
+        ),
+    ],
+)
+def test_one_draw_for_the_batch_is_alike(before: str, after: str) -> None:
+    assert body_of(converted(forward(before), SHARED)) == after
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x = x + torch.randn_like(x)",
+        "x = x * (torch.rand(x.shape[0], 1) > 0.1)",
+        "x = torch.stack([row * random.random() for row in x])",
+        "x = nn.functional.dropout(x)",
+        "e = torch.rand_like(x)\nif e is not None:\n    x = x + e",
+        "if x.mean() > 0:\n    x = x * random.random()",
+        "x = x * 2",
+    ],
+)
+def test_each_rank_draws_for_its_own_samples(body: str) -> None:
+    """And where only some ranks may come, none waits for a draw of the others."""
+    assert body_of(converted(forward(body), SHARED)) == body
+
+
+def test_outside_of_models_all_is_drawn_alike_anyway() -> None:
+    step = "        optimizer.zero"
+    loop = LOOP.replace(step, f"        if random.random() < 0.5:\n            continue\n{step}")
+    assert ALIKE not in converted(script(imports=IMPORTED, loop=loop), SHARED)
+
+
+def test_nothing_of_it_with_sharded_data() -> None:
+    after = converted(forward("if random.random() < 0.5:\n    x = x * 2"))
+    assert ALIKE not in after
+    assert "if rt.from_main_process(random.random() < 0.5):" in after
