@@ -16,6 +16,7 @@ from distify_runtime.gradients import broadcast_parameters
 from distify_runtime.members import modules_of
 from distify_runtime.output import note
 from distify_runtime.process_group import at_the_end
+from distify_runtime.randomness import seed_ranks_alike
 from distify_runtime.shared import agreement, backward, check, costs, functions, operations, plans, region
 from distify_runtime.shared.attributes import Watched
 from distify_runtime.shared.copies import Copies
@@ -46,6 +47,7 @@ def data_parallel(*models: Any, methods: Iterable[str] = ()) -> None:
     """
     if world_size() == 1:
         return
+    seed_ranks_alike()  # what rank 0 alone has done until now may have drawn something
     found = list(modules_of(models))
     if not any(is_lazy(one) for model in found for one in model.parameters()):
         broadcast_parameters(found)
