@@ -28,6 +28,7 @@ class _Server:
         command = [sys.executable, str(Path(__file__).resolve())]
         pipe = subprocess.PIPE
         env = {name: value for name, value in env.items() if name != "PYTHONWARNINGS"}  # of this fork, not of all
+        env["PYTHONHASHSEED"] = "0"  # what ranks are started with; it is read when Python starts
         self.process = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, text=True, start_new_session=True)
         atexit.register(self.close)
 

@@ -89,6 +89,7 @@ class Ranks:
         env = {name: value for name, value in os.environ.items() if name not in LAUNCHER_VARIABLES}
         env["PYTHONPATH"] = os.pathsep.join([str(RUNTIME), *filter(None, [env.get("PYTHONPATH")])])
         env["OMP_NUM_THREADS"] = "1"
+        env.setdefault("PYTHONHASHSEED", "0")  # one order of sets in all processes
         env["CUDA_VISIBLE_DEVICES"] = ""
         if sys.platform == "linux":
             env["GLOO_SOCKET_IFNAME"] = "lo"  # Gloo would else listen on the address that the host's name has
