@@ -334,6 +334,28 @@ def test_what_goes_another_way_on_each_rank(parts: dict[str, str], code: str) ->
     assert conversion_of(script(**parts), options=AUTO).strategy is not Strategy.SHARED
 
 
+@pytest.mark.parametrize(
+    "start",
+    [
+        "import threading\nthreading.Thread(target=train).start()",
+        "from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor().submit(train)",
+    ],
+)
+def test_threads_that_train(start: str) -> None:
+    head, call = start.split("\n")
+    train = f"def train():\n{indented(LOOP)}\n\n"
+    before = script(imports=f"{IMPORTS}{head}\n", setup=train, loop=f"{call}\n")
+    assert (CODE, "a trained model is called in threads or processes of the script's own") in [
+        (code, message.partition(", in")[0]) for code, message in blocking(before)
+    ]
+
+
+def test_threads_that_do_something_else() -> None:
+    setup = "def watch():\n    print(1)\n\n\nthreading.Thread(target=watch).start()\n"
+    conversion = conversion_of(script(imports=f"{IMPORTS}import threading\n", setup=setup), options=SHARED)
+    assert conversion.outcome is Outcome.CONVERTED
+
+
 def test_an_environment_that_is_played() -> None:
     loop = (
         "for episode in range(3):\n    state, done = env.reset(), False\n    while not done:\n"

@@ -96,6 +96,7 @@ def _takes_a_batch(facts: Facts, event: Event) -> bool:
 def _forwards(facts: Facts, owners: dict[Obj, Obj]) -> Iterator[_Entry]:
     for event in facts.of_kind(Kind.FORWARD):
         mine = [core(obj) for obj in event.receiver.objs if core(obj) in owners]
+        mine = [obj for obj in mine if owners[obj] is obj or owners[obj] not in mine]
         if mine and in_training(facts, event) and _takes_a_batch(facts, event):
             yield from (_Entry(obj, event) for obj in mine)
 

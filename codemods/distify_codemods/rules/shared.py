@@ -22,6 +22,8 @@ def run(context: Context) -> None:
     for blocked in context.decisions.blocked:
         if blocked.code == CODE:
             context.blocked(blocked)
+    for left in context.decisions.unshared if context.decisions.shared else ():
+        context.advice(f"{left.message} ({left.fix})", left.module, left.node)
     for text, shared in _lines(context):
         module, plan = shared[0].module, context.plan(shared[0].module)
         statement, after = shared[0].statement, shared[0].after
