@@ -192,6 +192,17 @@ def test_a_method_of_its_own() -> None:
     assert lines(before) == [GROUP.strip(), 'rt.data_parallel(model, methods=("loss",))']
 
 
+def test_a_method_that_calls_the_model_itself() -> None:
+    """What it makes of the outputs, it makes of those of the whole batch."""
+    step = (
+        "    def training_step(self, x, y):\n        return nn.functional.mse_loss(self(x), y) + self.size(9)\n\n"
+        "    def size"
+    )
+    loop = LOOP.replace("nn.functional.mse_loss(model(x), y)", "model.training_step(x, y)")
+    before = script(model=NET.replace("    def size", step), loop=loop)
+    assert lines(before) == [GROUP.strip(), SHARE.strip()]
+
+
 def test_a_method_beside_forward() -> None:
     before = script(model=NET, loop=LOOP.replace("(model(x), y)", "(model(x), y) + model.encode(x).mean()"))
     assert lines(before) == [GROUP.strip(), 'rt.data_parallel(model, methods=("encode",))']

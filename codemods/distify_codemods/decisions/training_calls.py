@@ -61,7 +61,8 @@ def called_in_training(facts: Facts) -> list[Called]:
         for part in parts_of(model):
             owners.setdefault(part, model)
     owners.update((model, model) for model in models)
-    entries = _outermost([*_forwards(facts, owners), *_own_methods(facts, owners), *_of_libraries(facts, models)])
+    called = [*_forwards(facts, owners), *_own_methods(facts, owners), *_of_libraries(facts, models)]
+    entries = _outermost(_without_steps(called))
     seen = {owners[one.obj] for one in entries}
     entries += _handed_over(facts, [model for model in models if model not in seen])
     found: dict[Obj, Called] = {}
@@ -82,6 +83,18 @@ def in_training(facts: Facts, event: Event) -> bool:
 def _outermost(entries: list[_Entry]) -> list[_Entry]:
     chains = {one.chain for one in entries}
     return [one for one in entries if not any(one.chain[:depth] in chains for depth in range(1, len(one.chain)))]
+
+
+def _without_steps(entries: list[_Entry]) -> list[_Entry]:
+    """Without methods that only call the model itself, as `training_step` does: what they add sees the whole batch."""
+    goes_on: dict[tuple[Obj, str], set[bool]] = {}
+    for one in (each for each in entries if each.method):
+        inner = [each for each in entries if each is not one and each.chain[: len(one.chain)] == one.chain]
+        outer = _outermost(inner)
+        if outer:
+            by_itself = all(each.obj is one.obj and not each.method for each in outer)
+            goes_on.setdefault((one.obj, one.method), set()).add(by_itself)
+    return [one for one in entries if goes_on.get((one.obj, one.method)) != {True}]
 
 
 def _takes_a_batch(facts: Facts, event: Event) -> bool:
