@@ -241,3 +241,14 @@ if rt.is_main_process():
 file = rt.main_process_open(args.out / f"{1}.log", "a")
 """
     assert converted(script(imports=imports, setup=parsing, after=writes)).endswith(expected)
+
+
+def test_a_store_that_is_read_and_written_needs_a_person() -> None:
+    opened = 'import h5py\nwith h5py.File("data.h5", "r+") as store:\n'
+    text = f'{opened}    rows = store["rows"][:]\n    store["sum"] = rows.sum()\nprint(rows)\n'
+    assert {code for code, _ in blocked(script(after=text))} == {"OUT03"}
+
+
+def test_a_store_that_is_only_read_is_left_alone() -> None:
+    text = 'import h5py\nwith h5py.File("data.h5", "r") as store:\n    rows = store["rows"][:]\nprint(rows)\n'
+    assert "main_process_only" not in converted(script(after=text))

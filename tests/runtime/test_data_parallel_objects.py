@@ -6,6 +6,7 @@ import copy
 import io
 import pickle
 import random
+import warnings
 from contextlib import nullcontext, redirect_stderr
 from typing import Any
 
@@ -246,6 +247,23 @@ def test_a_compiled_model_is_shared() -> None:
     for seen, found in on_ranks(_compiled):
         assert seen == [4]
         torch.testing.assert_close(found, expected)
+
+
+def _exported_by_one_rank() -> Any:
+    net = nn.Sequential(nn.Linear(5, 3), nn.Dropout(0.5))
+    rt.data_parallel(net)
+    net(whole())
+    if rt.rank() == 0:
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+            torch.jit.trace(net, whole(), check_trace=False)
+        torch.export.export(net.eval(), (whole(),))
+        net.train()
+    return net(whole()).shape, torch.rand(1).item()
+
+
+def test_one_rank_alone_can_export_a_model() -> None:
+    first, second = on_ranks(_exported_by_one_rank, timeout=90)
+    assert first == second
 
 
 # ---- what must not go on

@@ -67,12 +67,22 @@ def _unknown(machine: Machine, obj: Obj, call: cst.Call) -> str:
         return _unknown_module(machine, obj, call)
     if isinstance(obj, Method) and obj.name not in computing.PLAIN:
         root = _root(obj)
+        if isinstance(root, External) and (giver := _owner(machine, root)) is not None:
+            return _unseen_base(giver)
         if isinstance(root, External) and not is_known(root.name) and not _takes_samples(machine, root, call):
             return f"{root.name}.{obj.name}"
     if isinstance(obj, Instance) and obj.of is not None:
         own = {name for one in obj.of.ancestors() for name in one.attributes}
         return "" if own & {"forward", "__call__"} else _unseen_base(obj)
     return ""
+
+
+def _owner(machine: Machine, made: External) -> Instance | None:
+    """The object of the script's own that gave it by a method which its class only inherits, if any."""
+    callee = machine.values.get(made.site.func, NOTHING) if isinstance(made.site, cst.Call) else NOTHING
+    receivers = [one.receiver for one in callee.objs if isinstance(one, Method) and one.receiver is not None]
+    owners = (core(one) for receiver in receivers for one in receiver.objs)
+    return next((one for one in owners if isinstance(one, Instance) and one.of is not None), None)
 
 
 def _unseen_base(obj: Instance) -> str:

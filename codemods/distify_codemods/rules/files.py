@@ -169,6 +169,9 @@ def _writer(context: Context, event: Event) -> bool:
             )
         if not written:
             return written is None
+        both = any("+" in mode for mode in files.modes(event.name, event.arguments) or ())
+        if both and guardable(context, event) is None:
+            return _needs_both(context, event)
     if context.editable(event.module, event.node, "a file is written"):
         once(context, event, CODE, "one writer")
         context.applied("rank 0 writes the file", event.module, event.node)
@@ -177,8 +180,10 @@ def _writer(context: Context, event: Event) -> bool:
 
 def _whole(context: Context, event: Event) -> bool:
     """What is read and written in one place: every rank needs what is in it, and one alone may write."""
-    if not _is_written(context, event):
-        return False
+    return _is_written(context, event) and _needs_both(context, event)
+
+
+def _needs_both(context: Context, event: Event) -> bool:
     context.needs_you(
         "this is opened to be read and written by every rank", event.module, event.node,
         "let rank 0 alone write it, and the others open it to read, after `rt.barrier()`",

@@ -16,13 +16,14 @@ from distify_runtime.gradients import broadcast_parameters
 from distify_runtime.members import modules_of
 from distify_runtime.output import note
 from distify_runtime.process_group import at_the_end
+from distify_runtime.randomness import seed_ranks_alike
 from distify_runtime.shared import agreement, backward, check, costs, functions, operations, plans, region
 from distify_runtime.shared.attributes import Watched
 from distify_runtime.shared.copies import Copies
 from distify_runtime.shared.graph import leaves_past
 from distify_runtime.shared.messages import RanksParted, Tag, What, numbered, report_failure
 from distify_runtime.shared.plans import Plan
-from distify_runtime.shared.streams import own_stream
+from distify_runtime.shared.streams import kept, own_stream
 from distify_runtime.shared.structure import rebuilt, tensors_in
 
 #: Calls of a model, counted from 1, at which a plan that holds is checked once more.
@@ -46,6 +47,7 @@ def data_parallel(*models: Any, methods: Iterable[str] = ()) -> None:
     """
     if world_size() == 1:
         return
+    seed_ranks_alike()  # what rank 0 alone has done until now may have drawn something
     found = list(modules_of(models))
     if not any(is_lazy(one) for model in found for one in model.parameters()):
         broadcast_parameters(found)
@@ -272,13 +274,24 @@ def _marked(function: Any) -> Callable[..., Any]:
 def _call(model: SharedModel, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     inside = region.current()
     if inside is None:
-        return model.called(function, args, kwargs) if not region.computes_whole() else function(*args, **kwargs)
+        if _is_exported():
+            with kept():  # the other ranks draw nothing for it
+                return function(*args, **kwargs)
+        whole = region.computes_whole()
+        return function(*args, **kwargs) if whole else model.called(function, args, kwargs)
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)
     if all(not one.requires_grad or not one.is_leaf for one in model.model.parameters()):
         return function(*args, **kwargs)  # a part of the model that is being computed
     with inside.with_copies(model.copies):
         return function(*args, **kwargs)
+
+
+def _is_exported() -> bool:
+    """Whether this call is only looked at, to write the model down: one rank may do so alone."""
+    exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)
+    jit: Any = torch.jit  # which exports it to nobody
+    return bool(jit.is_tracing()) or exporting()
 
 
 def _before_step() -> None:
