@@ -192,6 +192,17 @@ def test_a_method_of_its_own() -> None:
     assert lines(before) == [GROUP.strip(), 'rt.data_parallel(model, methods=("loss",))']
 
 
+def test_a_method_that_calls_the_model_itself() -> None:
+    """What it makes of the outputs, it makes of those of the whole batch."""
+    step = (
+        "    def training_step(self, x, y):\n        return nn.functional.mse_loss(self(x), y) + self.size(9)\n\n"
+        "    def size"
+    )
+    loop = LOOP.replace("nn.functional.mse_loss(model(x), y)", "model.training_step(x, y)")
+    before = script(model=NET.replace("    def size", step), loop=loop)
+    assert lines(before) == [GROUP.strip(), SHARE.strip()]
+
+
 def test_a_method_beside_forward() -> None:
     before = script(model=NET, loop=LOOP.replace("(model(x), y)", "(model(x), y) + model.encode(x).mean()"))
     assert lines(before) == [GROUP.strip(), 'rt.data_parallel(model, methods=("encode",))']
@@ -332,6 +343,28 @@ def test_nothing_to_share() -> None:
 def test_what_goes_another_way_on_each_rank(parts: dict[str, str], code: str) -> None:
     assert blocking(script(**parts))[0][0] == code
     assert conversion_of(script(**parts), options=AUTO).strategy is not Strategy.SHARED
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "import threading\nthreading.Thread(target=train).start()",
+        "from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor().submit(train)",
+    ],
+)
+def test_threads_that_train(start: str) -> None:
+    head, call = start.split("\n")
+    train = f"def train():\n{indented(LOOP)}\n\n"
+    before = script(imports=f"{IMPORTS}{head}\n", setup=train, loop=f"{call}\n")
+    assert (CODE, "a trained model is called in threads or processes of the script's own") in [
+        (code, message.partition(", in")[0]) for code, message in blocking(before)
+    ]
+
+
+def test_threads_that_do_something_else() -> None:
+    setup = "def watch():\n    print(1)\n\n\nthreading.Thread(target=watch).start()\n"
+    conversion = conversion_of(script(imports=f"{IMPORTS}import threading\n", setup=setup), options=SHARED)
+    assert conversion.outcome is Outcome.CONVERTED
 
 
 def test_an_environment_that_is_played() -> None:

@@ -339,6 +339,7 @@ class Decisions:
     facts: Facts  # of the program as it will be
     strategy: Strategy = Strategy.SHARDED
     shared: tuple[SharedPass, ...] = ()  # where forward passes alone are shared
+    unshared: tuple[Blocked, ...] = ()  # what every rank computes whole, though it is called in training
     wraps: tuple[Wrap, ...] = ()
     unwrapped: tuple[Unwrapped, ...] = ()
     broadcasts: tuple[Broadcast, ...] = ()  # of the unwrapped ones

@@ -21,7 +21,7 @@ from distify_codemods.decisions.trials import share_forwards, try_out
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.results import Strategy
-from distify_codemods.values import core
+from distify_codemods.values import External, core
 
 CODE = "SHARE01"
 
@@ -30,13 +30,15 @@ def decide_shared(facts: Facts) -> Decisions:
     """What happens to a program of which ranks share the forward passes alone."""
     seen, told = _told(share_forwards(facts))
     decisions = Decisions(seen, Strategy.SHARED, averages=told)
-    decisions.blocked += [*_distributed(seen), *_played(seen)]
+    decisions.blocked += [*_distributed(seen), *_played(seen), *_in_threads(seen)]
     for one in called_in_training(seen):
         place = _place(seen, one)
         if place is not None:
             decisions.shared += (place,)
         else:
-            decisions.blocked.append(_nowhere(seen, one))
+            decisions.unshared += (_nowhere(seen, one),)
+    if not decisions.shared:
+        decisions.blocked += decisions.unshared
     if not decisions.shared and not decisions.blocked:
         decisions.blocked.append(_nothing(seen))
     decisions.prefixed, decisions.reached_through = prefixed(facts), reached_through(facts)
@@ -110,6 +112,28 @@ def _played(facts: Facts) -> Iterator[Blocked]:
         )  # fmt: skip
 
 
+_CONCURRENT = ("threading.", "multiprocessing.", "concurrent.futures.", "joblib.", "multiprocess.", "ray.")
+
+
+def _in_threads(facts: Facts) -> Iterator[Blocked]:
+    """Forward passes in threads or processes of the script's own: each rank runs them in another order."""
+    started = {
+        event.node: event
+        for event in facts.of_kind(Kind.CALL, Kind.METHOD)
+        if event.name.startswith(_CONCURRENT)
+        or any(isinstance(obj, External) and obj.name.startswith(_CONCURRENT) for obj in event.receiver.objs)
+    }
+    for event in facts.of_kind(Kind.FORWARD) if started else ():
+        step = next((one for one in event.here.frame.context if one in started), None)
+        if isinstance(step, cst.CSTNode) and any(core(obj) in facts.models for obj in event.receiver.objs):
+            yield Blocked(
+                CODE, started[step].module, step,
+                "a trained model is called in threads or processes of the script's own, in another order on each rank",
+                "call it in the main thread",
+            )  # fmt: skip
+            return
+
+
 def _nothing(facts: Facts) -> Blocked:
     event = facts.backwards[0]
     return Blocked(
@@ -122,6 +146,7 @@ def _nothing(facts: Facts) -> Blocked:
 def _nowhere(facts: Facts, one: Called) -> Blocked:
     return Blocked(
         CODE, one.first.module, one.first.node,
-        f"no line before training has a name for `{facts.names.of(one.held)}`, whose forward passes would be shared",
+        f"no line before training has a name for `{facts.names.of(one.held)}`, whose forward passes would be shared: "
+        "every rank would compute all of them",
         "give it a variable where it is made",
     )  # fmt: skip

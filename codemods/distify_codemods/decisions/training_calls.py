@@ -61,7 +61,8 @@ def called_in_training(facts: Facts) -> list[Called]:
         for part in parts_of(model):
             owners.setdefault(part, model)
     owners.update((model, model) for model in models)
-    entries = _outermost([*_forwards(facts, owners), *_own_methods(facts, owners), *_of_libraries(facts, models)])
+    called = [*_forwards(facts, owners), *_own_methods(facts, owners), *_of_libraries(facts, models)]
+    entries = _outermost(_without_steps(called))
     seen = {owners[one.obj] for one in entries}
     entries += _handed_over(facts, [model for model in models if model not in seen])
     found: dict[Obj, Called] = {}
@@ -84,6 +85,18 @@ def _outermost(entries: list[_Entry]) -> list[_Entry]:
     return [one for one in entries if not any(one.chain[:depth] in chains for depth in range(1, len(one.chain)))]
 
 
+def _without_steps(entries: list[_Entry]) -> list[_Entry]:
+    """Without methods that only call the model itself, as `training_step` does: what they add sees the whole batch."""
+    goes_on: dict[tuple[Obj, str], set[bool]] = {}
+    for one in (each for each in entries if each.method):
+        inner = [each for each in entries if each is not one and each.chain[: len(one.chain)] == one.chain]
+        outer = _outermost(inner)
+        if outer:
+            by_itself = all(each.obj is one.obj and not each.method for each in outer)
+            goes_on.setdefault((one.obj, one.method), set()).add(by_itself)
+    return [one for one in entries if goes_on.get((one.obj, one.method)) != {True}]
+
+
 def _takes_a_batch(facts: Facts, event: Event) -> bool:
     """Whether a call is given something that may be a batch, and does not itself go on to a backward pass."""
     chain = (*event.here.frame.context, event.node)
@@ -96,6 +109,7 @@ def _takes_a_batch(facts: Facts, event: Event) -> bool:
 def _forwards(facts: Facts, owners: dict[Obj, Obj]) -> Iterator[_Entry]:
     for event in facts.of_kind(Kind.FORWARD):
         mine = [core(obj) for obj in event.receiver.objs if core(obj) in owners]
+        mine = [obj for obj in mine if owners[obj] is obj or owners[obj] not in mine]
         if mine and in_training(facts, event) and _takes_a_batch(facts, event):
             yield from (_Entry(obj, event) for obj in mine)
 

@@ -22,6 +22,8 @@ def run(context: Context) -> None:
     for blocked in context.decisions.blocked:
         if blocked.code == CODE:
             context.blocked(blocked)
+    for left in context.decisions.unshared if context.decisions.shared else ():
+        context.advice(f"{left.message} ({left.fix})", left.module, left.node)
     for text, shared in _lines(context):
         module, plan = shared[0].module, context.plan(shared[0].module)
         statement, after = shared[0].statement, shared[0].after
@@ -113,9 +115,10 @@ RULE = Rule(
     name="shared forward passes",
     why="What comes after the forward pass, losses, metrics, decisions, can be anything. A rank that sees only its own "
     "samples computes another thing there.",
-    safety="Where a conversion to sharded data would need you, or with --strategy shared. Every rank then runs the "
-    "script as it stands, on the same batches and with the same random numbers. Each call of a trained model splits "
-    "the batch over the ranks and gathers what the model returns; gradients come out whole and equal on all ranks.",
+    safety="Where a conversion to sharded data would need you, where something between the batch and the step is not "
+    "known (advice says what), or with --strategy shared. Every rank then runs the script as it stands, on the same "
+    "batches and with the same random numbers. Each call of a trained model splits the batch over the ranks and "
+    "gathers what the model returns; gradients come out whole and equal on all ranks.",
     run=run,
     limits="Loading and all that is not a model's are done by every rank, which costs time where it is much. A script "
     "that trains no module, plays an environment or starts processes of its own is left to a person.",
