@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, KeysView, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain
-from typing import NoReturn, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 Item = TypeVar("Item", covariant=True)
 Other = TypeVar("Other")
@@ -51,7 +51,9 @@ class Ordered(AbstractSet[Item]):
                 return self
         elif mine.keys() <= others.keys():
             return other
-        return Ordered(chain(mine, others))
+        both: Ordered[Any] = Ordered.__new__(Ordered)
+        both._items = {**mine, **others}  # without hashing each again
+        return both
 
     def __and__(self, other: AbstractSet[object]) -> Ordered[Item]:
         return Ordered(item for item in self._items if item in other)

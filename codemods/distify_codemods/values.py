@@ -475,17 +475,20 @@ def _join(one: Value, other: Value) -> Value:
     if scale is Scale.SUM and any(value.scale is Scale.CONST and _may_be_added(value) for value in (one, other)):
         scale = Scale.UNKNOWN  # what must be added up over ranks, or what must not
     mask, deep = one.mask or other.mask, one.deep and other.deep
-    either = one.open or other.open or bool(one.objs) is not bool(other.objs)
-    objs = one.objs if one.objs is other.objs else one.objs | other.objs
-    sources = one.sources if one.sources is other.sources else one.sources | other.sources
+    objs, sources, either = one.objs, one.sources, one.open or other.open
+    if objs is not other.objs:
+        objs = objs | other.objs
+        either = either or bool(one.objs) is not bool(other.objs)
+    if sources is not other.sources:
+        sources = sources | other.sources
     for known in (one, other):
         if (
-            known.objs is objs
-            and known.sources is sources
-            and known.scale is scale
+            known.scale is scale
             and known.mask is mask
             and known.open is either
             and known.deep is deep
+            and known.objs is objs
+            and known.sources is sources
         ):
             return known
     return Value(objs, scale, sources, mask, either, deep)
