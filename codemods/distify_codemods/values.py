@@ -315,9 +315,10 @@ class Share(Obj):
 
 @dataclass(eq=False, repr=False)
 class Through(Obj):
-    """As a source: gradients flow back through one call of a module."""
+    """As a source: gradients flow back through one call of a module, or straight to its parameters."""
 
     of: Obj | None = None
+    straight: bool = False
 
 
 @dataclass(eq=False, repr=False)

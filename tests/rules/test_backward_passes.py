@@ -37,6 +37,7 @@ for epoch in range(3):
         optimizer.step()
 """
 PLAIN = "F.cross_entropy(model(x), y).backward()"
+SOME = "return self.out(self.a(x))"
 ALL = "return self.out(self.b(self.a(x)))"
 
 
@@ -53,6 +54,7 @@ TWO_LOSSES = "a, b = model(x), model(-x)\nF.cross_entropy(a, y).backward()\nF.cr
     ("forward", "step"),
     [
         (ALL, PLAIN),
+        (ALL, "(F.cross_entropy(model(x), y) + sum(p.square().sum() for p in model.parameters())).backward()"),
         (ALL, "a, b = model(x), model(-x)\n(F.cross_entropy(a, y) + F.cross_entropy(b, y)).backward()"),
         (ALL, "F.cross_entropy(model(x), y).backward()\nF.cross_entropy(model(-x), y).backward()"),
         (ALL, "loss = F.cross_entropy(model(x), y)\nif epoch:\n    loss.backward()\nelse:\n    (2 * loss).backward()"),
@@ -62,7 +64,7 @@ TWO_LOSSES = "a, b = model(x), model(-x)\nF.cross_entropy(a, y).backward()\nF.cr
          "F.cross_entropy(model(x, i % 2), y).backward()"),
         ("return self.out(checkpoint(self.b, self.a(x), use_reentrant=True))", PLAIN),
     ],
-    ids=["plain", "one backward", "each its own", "either", "loop", "weights", "both ways", "checkpoint"],
+    ids=["plain", "penalty", "one backward", "each its own", "either", "loop", "weights", "both ways", "checkpoint"],
 )  # fmt: skip
 def test_what_each_step_reaches_is_wrapped_as_it_is(forward: str, step: str) -> None:
     text = converted(script(forward, step))
@@ -82,8 +84,10 @@ def test_what_each_step_reaches_is_wrapped_as_it_is(forward: str, step: str) -> 
         ("x = self.a(x)\nif torch.rand(1) > 0.5:\n    x = self.b(x)\nreturn self.out(x)", PLAIN),
         ("with torch.no_grad():\n    x = self.b(x)\nreturn self.out(self.a(x))", PLAIN),
         ("x = self.a(x)\nself.b(x)\nreturn self.out(x)", PLAIN),
+        (SOME, f"{PLAIN}\ntorch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"),
+        (SOME, f"{PLAIN}\nprint(sum(p.detach().norm() for p in model.parameters()))"),
     ],
-    ids=["never", "expression", "branch", "early return", "at random", "no_grad", "dropped"],
+    ids=["never", "expression", "branch", "early return", "at random", "no_grad", "dropped", "clipped", "shown"],
 )  # fmt: skip
 def test_it_is_told_of_parameters_without_gradients(forward: str, step: str) -> None:
     assert TOLD in converted(script(forward, step))
@@ -99,8 +103,13 @@ def test_it_is_told_of_parameters_without_gradients(forward: str, step: str) -> 
         ("return self.out(self.b(self.a(x)) if k else self.a(x))",
          "(F.cross_entropy(model(x, i % 2), y) + F.cross_entropy(model(x, 1), y)).backward()"),
         ("x = checkpoint(self.a, self.b(x))\nreturn self.out(checkpoint(self.a, x))", PLAIN),
+        (SOME, "loss = F.cross_entropy(model(x), y)\nfor p in model.parameters():\n    loss = loss + p.norm()\n"
+         "loss.backward()"),
+        (SOME, "(F.cross_entropy(model(x), y) + sum(p.square().sum() for p in model.parameters())).backward()"),
+        (SOME, "(F.cross_entropy(model(x), y) + sum((v ** 2).sum() for _, v in model.named_parameters())).backward()"),
     ],
-    ids=["two backwards", "retained", "loop", "left over", "other parts", "checkpointed twice"],
+    ids=["two backwards", "retained", "loop", "left over", "other parts", "checkpointed twice", "norms", "squares",
+         "names"],
 )  # fmt: skip
 def test_it_is_left_out_where_it_would_average_wrongly(forward: str, step: str) -> None:
     text = converted(script(forward, step))

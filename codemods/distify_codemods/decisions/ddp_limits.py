@@ -11,6 +11,7 @@ from distify_codemods.decisions.base import Unwrapped
 from distify_codemods.decisions.unused import Unused, left_over, unused_parts, whole
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.interpreter.graph import read_straight
 from distify_codemods.values import Obj, core
 
 CHECKPOINT = "torch.utils.checkpoint.checkpoint"
@@ -42,6 +43,9 @@ def _problem(facts: Facts, model: Obj, found: Sequence[Session]) -> tuple[Event,
     read = _read_outside(facts, model, [one.part for one in unused if not one.sometimes], forwards)
     if read is not None:
         return read, "a part of it takes part in a step, and not in its forward pass"
+    penalised = next((one.backward for one in found if unused and _straight(one.backward, model)), None)
+    if penalised is not None:
+        return penalised, "the loss is made of its parameters, too, and not all of them take part in its forward pass"
     again = _recomputed_twice(facts, found, unused)
     if again is not None:
         return (
@@ -49,6 +53,12 @@ def _problem(facts: Facts, model: Obj, found: Sequence[Session]) -> tuple[Event,
             "reentrant checkpoints go back through a part of it more than once, or past parts without gradients",
         )
     return None
+
+
+def _straight(backward: Event, model: Obj) -> bool:
+    """`loss + sum(p.norm() for p in net.parameters())`: gradients of parameters that it took for without any."""
+    owners = read_straight(backward.receiver)
+    return model in owners or any(part in owners for part in whole(model))
 
 
 def _read_outside(facts: Facts, model: Obj, parts: Sequence[Obj], forwards: set[cst.CSTNode]) -> Event | None:

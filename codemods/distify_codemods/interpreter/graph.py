@@ -17,6 +17,7 @@ from distify_codemods.values import (
     External,
     Instance,
     Obj,
+    Parameters,
     Sequence,
     Through,
     Value,
@@ -44,10 +45,19 @@ def flowing(machine: Machine, value: Value, node: cst.BaseExpression) -> Value:
     """An expression's value without what its gradients do not flow to."""
     function = node.func if isinstance(node, cst.Call) else node
     if machine.grad and not (isinstance(function, cst.Attribute) and function.attr.value in _ENDS):
-        return value
+        return _of_parameters(machine, value, node)
     if not any(isinstance(source, Through) for source in value.sources):
         return value
     return replace(value, sources=Ordered(one for one in value.sources if not isinstance(one, Through)))
+
+
+def _of_parameters(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
+    """`for p in net.parameters(): penalty += p.norm()`: gradients flow to them without a call of the module."""
+    read = [obj for obj in value.objs if isinstance(obj, Parameters) and obj.of is not None]
+    if not read:
+        return value
+    marks = (machine.made(Through, node, obj, of=obj.of, straight=True) for obj in read)
+    return replace(value, sources=value.sources | Ordered(marks))
 
 
 def stored(tensor: Value, value: Value) -> Value:
@@ -57,7 +67,12 @@ def stored(tensor: Value, value: Value) -> Value:
 
 def modules_behind(value: Value) -> set[Obj]:
     """The modules through whose calls gradients of a value, or of anything that it holds, flow back."""
-    return {mark.of for mark in marks_of(value) if mark.of is not None}
+    return {mark.of for mark in marks_of(value) if mark.of is not None and not mark.straight}
+
+
+def read_straight(value: Value) -> set[Obj]:
+    """The modules whose parameters it is made of, without a call of them."""
+    return {mark.of for mark in marks_of(value) if mark.of is not None and mark.straight}
 
 
 def marks_of(value: Value) -> Ordered[Through]:
