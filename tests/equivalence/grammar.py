@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from random import Random
 from textwrap import indent
 
+from tests.equivalence.grammar_effects import EFFECTS, IMPORTS
+
 HEAD = """\
 import numpy as np
 import torch
@@ -308,37 +310,38 @@ class Program:
         return ", ".join(f"{kind}: {choice}" for kind, choice in self.choices.items())
 
 
-def program(seed: int) -> Program:
-    """Example: `program(3).text` is the source of a script that trains for three epochs and prints its accuracy."""
+def program(seed: int, **given: str) -> Program:
+    """A script that trains for three epochs and prints its accuracy: `program(3, data="a list").text`."""
     draw = Random(seed)
     tables = {
         "model": MODELS, "loss": LOSSES, "optimizer": OPTIMIZERS, "data": DATA,
         "step": STEPS, "figures": FIGURES, "evaluation": EVALUATION, "decision": DECISIONS,
-        "form": FORMS,
+        "form": FORMS, "beside": EFFECTS,
     }  # fmt: skip
-    chosen = {kind: draw.choice(list(table)) for kind, table in tables.items()}
+    chosen = {kind: draw.choice(list(table)) for kind, table in tables.items()} | given
     model, out = MODELS[chosen["model"]]
     criterion, loss = LOSSES[chosen["loss"]]
     before, during, after = FIGURES[chosen["figures"]]
+    beside = EFFECTS[chosen["beside"]]
     step = f"out = {out}\nloss = {loss}\n{STEPS[chosen['step']]}{during}"
     each = draw.choice(HEADERS) + "\n" + indent(step, "    ")
-    after += EVALUATION[chosen["evaluation"]].format(out=out) + DECISIONS[chosen["decision"]]
+    after += EVALUATION[chosen["evaluation"]].format(out=out) + beside.epoch + DECISIONS[chosen["decision"]]
     parts = {
-        "head": HEAD.format(seed=seed), "setup": model + criterion + DATA[chosen["data"]],
+        "head": IMPORTS + HEAD.format(seed=seed) + beside.setup, "setup": model + criterion + DATA[chosen["data"]],
         "optimizer": f"optimizer = {OPTIMIZERS[chosen['optimizer']]}\n",
-        "epoch": f"net.train()\n{before}{each}{after}",
+        "epoch": f"net.train()\n{before}{each}{after}", "tail": TAIL + beside.end,
     }  # fmt: skip
     return Program(chosen, FORMS[chosen["form"]](parts))
 
 
 def _flat(parts: dict[str, str]) -> str:
     loop = "best, taken = 0.0, 0\nfor epoch in range(3):\n" + indent(parts["epoch"], "    ")
-    return parts["head"] + parts["setup"] + parts["optimizer"] + loop + TAIL
+    return parts["head"] + parts["setup"] + parts["optimizer"] + loop + parts["tail"]
 
 
 def _main(parts: dict[str, str]) -> str:
     loop = "best, taken = 0.0, 0\nfor epoch in range(3):\n" + indent(parts["epoch"], "    ")
-    body = indent(parts["optimizer"] + loop + TAIL, "    ")
+    body = indent(parts["optimizer"] + loop + parts["tail"], "    ")
     return f'{parts["head"]}{parts["setup"]}\n\ndef main():\n{body}\n\nif __name__ == "__main__":\n    main()\n'
 
 
@@ -357,7 +360,7 @@ class Trainer:
 {indent(fit, "        ")}
 
 accuracy = Trainer(net, loader, optimizer).fit(3)
-{TAIL}"""
+{parts["tail"]}"""
 
 
 FORMS = {"flat": _flat, "main": _main, "trainer": _trainer}
