@@ -225,6 +225,8 @@ def _sources(name: str) -> Ordered[Obj | str]:
 
 def _is_class(name: str) -> bool:
     last = name.rsplit(".", 1)[-1]
+    if name == "torch.device":
+        return True
     made = name.startswith("torch.") and last.endswith("Tensor")  # torch.LongTensor(3) is a tensor
     return (last[:1].isupper() or last == "?") and not made
 
@@ -504,6 +506,7 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]]
         ),
         lambda machine, arguments, node: _wrap(machine, arguments, node, ours=False),
     ),
+    parallel.COUNT: lambda machine, arguments, node: _external(machine, parallel.COUNT, arguments, node),
     "torch.utils.checkpoint.checkpoint": _checkpointed,
     **dict.fromkeys(parallel.FUNCTIONAL, _in_parallel),
     "torch.autograd.Variable": _first,
