@@ -240,3 +240,28 @@ def test_files_that_are_listed_before_a_loop_are_waited_for_once() -> None:
     after = converted(script(imports=TOOLS, after=before))
     assert "rt.barrier()\nfor name in os.listdir('in'):\n    image = cv2.imread" in after
     assert after.count("rt.barrier()") == 1
+
+
+@pytest.mark.parametrize(
+    "leave",
+    ["exit()", "quit()", "sys.exit(1)", "os._exit(1)", "raise SystemExit", "stop()", 'print("done"); exit()'],
+)
+def test_who_leaves_where_a_folder_is_there_is_asked_by_all(leave: str) -> None:
+    """Rank 0 makes the folder next: another rank, which looks later, must not take it for one of an earlier run."""
+    imports = f"import os\nimport sys\n{IMPORTS}\n\ndef stop():\n    exit(1)\n\n"
+    setup = f'if os.path.exists("run"):\n    {leave}\nos.makedirs("run")\n'
+    assert 'if rt.from_main_process(os.path.exists("run")):\n' in converted(script(imports=imports, setup=setup))
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        pytest.param('if os.path.exists("run"):\n    print("there")\nos.makedirs("run")\n', id="message"),
+        pytest.param('if not os.path.exists("run"):\n    os.makedirs("run")\n', id="folder"),
+        pytest.param('if not os.path.exists("run"):\n    exit()\n', id="nothing is written"),
+        pytest.param('if not os.path.exists("run"):\n    os.makedirs("run")\n    stop()\n', id="own function"),
+    ],
+)
+def test_who_does_not_leave_asks_alone(setup: str) -> None:
+    imports = f"import os\n{IMPORTS}\n\ndef stop():\n    return str(1)\n\n"
+    assert "from_main_process" not in converted(script(imports=imports, setup=setup))
