@@ -124,6 +124,9 @@ READS = _by_place(
 )
 READING_METHODS = _by_place(itself="read_text read_bytes")
 
+#: What makes a folder by itself, named by the time, wherever it runs; and what gives all ranks one name for it.
+NAMED_BY_THE_TIME = {"hydra.main": "`hydra.run.dir=outputs/NAME` on the command line"}
+
 #: Libraries of which every call reports to somewhere.
 TRACKERS = (
     "tensorboardX.", "torch.utils.tensorboard.", "tensorboard_logger.", "tensorboard.program.", "mlflow.", "visdom.",

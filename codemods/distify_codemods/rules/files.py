@@ -27,7 +27,13 @@ def run(context: Context) -> None:
             f"every rank calls `{file_events.code_of(event)}` with a path, and it is not known what that does: if it "
             "writes, put it under `if rt.is_main_process():`", event.module, event.node,
         )  # fmt: skip
-    if not found and not unknown:
+    named = context.facts.calls(*effects.NAMED_BY_THE_TIME)
+    for event in named:
+        context.advice(
+            f"`{event.name}` makes an output folder named by the time on each rank, and perhaps goes into it: give all "
+            f"ranks one name, {effects.NAMED_BY_THE_TIME[event.name]}", event.module, event.node,
+        )  # fmt: skip
+    if not found and not unknown and not named:
         context.not_needed(f"no other files are written{file_events.unless(context.facts)}")
 
 

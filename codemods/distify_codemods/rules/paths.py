@@ -38,7 +38,9 @@ def run(context: Context) -> None:
     found = _questions(context) or found
     found = _decisions(context) or found
     found = _waits(context) or found
-    if not found:
+    if not found and context.facts.calls(*effects.NAMED_BY_THE_TIME):
+        context.not_needed("no file is read that the run wrote, unless below the output folder that OUT03 names")
+    elif not found:
         context.not_needed("every path is the same on all ranks, and no file is read that the run wrote")
 
 
@@ -56,7 +58,7 @@ def meetings(context: Context) -> set[cst.CSTNode]:
 
 
 def _origins(context: Context) -> list[Origin]:
-    events = context.facts.of_kind(Kind.CALL, Kind.METHOD)
+    events = context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.STORE)
     return list(dict.fromkeys(origin for event in events for origin in _of_a_path(context, event)))
 
 
@@ -70,10 +72,14 @@ def _own_values(context: Context) -> bool:
 
 def _of_a_path(context: Context, event: Event) -> Iterator[Origin]:
     """What the path that every rank uses here was made of."""
-    makes = event.name in _MAKES_FOLDERS
-    if not makes and not reads(event) and event.name not in _TESTS and event.name != "torch.load":
-        return
-    for value in (event.receiver, *event.arguments.positional[:1], *event.arguments.keywords.values()):
+    makes, given = event.name in _MAKES_FOLDERS, list[Value]()
+    if event.kind is Kind.STORE or file_events.is_unknown(event):
+        given = list(file_events.own_paths_out_of_sight(context.facts, event))
+        if context.is_on_main(event.module, event.node):
+            return
+    elif makes or reads(event) or event.name in _TESTS or event.name == "torch.load":
+        given = [event.receiver, *event.arguments.positional[:1], *event.arguments.keywords.values()]
+    for value in given:
         for source in files.origins(value):
             if isinstance(source, Origin) and (makes or not _lists_what_was_there(context, source)):
                 yield source
