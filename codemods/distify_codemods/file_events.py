@@ -14,7 +14,25 @@ from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
-from distify_codemods.values import Const, External, Instance, Mapping, Obj, Origin, Sequence, Setting, Value, core
+from distify_codemods.values import (
+    Bound,
+    Class,
+    Const,
+    External,
+    Function,
+    Instance,
+    Mapping,
+    Method,
+    Obj,
+    Origin,
+    Parameters,
+    Partial,
+    Sequence,
+    Setting,
+    Value,
+    contained,
+    core,
+)
 
 _PATH_KEYWORDS = frozenset("path path_or_buf excel_writer buf fname file filename".split())
 
@@ -103,9 +121,45 @@ def given_a_path(facts: Facts) -> list[Event]:
     return [event for event in facts.of_kind(*kinds) if is_unknown(event) and _paths(facts, event)]
 
 
+def named_writers(facts: Facts) -> list[Event]:
+    """Those of them that say that they write, return nothing that is used, and have no trained model in reach."""
+    found = [
+        event
+        for event in given_a_path(facts)
+        if event.kind is not Kind.FORWARD
+        and _own_name(event).lstrip("_").lower().startswith(effects.WRITING_WORDS)
+        and isinstance(event.module.parents.get(event.node), cst.Expr)
+    ]
+    with_model = {event.node for event in found if _has_a_model(facts, [event.receiver, *event.arguments.all()])}
+    return [event for event in found if event.node not in with_model]
+
+
+def _has_a_model(facts: Facts, values: list[Value]) -> bool:
+    """Whether a model, or what may call one, is among these or what they were made of."""
+    seen: set[Obj] = set()
+    left = [obj for value in values for obj in contained(value)]
+    while left:
+        obj = core(left.pop())
+        if obj in seen:
+            continue
+        seen.add(obj)
+        if obj in facts.models or isinstance(obj, (Function, Bound, Partial, Parameters, Class)):
+            return True
+        if isinstance(obj, Instance) and obj.of is not None and obj.of.derives_from("torch.nn.Module"):
+            return True
+        made_of = [*obj.attributes.values()]
+        if isinstance(obj, External) and obj.arguments is not None:
+            made_of += obj.arguments.all()
+        if isinstance(obj, Method) and obj.receiver is not None:
+            made_of.append(obj.receiver)
+        left += [one for value in made_of for one in contained(value)]
+    return False
+
+
 def may_write(facts: Facts) -> list[Event]:
-    """Those of them that are called for what they do, or say that they write, or are told to."""
-    return [event for event in given_a_path(facts) if _may_write(event)]
+    """The others of them that are called for what they do, or say that they write, or are told to."""
+    writers = set(named_writers(facts))
+    return [event for event in given_a_path(facts) if event not in writers and _may_write(event)]
 
 
 def unless(facts: Facts) -> str:

@@ -326,3 +326,9 @@ def test_what_hydra_writes_by_itself_is_told() -> None:
     (claim,) = findings("PATH01", before, Level.NOT_NEEDED)
     assert "every path" not in claim.message
     assert findings("OUT03", before.replace("hydra.main", "hydra.utils.call"), Level.ADVICE) == []
+
+
+def test_a_file_that_says_to_be_written_is_looked_for_by_rank_zero() -> None:
+    setup = 'rows = unheard.Rows()\nif not os.path.exists("a.bin"):\n    rows.save_rows("a.bin")\n    rows = None\n'
+    new = converted(script(imports=f"{STAMP}{IMPORTS}", setup=setup + "print(rows)\n"))
+    assert 'if not rt.from_main_process(os.path.exists("a.bin")):\n' in new

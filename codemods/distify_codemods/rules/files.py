@@ -21,6 +21,8 @@ def run(context: Context) -> None:
     found = False
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD):
         found = _one(context, event) or found
+    for event in context.named_writers:
+        found = _write(context, event) or found
     unknown = [event for event in file_events.may_write(context.facts) if _is_every_ranks(context, event)]
     for event in unknown:
         context.advice(

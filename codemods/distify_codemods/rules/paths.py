@@ -10,7 +10,7 @@ from distify_codemods import file_events, tree
 from distify_codemods.decisions import entropy
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
-from distify_codemods.file_events import path_of, reads, writes
+from distify_codemods.file_events import path_of, reads
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects
 from distify_codemods.program import Module
@@ -91,7 +91,8 @@ def _lists_what_was_there(context: Context, origin: Origin) -> bool:
         return False
     listings = [event for event in context.facts.of_kind(Kind.CALL) if event.node is origin.site]
     return not any(
-        writes(write) and (write.before(listing) or {one.node for one in write.loops()} & {one.node for one in loops})
+        context.writes(write)
+        and (write.before(listing) or {one.node for one in write.loops()} & {one.node for one in loops})
         for listing in listings
         for loops in [listing.loops()]
         for write in context.facts.run.events
@@ -207,7 +208,7 @@ def _is_contended(context: Context, test: Event) -> bool:
         return False
     started = test.number > context.facts.first_step
     for event in context.facts.run.events:
-        written = writes(event) or event.name in _MAKES_FOLDERS
+        written = context.writes(event) or event.name in _MAKES_FOLDERS
         leaves = started and event.kind is Kind.LEAVE and event.name != "return"
         if written and not started and test.number < event.number < context.facts.first_step:
             return True
@@ -220,11 +221,13 @@ def _is_contended(context: Context, test: Event) -> bool:
 
 
 def _waits(context: Context) -> bool:
-    written = [event for event in context.facts.run.events if writes(event)]
+    written = [event for event in context.facts.run.events if context.writes(event)]
     removals = [event for event in written if event.name.startswith(effects.REMOVES)]
     found, waited = False, list[Event]()
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
         makes = event.name in _MAKES_FOLDERS
+        if event in context.named_writers:
+            continue
         if makes:
             contended = any(_may_be_gone(removal, event) for removal in removals)
             contended = contended and not any(_holds_still(one, event, removals) for one in waited)
