@@ -14,7 +14,25 @@ from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
-from distify_codemods.values import Const, External, Instance, Obj, Origin, Setting, Value, core
+from distify_codemods.values import (
+    Bound,
+    Class,
+    Const,
+    External,
+    Function,
+    Instance,
+    Mapping,
+    Method,
+    Obj,
+    Origin,
+    Parameters,
+    Partial,
+    Sequence,
+    Setting,
+    Value,
+    contained,
+    core,
+)
 
 _PATH_KEYWORDS = frozenset("path path_or_buf excel_writer buf fname file filename".split())
 
@@ -100,12 +118,48 @@ def _is_of_a_library(receiver: Value, name: str) -> bool:
 def given_a_path(facts: Facts) -> list[Event]:
     """Calls of which it is not known what they do with a path that they are given."""
     kinds = (Kind.CALL, Kind.METHOD, Kind.FORWARD)
-    return [event for event in facts.of_kind(*kinds) if _is_unknown(event) and _paths(facts, event)]
+    return [event for event in facts.of_kind(*kinds) if is_unknown(event) and _paths(facts, event)]
+
+
+def named_writers(facts: Facts) -> list[Event]:
+    """Those of them that say that they write, return nothing that is used, and have no trained model in reach."""
+    found = [
+        event
+        for event in given_a_path(facts)
+        if event.kind is not Kind.FORWARD
+        and _own_name(event).lstrip("_").lower().startswith(effects.WRITING_WORDS)
+        and isinstance(event.module.parents.get(event.node), cst.Expr)
+    ]
+    with_model = {event.node for event in found if _has_a_model(facts, [event.receiver, *event.arguments.all()])}
+    return [event for event in found if event.node not in with_model]
+
+
+def _has_a_model(facts: Facts, values: list[Value]) -> bool:
+    """Whether a model, or what may call one, is among these or what they were made of."""
+    seen: set[Obj] = set()
+    left = [obj for value in values for obj in contained(value)]
+    while left:
+        obj = core(left.pop())
+        if obj in seen:
+            continue
+        seen.add(obj)
+        if obj in facts.models or isinstance(obj, (Function, Bound, Partial, Parameters, Class)):
+            return True
+        if isinstance(obj, Instance) and obj.of is not None and obj.of.derives_from("torch.nn.Module"):
+            return True
+        made_of = [*obj.attributes.values()]
+        if isinstance(obj, External) and obj.arguments is not None:
+            made_of += obj.arguments.all()
+        if isinstance(obj, Method) and obj.receiver is not None:
+            made_of.append(obj.receiver)
+        left += [one for value in made_of for one in contained(value)]
+    return False
 
 
 def may_write(facts: Facts) -> list[Event]:
-    """Those of them that are called for what they do, or say that they write, or are told to."""
-    return [event for event in given_a_path(facts) if _may_write(event)]
+    """The others of them that are called for what they do, or say that they write, or are told to."""
+    writers = set(named_writers(facts))
+    return [event for event in given_a_path(facts) if event not in writers and _may_write(event)]
 
 
 def unless(facts: Facts) -> str:
@@ -141,10 +195,34 @@ _WRITING_MODES = frozenset("w a x wb ab xb wt at xt w+ a+ r+ rb+ wb+ ab+".split(
 
 def unknown_paths(facts: Facts, event: Event) -> list[Value]:
     """The paths that something unknown is given."""
-    return [facts.value(node) for node in _paths(facts, event)] if _is_unknown(event) else []
+    return [facts.value(node) for node in _paths(facts, event)] if is_unknown(event) else []
 
 
-def _is_unknown(event: Event) -> bool:
+def own_paths_out_of_sight(facts: Facts, event: Event) -> Iterator[Value]:
+    """Paths, made of the time or the like, that go out of sight: to a call that is not known, into a configuration."""
+    if event.kind is Kind.STORE:
+        parent = event.module.parents.get(event.node)
+        target = event.module.parents.get(parent) if isinstance(parent, cst.AssignTarget) else parent
+        given = [target.value] if isinstance(target, (cst.Assign, cst.AnnAssign)) and target.value is not None else []
+        given = given if event.name == "[]" and not all(map(_keeps_items, event.receiver.objs or [None])) else []
+    else:
+        call = event.node
+        given = [one.value for one in call.args] if isinstance(call, cst.Call) else []
+    for node in given:
+        value = facts.value(node)
+        if not any(isinstance(one, Origin) for one in value.sources):
+            continue
+        texts = [text for one in (node, *_assigned(event.module, node)) for text in _texts(one)]
+        if any(_stands_for_a_path(obj) for obj in value.objs) or any(map(_looks_like_a_path, texts)):
+            yield value
+
+
+def _keeps_items(holder: Obj | None) -> bool:
+    return isinstance(holder, (Mapping, Sequence, Instance))
+
+
+def is_unknown(event: Event) -> bool:
+    """Whether a call of a library is in no table, and the library is none that is known to leave files alone."""
     if event.kind is Kind.CALL:
         tables = (effects.WRITES, effects.HANDLES, effects.STORES, effects.ALWAYS_WRITE, effects.MAPPED)
         named = any(event.name in table for table in tables) or bool(_reading(event.name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Level
 
 from tests.rules.scripts import (
     DATA,
@@ -13,6 +14,7 @@ from tests.rules.scripts import (
     changes,
     converted,
     distributed,
+    findings,
     indented,
     script,
 )
@@ -106,6 +108,13 @@ def test_leaves_before_it_downloads() -> None:
         ("from torchvision.datasets.utils import download_url\n", 'download_url("http://x", ".")\n'),
         ("from transformers import AutoModel\n", 'bert = AutoModel.from_pretrained("bert")\n'),
         ("", 'net = torch.hub.load("pytorch/vision", "resnet18")\n'),
+        ("import timm\n", 'net = timm.create_model("resnet18", pretrained=True)\n'),
+        ("import timm\n", 'net = timm.create_model("resnet18", True)\n'),
+        ("import unheard\n", 'net = unheard.build(3, pretrained="imagenet")\n'),
+        ("import nltk\n", 'nltk.download("punkt")\n'),
+        ("from huggingface_hub import snapshot_download\n", 'snapshot_download("bert")\n'),
+        ("from sentence_transformers import SentenceTransformer\n", 'net = SentenceTransformer("mini")\n'),
+        ("from sklearn.datasets import fetch_openml\n", 'digits = fetch_openml("mnist")\n'),
     ],
 )
 def test_other_downloads(imports: str, call: str) -> None:
@@ -125,6 +134,11 @@ def test_other_downloads(imports: str, call: str) -> None:
         pytest.param("def urlretrieve(url, name):\n    pass\n\n\nurlretrieve('a', 'b')\n", id="own urlretrieve"),
         pytest.param("def never():\n    return datasets.MNIST('.', download=True)\n\n\n", id="never called"),
         pytest.param("options = dict(download=True)\n", id="dictionary"),
+        pytest.param("rows = nn.Embedding.from_pretrained(torch.ones(3, 4))\n", id="weights that are given"),
+        pytest.param("import timm\nnet = timm.create_model('a', pretrained=False)\n", id="pretrained=False"),
+        pytest.param("import timm\nnet = timm.create_model('a')\n", id="pretrained not said"),
+        pytest.param("import unheard\nnet = unheard.build(3, pretrained=None)\n", id="pretrained=None"),
+        pytest.param("def build(pretrained):\n    return pretrained\n\n\nbuild(pretrained=True)\n", id="own builder"),
     ],
 )
 def test_left_alone(setup: str) -> None:
@@ -148,3 +162,30 @@ def test_only_the_download_is_inside() -> None:
     before = script(imports=VISION, data=f'{DATA}extra = datasets.MNIST(".", download=True)\n')
     after = f'{DATA}{FIRST}    extra = datasets.MNIST(".", download=True)\n'
     assert converted(before) == distributed(imports=VISION, data=after)
+
+
+@pytest.mark.parametrize("line", ['net = unheard.build("small-en")\n', 'a = unheard.get("https://a.b/c.zip", 3)\n'])
+def test_what_is_not_known_is_not_said_to_download_nothing(line: str) -> None:
+    before = script(imports=f"import unheard\n{IMPORTS}", setup=line)
+    (advice,) = findings("DATA03", before, Level.ADVICE)
+    assert advice.message.startswith("it is not known whether `unheard.")
+    assert findings("DATA03", before, Level.NOT_NEEDED) == []
+    assert "main_process_first" not in converted(before)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "net = unheard.build(3)\n",
+        'net = unheard.build("a/config.yaml")\n',
+        'net = unheard.build("./weights")\n',
+        'unheard.say("a word and another")\n',
+        'named = collections.namedtuple("Pair", "a b")\n',
+        'random.choice("abc")\n',
+        'def build(name):\n    return name\n\n\nbuild("small")\n',
+    ],
+)
+def test_nothing_is_given_a_name(line: str) -> None:
+    before = script(imports=f"import collections\nimport random\nimport unheard\n{IMPORTS}", setup=line)
+    assert findings("DATA03", before, Level.ADVICE) == []
+    assert [one.message for one in findings("DATA03", before, Level.NOT_NEEDED)] == ["nothing is downloaded"]

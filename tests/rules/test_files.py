@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Level
 
-from tests.rules.scripts import IMPORTS, blocked, changes, converted, distributed, indented, script
+from tests.rules.scripts import IMPORTS, blocked, changes, converted, distributed, findings, indented, script
 
 TOOLS = (
     "import csv\nimport json\nimport lmdb\nimport os\nimport pandas as pd\nimport pickle\nimport shutil\n"
@@ -252,3 +253,69 @@ def test_a_store_that_is_read_and_written_needs_a_person() -> None:
 def test_a_store_that_is_only_read_is_left_alone() -> None:
     text = 'import h5py\nwith h5py.File("data.h5", "r") as store:\n    rows = store["rows"][:]\nprint(rows)\n'
     assert "main_process_only" not in converted(script(after=text))
+
+
+# ---- calls that no table names, and that say that they write
+
+UNHEARD = "import os\nimport unheard\n"
+TABLE = "table = unheard.Table(3)\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'table.save_text_format("out/a.txt")\n',
+        'table.write_rows([1, 2], path=os.path.join("out", "a"))\n',
+        'table.dump_all(f"out/{epoch}.bin")\n',
+        'table.export_to("a.bin")\n',
+        'unheard.save_rows("out/a.bin", [1, 2])\n',
+        'unheard.io.writeRows("out/a.bin", table)\n',
+    ],
+)
+def test_who_says_that_it_writes_is_rank_zero(line: str) -> None:
+    before = script(imports=UNHEARD + IMPORTS, after=TABLE + line)
+    assert f"{TABLE}if rt.is_main_process():\n    {line}" in converted(before)
+    assert findings("OUT03", before, Level.ADVICE) == []
+
+
+def test_what_it_wrote_is_waited_for() -> None:
+    line, read = 'table.save_rows("out/a.bin")\n', 'rows = open("out/a.bin").read()\n'
+    new = converted(script(imports=UNHEARD + IMPORTS, after=TABLE + line + read))
+    assert f"if rt.is_main_process():\n    {line}rt.barrier()\n{read}" in new
+    assert new.count("rt.barrier()") == 1
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param('unheard.save_net(model, "out/a.bin")\n', id="model"),
+        pytest.param('unheard.save_net({"net": model}, "out/a.bin")\n', id="model in a dictionary"),
+        pytest.param('unheard.save_net(model.parameters(), "out/a.bin")\n', id="parameters"),
+        pytest.param('kept = unheard.Keeper(model)\nkept.save_all("out/a.bin")\n', id="who has a model"),
+        pytest.param(
+            'box = unheard.Keeper()\nbox.net = model\nbox.save_all("out/a.bin")\n', id="who is given one later"
+        ),
+        pytest.param('unheard.save_net(lambda: model, "out/a.bin")\n', id="function"),
+        pytest.param(
+            'for one in (model, data):\n    unheard.save_net(one, "out/a.bin")\n', id="model in one of the turns"
+        ),
+    ],
+)
+def test_who_may_touch_a_model_is_advice(lines: str) -> None:
+    """In a shared forward pass all ranks have to come; nobody knows what it does with the model."""
+    before = script(imports=UNHEARD + IMPORTS, after=lines)
+    assert "is_main_process" not in converted(before)
+    assert len(findings("OUT03", before, Level.ADVICE)) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param('rows = table.save_rows("out/a.bin")\n', id="result is used"),
+        pytest.param("table.save_rows(3)\n", id="no path"),
+        pytest.param('table.read_saved("out/a.bin")\n', id="reads"),
+        pytest.param('def save_rows(path):\n    return path\n\n\nsave_rows("out/a.bin")\n', id="own function"),
+    ],
+)
+def test_who_does_not_say_so_is_called_by_all(line: str) -> None:
+    assert "is_main_process" not in converted(script(imports=UNHEARD + IMPORTS, after=TABLE + line))

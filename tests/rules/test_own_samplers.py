@@ -198,3 +198,71 @@ def test_evaluation_of_what_a_sampler_chooses(given: str, sampler: str) -> None:
         "        right += (model(x) > y).sum().item()\nprint(right)\n",
     )
     assert f"other = DataLoader(data, sampler={sampler})\n" in converted(before)
+
+
+FOREIGN = f"""\
+{IMPORTS}\
+import feeds
+from datasets import load_dataset
+from torchvision.datasets import FakeData
+
+
+class Indexed(feeds.Data):
+    def __getitem__(self, index):
+        return index
+
+
+class Derived(feeds.Data): pass
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        'feeds.Data("a")', "feeds.open_all().test", "Derived()", 'load_dataset("a", split="train", streaming=True)',
+        'load_dataset("a", streaming=bool(input()))["train"].map(str)',
+    ],
+)  # fmt: skip
+def test_a_data_set_that_may_be_a_stream_is_dealt_out_when_it_is_seen(data: str) -> None:
+    """A TrainingSampler asks for its length, which a stream does not have."""
+    new = converted(
+        script(imports=FOREIGN, data=f"data = {data}\n", loader="loader = DataLoader(data, batch_size=8)\n")
+    )
+    assert "loader = DataLoader(**rt.shard_training(data, batch_size=8))\n" in new
+    assert "TrainingSampler" not in new
+
+
+@pytest.mark.parametrize(
+    ("data", "loader"),
+    [
+        ('feeds.Data("a")', "data, batch_size=8, shuffle=True"),
+        ('feeds.Data("a")', "data, batch_size=8, sampler=torch.utils.data.SequentialSampler(data)"),
+        ("Indexed()", "data, batch_size=8"),
+        ("FakeData()", "data, batch_size=8"),
+        ("[1, 2]", "data, batch_size=8"),
+        ('torch.load("a.pt", map_location="cpu")', "data, batch_size=8"),
+        ("torch.utils.data.Subset(feeds.Data('a'), [1, 2])", "data, batch_size=8"),
+        ('load_dataset("a", split="train").map(str)', "data, batch_size=8"),
+        ('load_dataset("a", split="train", streaming=False)', "data, batch_size=8"),
+    ],
+)
+def test_a_data_set_with_a_length_has_a_sampler(data: str, loader: str) -> None:
+    """torch shuffles no stream, nor takes a sampler for one: who asks for that has a length."""
+    new = converted(script(imports=FOREIGN, data=f"data = {data}\n", loader=f"loader = DataLoader({loader})\n"))
+    assert "shard_training" not in new
+    assert "rt.TrainingSampler(data" in new or "rt.DistributedSamplerWrapper(" in new
+
+
+def test_an_evaluation_of_what_may_be_a_stream_is_left_to_all_ranks() -> None:
+    after = """\
+model.eval()
+total = 0.0
+held = {data}
+for x, y in DataLoader(held, batch_size=8):
+    total += nn.functional.mse_loss(model(x), y, reduction="sum").item()
+print(total)
+"""
+    assert "UnpaddedSampler" not in converted(script(imports=FOREIGN, after=after.format(data='feeds.Data("a")')))
+    assert "UnpaddedSampler" in converted(script(imports=FOREIGN, after=after.format(data="FakeData()")))

@@ -3,8 +3,25 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Level
 
-from tests.rules.scripts import GROUP, IMPORTS, blocked, changes, converted, distributed, line_of, script
+from tests.rules.scripts import (
+    DATA,
+    GROUP,
+    IMPORTS,
+    LOADER,
+    LOOP,
+    MODEL,
+    OPTIMIZER,
+    blocked,
+    changes,
+    converted,
+    distributed,
+    findings,
+    indented,
+    line_of,
+    script,
+)
 
 TOOLS = (
     "import glob\nimport json\nimport os\nimport tempfile\nimport time\nimport uuid\nfrom datetime import datetime\n"
@@ -240,3 +257,78 @@ def test_files_that_are_listed_before_a_loop_are_waited_for_once() -> None:
     after = converted(script(imports=TOOLS, after=before))
     assert "rt.barrier()\nfor name in os.listdir('in'):\n    image = cv2.imread" in after
     assert after.count("rt.barrier()") == 1
+
+
+@pytest.mark.parametrize(
+    "leave",
+    ["exit()", "quit()", "sys.exit(1)", "os._exit(1)", "raise SystemExit", "stop()", 'print("done"); exit()'],
+)
+def test_who_leaves_where_a_folder_is_there_is_asked_by_all(leave: str) -> None:
+    """Rank 0 makes the folder next: another rank, which looks later, must not take it for one of an earlier run."""
+    imports = f"import os\nimport sys\n{IMPORTS}\n\ndef stop():\n    exit(1)\n\n"
+    setup = f'if os.path.exists("run"):\n    {leave}\nos.makedirs("run")\n'
+    assert 'if rt.from_main_process(os.path.exists("run")):\n' in converted(script(imports=imports, setup=setup))
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        pytest.param('if os.path.exists("run"):\n    print("there")\nos.makedirs("run")\n', id="message"),
+        pytest.param('if not os.path.exists("run"):\n    os.makedirs("run")\n', id="folder"),
+        pytest.param('if not os.path.exists("run"):\n    exit()\n', id="nothing is written"),
+        pytest.param('if not os.path.exists("run"):\n    os.makedirs("run")\n    stop()\n', id="own function"),
+    ],
+)
+def test_who_does_not_leave_asks_alone(setup: str) -> None:
+    imports = f"import os\n{IMPORTS}\n\ndef stop():\n    return str(1)\n\n"
+    assert "from_main_process" not in converted(script(imports=imports, setup=setup))
+
+
+STAMP = "from datetime import datetime\nimport os\nimport json\nimport unheard\n"
+NOW = 'stamp = datetime.now().strftime("%H%M")\n'
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        pytest.param('options = json.loads("{}")\noptions["root"] = os.path.join("out", stamp)\n', id="configuration"),
+        pytest.param('options = json.loads("{}")\noptions["paths"]["log"] = f"out/{stamp}"\n', id="part of it"),
+        pytest.param('unheard.Trainer(os.path.join("out", stamp))\n', id="what is not known"),
+        pytest.param('root = "out/" + stamp\nunheard.Trainer(folder=root)\n', id="name"),
+    ],
+)
+def test_a_path_of_the_time_that_goes_out_of_sight_is_one_for_all(setup: str) -> None:
+    new = converted(script(imports=f"{STAMP}{IMPORTS}", setup=NOW + setup))
+    assert 'stamp = rt.from_main_process(datetime.now().strftime("%H%M"))\n' in new
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        pytest.param('options = json.loads("{}")\noptions["started"] = stamp\n', id="no path"),
+        pytest.param('options = {}\noptions["root"] = os.path.join("out", stamp)\n', id="dictionary of its own"),
+        pytest.param("unheard.note(stamp)\n", id="note"),
+        pytest.param('print(os.path.join("out", stamp))\n', id="print"),
+        pytest.param('options = json.loads("{}")\noptions["root"] = os.path.join("out", "a")\n', id="no time"),
+    ],
+)
+def test_a_time_that_names_nothing_stays(setup: str) -> None:
+    assert "from_main_process" not in converted(script(imports=f"{STAMP}{IMPORTS}", setup=NOW + setup))
+
+
+def test_what_hydra_writes_by_itself_is_told() -> None:
+    train = indented(f"{DATA}{LOADER}{MODEL}{OPTIMIZER}{LOOP}")
+    main = "@hydra.main(config_name='a', version_base=None)\ndef main(cfg):\n"
+    before = f"import hydra\n{IMPORTS}\n\n{main}{train}\n\nmain()\n"
+    (advice,) = findings("OUT03", before, Level.ADVICE)
+    assert "output folder named by the time on each rank" in advice.message
+    assert findings("OUT03", before, Level.NOT_NEEDED) == []
+    (claim,) = findings("PATH01", before, Level.NOT_NEEDED)
+    assert "every path" not in claim.message
+    assert findings("OUT03", before.replace("hydra.main", "hydra.utils.call"), Level.ADVICE) == []
+
+
+def test_a_file_that_says_to_be_written_is_looked_for_by_rank_zero() -> None:
+    setup = 'rows = unheard.Rows()\nif not os.path.exists("a.bin"):\n    rows.save_rows("a.bin")\n    rows = None\n'
+    new = converted(script(imports=f"{STAMP}{IMPORTS}", setup=setup + "print(rows)\n"))
+    assert 'if not rt.from_main_process(os.path.exists("a.bin")):\n' in new

@@ -10,7 +10,8 @@ from distify_codemods.decisions.base import Dealing
 from distify_codemods.facts import Loader
 from distify_codemods.half_done import samplers
 from distify_codemods.interpreter import text
-from distify_codemods.values import Class, External, Instance, Mapping, Obj, Setting, Value
+from distify_codemods.libraries import datasets
+from distify_codemods.values import Class, External, Instance, Mapping, Method, Obj, Ref, Setting, Value
 
 
 class Given(Enum):
@@ -116,7 +117,8 @@ def unfit_for_evaluation(loader: Loader) -> str:
         return "its loader has a batch sampler of its own"
     if batch_size_is_none(loader):
         return "its data set yields whole batches"
-    return "its dataset is an IterableDataset" if _is_stream(loader) is not Given.NO else ""
+    stream = _is_stream(loader)
+    return "" if stream is Given.NO else f"its dataset {'is' if stream is Given.YES else 'may be'} an IterableDataset"
 
 
 def in_order(loader: Loader) -> bool:
@@ -156,15 +158,29 @@ def is_known(value: Value) -> bool:
 
 
 def _is_stream(loader: Loader) -> Given:
-    """Whether its data set is an IterableDataset of the script's own."""
-    dataset = loader.arguments.get("dataset", 0)
-    kinds = {_iterable(obj) for obj in dataset.objs} if dataset else set()
-    return Given.PERHAPS if len(kinds) > 1 else Given.YES if kinds == {True} else Given.NO
+    """Whether its data set is an IterableDataset, which has no length, and which torch neither shuffles nor samples."""
+    shuffled = loader.arguments.get("shuffle", 2)
+    chosen = (shuffled is not None and shuffled.constant() is True) or Given.YES in (
+        given(loader, "sampler"), given(loader, "batch_sampler")
+    )  # fmt: skip
+    dataset = loader.arguments.get("dataset", 0) or Value()
+    kinds = {Given.NO if chosen and kind is Given.PERHAPS else kind for kind in map(_iterable, dataset.objs)}
+    return Given.NO if not kinds else kinds.pop() if len(kinds) == 1 else Given.PERHAPS
 
 
-def _iterable(obj: Obj) -> bool:
+def _iterable(obj: Obj) -> Given:
+    if isinstance(obj, (External, Ref)):
+        return Given.PERHAPS if datasets.may_be_stream(obj.name) else Given.NO
+    if isinstance(obj, Method) and obj.receiver is not None:  # an attribute of something of a library
+        return Given.PERHAPS if Given.PERHAPS in map(_iterable, obj.receiver.objs) else Given.NO
     cls = obj.of if isinstance(obj, Instance) else None
-    return isinstance(cls, Class) and cls.derives_from("torch.utils.data.IterableDataset")
+    if not isinstance(cls, Class):
+        return Given.NO
+    if cls.derives_from("torch.utils.data.IterableDataset"):
+        return Given.YES
+    indexed = any("__getitem__" in one.attributes for one in cls.order())
+    foreign = any(datasets.may_be_stream(name) for name in cls.libraries())
+    return Given.PERHAPS if foreign and not indexed else Given.NO
 
 
 def _all(loaders: Sequence[Loader], ask: Callable[[Loader], Given]) -> Given:

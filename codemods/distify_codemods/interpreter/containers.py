@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import attributes, calls, cuts, holding, iteration, scales, targets, tensors, turns
+from distify_codemods.libraries.parallel import COUNT
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     LENGTH,
@@ -47,6 +48,8 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         return Value(SIZE if scale is Scale.COUNT else EMPTY, scale, sources)
     if name == "dict":
         return dictionary(machine, arguments, node)
+    if (gpus := _gpus(name, arguments.positional)) is not None:
+        return gpus
     if name in ("float", "int", "abs", "round", "bool", "str", "repr"):
         return Value(scale=first.scale if name != "abs" else scales.elementwise(first.scale), sources=first.sources)
     if name == "sum":
@@ -57,6 +60,15 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         made = machine.made(External, node, "builtins.range", name="builtins.range")
         return Value(made.alone, *_whole(arguments))
     return _other(machine, name, arguments, node)
+
+
+def _gpus(name: str, given: list[Value]) -> Value | None:
+    """`int(count)`, `max(1, count)`, `min(4, count)` of a number of GPUs: still one; `max(4, count)` is not."""
+    counts = Ordered(obj for one in given for obj in one.objs if isinstance(obj, External) and obj.name == COUNT)
+    limits = [one.constant() for one in given if not any(obj in counts for obj in one.objs)]
+    if not counts or name not in ("int", "max", "min"):
+        return None
+    return NOTHING if name == "max" and any(limit not in (0, 1) for limit in limits) else Value(counts)
 
 
 def _other(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:

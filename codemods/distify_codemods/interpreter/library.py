@@ -33,7 +33,7 @@ from distify_codemods.interpreter import (
     tensors,
     text,
 )
-from distify_codemods.libraries import effects, parallel
+from distify_codemods.libraries import datasets, effects, parallel
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
@@ -225,6 +225,8 @@ def _sources(name: str) -> Ordered[Obj | str]:
 
 def _is_class(name: str) -> bool:
     last = name.rsplit(".", 1)[-1]
+    if name == "torch.device":
+        return True
     made = name.startswith("torch.") and last.endswith("Tensor")  # torch.LongTensor(3) is a tensor
     return (last[:1].isupper() or last == "?") and not made
 
@@ -478,6 +480,13 @@ def _initialised(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> V
     return Value(machine.made(Sequence, node, "both", items=given).alone)
 
 
+def _loaded(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """A data set, or a stream of it; so is what is made of that."""
+    streaming = arguments.get("streaming")
+    whole = streaming is None or streaming.constant() is False
+    return _external(machine, "datasets.load_dataset" if whole else datasets.STREAMED, arguments, node)
+
+
 def _leave(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     machine.event(Kind.LEAVE, node, name="exit")
     return NOTHING
@@ -504,6 +513,7 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]]
         ),
         lambda machine, arguments, node: _wrap(machine, arguments, node, ours=False),
     ),
+    parallel.COUNT: lambda machine, arguments, node: _external(machine, parallel.COUNT, arguments, node),
     "torch.utils.checkpoint.checkpoint": _checkpointed,
     **dict.fromkeys(parallel.FUNCTIONAL, _in_parallel),
     "torch.autograd.Variable": _first,
@@ -511,6 +521,7 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]]
     "torch.compile": _first,
     "torch.nn.Parameter": _first,
     "torch.load": reading.read,
+    "datasets.load_dataset": _loaded,
     "collections.OrderedDict": containers.dictionary,
     "collections.defaultdict": containers.default_dictionary,
     "apex.amp.initialize": _initialised,

@@ -124,6 +124,9 @@ READS = _by_place(
 )
 READING_METHODS = _by_place(itself="read_text read_bytes")
 
+#: What makes a folder by itself, named by the time, wherever it runs; and what gives all ranks one name for it.
+NAMED_BY_THE_TIME = {"hydra.main": "`hydra.run.dir=outputs/NAME` on the command line"}
+
 #: Libraries of which every call reports to somewhere.
 TRACKERS = (
     "tensorboardX.", "torch.utils.tensorboard.", "tensorboard_logger.", "tensorboard.program.", "mlflow.", "visdom.",
@@ -144,7 +147,7 @@ _KNOWN = (
     "absl.", "IPython.", "requests.", "h5py.", "joblib.", "skimage.", "imageio.", "omegaconf.", "hydra.",
 )  # fmt: skip
 #: Words of names by which a library says that it writes, or that it reads.
-_WRITING_WORDS = ("save", "dump", "export", "write")
+WRITING_WORDS = ("save", "dump", "export", "write")
 _READING_WORDS = ("load", "read", "restore", "parse")
 
 
@@ -154,7 +157,7 @@ def is_known(library: str, name: str) -> bool:
 
 
 def says_that_it_writes(name: str) -> bool:
-    return any(word in name.lower() for word in _WRITING_WORDS)
+    return any(word in name.lower() for word in WRITING_WORDS)
 
 
 def says_that_it_reads(name: str) -> bool:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from distify_codemods import refusals, tree
+from distify_codemods import file_events, refusals, tree
 from distify_codemods.backends import RUNTIME, Backend
 from distify_codemods.decisions import Blocked, Decisions
 from distify_codemods.events import Event, Kind
@@ -145,6 +145,14 @@ class Context:
     @cached_property
     def others(self) -> Others:
         return Others(self.facts.program)
+
+    @cached_property
+    def named_writers(self) -> list[Event]:
+        return file_events.named_writers(self.facts)
+
+    def writes(self, event: Event) -> bool:
+        """Whether a file is written, by a table or by its own word."""
+        return file_events.writes(event) or event in self.named_writers
 
     # ---- names of what is imported
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.command_line import is_integer
 from distify_codemods.events import Event, Kind
 from distify_codemods.program import Module
-from distify_codemods.rules import visible_devices
+from distify_codemods.rules import device_map, gpu_counts, visible_devices
 from distify_codemods.rules.base import Context, Example, Rule
-from distify_codemods.values import Const, Setting, Value
 
 CODE = "DEVICE01"
 _NUMBERED = re.compile(r"^cuda:(\d+)$")
@@ -36,9 +36,12 @@ def run(context: Context) -> None:
             changed = True
     read = visible_devices.readings(context)
     changed = sum(_of_event(context, event, read) for event in context.facts.run.events) > 0 or changed
+    counted = gpu_counts.run(context, CODE)
+    mapped = device_map.run(context, CODE)
     if changed:
         return context.applied("device numbers mean the rank's own GPU")
-    context.not_needed("no GPU is named by its number; `cuda` means the rank's own, which the process group sets")
+    if not counted and not mapped:
+        context.not_needed("no GPU is named by its number; `cuda` means the rank's own, which the process group sets")
 
 
 def _plain_cuda(updated: cst.BaseExpression) -> cst.BaseExpression:
@@ -100,17 +103,20 @@ def _of_event(context: Context, event: Event, read: list[Event]) -> bool:
         return _hidden(context, event, read)
     if not isinstance(node, cst.Call) or not node.args:
         return False
+    named = next((arg.value for arg in node.args if arg.keyword is not None and arg.keyword.value == "device"), None)
+    if named is not None and event.name != "cuda" and not event.name.startswith("torch.cuda."):
+        return is_integer(context.facts, named, negative=False) and _replace(context, event, named, "device")
     first = node.args[0].value
     if event.kind is Kind.CALL and event.name == "torch.cuda.set_device":
         return _remove(context, event, "the process group has set the rank's GPU")
     if event.kind is Kind.CALL and event.name == "torch.cuda.device":
         return _replace(context, event, first, "gpu_index")
     if event.kind is Kind.CALL and event.name == "torch.device":
-        numbered = len(node.args) > 1 or _is_number(context.facts.value(first))
+        numbered = len(node.args) > 1 or is_integer(context.facts, first)
         return numbered and _replace(context, event, node, "device")
     if event.kind is Kind.METHOD and event.name == "cuda":
         return _cuda_call(context, event, node)
-    if event.kind is Kind.METHOD and event.name == "to" and _is_number(context.facts.value(first)):
+    if event.kind is Kind.METHOD and event.name == "to" and is_integer(context.facts, first):
         return _replace(context, event, first, "device")
     return False
 
@@ -166,20 +172,13 @@ def _cuda_call(context: Context, event: Event, node: cst.Call) -> bool:
     return True
 
 
-def _is_number(value: Value) -> bool:
-    """An integer for certain; what the command line gives is not known to be one."""
-    return any(
-        isinstance(obj, Const) and isinstance(obj.value, int) and not isinstance(obj.value, bool) for obj in value.objs
-    ) and not any(isinstance(obj, Setting) for obj in value.objs)
-
-
 RULE = Rule(
     code=CODE,
     name="device pinning",
     why="A GPU named by its number puts every rank on that one GPU: it runs out of memory, and the others idle.",
     safety="The process group sets the rank's GPU, so that `cuda` and `.cuda()` mean it and stay as they are. "
-    "Numbers, `set_device` and `CUDA_VISIBLE_DEVICES` go; a list that is read again gets another name. A script that "
-    "uses several GPUs by number is refused.",
+    "Numbers, `set_device` and `CUDA_VISIBLE_DEVICES` go; a list that is read again gets another name. What goes by "
+    "the number of GPUs, or spreads a model over them, goes by the rank's one. Several GPUs by number are refused.",
     run=run,
     pitfalls=(13, 37, 38),
     examples=(

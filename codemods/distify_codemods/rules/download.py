@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
+from distify_codemods import file_events
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
+from distify_codemods.libraries import computing, effects
+from distify_codemods.libraries.downloads import PRETRAINED, fetches
 from distify_codemods.program import Module
 from distify_codemods.rules.base import MAIN_FIRST, Context, Example, Rule
 from distify_codemods.tree import walk
-from distify_codemods.values import Const
+from distify_codemods.values import Const, Value
 
 CODE = "DATA03"
-_DOWNLOADS = (
-    ".urlretrieve",
-    "wget.download",
-    "gdown.download",
-    ".download_url",
-    ".download_and_extract_archive",
-    ".from_pretrained",
-    "datasets.load_dataset",
-    "torch.hub.load",
-    "torch.hub.load_state_dict_from_url",
-    "torch.utils.model_zoo.load_url",
-)
 
 
 def run(context: Context) -> None:
@@ -44,8 +37,38 @@ def run(context: Context) -> None:
         reason = "one process downloads, the others find the files there"
         context.plan(module).guard(place, MAIN_FIRST.format(rt=rt), CODE, reason, within)
         context.applied("rank 0 downloads first", module, place)
-    if not found:
+    unknown = _unseen(context)
+    for event in unknown:
+        context.advice(
+            f"it is not known whether `{file_events.code_of(event)}` downloads what it is given the name of: if it "
+            "does, put it under `with rt.main_process_first():`", event.module, event.node,
+        )  # fmt: skip
+    if not found and not unknown:
         context.not_needed("nothing is downloaded")
+
+
+def _unseen(context: Context) -> list[Event]:
+    """Calls of libraries that are not known, which are given a name: of a model, a data set, a language."""
+    return [
+        event
+        for event in context.facts.of_kind(Kind.CALL)
+        if not event.name.startswith(("local.", "?", *effects.TRACKERS))
+        and not effects.is_known(event.name, "")
+        and not event.name.startswith(computing.LIBRARIES)
+        and any(_is_a_name(value) for value in event.arguments.all())
+        and not context.is_on_main(event.module, event.node)
+    ]
+
+
+def _is_a_name(value: Value) -> bool:
+    """One word, and no path of a file."""
+    known = value.constant()
+    if not isinstance(known, str) or not known.strip() or any(one.isspace() for one in known):
+        return False
+    return "://" in known or not _FILE.search(known)
+
+
+_FILE = re.compile(r"^[./~]|/$|\\|\.[A-Za-z][A-Za-z0-9]{0,4}$")
 
 
 def downloads(event: Event) -> bool:
@@ -57,12 +80,15 @@ def downloads(event: Event) -> bool:
         value = None
     if value is not None:
         return value.constant() is not False
-    pretrained, weights = event.arguments.get("pretrained"), event.arguments.get("weights")
-    if pretrained is not None and event.name.startswith("torchvision."):
-        return pretrained.constant() is not False
+    place = PRETRAINED.get(event.name)
+    pretrained, weights = event.arguments.get("pretrained", place), event.arguments.get("weights")
+    if pretrained is not None and (pretrained.constant() is False or pretrained.is_none):
+        return False
+    if pretrained is not None:
+        return True
     if weights is not None and event.name.startswith("torchvision."):
         return any(not isinstance(obj, Const) or obj.value is not None for obj in weights.objs)
-    return event.name.endswith(_DOWNLOADS)
+    return fetches(event.name)
 
 
 def _makes_a_sampler(context: Context, module: Module, place: cst.CSTNode, event: Event) -> bool:

@@ -21,13 +21,21 @@ def run(context: Context) -> None:
     found = False
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD):
         found = _one(context, event) or found
+    for event in context.named_writers:
+        found = _write(context, event) or found
     unknown = [event for event in file_events.may_write(context.facts) if _is_every_ranks(context, event)]
     for event in unknown:
         context.advice(
             f"every rank calls `{file_events.code_of(event)}` with a path, and it is not known what that does: if it "
             "writes, put it under `if rt.is_main_process():`", event.module, event.node,
         )  # fmt: skip
-    if not found and not unknown:
+    named = context.facts.calls(*effects.NAMED_BY_THE_TIME)
+    for event in named:
+        context.advice(
+            f"`{event.name}` makes an output folder named by the time on each rank, and perhaps goes into it: give all "
+            f"ranks one name, {effects.NAMED_BY_THE_TIME[event.name]}", event.module, event.node,
+        )  # fmt: skip
+    if not found and not unknown and not named:
         context.not_needed(f"no other files are written{file_events.unless(context.facts)}")
 
 

@@ -34,7 +34,8 @@ _QUIET_MODULES = (
     "dataclasses.", "platform.", "sys.version", "getpass.", "socket.gethostname",
 )  # fmt: skip
 _LOUD = (
-    "builtins.next", "builtins.input", "builtins.exec", "builtins.eval", "builtins.setattr", "builtins.delattr",
+    "builtins.exit", "builtins.quit", "builtins.next", "builtins.input", "builtins.exec", "builtins.eval",
+    "builtins.setattr", "builtins.delattr",
     "torch.load", "torch.nn.", "torch.utils.data.", "torch.optim.", "torch.hub.", "torch.distributed.",
 )  # fmt: skip
 #: Where ranks may come to meet: not in a function that a guarded statement calls, which all of them may call as well.

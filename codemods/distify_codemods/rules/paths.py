@@ -10,7 +10,7 @@ from distify_codemods import file_events, tree
 from distify_codemods.decisions import entropy
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
-from distify_codemods.file_events import path_of, reads, writes
+from distify_codemods.file_events import path_of, reads
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects
 from distify_codemods.program import Module
@@ -38,7 +38,9 @@ def run(context: Context) -> None:
     found = _questions(context) or found
     found = _decisions(context) or found
     found = _waits(context) or found
-    if not found:
+    if not found and context.facts.calls(*effects.NAMED_BY_THE_TIME):
+        context.not_needed("no file is read that the run wrote, unless below the output folder that OUT03 names")
+    elif not found:
         context.not_needed("every path is the same on all ranks, and no file is read that the run wrote")
 
 
@@ -56,7 +58,7 @@ def meetings(context: Context) -> set[cst.CSTNode]:
 
 
 def _origins(context: Context) -> list[Origin]:
-    events = context.facts.of_kind(Kind.CALL, Kind.METHOD)
+    events = context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.STORE)
     return list(dict.fromkeys(origin for event in events for origin in _of_a_path(context, event)))
 
 
@@ -70,10 +72,14 @@ def _own_values(context: Context) -> bool:
 
 def _of_a_path(context: Context, event: Event) -> Iterator[Origin]:
     """What the path that every rank uses here was made of."""
-    makes = event.name in _MAKES_FOLDERS
-    if not makes and not reads(event) and event.name not in _TESTS and event.name != "torch.load":
-        return
-    for value in (event.receiver, *event.arguments.positional[:1], *event.arguments.keywords.values()):
+    makes, given = event.name in _MAKES_FOLDERS, list[Value]()
+    if event.kind is Kind.STORE or file_events.is_unknown(event):
+        given = list(file_events.own_paths_out_of_sight(context.facts, event))
+        if context.is_on_main(event.module, event.node):
+            return
+    elif makes or reads(event) or event.name in _TESTS or event.name == "torch.load":
+        given = [event.receiver, *event.arguments.positional[:1], *event.arguments.keywords.values()]
+    for value in given:
         for source in files.origins(value):
             if isinstance(source, Origin) and (makes or not _lists_what_was_there(context, source)):
                 yield source
@@ -85,7 +91,8 @@ def _lists_what_was_there(context: Context, origin: Origin) -> bool:
         return False
     listings = [event for event in context.facts.of_kind(Kind.CALL) if event.node is origin.site]
     return not any(
-        writes(write) and (write.before(listing) or {one.node for one in write.loops()} & {one.node for one in loops})
+        context.writes(write)
+        and (write.before(listing) or {one.node for one in write.loops()} & {one.node for one in loops})
         for listing in listings
         for loops in [listing.loops()]
         for write in context.facts.run.events
@@ -201,7 +208,7 @@ def _is_contended(context: Context, test: Event) -> bool:
         return False
     started = test.number > context.facts.first_step
     for event in context.facts.run.events:
-        written = writes(event) or event.name in _MAKES_FOLDERS
+        written = context.writes(event) or event.name in _MAKES_FOLDERS
         leaves = started and event.kind is Kind.LEAVE and event.name != "return"
         if written and not started and test.number < event.number < context.facts.first_step:
             return True
@@ -214,11 +221,13 @@ def _is_contended(context: Context, test: Event) -> bool:
 
 
 def _waits(context: Context) -> bool:
-    written = [event for event in context.facts.run.events if writes(event)]
+    written = [event for event in context.facts.run.events if context.writes(event)]
     removals = [event for event in written if event.name.startswith(effects.REMOVES)]
     found, waited = False, list[Event]()
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
         makes = event.name in _MAKES_FOLDERS
+        if event in context.named_writers:
+            continue
         if makes:
             contended = any(_may_be_gone(removal, event) for removal in removals)
             contended = contended and not any(_holds_still(one, event, removals) for one in waited)

@@ -1,0 +1,63 @@
+"""What the options of a script's command line are declared to be."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
+from distify_codemods.values import NOTHING, Const, Ref, Setting
+
+
+def is_integer(facts: Facts, node: cst.BaseExpression, negative: bool = True) -> bool:
+    """Whether this is a whole number wherever it is no other literal: `0`, `int(x)`, `args.gpu` with `type=int`.
+
+    `negative`: also if it is negative.
+    """
+    if isinstance(node, cst.Call) and tree.dotted(node.func) == "int":
+        return True
+    objs = facts.value(node).objs
+    settings = [obj.name for obj in objs if isinstance(obj, Setting)]
+    options = integers(facts) if settings else {}
+    if not all(name in options for name in settings):
+        return False
+    numbers: list[object] = [obj.value for obj in objs if isinstance(obj, Const) and type(obj.value) is int]
+    numbers += [options[name] for name in settings]
+    return bool(numbers) and (negative or not any(isinstance(one, int) and one < 0 for one in numbers))
+
+
+def integers(facts: Facts) -> dict[str, int | None]:
+    """The options that are whole numbers however they are given, with their default: `--gpu` with `type=int`."""
+    declared: dict[str, list[bool]] = {}
+    defaults: dict[str, int | None] = {}
+    for event in facts.of_kind(Kind.METHOD):
+        name = _name(event) if event.name == "add_argument" else ""
+        if name:
+            default = event.arguments.keywords.get("default", NOTHING).constant()
+            whole = isinstance(default, int) and not isinstance(default, bool)
+            declared.setdefault(name, []).append(_is_integer(event, whole))
+            defaults[name] = default if whole and isinstance(default, int) else None
+    return {name: defaults[name] for name, kinds in declared.items() if all(kinds)}
+
+
+def _name(event: Event) -> str:
+    """The attribute that holds an option: of several spellings the first long one names it."""
+    named = event.arguments.keywords.get("dest")
+    if named is not None:
+        given = [named.constant()]
+    else:
+        spelled = [value.constant() for value in event.arguments.positional]
+        given = sorted(spelled, key=lambda one: not str(one).startswith("--")) or [None]
+    return given[0].lstrip("-").replace("-", "_") if isinstance(given[0], str) else ""
+
+
+def _is_integer(event: Event, default: bool) -> bool:
+    kind = event.arguments.keywords.get("type")
+    several = event.arguments.keywords.get("nargs")
+    if several is not None and several.constant() != "?":
+        return False
+    if kind is None:
+        return default and "action" not in event.arguments.keywords
+    only = kind.single()
+    return isinstance(only, Ref) and only.name == "builtins.int"

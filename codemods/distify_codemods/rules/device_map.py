@@ -1,0 +1,86 @@
+"""`device_map`: where a library puts the layers of a model that it loads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.events import Event, Kind
+from distify_codemods.libraries.parallel import SPREADS
+from distify_codemods.rules.base import Context
+from distify_codemods.values import Const, External, Value
+
+_KEYWORD = "device_map"
+#: Who names them has a model in mind that is larger than one GPU.
+_FOR_SEVERAL = ("max_memory", "offload_folder", "offload_state_dict", "no_split_module_classes")
+_FIX = 'say where all of it goes, `device_map={"": rt.device()}` with `import distify_runtime as rt`'
+
+
+def run(context: Context, code: str) -> bool:
+    """Lets each rank load whole models onto its own device; whether there was one to be spread."""
+    found = False
+    for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
+        given = event.arguments.get(_KEYWORD)
+        if given is not None and isinstance(event.node, cst.Call):
+            found = _one(context, event, event.node, given, code) or found
+    return found
+
+
+def _one(context: Context, event: Event, call: cst.Call, given: Value, code: str) -> bool:
+    module = event.module
+    node = next((arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == _KEYWORD), None)
+    if node is None:
+        return not _is_one_device(given) and _needs_you(context, event, call)
+    parts = list(_parts(node))
+    spread = [one for one in parts if not _is_one_device(context.facts.value(one))]
+    if not spread:
+        return False
+    planned = any(event.arguments.get(name) is not None for name in _FOR_SEVERAL) or _asks_where(context)
+    if planned or not all(_goes_whole(context, one) for one in spread):
+        return _needs_you(context, event, call)
+    for one in spread:
+        if context.editable(module, one, "a model is spread over GPUs"):
+            new = context.text(module, f'{{"": {context.rt(module)}.device()}}')
+            reason = "a rank has one GPU, and the whole model on it"
+            context.plan(module).replace(one, lambda _, new=new: new, code, reason)  # type: ignore[misc]
+            context.applied("a model is loaded onto the rank's own GPU, and has to fit there", module, one)
+    return True
+
+
+def _needs_you(context: Context, event: Event, call: cst.Call) -> bool:
+    context.needs_you("a model may be spread over the GPUs, which are other ranks' as well", event.module, call, _FIX)
+    return True
+
+
+def _asks_where(context: Context) -> bool:
+    return any(event.name == "hf_device_map" for event in context.facts.of_kind(Kind.ATTRIBUTE))
+
+
+def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    if isinstance(node, cst.IfExp):
+        yield from _parts(node.body)
+        yield from _parts(node.orelse)
+    else:
+        yield node
+
+
+def _is_one_device(value: Value) -> bool:
+    """None, a device by its kind, or a `torch.device`; numbers in these are followed by themselves."""
+    return bool(value.objs) and not value.open and all(
+        (isinstance(obj, Const) and (obj.value is None or (isinstance(obj.value, str) and obj.value not in SPREADS)))
+        or (isinstance(obj, External) and obj.name == "torch.device")
+        for obj in value.objs
+    )  # fmt: skip
+
+
+def _goes_whole(context: Context, node: cst.BaseExpression) -> bool:
+    """`"auto"`, a number, or `{"": 0}`."""
+    if isinstance(node, cst.Dict):
+        only = node.elements[0] if len(node.elements) == 1 else None
+        return isinstance(only, cst.DictElement) and tree.string(only.key) == ""
+    value = context.facts.value(node)
+    known = [obj.value for obj in value.objs if isinstance(obj, Const)]
+    whole = all(one in SPREADS or (isinstance(one, int) and not isinstance(one, bool)) for one in known)
+    return bool(known) and len(known) == len(value.objs) and not value.open and whole
