@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from distify_runtime.environment import world_size
+from distify_runtime.environment import rank, world_size
 from distify_runtime.gradients import broadcast_parameters
 from distify_runtime.members import modules_of
 from distify_runtime.output import note
 from distify_runtime.process_group import at_the_end
 from distify_runtime.randomness import seed_ranks_alike
 from distify_runtime.shared import agreement, backward, check, costs, functions, operations, plans, region
-from distify_runtime.shared.attributes import Watched
+from distify_runtime.shared.attributes import Watched, sizes_made_whole
 from distify_runtime.shared.copies import Copies
 from distify_runtime.shared.graph import leaves_past
 from distify_runtime.shared.messages import RanksParted, Tag, What, numbered, report_failure
@@ -118,8 +118,9 @@ class SharedModel:
         inside = self._region(call, plan, counts)
         arguments, inside.anchors = self._arguments(call, plan, inside)
         changed = Watched(self.model, self.copies)
+        sizes = sizes_made_whole(self.model, plan.sizes, counts[rank()], sum(counts))
         try:
-            with inside.entered(own_draws=not probes), costs.of_computing(not probes):
+            with sizes, inside.entered(own_draws=not probes), costs.of_computing(not probes):
                 outputs = call.function(*arguments[0], **arguments[1])
         except Exception as error:
             if not probes:
