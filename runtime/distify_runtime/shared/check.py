@@ -95,9 +95,10 @@ class _Check:
         if dims is not None and any(dims):  # now that it shows where the batch is in what is drawn
             along = tuple(dims)
             whole, part, _, outside = self._both(plan, counts, along)
-        if failed := _first(next((one for one in (whole, part) if isinstance(one, str)), "")):
-            return failed
-        if dims is None or isinstance(whole, str) or isinstance(part, str):
+        failed = _first(next((one for one in (whole, part) if isinstance(one, str)), ""))
+        if failed or isinstance(part, str):
+            return failed or "the ranks compute different things for their parts of the batch"
+        if dims is None or isinstance(whole, str):
             return "it draws other random numbers for a part of the batch than for the whole one"
         numbers = self._numbers | whole.outside.numbers, [self._numbers | one.numbers for one in outside]
         sizes = surroundings.sizes(self._model.model, *numbers, counts)
@@ -153,10 +154,13 @@ class _Check:
                 tensors = compute()
             except Unknown as unknown:
                 return f"it returns {unknown}"
+            except region.OtherRankFailed:
+                return _Raised("")  # the other says with what
             except Exception as error:  # whatever a model says of a part of its batch, or of a whole one
                 return _Raised(f"it raises {type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
-            leaves = leaves_past(tensors)
-            wanted = {id(one): one for one in self._inputs()} | leaves
+            inputs = self._inputs()
+            leaves = leaves_past(tensors, inputs)
+            wanted = {id(one): one for one in inputs} | leaves
             with region.whole_batch():  # which is no backward pass of the script's
                 found = comparing.gradients_of(tensors, wanted) if gradients else {}
             flows = [one.requires_grad for one in tensors]

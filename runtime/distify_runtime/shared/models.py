@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -145,10 +146,10 @@ class SharedModel:
 
     def own_part(self, call: plans.Call, plan: Plan, counts: tuple[int, ...]) -> list[Tensor]:
         """This rank's outputs, for its part of the batch alone, and what it left in attributes."""
-        inside = self._region(call, plan, counts)
+        inside = replace(self._region(call, plan, counts), asks=True)
         arguments, _ = self._arguments(call, plan, inside)
         changed = Watched(self.model, self.copies)
-        with inside.entered(own_draws=False):
+        with inside.all_or_none(), inside.entered(own_draws=False):
             outputs = call.function(*arguments[0], **arguments[1])
         return [*tensors_in(outputs), *changed.now()]
 
@@ -278,7 +279,7 @@ def _call(model: SharedModel, function: Callable[..., Any], args: tuple[Any, ...
         if _is_exported():
             with kept():  # the other ranks draw nothing for it
                 return function(*args, **kwargs)
-        whole = region.computes_whole()
+        whole = region.computes_whole() or _is_transformed()
         return function(*args, **kwargs) if whole else model.called(function, args, kwargs)
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)
@@ -293,6 +294,12 @@ def _is_exported() -> bool:
     exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)
     jit: Any = torch.jit  # which exports it to nobody
     return bool(jit.is_tracing()) or exporting()
+
+
+def _is_transformed() -> bool:
+    """Whether `vmap` or `grad` of torch.func is at work, which know of no collectives."""
+    functorch: Any = torch._C._functorch
+    return functorch.maybe_current_level() is not None
 
 
 def _before_step() -> None:
