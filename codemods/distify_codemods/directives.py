@@ -23,7 +23,8 @@ NOT_A_MODEL = "not-a-model"  # what is made there is not wrapped
 RATE_LINEAR = "rate-linear"  # the rate of the optimizer that is made there grows with the batch
 RATE_SQUARE_ROOT = "rate-square-root"  # or with its square root
 RATES = (RATE_LINEAR, RATE_SQUARE_ROOT)
-WORDS = (SKIP, TRAIN_LOADER, NOT_A_MODEL, *RATES)
+DRAW_ALIKE = "draw-alike"  # what is drawn there is one draw for the whole batch: forward passes are shared
+WORDS = (SKIP, TRAIN_LOADER, NOT_A_MODEL, *RATES, DRAW_ALIKE)
 
 #: What `--partial` leaves behind, and what a person may leave standing.
 NEEDS_YOU = "needs you"

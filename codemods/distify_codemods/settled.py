@@ -10,7 +10,7 @@ from typing import TypeAlias
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.directives import RATES, SKIP, TRAIN_LOADER
+from distify_codemods.directives import DRAW_ALIKE, RATES, SKIP, TRAIN_LOADER
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import Run
 from distify_codemods.interpreter.attributes import LOADERS
@@ -59,7 +59,7 @@ def _from_comments(modules: list[Module], run: Run, settled: Settled) -> None:
     for module in modules:
         for directive in module.directives:
             objs = made.get((module, directive.about))
-            if directive.word == SKIP or objs is None:  # what never runs is not made
+            if directive.word in (SKIP, DRAW_ALIKE) or objs is None:  # what never runs is not made
                 continue
             place, comment = f"{module.path}:{directive.line}", f"# distify: {directive.word}"
             if directive.word == TRAIN_LOADER:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Options
+from distify_codemods import OptionError, Options
 
 from tests.rules.scripts import IMPORTS, LOOP, converted, script
 
@@ -100,3 +100,27 @@ def test_nothing_of_it_with_sharded_data() -> None:
     after = converted(forward("if random.random() < 0.5:\n    x = x * 2"))
     assert ALIKE not in after
     assert "if rt.from_main_process(random.random() < 0.5):" in after
+
+
+@pytest.mark.parametrize("options", [SHARED, Options()])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "steps = lottery.draw(x)  # distify: draw-alike\nx = x * steps",
+            f"{ALIKE}\n    steps = lottery.draw(x)  # distify: draw-alike\nx = x * steps",
+        ),
+        (
+            "if lottery.says():  # distify: draw-alike\n    x = x * 2",
+            f"{ALIKE}\n    drawn = lottery.says()\nif drawn:  # distify: draw-alike\n    x = x * 2",
+        ),
+    ],
+)
+def test_a_comment_says_that_a_draw_is_alike(options: Options, before: str, after: str) -> None:
+    text = forward(before).replace("import random\n", "import random\nimport lottery\n")
+    assert body_of(converted(text, options)) == after
+
+
+def test_a_comment_about_a_line_that_cannot_draw_alike_is_an_error() -> None:
+    with pytest.raises(OptionError, match="`# distify: draw-alike` is about a line that draws, an `if` or a `for`"):
+        converted(forward("while random.random() < 0.5:  # distify: draw-alike\n    x = x * 2"), SHARED)

@@ -10,10 +10,12 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.decisions import agreement, streams
 from distify_codemods.decisions.base import Link
+from distify_codemods.directives import DRAW_ALIKE
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.naming import brief
 from distify_codemods.program import Module
+from distify_codemods.results import OptionError
 from distify_codemods.values import Draw, Scale
 
 
@@ -25,6 +27,12 @@ def decided_by_chance(facts: Facts) -> Iterator[Link]:
             f"`{brief(test)}` decides by chance what the model computes, for the whole batch at once: ranks would "
             "decide apart",
             "one number that is compared at once, as in `random.random() < 0.1`, is rank 0's for all",
+        )  # fmt: skip
+    for common in _said(facts):
+        node = common.expression or common.statement
+        yield Link(
+            common.module, node, f"`# distify: {DRAW_ALIKE}` says that this is one draw for the whole batch",
+            "without the comment, each rank would draw here for its own samples",
         )  # fmt: skip
 
 
@@ -98,7 +106,7 @@ def draws_for_all(facts: Facts) -> Iterator[Common]:
     branches = [facts.module_of(test).parents[test] for test in tests]
     loops = [loop.event for loop in facts.training_loops]
     chosen = set(streams.choices(facts))
-    found: dict[cst.CSTNode, Common] = {}
+    found: dict[cst.CSTNode, Common] = {one.statement: one for one in _said(facts)}
     for event in facts.of_kind(Kind.CALL, Kind.METHOD):
         drawn = event in chosen or "random" in event.value.sources
         if not drawn or not facts.in_a_model(event) or not any(map(event.inside, loops)):
@@ -110,6 +118,26 @@ def draws_for_all(facts: Facts) -> Iterator[Common]:
             if place is not None:
                 found.setdefault(place.statement, place)
     yield from found.values()
+
+
+def _said(facts: Facts) -> Iterator[Common]:
+    """What comments say is drawn alike: a statement, or what a compound one asks in its header. Raises OptionError."""
+    for module in facts.program.modules.values():
+        for directive in module.directives:
+            if directive.word != DRAW_ALIKE:
+                continue
+            about = directive.about
+            if isinstance(about, cst.SimpleStatementLine):
+                yield Common(module, about, None)
+            elif isinstance(about, cst.If) and not isinstance(module.parents.get(about), cst.If):
+                yield Common(module, about, about.test)
+            elif isinstance(about, cst.For):
+                yield Common(module, about, about.iter)
+            else:
+                raise OptionError(
+                    f"{module.path}:{directive.line}: `# distify: {DRAW_ALIKE}` is about a line that draws, an `if` or "
+                    "a `for`"
+                )
 
 
 def _of_a_sample(facts: Facts, event: Event) -> bool:

@@ -1,9 +1,10 @@
-"""Tensors that a forward pass leaves in attributes of its model, to be read outside: outputs by another way."""
+"""What a forward pass leaves in attributes of its model, to be read outside: outputs by another way."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor, nn
@@ -52,3 +53,25 @@ def _held(value: Any) -> list[Tensor]:
         return tensors_in(value)
     except Unknown:
         return []
+
+
+class _Before(int):
+    """A number that is still there if the pass has not put another one in its place."""
+
+
+@contextmanager
+def sizes_made_whole(model: nn.Module, sizes: Iterable[tuple[str, str]], mine: int, samples: int) -> Iterator[None]:
+    """Let what counts a rank's samples (`self.batch_size = len(x)`) count those of the whole batch afterwards."""
+    held = [(vars(model.get_submodule(name)), attribute) for name, attribute in sizes]
+    for attributes, attribute in held:
+        if type(attributes.get(attribute)) is int:
+            attributes[attribute] = _Before(attributes[attribute])
+    try:
+        yield
+    finally:
+        for attributes, attribute in held:
+            value = attributes.get(attribute)
+            if type(value) is _Before:
+                attributes[attribute] = int(value)
+            elif type(value) is int:
+                attributes[attribute] = value // mine * samples

@@ -14,20 +14,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from distify_runtime import communicator
 from distify_runtime.environment import world_size
-from distify_runtime.shared import comparing, region
+from distify_runtime.shared import comparing, escapes, region, surroundings
 from distify_runtime.shared.attributes import Watched
-from distify_runtime.shared.comparing import Passed
+from distify_runtime.shared.comparing import Outside, Passed
 from distify_runtime.shared.draws import Dims, OneRow, batch_dims
+from distify_runtime.shared.escapes import Births
 from distify_runtime.shared.graph import leaves_past
 from distify_runtime.shared.plans import Call, Output, Plan, batches
 from distify_runtime.shared.proposals import output_of
-from distify_runtime.shared.state import put_back
-from distify_runtime.shared.streams import kept, numpy_position
+from distify_runtime.shared.state import State, put_back
+from distify_runtime.shared.streams import Rewound, kept, numpy_position
 from distify_runtime.shared.structure import Unknown, tensors_in
+from distify_runtime.shared.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from distify_runtime.shared.models import SharedModel
@@ -76,6 +78,7 @@ class _Check:
     def __init__(self, model: SharedModel, call: Call) -> None:
         self._model, self._call = model, call
         self._wholes: dict[tuple[Dims, ...], Passed | str] = {}
+        self._draws, self._numbers = Rewound(), Surroundings(model.model).numbers()
 
     def whole(self, along: tuple[Dims, ...]) -> Passed | str:
         """The whole batch, with what is drawn alike along these dimensions."""
@@ -88,31 +91,51 @@ class _Check:
         """The plan with its outputs, or why it does not do."""
         counts = region.uneven_counts(plan.batch.samples(self._call.tensors), world_size())
         along: tuple[Dims, ...] = ()
-        whole, part, dims = self._both(plan, counts, along)
+        whole, part, dims, outside = self._both(plan, counts, along)
         if dims is not None and any(dims):  # now that it shows where the batch is in what is drawn
             along = tuple(dims)
-            whole, part, _ = self._both(plan, counts, along)
-        if failed := _first(next((one for one in (whole, part) if isinstance(one, str)), "")):
-            return failed
-        if dims is None or isinstance(whole, str) or isinstance(part, str):
+            whole, part, _, outside = self._both(plan, counts, along)
+        failed = _first(next((one for one in (whole, part) if isinstance(one, str)), ""))
+        if failed or isinstance(part, str):
+            return failed or "the ranks compute different things for their parts of the batch"
+        if dims is None or isinstance(whole, str):
             return "it draws other random numbers for a part of the batch than for the whole one"
+        numbers = self._numbers | whole.outside.numbers, [self._numbers | one.numbers for one in outside]
+        sizes = surroundings.sizes(self._model.model, *numbers, counts)
+        if why := escapes.escaped([one.tensors for one in outside], whole.outside.tensors):
+            return why
+        names = [name for name in surroundings.differing(*numbers) if name not in sizes]
+        if names and (why := self._following(names, outside, lambda: self._part(plan, counts, along))):
+            return why
         self._model.copies.add_strays([one for identity, one in part.leaves.items() if identity in whole.leaves])
         outputs = _outputs(part.tensors, whole, counts)
         if isinstance(outputs, str):
             return outputs
-        proposed = Plan(plan.batch, outputs, plan.exact_losses, plan.seen or whole.differs)
+        seen = plan.seen or whole.differs
+        proposed = Plan(plan.batch, outputs, plan.exact_losses, seen, tuple(sizes.values()))
         found = self._attempt(lambda: self._model.shared_pass(self._call, proposed, counts, probes=True)[1], along)
         why = found if isinstance(found, str) else comparing.difference(found, whole)
         return _first(why) or proposed
 
     def _both(
         self, plan: Plan, counts: tuple[int, ...], along: tuple[Dims, ...]
-    ) -> tuple[Passed | str, Passed | str, list[Dims] | None]:
-        """The whole, this rank's part, and where the batch is in what they draw. A collective."""
-        whole = self.whole(along)
-        part = self._attempt(lambda: self._model.own_part(self._call, plan, counts), along, gradients=False)
-        drawn = communicator.all_gather_object([] if isinstance(part, str) else part.draws)
-        return whole, part, batch_dims(drawn, [] if isinstance(whole, str) else whole.draws)
+    ) -> tuple[Passed | str, Passed | str, list[Dims] | None, list[Outside]]:
+        """The whole, this rank's part, where the batch is in what they draw, what ranks leave outside. A collective."""
+        whole, part = self.whole(along), self._part(plan, counts, along)
+        told = ([], Outside()) if isinstance(part, str) else (part.draws, part.outside)
+        everyone = communicator.all_gather_object(told)
+        dims = batch_dims([drawn for drawn, _ in everyone], [] if isinstance(whole, str) else whole.draws)
+        return whole, part, dims, [outside for _, outside in everyone]
+
+    def _part(self, plan: Plan, counts: tuple[int, ...], along: tuple[Dims, ...]) -> Passed | str:
+        return self._attempt(lambda: self._model.own_part(self._call, plan, counts), along, gradients=False)
+
+    def _following(self, names: list[str], everyone: list[Outside], again: Callable[[], Passed | str]) -> str:
+        """Which of these numbers follows from the part of the batch, in words. A collective."""
+        second = again()  # what the time of day has to do with is another number each time
+        mine, other = everyone[communicator.rank()].numbers, {} if isinstance(second, str) else second.outside.numbers
+        stay = [name for name in names if mine.get(name) == other.get(name)]
+        return _first(f"it keeps a number of its part of the batch in `{stay[0]}`" if stay else "")
 
     def _in_whole(self) -> list[Tensor]:
         changed = Watched(self._model.model, self._model.copies)
@@ -125,19 +148,27 @@ class _Check:
         self, compute: Callable[[], list[Tensor]], along: tuple[Dims, ...], gradients: bool = True
     ) -> Passed | str:
         """A pass that leaves no trace, or why there is none."""
-        with put_back(self._model.model) as state, OneRow(along) as drawn:
+        self._draws.again()
+        with _put_back(self._model.model) as (state, around), Births() as born, OneRow(along) as drawn:
             try:
                 tensors = compute()
             except Unknown as unknown:
                 return f"it returns {unknown}"
+            except region.OtherRankFailed:
+                return _Raised("")  # the other says with what
             except Exception as error:  # whatever a model says of a part of its batch, or of a whole one
                 return _Raised(f"it raises {type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
-            leaves = leaves_past(tensors)
-            wanted = {id(one): one for one in self._inputs()} | leaves
+            inputs = self._inputs()
+            leaves = leaves_past(tensors, inputs)
+            wanted = {id(one): one for one in inputs} | leaves
             with region.whole_batch():  # which is no backward pass of the script's
                 found = comparing.gradients_of(tensors, wanted) if gradients else {}
             flows = [one.requires_grad for one in tensors]
-            return Passed([one.detach() for one in tensors], flows, found, leaves, state.changed(), drawn.shapes)
+            tensors, changed = [one.detach() for one in tensors], state.changed()
+            known = (*tensors, *found.values(), *leaves.values(), *changed.values(), *self._call.tensors)
+            numbers = surroundings.changed(self._numbers, around.numbers())
+            outside = Outside(born.left(one for one in known if one is not None), numbers)
+            return Passed(tensors, flows, found, leaves, changed, drawn.shapes, outside)
 
     def _inputs(self) -> list[Tensor]:
         return [one for one in (*self._model.copies.parameters(), *self._call.tensors) if one.requires_grad]
@@ -155,6 +186,17 @@ def _outputs(parts: list[Tensor], whole: Passed, counts: tuple[int, ...]) -> lis
             return output
         found.append(output)
     return found
+
+
+@contextlib.contextmanager
+def _put_back(model: nn.Module) -> Iterator[tuple[State, Surroundings]]:
+    """The model, and what can be reached from it, as they were, after what is done under `with`."""
+    around = Surroundings(model)
+    with put_back(model) as state:
+        try:
+            yield state, around
+        finally:
+            around.put_back()
 
 
 class _Raised(str):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -20,6 +20,22 @@ _SMALL = 1e-2
 
 
 @dataclass
+class Left:
+    """A tensor that is still there when a pass is over, and what holds it, in words."""
+
+    where: str
+    tensor: Tensor
+
+
+@dataclass
+class Outside:
+    """What a pass leaves where nothing gathers it."""
+
+    tensors: list[Left] = field(default_factory=list)
+    numbers: dict[str, Any] = field(default_factory=dict)  # by where they are
+
+
+@dataclass
 class Passed:
     """What a pass gave. Gradients are those of a random projection of the outputs; by identity of what they are for."""
 
@@ -29,6 +45,7 @@ class Passed:
     leaves: dict[int, Tensor]  # that gradients flow to, past copies and splits
     state: dict[str, Tensor]
     draws: list[tuple[int, ...]]  # the shapes of what was drawn
+    outside: Outside
 
     @property
     def differs(self) -> bool:

@@ -24,6 +24,7 @@ class Copies:
         self._slots: list[tuple[dict[str, Any], str, Tensor]] = []
         self._strays: list[Tensor] = []
         self._keys: list[_Key] = []
+        self._copied: list[Tensor] = []  # kept: another tensor may come to lie where one was
         self._of: dict[int, Tensor] = {}
         self._ours: set[int] = set()
         self._places: dict[int, int] = {}
@@ -43,8 +44,9 @@ class Copies:
         if keys == self._keys and self.anchor is not None:
             return
         self._keys, self._of, self._places, self.anchor = keys, {}, {}, None
+        self._copied = list(distinct.values())
         if distinct:
-            copies, self.anchor = operations.copy(tag, list(distinct.values()))
+            copies, self.anchor = operations.copy(tag, self._copied)
             self._of = dict(zip(distinct, copies, strict=True))
         self._ours = {*distinct, *map(id, self._of.values())}
 
@@ -73,7 +75,7 @@ class Copies:
 
     def forget(self) -> None:
         """Let go of the graph that the copies hold."""
-        self._keys, self._of, self.anchor = [], {}, None
+        self._keys, self._copied, self._of, self.anchor = [], [], {}, None
 
     @contextmanager
     def in_place(self) -> Iterator[None]:

@@ -29,6 +29,7 @@ def patch() -> None:
     _replace(F, "batch_norm", normalisation.batch_norm)
     for name in (*_ELEMENTWISE, *_CLASSES):
         _replace(F, name, _exact)
+    _replace(torch._VF, "_pad_packed_sequence", _padded)  # scripts import the function above it by name
     torch_checkpoint: Any = checkpoint
     torch_checkpoint._checkpoint_without_reentrant_generator = _WithoutReentrance
     torch_checkpoint.CheckpointFunction = _Reentrant
@@ -84,6 +85,17 @@ def _count(name: str, options: dict[str, Any]) -> Tensor:
     counted = target != options["ignore_index"]
     weight: Tensor | None = options["weight"]
     return counted.sum() if weight is None else weight[target[counted]].sum()
+
+
+# ---- sequences
+
+
+def _padded(original: Callable[..., Any], data: Tensor, batch_sizes: Tensor, *options: Any) -> Any:
+    """`pad_packed_sequence`, to the longest of all ranks' samples."""
+    inside = region.current()
+    assert inside is not None
+    longest = int(inside.everyones(torch.tensor([options[-1]], device=data.device), None).max())
+    return original(data, batch_sizes, *options[:-1], longest)
 
 
 # ---- checkpoints: what a backward pass computes again is computed in the pass that it was computed in

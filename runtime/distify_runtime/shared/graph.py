@@ -12,9 +12,12 @@ ENTRANCES = frozenset({"_CopyBackward", "_SplitBackward"})
 EXITS = frozenset({"_GatherBackward", "_SumAllBackward"})
 
 
-def leaves_past(outputs: Iterable[Tensor]) -> dict[int, Tensor]:
-    """Leaves that gradients of these outputs flow to without coming through a copy or a split, by identity."""
-    nodes = _walked(outputs, ENTRANCES)
+def leaves_past(outputs: Iterable[Tensor], inputs: Iterable[Tensor] = ()) -> dict[int, Tensor]:
+    """Leaves that gradients of these outputs flow to without coming through a copy, a split or an input, by identity.
+
+    inputs: which may have been computed themselves, as parameters are that `functional_call` is given.
+    """
+    nodes = _walked(outputs, ENTRANCES, {one.grad_fn for one in inputs if one.grad_fn is not None})
     leaves = [leaf for node in nodes if (leaf := getattr(node, "variable", None)) is not None]
     return {id(leaf): leaf for leaf in leaves}
 
@@ -24,8 +27,8 @@ def kinds_of_nodes(outputs: Iterable[Tensor], end_at: frozenset[str] = frozenset
     return {node.name() for node in _walked(outputs, end_at)}
 
 
-def _walked(outputs: Iterable[Tensor], end_at: frozenset[str]) -> Iterator[Any]:
-    seen: set[Any] = set()
+def _walked(outputs: Iterable[Tensor], end_at: frozenset[str], known: Iterable[Any] = ()) -> Iterator[Any]:
+    seen: set[Any] = set(known)
     left: list[Any] = [one.grad_fn for one in outputs if one.grad_fn is not None]
     while left:
         node = left.pop()

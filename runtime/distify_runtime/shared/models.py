@@ -5,20 +5,21 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from distify_runtime.environment import world_size
+from distify_runtime.environment import rank, world_size
 from distify_runtime.gradients import broadcast_parameters
 from distify_runtime.members import modules_of
 from distify_runtime.output import note
 from distify_runtime.process_group import at_the_end
 from distify_runtime.randomness import seed_ranks_alike
 from distify_runtime.shared import agreement, backward, check, costs, functions, operations, plans, region
-from distify_runtime.shared.attributes import Watched
+from distify_runtime.shared.attributes import Watched, sizes_made_whole
 from distify_runtime.shared.copies import Copies
 from distify_runtime.shared.graph import leaves_past
 from distify_runtime.shared.messages import RanksParted, Tag, What, numbered, report_failure
@@ -118,8 +119,9 @@ class SharedModel:
         inside = self._region(call, plan, counts)
         arguments, inside.anchors = self._arguments(call, plan, inside)
         changed = Watched(self.model, self.copies)
+        sizes = sizes_made_whole(self.model, plan.sizes, counts[rank()], sum(counts))
         try:
-            with inside.entered(own_draws=not probes), costs.of_computing(not probes):
+            with sizes, inside.entered(own_draws=not probes), costs.of_computing(not probes):
                 outputs = call.function(*arguments[0], **arguments[1])
         except Exception as error:
             if not probes:
@@ -144,10 +146,10 @@ class SharedModel:
 
     def own_part(self, call: plans.Call, plan: Plan, counts: tuple[int, ...]) -> list[Tensor]:
         """This rank's outputs, for its part of the batch alone, and what it left in attributes."""
-        inside = self._region(call, plan, counts)
+        inside = replace(self._region(call, plan, counts), asks=True)
         arguments, _ = self._arguments(call, plan, inside)
         changed = Watched(self.model, self.copies)
-        with inside.entered(own_draws=False):
+        with inside.all_or_none(), inside.entered(own_draws=False):
             outputs = call.function(*arguments[0], **arguments[1])
         return [*tensors_in(outputs), *changed.now()]
 
@@ -277,7 +279,7 @@ def _call(model: SharedModel, function: Callable[..., Any], args: tuple[Any, ...
         if _is_exported():
             with kept():  # the other ranks draw nothing for it
                 return function(*args, **kwargs)
-        whole = region.computes_whole()
+        whole = region.computes_whole() or _is_transformed()
         return function(*args, **kwargs) if whole else model.called(function, args, kwargs)
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)
@@ -292,6 +294,12 @@ def _is_exported() -> bool:
     exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)
     jit: Any = torch.jit  # which exports it to nobody
     return bool(jit.is_tracing()) or exporting()
+
+
+def _is_transformed() -> bool:
+    """Whether `vmap` or `grad` of torch.func is at work, which know of no collectives."""
+    functorch: Any = torch._C._functorch
+    return functorch.maybe_current_level() is not None
 
 
 def _before_step() -> None:

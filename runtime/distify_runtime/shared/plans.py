@@ -40,7 +40,8 @@ class Call:
         if not any(one.dim() > 0 for one in tensors):
             return "it is given no tensor that a batch could be in"
         trains = torch.is_grad_enabled() and model.training
-        words = (_form((args, kwargs)), tuple(map(_kind, tensors)), model.training, torch.is_grad_enabled())
+        hooks = sum(len(part._forward_hooks) for part in model.modules())  # which may keep what they see
+        words = (_form((args, kwargs)), tuple(map(_kind, tensors)), model.training, torch.is_grad_enabled(), hooks)
         name = getattr(getattr(function, "func", function), "__name__", "")
         return cls(function, args, kwargs, tensors, trains, (name, *words))
 
@@ -140,6 +141,7 @@ class Plan:
     outputs: list[Output]
     exact_losses: bool = False
     seen: bool = False
+    sizes: tuple[tuple[str, str], ...] = ()  # attributes that count samples: a module's name, and the attribute's
 
     def gathered(self, region: Region, found: Sequence[Tensor]) -> list[Tensor]:
         """The whole tensors. A collective."""

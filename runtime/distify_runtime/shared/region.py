@@ -13,10 +13,17 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from distify_runtime import communicator
 from distify_runtime.shared import operations
 from distify_runtime.shared.copies import Copies
 from distify_runtime.shared.messages import Tag, What, exchange
 from distify_runtime.shared.streams import own_stream
+
+_FAILED, _MEETS, _DONE = range(3)
+
+
+class OtherRankFailed(Exception):
+    """Another rank cannot compute its part, or is at the end of it already."""
 
 
 @dataclass
@@ -29,12 +36,14 @@ class Region:
     exact_losses: bool = False
     draws_numpy: bool = True
     place: int = 0  # of the collective before, within the pass
+    asks: bool = False  # before each collective, whether all ranks come to it: a part of a batch may raise an error
 
     #: What the outputs hang on besides, so that every backward pass comes by on all ranks.
     anchors: list[Tensor | None] = field(default_factory=list)
 
     def sum(self, term: Tensor) -> Tensor:
         """The sum over the ranks, each of which goes on with it by itself. A collective."""
+        self._ask(_MEETS)
         self.place += 1
         return operations.sum_over_ranks(replace(self.tag, what=What.SUM, place=self.place), term)
 
@@ -43,6 +52,7 @@ class Region:
 
         of: a parameter or buffer of the layer that asks: ranks that are at different layers must not meet.
         """
+        self._ask(_MEETS)
         self.place += 1
         layer = next((number for one in self.copies if (number := one.place_of(of))), 0)
         tag = replace(self.tag, what=What.SUM, place=self.place, layer=layer)
@@ -51,6 +61,25 @@ class Region:
     def sum_at(self, place: int, term: Tensor) -> Tensor:
         """The same, in a backward pass, for what was summed as the `place`-th."""
         return operations.sum_over_ranks(replace(self.tag, what=What.SUM_BACKWARD, place=place), term)
+
+    def _ask(self, state: int) -> None:
+        if not self.asks:
+            return
+        states: list[int] = communicator.all_gather_object(state)
+        if state != _FAILED and any(one != state for one in states):
+            raise OtherRankFailed
+
+    @contextmanager
+    def all_or_none(self) -> Iterator[None]:
+        """No rank goes on to a collective that another will not come to, for its part has raised an error."""
+        try:
+            yield
+        except OtherRankFailed:
+            raise
+        except Exception:
+            self._ask(_FAILED)
+            raise
+        self._ask(_DONE)
 
     @contextmanager
     def entered(self, own_draws: bool = True) -> Iterator[None]:

@@ -36,7 +36,7 @@ class State:
             if not _same(tensor, before):
                 tensor.data.copy_(before)
         for container, content in self._contents.values():
-            _refill(container, content)
+            refill(container, content)
 
     def changed(self) -> dict[str, Tensor]:
         """The buffers that are other ones, or have other values, than they had; and tensors in attributes that were
@@ -73,7 +73,8 @@ def _same(tensor: Tensor, before: Tensor) -> bool:
     return same
 
 
-def _refill(container: Any, content: Any) -> None:
+def refill(container: Any, content: Any) -> None:
+    """Let a container hold what it held, if it does not."""
     if _items(container) == _items(content):
         return
     container.clear()

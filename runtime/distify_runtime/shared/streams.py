@@ -77,6 +77,16 @@ def kept() -> Iterator[None]:
         _set_state(before)
 
 
+class Rewound:
+    """The streams as they are now, to be drawn from again."""
+
+    def __init__(self) -> None:
+        self._state = _state(numpy=True)
+
+    def again(self) -> None:
+        _set_state(self._state)
+
+
 def numpy_position() -> Any:
     """Changes when something is drawn from NumPy's global stream; None where nothing has imported NumPy."""
     numpy = sys.modules.get("numpy")

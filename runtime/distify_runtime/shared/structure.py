@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
+from torch.nn.utils import rnn
 from torch.nn.utils.rnn import PackedSequence
 
 
@@ -51,11 +52,13 @@ def rebuilt(value: Any, tensors: Iterator[Any]) -> Any:
 def mapped(value: Any, change: Change) -> Any:
     """A copy of a value, with each tensor changed. What holds no tensor stays the same object. Raises Unknown."""
     if isinstance(value, Tensor):
+        if value.is_nested:
+            raise Unknown("a nested tensor")
         return change(value)
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, PackedSequence):
-        raise Unknown("a packed sequence")
+        return _packed(value, change)
     if isinstance(value, (tuple, list)):
         return _sequence(value, [mapped(one, change) for one in value])
     if isinstance(value, Mapping):
@@ -79,6 +82,14 @@ def _sequence(value: Any, items: list[Any]) -> Any:
         twin[:] = items
         return twin
     return type(value)(items)
+
+
+def _packed(value: PackedSequence, change: Change) -> Any:
+    """By way of a padded tensor of shape (steps, samples, …) and the lengths."""
+    padded, lengths = (change(one) for one in rnn.pad_packed_sequence(value))
+    if not isinstance(padded, Tensor):
+        return value  # only looked at
+    return rnn.pack_padded_sequence(padded, lengths.cpu(), enforce_sorted=value.sorted_indices is None)
 
 
 def _mapping(value: Any, items: dict[Any, Any]) -> Any:

@@ -1,0 +1,133 @@
+"""Tensors that a pass hands to something outside of the model: a trainer, a list, a closure that a hook writes to.
+
+Nothing gathers them, so that each rank would go on with its own part as if it were the whole.
+"""
+
+from __future__ import annotations
+
+import gc
+import types
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from distify_runtime.shared import comparing
+from distify_runtime.shared.comparing import Left
+
+_weak: Any = StorageWeakRef  # untyped in torch
+
+
+class Births(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Remembers what is computed, as long as it lives. Of this thread alone: others may load batches meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._born: dict[int, Any] = {}
+
+    def __torch_dispatch__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        given = {_storage(one) for one in _tensors((args, kwargs or {}))}
+        for one in _tensors(found):
+            if (storage := _storage(one)) not in given:
+                self._born[storage] = _weak(one.untyped_storage())
+        return found
+
+    def left(self, known: Iterable[Tensor]) -> list[Left]:
+        """In the order in which they were made; but for `known` and what only a graph holds."""
+        alive = {storage for storage, one in self._born.items() if not one.expired()}
+        alive -= {_storage(one) for one in known}
+        if not alive:
+            return []
+        tensors = (one for one in gc.get_objects() if type(one) is Tensor and one.layout is torch.strided)
+        found = [one for one in tensors if _storage(one) in alive]
+        if holders := _holders(found):
+            del tensors  # which has all objects
+            gc.collect()  # some may be holders that nobody holds
+            holders = _holders(found)
+        order = {storage: number for number, storage in enumerate(self._born)}
+        held = sorted((one for one in found if id(one) in holders), key=lambda one: order[_storage(one)])
+        return [Left(holders[id(one)], one.detach().cpu()) for one in held]
+
+
+def escaped(everyone: Sequence[Sequence[Left]], whole: Sequence[Left]) -> str:
+    """Why a pass cannot be shared that leaves these behind on each rank; empty: all ranks hold what one process would.
+
+    whole: what the whole batch leaves. What is made once and kept (a mask, a table of positions) is not in it again.
+    """
+    longest = max(everyone, key=len)
+    for index, one in enumerate(longest):
+        others = [left[index] for left in everyone if index < len(left)]
+        if len(whole) == len(longest):
+            others.append(whole[index])
+        alike = all(_is_same(one.tensor, other.tensor) for other in others)
+        if not alike or len(others) < len(everyone):
+            return f"it leaves a part of the batch in {one.where}, outside of its modules"
+    return ""
+
+
+def _is_same(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and comparing.is_equal(one, other)
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        if value.layout is torch.strided:
+            yield value
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _tensors(one)
+
+
+def _storage(tensor: Tensor) -> int:
+    found: int = tensor.untyped_storage()._cdata
+    return found
+
+
+# ---- who holds a tensor
+
+
+def _holders(tensors: list[Tensor]) -> dict[int, str]:
+    """By the tensor's identity. Nobody: a graph, which no script reads. One search of all objects for all of them."""
+    wanted, found = {id(one) for one in tensors}, dict[int, str]()
+    for holder in gc.get_referrers(*tensors) if tensors else []:
+        if holder is tensors or isinstance(holder, types.FrameType):
+            continue
+        owner = _owner(holder)
+        if type(owner).__module__.startswith("distify_runtime"):
+            continue
+        for name, value in _entries(holder):
+            if id(value) in wanted:
+                found.setdefault(id(value), _named(owner, name))
+    return found
+
+
+def _owner(holder: Any) -> Any:
+    """The object whose attributes this dictionary is, else what holds."""
+    if type(holder) is not dict:
+        return holder
+    owners = (one for one in gc.get_referrers(holder) if getattr(one, "__dict__", None) is holder)
+    return next(owners, holder)
+
+
+def _entries(holder: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(holder, dict):
+        yield from ((str(name), one) for name, one in holder.items())
+    elif hasattr(holder, "__dict__"):
+        yield from vars(holder).items()
+    yield from (("", one) for one in gc.get_referents(holder))
+
+
+def _named(owner: Any, name: str) -> str:
+    if isinstance(owner, types.ModuleType):
+        return f"the variable `{name}` of {owner.__name__}"
+    if isinstance(owner, types.CellType):
+        return "a variable of a closure"
+    if name and not isinstance(owner, dict):
+        return f"`{type(owner).__qualname__}.{name}`"
+    return f"a {type(owner).__name__}" + (f", as {name!r}" if name else "")

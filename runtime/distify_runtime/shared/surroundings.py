@@ -1,0 +1,200 @@
+"""What a pass may write to outside of its modules: lists that a hook fills, an object that forward gives its numbers.
+
+Looked for from the model: through attributes, closures of hooks, and the global variables that its methods name.
+"""
+
+from __future__ import annotations
+
+import cmath
+import copy
+import functools
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from distify_runtime.shared.state import refill
+
+_MOST = 2000  # objects that are looked at
+_MOST_ITEMS = 1000  # of a container: longer ones are data
+_DEEPEST = 2  # containers in containers
+_CONTAINERS = (list, dict, set, deque)
+_OF_TORCH = frozenset(vars(nn.Module()))
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+_NUMBERS = (int, float, complex)
+_PLAIN = (Tensor, str, bytes, *_NUMBERS, type(None), type, types.ModuleType, types.BuiltinFunctionType)
+#: How far apart, as a share of their size, numbers may be that are computed in another order.
+_ROUNDING = 1e-3
+
+
+#: Of a module, by how they are written: the module's name, and the attribute's.
+Sizes = dict[str, tuple[str, str]]
+
+
+@dataclass
+class _Held:
+    """Something that holds others, by name, and as it was."""
+
+    name: str
+    holder: Any
+    before: Any
+
+
+class Surroundings:
+    """What can be reached from a model, at one time."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._held = list(_reached(model))
+
+    def numbers(self) -> dict[str, Any]:
+        """Those that are there now, by where they are, as a script would write it."""
+        return {_joined(held, key): one for held in self._held for key, one in _numbers(_content(held.holder))}
+
+    def put_back(self) -> None:
+        """All of it as it was."""
+        for held in self._held:
+            if isinstance(held.holder, types.CellType):
+                if _is_filled(held.holder):
+                    held.holder.cell_contents = held.before
+            elif type(held.holder) in _CONTAINERS:
+                refill(held.holder, held.before)
+            elif not isinstance(held.holder, nn.Module):  # whose attributes `State` puts back
+                refill(vars(held.holder), held.before)
+
+
+def _joined(held: _Held, key: str) -> str:
+    """`history[0]`, `holder.total`: as a script writes it."""
+    if type(held.holder) in _CONTAINERS or isinstance(held.holder, types.CellType):
+        return held.name + key
+    attribute, _, rest = key[2:].partition("']")
+    return f"{held.name}.{attribute}{rest}"
+
+
+def differing(whole: dict[str, Any], everyone: Sequence[dict[str, Any]]) -> list[str]:
+    """Where a pass leaves other numbers on some rank than the whole batch does."""
+    names = whole.keys() | {name for one in everyone for name in one}
+    return sorted(name for name in names if not all(_is_equal(one.get(name), whole.get(name)) for one in everyone))
+
+
+def changed(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """The numbers that are others, or new."""
+    return {name: one for name, one in now.items() if name not in before or before[name] != one}
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one == other or one != one or cmath.isclose(one, other, rel_tol=_ROUNDING)
+
+
+def _numbers(content: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """The numbers in a container, also in what has been put into it in one piece: `history.append((step, loss))`."""
+    if isinstance(content, _NUMBERS):
+        yield "", content
+    elif depth <= _DEEPEST and isinstance(content, dict | list | tuple | deque):
+        named = content.items() if isinstance(content, dict) else enumerate(content)
+        for name, one in named:
+            yield from ((f"[{name!r}]{rest}", number) for rest, number in _numbers(one, depth + 1))
+
+
+def sizes(model: nn.Module, whole: dict[str, Any], everyone: Sequence[dict[str, Any]], counts: Sequence[int]) -> Sizes:
+    """Attributes of modules with a number of samples, or of what each sample has several of."""
+    found: Sizes = {}
+    for name, module in model.named_modules():
+        for attribute in _content(module):
+            key = f"{type(model).__name__}.{name}".rstrip(".") + f".{attribute}"
+            numbers = [whole.get(key), *(one.get(key) for one in everyone)]
+            per_sample = {_per_sample(one, count) for one, count in zip(numbers, (sum(counts), *counts), strict=True)}
+            if len(per_sample) == 1 and None not in per_sample:
+                found[key] = (name, attribute)
+    return found
+
+
+def _per_sample(number: Any, samples: int) -> int | None:
+    return number // samples if type(number) is int and samples and number % samples == 0 else None
+
+
+# ---- what is reached
+
+
+def _reached(model: nn.Module) -> Iterator[_Held]:
+    top = type(model).__name__
+    left = deque((f"{top}.{name}".rstrip("."), module) for name, module in model.named_modules())
+    met: dict[int, Any] = {}  # which keeps them: identities of what is gone are given out again
+    while left and len(met) < _MOST:
+        name, value = left.popleft()
+        if id(value) in met or isinstance(value, _PLAIN):
+            continue
+        met[id(value)] = value
+        if type(value) in _CONTAINERS and len(value) > _MOST_ITEMS:
+            continue
+        if type(value) in _CONTAINERS or isinstance(value, types.CellType | nn.Module) or _is_of_the_script(value):
+            content = _content(value)
+            yield _Held(name, value, content if isinstance(value, types.CellType) else copy.copy(content))
+        left.extend((name + step, one) for step, one in _within(value))
+
+
+def _content(value: Any) -> Any:
+    if isinstance(value, types.CellType):
+        return value.cell_contents if _is_filled(value) else None
+    if type(value) in _CONTAINERS:
+        return value
+    if isinstance(value, nn.Module):
+        return {name: one for name, one in vars(value).items() if name not in _OF_TORCH}
+    return vars(value)
+
+
+def _within(value: Any) -> Iterator[tuple[str, Any]]:
+    """What something leads to, and how that is written."""
+    if isinstance(value, nn.Module):
+        yield from ((f".{name}", one) for name, one in _content(value).items())
+        yield from (("", hook) for kind in _HOOKS for hook in vars(value)[kind].values())
+        yield from (("", method) for method in _own_methods(type(value)))
+    elif isinstance(value, types.FunctionType):
+        code = value.__code__
+        yield from ((f".{name}", one) for name, one in zip(code.co_freevars, value.__closure__ or (), strict=True))
+        yield from ((f".{one}", value.__globals__[one]) for one in code.co_names if one in value.__globals__)
+    elif isinstance(value, types.MethodType):
+        yield from (("", value.__self__), ("", value.__func__))
+    elif isinstance(value, functools.partial):
+        yield from (("", one) for one in (value.func, *value.args, *value.keywords.values()))
+    elif isinstance(value, types.CellType):
+        yield "", _content(value)
+    elif isinstance(value, dict):
+        yield from ((f"[{key!r}]", one) for key, one in value.items())
+    elif isinstance(value, list | tuple | set | deque):
+        yield from ((f"[{index}]", one) for index, one in enumerate(value))
+    elif _is_of_the_script(value):
+        yield from ((f".{name}", one) for name, one in vars(value).items())
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+def _own_methods(kind: type) -> Iterator[Callable[..., Any]]:
+    for base in kind.__mro__:
+        if not _is_of_a_library(base):
+            yield from (one for one in vars(base).values() if isinstance(one, types.FunctionType))
+
+
+def _is_of_the_script(value: Any) -> bool:
+    """Whether it is an object of a class of the script's own. Those of libraries may be other threads'."""
+    bases = (base for base in type(value).__mro__ if base is not object)
+    return hasattr(value, "__dict__") and not any(map(_is_of_a_library, bases))
+
+
+@functools.cache
+def _is_of_a_library(kind: type) -> bool:
+    top = kind.__module__.partition(".")[0]
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    ours = top == "torch" or top == "distify_runtime" or (top in sys.stdlib_module_names and top != "__main__")
+    return ours or "site-packages" in file

@@ -1,0 +1,150 @@
+"""What a shared pass leaves outside of its model: never one rank's part that is taken for the whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import distify_runtime as rt
+import pytest
+import torch
+from distify_runtime.shared.models import shared_model
+from ranks import on_ranks
+from torch import Tensor, nn
+
+
+class Holder:
+    """No module: a trainer, a logger, a record."""
+
+    def __init__(self) -> None:
+        self.hidden, self.total, self.seconds, self.calls = torch.zeros(()), 0.0, 0.0, 0
+        self.history: list[Tensor] = []
+        self.table: Tensor | None = None
+
+    def feed(self, hidden: Tensor) -> None:
+        self.hidden = hidden
+
+
+class Net(nn.Module):
+    def __init__(self, leave: Callable[[Holder, Tensor], Any]) -> None:
+        super().__init__()
+        self.body, self.head, self.holder, self.leave = nn.Linear(5, 7), nn.Linear(7, 3), Holder(), leave
+        self.sizes: list[int] = []
+
+    def forward(self, samples: Tensor) -> Tensor:
+        hidden = self.body(samples).tanh()
+        self.leave(self.holder, hidden)
+        out: Tensor = self.head(hidden)
+        return out
+
+
+def whole(step: int, size: int = 8) -> Tensor:
+    return torch.randn(size, 5, generator=torch.Generator().manual_seed(step), dtype=torch.float64)
+
+
+def _add(holder: Holder, hidden: Tensor) -> None:
+    holder.total += hidden.detach().mean().item()
+
+
+def _append(holder: Holder, hidden: Tensor) -> None:
+    holder.history.append(hidden.detach())
+
+
+#: What a model leaves, and what the script makes of it.
+LEFT: dict[str, tuple[Callable[[Holder, Tensor], Any], Callable[[Holder], Tensor]]] = {
+    "trained on": (Holder.feed, lambda holder: holder.hidden.square().mean()),
+    "a metric": (lambda holder, hidden: holder.feed(hidden.detach()), lambda holder: holder.hidden.std()),
+    "a mean": (lambda holder, hidden: holder.feed(hidden.detach().mean()), lambda holder: holder.hidden),
+    "a number": (_add, lambda holder: torch.tensor(holder.total)),
+    "a list that grows": (_append, lambda holder: torch.cat(holder.history).std() * len(holder.history)),
+    "a view": (lambda holder, hidden: holder.feed(hidden.detach()[:, 1]), lambda holder: holder.hidden.std()),
+}
+
+
+def _train(name: str, ranks: int = 2) -> Any:
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(1)
+    leave, use = LEFT[name]
+    net = Net(leave)
+    rt.data_parallel(net)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    used = []
+    for step in range(4):
+        optimizer.zero_grad()
+        out = net(whole(step))
+        left = use(net.holder)
+        (out.square().mean() + left).backward()
+        optimizer.step()
+        used.append(left.item())
+    found = shared_model(net)
+    return used, torch.cat([one.flatten() for one in net.parameters()]).tolist(), found and found.given_up
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_is_left_in_an_object_is_that_of_one_process(name: str) -> None:
+    ((used, weights, _),) = on_ranks(_train, name, ranks=1)
+    for found in on_ranks(_train, name):
+        assert found[:2] == (pytest.approx(used, abs=1e-12), pytest.approx(weights, abs=1e-12))
+        assert "of the batch in " in found[2]
+        assert "Holder" in found[2] or "holder" in found[2] or "list" in found[2]
+
+
+def _count(holder: Holder, hidden: Tensor) -> None:
+    holder.calls += 1
+
+
+def _time(holder: Holder, hidden: Tensor) -> None:
+    holder.seconds += time.perf_counter()
+
+
+def _tabulate(holder: Holder, hidden: Tensor) -> None:
+    if holder.table is None:
+        holder.table = torch.arange(7.0) * 2
+
+
+def _local(holder: Holder, hidden: Tensor) -> None:
+    cycle: list[Any] = [hidden]
+    cycle.append(cycle)
+
+
+def _harmless(leave: Callable[[Holder, Tensor], Any]) -> Any:
+    net = Net(leave)
+    rt.data_parallel(net)
+    for step in range(4):
+        net(whole(step).float()).square().mean().backward()
+    found = shared_model(net)
+    return found and found.given_up, net.holder.calls
+
+
+@pytest.mark.parametrize("leave", [_count, _time, _tabulate, _local])
+def test_what_does_not_follow_from_the_batch_is_no_reason_not_to_share(leave: Callable[[Holder, Tensor], Any]) -> None:
+    assert on_ranks(_harmless, leave) == [("", 4 * (leave is _count))] * 2
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net, self.samples, self.numbers, self.first = nn.Linear(5, 3), 0, 0, 0
+
+    def forward(self, samples: Tensor) -> Tensor:
+        out: Tensor = self.net(samples)
+        self.samples, self.numbers = len(out), out.numel()
+        self.first = self.first or len(samples)
+        return out
+
+
+def _sizes() -> Any:
+    net = Counting()
+    rt.data_parallel(net)
+    found = []
+    for step, size in enumerate((8, 8, 4, 8, 7, 2, 4)):
+        net(whole(step, size).float()).square().mean().backward()
+        found.append((net.samples, net.numbers, net.first))
+    shared = shared_model(net)
+    return found, shared and shared.given_up
+
+
+def test_attributes_that_count_samples_count_all_of_them() -> None:
+    expected = [(size, 3 * size, 8) for size in (8, 8, 4, 8, 7, 2, 4)]
+    assert on_ranks(_sizes) == [(expected, "")] * 2
