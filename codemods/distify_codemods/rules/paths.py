@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import libcst as cst
 
@@ -223,37 +224,76 @@ def _is_contended(context: Context, test: Event) -> bool:
 def _waits(context: Context) -> bool:
     written = [event for event in context.facts.run.events if context.writes(event)]
     removals = [event for event in written if event.name.startswith(effects.REMOVES)]
-    found, waited = False, list[Event]()
+    found, waits = False, list[_Wait]()
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
-        makes = event.name in _MAKES_FOLDERS
         if event in context.named_writers:
             continue
+        makes = event.name in _MAKES_FOLDERS
         if makes:
-            contended = any(_may_be_gone(removal, event) for removal in removals)
-            contended = contended and not any(_holds_still(one, event, removals) for one in waited)
+            waited_for = [removal for removal in removals if _may_be_gone(removal, event)]
         else:
-            contended = _is_awaited(context, event, written)
-        if not contended or context.is_on_main(event.module, event.node):
+            waited_for = _awaited(context, event, written)
+        done = any(wait.serves(event, waited_for) for wait in waits)
+        if not waited_for or done or context.is_on_main(event.module, event.node):
             continue
         found = True
-        waited.append(event)
-        if not context.editable(event.module, event.node, "a file is read that the run wrote"):
-            continue
-        if _in_unequal_turns(context, event):
-            context.needs_you(
-                "a file that rank 0 writes is read in a loop that ranks run through in their own time",
-                event.module, event.node, "read it before or after the loop, after `rt.barrier()`",
-            )  # fmt: skip
-            continue
-        module, place = _listing(context, event) or context.above_file_tests(event)
-        text = f"{context.rt(module)}.barrier()"
-        if makes:
-            context.plan(module).insert_before(place, text, CODE, "rank 0 has removed what was there before")
-            context.applied("a folder is made once rank 0 has removed the old one", event.module, event.node)
-            continue
-        context.plan(module).insert_before(place, text, CODE, "rank 0 has written the file before it is read")
-        context.applied("a file is read once rank 0 has written it", event.module, event.node)
+        _wait(context, event, waited_for, makes, waits)
     return found
+
+
+@dataclass(frozen=True)
+class _Wait:
+    """All ranks wait here, before an event."""
+
+    event: Event
+    place: cst.CSTNode
+    loops: frozenset[cst.CSTNode]  # around the place
+
+    def serves(self, other: Event, written: list[Event]) -> bool:
+        """Whether all that is written is there, whenever the other event happens."""
+        around = {here.node for here in other.loops()}
+        return (
+            self.event.dominates(other)
+            and self.loops <= around
+            and all(
+                write.before(self.event)
+                and {here.node for here in write.loops()} & around <= self.loops
+                and all(here.node is not self.place for here in write.here.up())
+                for write in written
+            )
+        )
+
+
+def _wait(context: Context, event: Event, waited_for: list[Event], makes: bool, waits: list[_Wait]) -> None:
+    if not context.editable(event.module, event.node, "a file is read that the run wrote"):
+        return
+    writing = {here.node for write in waited_for for here in write.loops()}
+    module, place = _listing(context, event) or context.above_file_tests(
+        event, lambda node: isinstance(node, (cst.For, cst.While)) and node not in writing
+    )
+    loops = frozenset(_loops_around(event, module, place))
+    if _in_unequal_turns(context, loops):
+        context.needs_you(
+            "a file that rank 0 writes is read in a loop that ranks run through in their own time",
+            event.module, event.node, "read it before or after the loop, after `rt.barrier()`",
+        )  # fmt: skip
+        return
+    waits.append(_Wait(event, place, loops))
+    text, plan = f"{context.rt(module)}.barrier()", context.plan(module)
+    if makes:
+        plan.insert_before(place, text, CODE, "rank 0 has removed what was there before")
+        context.applied("a folder is made once rank 0 has removed the old one", event.module, event.node)
+    else:
+        plan.insert_before(place, text, CODE, "rank 0 has written the file before it is read")
+        context.applied("a file is read once rank 0 has written it", event.module, event.node)
+
+
+def _loops_around(event: Event, module: Module, place: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The loops of an event that its place is inside of, too."""
+    inside = {id(node) for node in tree.walk(place)}
+    for here in event.loops():
+        if here.frame.module is not module or id(here.node) not in inside:
+            yield here.node
 
 
 def _may_be_gone(removal: Event, made: Event) -> bool:
@@ -266,11 +306,6 @@ def _may_be_gone(removal: Event, made: Event) -> bool:
     return not known or str(wanted).startswith(str(removed))
 
 
-def _holds_still(wait: Event, made: Event, removals: list[Event]) -> bool:
-    """Whether all ranks have waited, and nothing has been removed since."""
-    return wait.dominates(made) and not any(wait.number < one.number < made.number for one in removals)
-
-
 def _listing(context: Context, event: Event) -> tuple[Module, cst.CSTNode] | None:
     """`for name in os.listdir(folder):` with a file in it that is read: what is listed was there before the loop."""
     path = event.arguments.positional[0] if event.arguments.positional else Value()
@@ -280,13 +315,14 @@ def _listing(context: Context, event: Event) -> tuple[Module, cst.CSTNode] | Non
     return None
 
 
-def _is_awaited(context: Context, event: Event, written: list[Event]) -> bool:
-    """Whether an event reads what rank 0 may have written; who does something unknown to a path may read it, too."""
+def _awaited(context: Context, event: Event, written: list[Event]) -> list[Event]:
+    """What rank 0 may have written of what an event reads; who does something unknown to a path may read it, too."""
     if downloads(event):
-        return False  # the others come when rank 0 is done
+        return []  # the others come when rank 0 is done
     before = [one for one in written if _may_come_before(one, event)]
     paths = [path_of(event)] if reads(event) else file_events.unknown_paths(context.facts, event) if before else []
-    return any(_may_be_same(path_of(write).constant(), path.constant()) for path in paths for write in before)
+    wanted = [path.constant() for path in paths]
+    return [write for write in before if any(_may_be_same(path_of(write).constant(), one) for one in wanted)]
 
 
 def _may_come_before(write: Event, read: Event) -> bool:
@@ -302,11 +338,11 @@ def _may_be_same(written: object, wanted: object) -> bool:
     return other.startswith(one) or one.startswith(f"{other}/")
 
 
-def _in_unequal_turns(context: Context, event: Event) -> bool:
-    """Whether it happens in an evaluation loop, of which ranks may have unequal numbers of batches."""
+def _in_unequal_turns(context: Context, loops: frozenset[cst.CSTNode]) -> bool:
+    """Whether one of these is an evaluation loop, of which ranks may have unequal numbers of batches."""
     sums = {loop.node for loop in context.facts.evaluation_loops
             if any(context.decisions.sharding_of(loader) is Sharding.SUMS for loader in loop.loaders)}  # fmt: skip
-    return any(here.node in sums for here in event.loops())
+    return not sums.isdisjoint(loops)
 
 
 RULE = Rule(
