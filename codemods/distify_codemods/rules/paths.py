@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from distify_codemods import file_events, tree
+from distify_codemods import file_events, file_names, tree
 from distify_codemods.decisions import entropy
 from distify_codemods.decisions.base import Sharding
-from distify_codemods.events import Event, Kind
+from distify_codemods.events import Event, Here, Kind
 from distify_codemods.file_events import path_of, reads
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects
@@ -222,7 +222,8 @@ def _is_contended(context: Context, test: Event) -> bool:
 
 
 def _waits(context: Context) -> bool:
-    written = [event for event in context.facts.run.events if context.writes(event)]
+    events = context.facts.run.events
+    written = [event for event in events if context.writes(event) and not file_names.into_a_handle(event)]
     removals = [event for event in written if event.name.startswith(effects.REMOVES)]
     found, waits = False, list[_Wait]()
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
@@ -253,7 +254,8 @@ class _Wait:
         """Whether all that is written is there, whenever the other event happens."""
         around = {here.node for here in other.loops()}
         return (
-            self.event.dominates(other)
+            self.event.before(other)
+            and self._here().conditions() <= other.here.conditions()
             and self.loops <= around
             and all(
                 write.before(self.event)
@@ -262,6 +264,11 @@ class _Wait:
                 for write in written
             )
         )
+
+    def _here(self) -> Here:
+        """The place, as execution came to it."""
+        own = self.event.here
+        return next((here for here in own.up() if here.node is self.place and not here.arm), own)
 
 
 def _wait(context: Context, event: Event, waited_for: list[Event], makes: bool, waits: list[_Wait]) -> None:
@@ -322,7 +329,8 @@ def _awaited(context: Context, event: Event, written: list[Event]) -> list[Event
     before = [one for one in written if _may_come_before(one, event)]
     paths = [path_of(event)] if reads(event) else file_events.unknown_paths(context.facts, event) if before else []
     wanted = [path.constant() for path in paths]
-    return [write for write in before if any(_may_be_same(path_of(write).constant(), one) for one in wanted)]
+    same = [write for write in before if any(_may_be_same(path_of(write).constant(), one) for one in wanted)]
+    return [write for write in same if not file_names.differ(context.facts, write, event)]
 
 
 def _may_come_before(write: Event, read: Event) -> bool:
