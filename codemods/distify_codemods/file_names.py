@@ -32,16 +32,30 @@ _FILLED_IN = {"%": re.compile(r"%[-+# 0-9.]*[a-zA-Z]"), "format": re.compile(r"\
 _DEEPEST = 5
 
 
-def differ(facts: Facts, write: Event, read: Event) -> bool:
-    """Whether by their names one event writes another file than the other reads."""
-    if write.name not in _WRITES_ONE | _ADDED.keys() or read.name not in _READS_ONE:
-        return False
-    written, wanted = _ends(facts, write), _ends(facts, read)
-    if not written or not wanted:
-        return False
-    added = _ADDED.get(write.name, "")
-    known = all(_EXTENSION.search(one) for one in (*written, *wanted)) and all(one.endswith(added) for one in written)
-    return known and not any(one.endswith(two) or two.endswith(one) for one in written for two in wanted)
+class Names:
+    """What is seen of the names of the files that events write and read."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._known: dict[cst.CSTNode, frozenset[str]] = {}
+
+    def differ(self, write: Event, read: Event) -> bool:
+        """Whether one event writes another file than the other reads."""
+        if write.name not in _WRITES_ONE | _ADDED.keys() or read.name not in _READS_ONE:
+            return False
+        written, wanted = self._ends(write), self._ends(read)
+        if not written or not wanted:
+            return False
+        added = _ADDED.get(write.name, "")
+        known = all(_EXTENSION.search(one) for one in (*written, *wanted)) and all(
+            one.endswith(added) for one in written
+        )
+        return known and not any(one.endswith(two) or two.endswith(one) for one in written for two in wanted)
+
+    def _ends(self, event: Event) -> frozenset[str]:
+        if event.node not in self._known:
+            self._known[event.node] = _ends(self._facts, event)
+        return self._known[event.node]
 
 
 def into_a_handle(event: Event) -> bool:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from distify_codemods import file_events, file_names, tree
+from distify_codemods import file_events, tree
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.file_events import path_of, reads
+from distify_codemods.file_names import Names, into_a_handle
 from distify_codemods.libraries import effects
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context
@@ -23,9 +24,9 @@ MAKES_FOLDERS = frozenset({"os.makedirs", "mkdir"})
 def run(context: Context, code: str) -> bool:
     """Whether there was anything to wait for."""
     events = context.facts.run.events
-    written = [event for event in events if context.writes(event) and not file_names.into_a_handle(event)]
+    written = [event for event in events if context.writes(event) and not into_a_handle(event)]
     removals = [event for event in written if event.name.startswith(effects.REMOVES)]
-    found, waits = False, list[_Wait]()
+    found, waits, names = False, list[_Wait](), Names(context.facts)
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
         if event in context.named_writers:
             continue
@@ -33,7 +34,7 @@ def run(context: Context, code: str) -> bool:
         if makes:
             waited_for = [removal for removal in removals if _may_be_gone(removal, event)]
         else:
-            waited_for = _awaited(context, event, written)
+            waited_for = _awaited(context, event, written, names)
         done = any(wait.serves(event, waited_for) for wait in waits)
         if not waited_for or done or context.is_on_main(event.module, event.node):
             continue
@@ -122,7 +123,7 @@ def _listing(context: Context, event: Event) -> tuple[Module, cst.CSTNode] | Non
     return None
 
 
-def _awaited(context: Context, event: Event, written: list[Event]) -> list[Event]:
+def _awaited(context: Context, event: Event, written: list[Event], names: Names) -> list[Event]:
     """What rank 0 may have written of what an event reads; who does something unknown to a path may read it, too."""
     if downloads(event):
         return []  # the others come when rank 0 is done
@@ -130,7 +131,7 @@ def _awaited(context: Context, event: Event, written: list[Event]) -> list[Event
     paths = [path_of(event)] if reads(event) else file_events.unknown_paths(context.facts, event) if before else []
     wanted = [path.constant() for path in paths]
     same = [write for write in before if any(_may_be_same(path_of(write).constant(), one) for one in wanted)]
-    return [write for write in same if not file_names.differ(context.facts, write, event)]
+    return [write for write in same if not names.differ(write, event)]
 
 
 def _may_come_before(write: Event, read: Event) -> bool:
