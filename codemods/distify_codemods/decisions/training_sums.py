@@ -13,6 +13,7 @@ from distify_codemods.decisions.names import (
     assignments,
     bound_by,
     flat,
+    read_after,
     scope_of,
     starts_at_zero,
     update_of,
