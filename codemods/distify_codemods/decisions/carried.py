@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions.evaluation import training_sums
 from distify_codemods.decisions.names import bound_by, read_after, scope_of
+from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.facts import BatchLoop, Facts
 
 _Update = cst.Assign | cst.AugAssign

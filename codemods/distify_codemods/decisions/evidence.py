@@ -40,7 +40,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
     seen = with_evidence(facts)
     found = [
         *_foreign(seen), *_given_the_model(seen), *_ragged(seen), *decided_by_chance(seen), *_skipped(seen),
-        *_alike_workers(decisions), *_without_seeds(facts),
+        *_alike_workers(decisions), *_without_seeds(facts), *_halves(decisions),
     ]  # fmt: skip
     return list({(one.node, one.message): one for one in found}.values())
 
@@ -221,6 +221,18 @@ def _without_seeds(facts: Facts) -> Iterator[Link]:
                 event.module, event.node,
                 f"`{brief(event.node)}` has no seed: what is drawn from it is something else on each rank",
                 "with a seed it could be followed",
+            )  # fmt: skip
+
+
+def _halves(decisions: Decisions) -> Iterator[Link]:
+    """`right += hits(out, y); seen += len(y)`: only all of a ratio can be put together over the ranks."""
+    for left in decisions.left:
+        if left.half:
+            yield Link(
+                left.module, left.node,
+                "what is added up here belongs to a figure of which another part is not known: over all ranks the two "
+                "would not fit",
+                "the other part could be followed as a sum, a count or a mean over samples",
             )  # fmt: skip
 
 

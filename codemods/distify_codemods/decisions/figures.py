@@ -32,6 +32,7 @@ _HOW = {
     Scale.SAMPLES: Putting.GATHERED,
 }
 _NUMBERS = (Scale.MEAN, Scale.SUM, Scale.COUNT)
+_ADDED_UP = (Kind.ADDED, Kind.CARRIED, Kind.COUNTED)
 _WHY = {
     Putting.MEAN: "kept for the global batch: the mean over the ranks",
     Putting.SUM: "kept for the global batch: the sum over the ranks",
@@ -56,7 +57,7 @@ def kept(facts: Facts, stage: Stage, done: Collection[cst.CSTNode]) -> tuple[lis
     for _, together in groupby(sinks(facts) if facts.training_loops else (), lambda sink: sink.node):
         search.look_at(list(together))
     found = [one for one in search.found.values() if not search.stands_by_what_is_left(one)]
-    left = [*search.left, *(Left(one.module, one.node) for one in search.found.values() if one not in found)]
+    left = [*search.left, *(search.left_beside(one) for one in search.found.values() if one not in found)]
     return found, list(dict.fromkeys(left))
 
 
@@ -92,14 +93,17 @@ class _Search:
             if one is None:
                 first = together[0]
                 self.left.append(Left(first.module, first.node))
-                if first.kind in (Kind.ADDED, Kind.CARRIED) and self.facts.value(first.value).scale not in _NUMBERS:
+                if first.kind in _ADDED_UP and self.facts.value(first.value).scale not in _NUMBERS:
                     self.mixed.add(_function(first.module, first.node))
             elif whole or one.how is Putting.MEAN:
                 self.found.setdefault(one.node, one)
 
     def stands_by_what_is_left(self, one: Averaging) -> bool:
-        """Entries of all samples beside entries of a rank's own would not fit together."""
-        return one.how is Putting.GATHERED and _function(one.module, one.node) in self.mixed
+        """Entries or counts of all samples beside those of a rank's own would not fit together."""
+        return one.how is not Putting.MEAN and _function(one.module, one.node) in self.mixed
+
+    def left_beside(self, one: Averaging) -> Left:
+        return Left(one.module, one.node, half=one.how is Putting.SUM)
 
     def _of(self, sink: Sink) -> Iterator[Averaging | None]:
         if not self._is_one_ranks(sink.value):
