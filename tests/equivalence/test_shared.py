@@ -156,6 +156,26 @@ for epoch in range(4):
             for group in optimizer.param_groups:
                 group["lr"] *= 0.9
 """,
+    "weights that a network makes": """
+class Made(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.maker = nn.Sequential(nn.Linear(5, 32), nn.Tanh(), nn.Linear(32, 24))
+
+    def forward(self, x, noise):
+        return x @ self.maker(noise).view(6, 4)
+
+made = Made()
+optimizer = torch.optim.SGD([*made.parameters(), *net.parameters()], lr=0.05)
+loader = DataLoader(TensorDataset(samples, labels), batch_size=12, shuffle=True)
+for epoch in range(3):
+    for x, y in loader:
+        out = made(x, torch.ones(1, 5))
+        loss = F.cross_entropy(out, y) + out.std(0).sum() + F.cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
     "steps by a closure": """
 lbfgs = torch.optim.LBFGS(net.parameters(), max_iter=4)
 for epoch in range(3):
