@@ -17,6 +17,8 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations, rnn
 
+from tests.grid import RANKS
+
 Losses = Iterator[Tensor]
 #: What trains: gives models first, then the loss of each step.
 PROGRAMS: dict[str, Callable[[], Iterator[Any]]] = {}
@@ -363,7 +365,7 @@ def follow(name: str) -> tuple[list[float], list[list[float]], dict[str, str]]:
     return losses, states, {one.name: one.given_up for one in _shared.values()}
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_ranks_follow_one_process(name: str, ranks: int) -> None:
     ((expected_losses, expected, _),) = on_ranks(follow, name, ranks=1)
