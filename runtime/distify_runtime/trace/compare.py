@@ -176,10 +176,9 @@ def _work(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
 
 
 def _share(original: Trace, trace: Trace) -> float:
-    mine, given = trace.share
-    if mine != given:  # a shared pass may compute with more than its batch, all of which each rank does
-        return mine / given
-    return trace.training_inputs / original.training_inputs
+    of_modules = trace.training_inputs / original.training_inputs
+    mine, given = trace.share  # a shared pass may compute with more than its batch, all of which each rank does
+    return min(of_modules, mine / given) if mine != given else of_modules
 
 
 def _files(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:

@@ -188,7 +188,7 @@ def _watch_training(record: Record, most_steps: int) -> None:
         mine = numbers // world_size() if split else numbers
         if not module._modules:
             record.training_inputs += mine
-        if current() is None and (split or not module._modules):
+        if current() is None and (split or (not module._modules and module._parameters)):  # no loss
             record.share = (record.share[0] + mine, record.share[1] + numbers)
 
     def step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
