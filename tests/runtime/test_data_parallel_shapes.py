@@ -26,6 +26,7 @@ PROGRAMS: dict[str, Callable[[], Iterator[Any]]] = {}
 WHOLE = {
     "lists_with_one_entry_per_sample": {"Detector"},
     "nested_tensors": {"OfNested"},
+    "channels_that_are_no_batch": {"Channels"},
 }
 
 
@@ -344,6 +345,32 @@ def nested_tensors() -> Iterator[Any]:
             nested = torch.nested.nested_tensor([batch(10 * step + index, 2 + index, 5) for index in range(4)])
         optimizer.zero_grad()
         loss = net(nested).square().mean()
+        loss.backward()
+        optimizer.step()
+        yield loss
+
+
+class Channels(nn.Module):
+    """Its samples depend on each other, those of its BatchNorm, too, if its channels are taken for the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.plain, self.head = nn.BatchNorm1d(5), nn.BatchNorm1d(5, affine=False), nn.Linear(5, 3)
+        self.plain.running_mean = self.plain.running_var = None
+
+    def forward(self, samples: Tensor) -> Tensor:
+        found: Tensor = self.head(self.plain(self.norm(samples).softmax(0)).cumsum(0))
+        return found
+
+
+@program
+def channels_that_are_no_batch() -> Iterator[Any]:
+    net = Channels()
+    optimizer = sgd(net)
+    yield [net]
+    for step in range(4):
+        optimizer.zero_grad()
+        loss = net(batch(step, 6, 5)).square().mean()
         loss.backward()
         optimizer.step()
         yield loss
