@@ -55,7 +55,7 @@ def _convert(source: SourceFile, resolver: Resolver, options: Options | None) ->
     refusal = refusals.distributed_already(entry) or refusals.runs_on_tpu(entry) or refusals.left_alone(entry)
     if refusal is not None:
         return Conversion(Outcome.REFUSED, (), (refusal,))
-    found = facts.infer(loaded, interpreter.run(loaded))
+    found = _followed(loaded)
     refusal = refusals.distributed_by_torch(entry, found.run.events)
     if half_done.missing(found):
         refusal = None
@@ -68,7 +68,27 @@ def _convert(source: SourceFile, resolver: Resolver, options: Options | None) ->
         return Conversion(Outcome.REFUSED, (), (_no_training(entry, found),), why.beliefs(found) if options.why else ())
     if not found.run.complete and not options.partial:  # no trial run would tell more
         return Conversion(Outcome.REFUSED, (), (refusals.too_large(entry),), why.beliefs(found) if options.why else ())
+    if found.run.trial.sparing:
+        return _by_few_calls(found, backend, options)
     return _by_strategy(found, backend, options)
+
+
+def _followed(loaded: program.Program) -> Facts:
+    """The facts of the program; where it is too large to follow each call, of one that follows a few of each kind."""
+    found = facts.infer(loaded, interpreter.run(loaded))
+    return found if found.run.complete else facts.infer(loaded, interpreter.run(loaded, trial=interpreter.SPARING))
+
+
+def _by_few_calls(found: Facts, backend: Backend, options: Options) -> Conversion:
+    """Shared forward passes: what differs between calls that look alike need not be known for these."""
+    if options.strategy != Strategy.SHARDED.value and not _only_sharded(options):
+        return _convert_shared(found, backend, options)
+    if options.partial:
+        return _by_strategy(found, backend, options)
+    refusal = refusals.too_large(
+        found.program.entry, "leave out what asks for sharded data: forward passes can be shared"
+    )
+    return Conversion(Outcome.REFUSED, (), (refusal,), why.beliefs(found) if options.why else ())
 
 
 def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion:
@@ -110,7 +130,7 @@ def _only_sharded(options: Options) -> str:
 
 
 def _convert_tensorflow(found: Facts, backend: Backend, options: Options) -> Conversion:
-    if not found.run.complete and not options.partial:
+    if not found.run.exact and not options.partial:
         return Conversion(Outcome.REFUSED, (), (refusals.too_large(found.program.entry),))
     context = tensorflow.context_for(found, backend, options)
     if isinstance(context, Finding):

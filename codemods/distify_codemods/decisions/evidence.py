@@ -35,7 +35,7 @@ from distify_codemods.values import (
 def unknown_links(decisions: Decisions) -> list[Link]:
     """Each once, in the order of the program; none: the conversion to sharded data may be believed."""
     facts = decisions.facts
-    if not facts.training_loops or not facts.run.complete:
+    if not facts.training_loops or not facts.run.exact:
         return []
     seen = with_evidence(facts)
     found = [

@@ -70,7 +70,7 @@ def written(
             obj.attributes[root.attr.value] = _with(known, mark)
             if mark not in known.sources:  # what was run before may be another thing now
                 machine.stores += 1
-                machine.traces.append(AT_THE_TOP)
+                machine.traces.add(AT_THE_TOP)
                 machine.summaries.clear()
 
 
