@@ -8,6 +8,7 @@ from distify_codemods import decisions, facts, half_done, interpreter, program, 
 from distify_codemods.apply import apply
 from distify_codemods.backends import BACKENDS, Backend
 from distify_codemods.facts import Facts
+from distify_codemods.interpreter import summaries
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
 from distify_codemods.results import (
@@ -81,7 +82,7 @@ def _followed(loaded: program.Program) -> Facts:
 
 def _by_few_calls(found: Facts, backend: Backend, options: Options) -> Conversion:
     """Shared forward passes: what differs between calls that look alike need not be known for these."""
-    if options.strategy != Strategy.SHARDED.value and not _only_sharded(options):
+    if _may_share(options):
         return _convert_shared(found, backend, options)
     if options.partial:
         return _by_strategy(found, backend, options)
@@ -95,11 +96,13 @@ def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion
     """The first strategy of the ladder that is seen to be right; if none is, the one that needs a person less often."""
     if options.strategy == Strategy.SHARED.value:
         return _convert_shared(found, backend, options)
+    if (shared := _at_once(found, backend, options)) is not None:
+        return shared
     made = decisions.decide(found, backend)
     doubted = decisions.unknown_links(made)
     made.facts = made.facts.with_unused()
     sharded = _convert_by(RULES, Context(made, backend, {}, options))
-    if options.strategy == Strategy.SHARDED.value or _only_sharded(options):
+    if not _may_share(options):
         return sharded
     blocking = sharded.of(Level.BLOCKING)
     in_the_way = blocking or tuple(map(_doubted, doubted))
@@ -108,6 +111,18 @@ def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion
     shared = _convert_shared(found, backend, options, in_the_way)
     needed = len(shared.of(Level.BLOCKING))
     return shared if not needed or needed < len(blocking) else sharded
+
+
+def _at_once(found: Facts, backend: Backend, options: Options) -> Conversion | None:
+    """Of a large program, the second strategy where links to the first are not seen through whatever is decided.
+
+    To decide all that the first needs takes a dozen runs, and a run of such a program takes seconds.
+    """
+    if not _may_share(options) or found.run.machine.statements < summaries.LARGE:
+        return None
+    links = decisions.links_seen(found)
+    shared = _convert_shared(found, backend, options, tuple(map(_doubted, links))) if links else None
+    return shared if shared is not None and not shared.of(Level.BLOCKING) else None
 
 
 def _doubted(link: decisions.Link) -> Finding:
@@ -120,6 +135,10 @@ def _convert_shared(
     made = decisions.decide_shared(found)
     made.facts = made.facts.with_unused()
     return _convert_by(RULES, Context(made, backend, {}, options, in_the_way=in_the_way))
+
+
+def _may_share(options: Options) -> bool:
+    return options.strategy != Strategy.SHARDED.value and not _only_sharded(options)
 
 
 def _only_sharded(options: Options) -> str:
