@@ -149,6 +149,7 @@ class Machine:
         for place, hook in gathering.hooks if gathering else ():
             self.hooks.setdefault(place, []).append(hook)
         self.events: list[Event] = []
+        self.draws: list[Event] = []  # those of them that take a batch
         self.values: dict[cst.CSTNode, Value] = {}
         self.objects: dict[tuple[object, ...], Obj] = {}
         self.optimized: set[Obj] = set()  # modules whose parameters were asked for
@@ -218,6 +219,8 @@ class Machine:
             event.names = dict(self.frame.env)
         self.seen[key] = event
         self.events.append(event)
+        if kind is Kind.DRAW:
+            self.draws.append(event)
         self._happened(event)
         return event
 
