@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from distify_codemods import decisions, facts, half_done, interpreter, program, refusals, tensorflow, why
 from distify_codemods.apply import apply
@@ -32,16 +32,26 @@ SHARED = "shared forward passes: every rank runs the script as it stands, and co
 _ORDER = {Level.APPLIED: 0, Level.NOT_NEEDED: 1, Level.ADVICE: 2, Level.BLOCKING: 3}
 
 
-def convert(source: SourceFile, resolver: Resolver, options: Options | None = None) -> Conversion:
-    """Converts a script. Raises SourceError when it is not Python 3 source, KeyError for an unknown backend."""
+def convert(
+    source: SourceFile,
+    resolver: Resolver,
+    options: Options | None = None,
+    on_run: Callable[[], None] | None = None,
+) -> Conversion:
+    """Converts a script. Raises SourceError when it is not Python 3 source, KeyError for an unknown backend.
+
+    `on_run` is called each time the program is followed anew.
+    """
     try:
-        return _convert(source, resolver, options)
+        return _convert(source, resolver, options, on_run)
     except RecursionError:
         raise SourceError(source.path, "nests expressions, calls or imports too deeply to be followed") from None
 
 
 @with_room
-def _convert(source: SourceFile, resolver: Resolver, options: Options | None) -> Conversion:
+def _convert(
+    source: SourceFile, resolver: Resolver, options: Options | None, on_run: Callable[[], None] | None
+) -> Conversion:
     options = options or Options()
     try:
         backend = BACKENDS[options.backend].with_options(options.compression, options.op)
@@ -50,6 +60,7 @@ def _convert(source: SourceFile, resolver: Resolver, options: Options | None) ->
     if options.strategy == Strategy.SHARED.value and (other := _only_sharded(options)):
         raise OptionError(f"{other} goes with --strategy sharded: shared forward passes leave batches and steps alone")
     loaded = program.load(source, resolver, options)
+    loaded.on_run = on_run
     entry = loaded.entry
     if refusals.converted_already(entry):
         return Conversion(Outcome.ALREADY_CONVERTED, (), ())

@@ -481,6 +481,8 @@ def constant(machine: Machine, node: cst.CSTNode, value: object) -> Value:
 
 def run(program: Program, hooks: Hooks | None = None, trial: Trial = NOTHING_TRIED) -> Run:
     """Runs the program from its entry, and follows what `trial` asks for."""
+    if program.on_run is not None:
+        program.on_run()
     machine = Machine(program, hooks, trial)
     machine.module_frame(program.entry)
     return Run(machine.events, machine.values, machine.globals, machine.complete, machine.outcomes, machine, trial)
