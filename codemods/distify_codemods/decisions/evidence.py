@@ -35,13 +35,23 @@ from distify_codemods.values import (
 def unknown_links(decisions: Decisions) -> list[Link]:
     """Each once, in the order of the program; none: the conversion to sharded data may be believed."""
     facts = decisions.facts
-    if not facts.training_loops or not facts.run.complete:
+    found = links_seen(facts)
+    if facts.training_loops and facts.run.exact:
+        found += [*_alike_workers(decisions), *_without_seeds(facts), *_halves(decisions)]
+    return _each_once(found)
+
+
+def links_seen(facts: Facts) -> list[Link]:
+    """Those that show before anything is decided."""
+    if not facts.training_loops or not facts.run.exact:
         return []
     seen = with_evidence(facts)
-    found = [
-        *_foreign(seen), *_given_the_model(seen), *_ragged(seen), *decided_by_chance(seen), *_skipped(seen),
-        *_alike_workers(decisions), *_without_seeds(facts), *_halves(decisions),
-    ]  # fmt: skip
+    return _each_once(
+        [*_foreign(seen), *_given_the_model(seen), *_ragged(seen), *decided_by_chance(seen), *_skipped(seen)]
+    )
+
+
+def _each_once(found: list[Link]) -> list[Link]:
     return list({(one.node, one.message): one for one in found}.values())
 
 

@@ -75,6 +75,7 @@ class _Search:
     done: Collection[cst.CSTNode]
     found: dict[cst.CSTNode, Averaging] = field(default_factory=dict)
     left: list[Left] = field(default_factory=list)
+    ones_known: dict[tuple[cst.CSTNode, int], bool] = field(default_factory=dict)  # what is of one rank's share
     mixed: set[cst.CSTNode] = field(default_factory=set)  # functions that put entries together of which some are left
 
     @cached_property
@@ -182,6 +183,12 @@ class _Search:
 
     def _is_one_ranks(self, node: cst.CSTNode, seen: int = 0) -> bool:
         """Whether any part of it depends on one rank's share of a batch."""
+        key = (node, seen)
+        if key not in self.ones_known:
+            self.ones_known[key] = self._has_one_ranks(node, seen)
+        return self.ones_known[key]
+
+    def _has_one_ranks(self, node: cst.CSTNode, seen: int) -> bool:
         if isinstance(node, cst.Lambda) or node in self.done:
             return False
         if isinstance(node, cst.BaseExpression):
