@@ -27,9 +27,9 @@ class LocalModules:
         named = list(map(os.path.abspath, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))))
         above = [one for one in named if folder.startswith(os.path.join(one, ""))]
         self._roots = list(dict.fromkeys([folder, self.root, *above]))
-        project = _project(folder)
-        inside = [one for one in named if project and one.startswith(os.path.join(project, ""))]
-        self._of_project = [*inside, project, os.path.join(project, "src")] if project else []
+        projects = _projects(folder)
+        inside = [one for one in named if any(one.startswith(os.path.join(project, "")) for project in projects)]
+        self._of_project = [*inside, *(os.path.join(project, part) for project in projects for part in ("", "src"))]
         self._here, *self._below = _parts_below(os.getcwd(), folder)
         self.found: dict[str, SourceFile] = {}
         self.as_module = False
@@ -100,13 +100,26 @@ def _is_package(folder: str) -> bool:
     return os.path.isfile(os.path.join(folder, "__init__.py"))
 
 
-def _project(folder: str) -> str:
-    """The nearest folder above that is a project's; empty: none is."""
-    while folder != os.path.dirname(folder):
-        if any(os.path.exists(os.path.join(folder, name)) for name in ("pyproject.toml", "setup.py", ".git")):
-            return folder
-        folder = os.path.dirname(folder)
-    return ""
+def _projects(folder: str) -> list[str]:
+    """The nearest folder above that is a project's. Where none is said to be: those near by that look like one."""
+    above = [folder]
+    while above[-1] not in (os.path.dirname(above[-1]), os.path.expanduser("~")):
+        above.append(os.path.dirname(above[-1]))
+    for one in above:
+        if _has_any(one, ("pyproject.toml", "setup.py", ".git")):
+            return [one]
+    return [one for one in above[:4] if _has_any(one, _OF_A_COPY)]
+
+
+#: What lies beside a project's packages where it was copied or downloaded without its history.
+_OF_A_COPY = (
+    "requirements.txt", "setup.cfg", "environment.yml", "environment.yaml", "README.md", "README.rst", "README.txt",
+    "README", "LICENSE",
+)  # fmt: skip
+
+
+def _has_any(folder: str, names: tuple[str, ...]) -> bool:
+    return any(os.path.exists(os.path.join(folder, name)) for name in names)
 
 
 def _package_root(folder: str) -> str:

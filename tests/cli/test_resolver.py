@@ -152,6 +152,18 @@ def test_a_project_finds_its_own_packages_last(marker: str) -> None:
     assert found("projects/x/train.py", "pkg.model") == "projects/x/pkg/model.py"
 
 
+@pytest.mark.parametrize("marker", ["requirements.txt", "README.md", "LICENSE"])
+def test_a_copy_of_a_project_without_its_history(marker: str) -> None:
+    make(marker, "code/README.md", "code/train.py", "data/dataset.py", "src/lib/__init__.py")
+    assert found("code/train.py", "data.dataset") == "data/dataset.py"
+    assert found("code/train.py", "lib") == "src/lib/__init__.py"
+
+
+def test_where_it_is_said_what_a_project_is_nothing_above_is_searched() -> None:
+    make("README.md", "data/dataset.py", "inner/setup.py", "inner/train.py")
+    assert found("inner/train.py", "data.dataset") is None
+
+
 def test_a_folder_that_is_no_project_is_not_searched() -> None:
     make("projects/x/train.py", "pkg/model.py", "src/lib/__init__.py")
     assert found("projects/x/train.py", "pkg.model") is None

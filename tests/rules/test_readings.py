@@ -444,7 +444,8 @@ def test_what_an_optimizer_trains_is_not_wrapped() -> None:
 # ---- comments that say nothing
 
 NOT_KNOWN = (
-    "is not known; after `# distify:` comes one of skip, train-loader, not-a-model, rate-linear, rate-square-root"
+    "is not known; after `# distify:` comes one of skip, train-loader, not-a-model, rate-linear, rate-square-root, "
+    "draw-alike"
 )
 
 
