@@ -8,7 +8,6 @@ from distify_codemods import decisions, facts, half_done, interpreter, program, 
 from distify_codemods.apply import apply
 from distify_codemods.backends import BACKENDS, Backend
 from distify_codemods.facts import Facts
-from distify_codemods.interpreter import summaries
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
 from distify_codemods.results import (
@@ -125,13 +124,8 @@ def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion
 
 
 def _at_once(found: Facts, backend: Backend, options: Options) -> Conversion | None:
-    """Of a large program, the second strategy where links to the first are not seen through whatever is decided.
-
-    To decide all that the first needs takes a dozen runs, and a run of such a program takes seconds.
-    """
-    if not _may_share(options) or found.run.machine.statements < summaries.LARGE:
-        return None
-    links = decisions.links_seen(found)
+    """Of a large program, the second strategy where links are not seen through whatever is decided for the first."""
+    links = decisions.links_at_once(found) if _may_share(options) else []
     shared = _convert_shared(found, backend, options, tuple(map(_doubted, links))) if links else None
     return shared if shared is not None and not shared.of(Level.BLOCKING) else None
 

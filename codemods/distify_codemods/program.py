@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
@@ -15,6 +16,10 @@ from distify_codemods import directives, source, tree
 from distify_codemods.directives import Directive
 from distify_codemods.results import Options, Place, Resolver, SourceError, SourceFile
 from distify_codemods.tree import Block, Statement
+
+if TYPE_CHECKING:
+    from distify_codemods.facts import Facts
+    from distify_codemods.interpreter import Trial
 
 
 @dataclass(eq=False)
@@ -108,6 +113,7 @@ class Program:
     #: Folders that the program has put into `sys.path`; None stands for what was there before.
     search_path: list[str | None] = field(default_factory=lambda: [None])
     on_run: Callable[[], None] | None = None  # called each time it is followed anew
+    evidence: dict[Trial, Facts] = field(default_factory=dict)  # of runs that have told what is not known
 
     def local_module(self, importer: Module, name: str, level: int) -> Module | None:
         """The local module of that name as `importer` sees it; None for libraries and unreadable files."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from distify_codemods import Level, Options, Outcome, Strategy
-from distify_codemods.interpreter import machine, summaries
+from distify_codemods.decisions import evidence
+from distify_codemods.interpreter import machine
 
 from tests.rules.scripts import (
     IMPORTS,
@@ -363,16 +364,17 @@ UNKNOWN = script(imports=STRANGE, loop=loop_with("strange.Loss()(model(x), y)"))
 
 def test_a_large_program_with_an_unknown_link_is_decided_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     small, runs = conversion_of(UNKNOWN, options=AUTO), runs_of(UNKNOWN, monkeypatch)
-    monkeypatch.setattr(summaries, "LARGE", 1)
+    monkeypatch.setattr(evidence, "LARGE", 1)
     assert conversion_of(UNKNOWN, options=AUTO) == small
     assert runs_of(UNKNOWN, monkeypatch) < runs
 
 
 @pytest.mark.parametrize("before", [script(), script(loop=loop_with("torch.cdist(model(x), y).mean()"))])
 def test_a_large_program_without_one_is_converted_as_before(before: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = conversion_of(before, options=AUTO)
-    monkeypatch.setattr(summaries, "LARGE", 1)
+    small, runs = conversion_of(before, options=AUTO), runs_of(before, monkeypatch)
+    monkeypatch.setattr(evidence, "LARGE", 1)
     assert conversion_of(before, options=AUTO) == small
+    assert runs_of(before, monkeypatch) <= runs + 1
 
 
 def test_a_large_program_whose_forwards_cannot_be_shared_goes_on_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,5 +385,5 @@ def test_a_large_program_whose_forwards_cannot_be_shared_goes_on_as_before(monke
     )
     small = conversion_of(before, options=AUTO)
     assert small.outcome is Outcome.REFUSED
-    monkeypatch.setattr(summaries, "LARGE", 1)
+    monkeypatch.setattr(evidence, "LARGE", 1)
     assert conversion_of(before, options=AUTO) == small

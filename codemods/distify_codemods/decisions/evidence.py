@@ -31,6 +31,9 @@ from distify_codemods.values import (
     core,
 )
 
+#: Statements after which a program is large: a run takes most of a second.
+LARGE = 2_500
+
 
 def unknown_links(decisions: Decisions) -> list[Link]:
     """Each once, in the order of the program; none: the conversion to sharded data may be believed."""
@@ -41,8 +44,13 @@ def unknown_links(decisions: Decisions) -> list[Link]:
     return _each_once(found)
 
 
+def links_at_once(facts: Facts) -> list[Link]:
+    """Of a large program, those that show before anything is decided: to decide all takes a dozen runs."""
+    return links_seen(facts) if facts.run.machine.statements >= LARGE else []
+
+
 def links_seen(facts: Facts) -> list[Link]:
-    """Those that show before anything is decided."""
+    """Those that the values of a run tell."""
     if not facts.training_loops or not facts.run.exact:
         return []
     seen = with_evidence(facts)
