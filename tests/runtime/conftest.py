@@ -9,6 +9,7 @@ from tests.equivalence.horovod_ranks import needs_horovod
 
 OVER_BOTH = (
     "test_batch", "test_batchnorm", "test_data_parallel", "test_data_parallel_objects", "test_data_parallel_outside",
+    "test_data_parallel_parts",
     "test_gather", "test_gather_entries", "test_gather_samples", "test_learning_rate",
     "test_losses", "test_main_process", "test_reduce", "test_samplers", "test_training_samplers", "test_views",
 )  # fmt: skip

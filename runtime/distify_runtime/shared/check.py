@@ -111,6 +111,8 @@ class _Check:
         outputs = _outputs(part.tensors, whole, counts)
         if isinstance(outputs, str):
             return outputs
+        if len(plan.outputs) == len(outputs):
+            outputs = [one.as_ragged_as(before) for one, before in zip(outputs, plan.outputs, strict=True)]
         seen = plan.seen or whole.differs
         proposed = Plan(plan.batch, outputs, plan.exact_losses, seen, tuple(sizes.values()))
         found = self._attempt(lambda: self._model.shared_pass(self._call, proposed, counts, probes=True)[1], along)
