@@ -7,12 +7,13 @@ PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c con
 # A virtual environment survives neither being moved or copied nor the removal of its Python.
 STALE := $(shell test -x .venv/bin/python && test "$$(cat .venv/made-in 2>/dev/null)" = "$$(pwd -P)" || echo stale)
 
-.PHONY: help demo test check horovod clean stale
+.PHONY: help demo test test-all check horovod clean stale
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo     convert a script, train it on one and on two processes, compare the accuracies"
 	@echo "make test     the test suite"
+	@echo "make test-all the same, shared forward passes also on four ranks, with --backend allreduce and over Horovod"
 	@echo "make check     ruff, mypy and the test suite"
 	@echo "make horovod  build Horovod for this torch and install it; its tests are skipped without it"
 	@echo "make clean     remove what the others made"
@@ -22,6 +23,10 @@ demo: .venv/test
 
 test: .venv/test
 	.venv/bin/python -m pytest -n 2 --dist worksteal
+
+# Without Horovod (`make horovod`), its tests are skipped, and the end says so.
+test-all: .venv/test
+	.venv/bin/python -m pytest -n 2 --dist worksteal -m ''
 
 check: .venv/dev
 	.venv/bin/python -m ruff check .

@@ -7,6 +7,7 @@ from distify_codemods import Conversion, Level, OptionError, Options, Outcome, S
 
 from distify.errors import DistifyError
 from distify.notebooks import NotebookScript
+from distify.progress import progress
 from distify.resolver import LocalModules
 
 #: What `--backend` takes; the first one is the default.
@@ -23,7 +24,8 @@ def convert_script(script: SourceFile, modules: LocalModules, options: Options) 
     """
     book = script if isinstance(script, NotebookScript) else None
     try:
-        conversion = distify_codemods.convert(script, modules, options)
+        with progress(modules) as seen:
+            conversion = distify_codemods.convert(script, modules, options, seen)
     except SourceError as error:
         raise DistifyError(book.problem(error) if book else str(error)) from None
     except OptionError as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from distify_codemods import decisions, facts, half_done, interpreter, program, refusals, tensorflow, why
 from distify_codemods.apply import apply
 from distify_codemods.backends import BACKENDS, Backend
 from distify_codemods.facts import Facts
+from distify_codemods.interpreter import summaries
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
 from distify_codemods.results import (
@@ -31,16 +32,26 @@ SHARED = "shared forward passes: every rank runs the script as it stands, and co
 _ORDER = {Level.APPLIED: 0, Level.NOT_NEEDED: 1, Level.ADVICE: 2, Level.BLOCKING: 3}
 
 
-def convert(source: SourceFile, resolver: Resolver, options: Options | None = None) -> Conversion:
-    """Converts a script. Raises SourceError when it is not Python 3 source, KeyError for an unknown backend."""
+def convert(
+    source: SourceFile,
+    resolver: Resolver,
+    options: Options | None = None,
+    on_run: Callable[[], None] | None = None,
+) -> Conversion:
+    """Converts a script. Raises SourceError when it is not Python 3 source, KeyError for an unknown backend.
+
+    `on_run` is called each time the program is followed anew.
+    """
     try:
-        return _convert(source, resolver, options)
+        return _convert(source, resolver, options, on_run)
     except RecursionError:
         raise SourceError(source.path, "nests expressions, calls or imports too deeply to be followed") from None
 
 
 @with_room
-def _convert(source: SourceFile, resolver: Resolver, options: Options | None) -> Conversion:
+def _convert(
+    source: SourceFile, resolver: Resolver, options: Options | None, on_run: Callable[[], None] | None
+) -> Conversion:
     options = options or Options()
     try:
         backend = BACKENDS[options.backend].with_options(options.compression, options.op)
@@ -49,13 +60,14 @@ def _convert(source: SourceFile, resolver: Resolver, options: Options | None) ->
     if options.strategy == Strategy.SHARED.value and (other := _only_sharded(options)):
         raise OptionError(f"{other} goes with --strategy sharded: shared forward passes leave batches and steps alone")
     loaded = program.load(source, resolver, options)
+    loaded.on_run = on_run
     entry = loaded.entry
     if refusals.converted_already(entry):
         return Conversion(Outcome.ALREADY_CONVERTED, (), ())
     refusal = refusals.distributed_already(entry) or refusals.runs_on_tpu(entry) or refusals.left_alone(entry)
     if refusal is not None:
         return Conversion(Outcome.REFUSED, (), (refusal,))
-    found = facts.infer(loaded, interpreter.run(loaded))
+    found = _followed(loaded)
     refusal = refusals.distributed_by_torch(entry, found.run.events)
     if half_done.missing(found):
         refusal = None
@@ -68,18 +80,40 @@ def _convert(source: SourceFile, resolver: Resolver, options: Options | None) ->
         return Conversion(Outcome.REFUSED, (), (_no_training(entry, found),), why.beliefs(found) if options.why else ())
     if not found.run.complete and not options.partial:  # no trial run would tell more
         return Conversion(Outcome.REFUSED, (), (refusals.too_large(entry),), why.beliefs(found) if options.why else ())
+    if found.run.trial.sparing:
+        return _by_few_calls(found, backend, options)
     return _by_strategy(found, backend, options)
+
+
+def _followed(loaded: program.Program) -> Facts:
+    """The facts of the program; where it is too large to follow each call, of one that follows a few of each kind."""
+    found = facts.infer(loaded, interpreter.run(loaded))
+    return found if found.run.complete else facts.infer(loaded, interpreter.run(loaded, trial=interpreter.SPARING))
+
+
+def _by_few_calls(found: Facts, backend: Backend, options: Options) -> Conversion:
+    """Shared forward passes: what differs between calls that look alike need not be known for these."""
+    if _may_share(options):
+        return _convert_shared(found, backend, options)
+    if options.partial:
+        return _by_strategy(found, backend, options)
+    refusal = refusals.too_large(
+        found.program.entry, "leave out what asks for sharded data: forward passes can be shared"
+    )
+    return Conversion(Outcome.REFUSED, (), (refusal,), why.beliefs(found) if options.why else ())
 
 
 def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion:
     """The first strategy of the ladder that is seen to be right; if none is, the one that needs a person less often."""
     if options.strategy == Strategy.SHARED.value:
         return _convert_shared(found, backend, options)
+    if (shared := _at_once(found, backend, options)) is not None:
+        return shared
     made = decisions.decide(found, backend)
     doubted = decisions.unknown_links(made)
     made.facts = made.facts.with_unused()
     sharded = _convert_by(RULES, Context(made, backend, {}, options))
-    if options.strategy == Strategy.SHARDED.value or _only_sharded(options):
+    if not _may_share(options):
         return sharded
     blocking = sharded.of(Level.BLOCKING)
     in_the_way = blocking or tuple(map(_doubted, doubted))
@@ -88,6 +122,18 @@ def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion
     shared = _convert_shared(found, backend, options, in_the_way)
     needed = len(shared.of(Level.BLOCKING))
     return shared if not needed or needed < len(blocking) else sharded
+
+
+def _at_once(found: Facts, backend: Backend, options: Options) -> Conversion | None:
+    """Of a large program, the second strategy where links to the first are not seen through whatever is decided.
+
+    To decide all that the first needs takes a dozen runs, and a run of such a program takes seconds.
+    """
+    if not _may_share(options) or found.run.machine.statements < summaries.LARGE:
+        return None
+    links = decisions.links_seen(found)
+    shared = _convert_shared(found, backend, options, tuple(map(_doubted, links))) if links else None
+    return shared if shared is not None and not shared.of(Level.BLOCKING) else None
 
 
 def _doubted(link: decisions.Link) -> Finding:
@@ -102,6 +148,10 @@ def _convert_shared(
     return _convert_by(RULES, Context(made, backend, {}, options, in_the_way=in_the_way))
 
 
+def _may_share(options: Options) -> bool:
+    return options.strategy != Strategy.SHARDED.value and not _only_sharded(options)
+
+
 def _only_sharded(options: Options) -> str:
     """An option that shared forward passes have no part in; empty: none is given."""
     given = {"--scale": (options.scale, "global"), "--compression": (options.compression, "none"),
@@ -110,7 +160,7 @@ def _only_sharded(options: Options) -> str:
 
 
 def _convert_tensorflow(found: Facts, backend: Backend, options: Options) -> Conversion:
-    if not found.run.complete and not options.partial:
+    if not found.run.exact and not options.partial:
         return Conversion(Outcome.REFUSED, (), (refusals.too_large(found.program.entry),))
     context = tensorflow.context_for(found, backend, options)
     if isinstance(context, Finding):

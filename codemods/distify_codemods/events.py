@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -64,6 +65,13 @@ class Here:
             yield here
             here = here.parent
 
+    @cached_property
+    def loops(self) -> tuple[Here, ...]:
+        """The loops around it, across calls, innermost first."""
+        outer = self.parent.loops if self.parent is not None else ()
+        is_turn = self.arm == "body" and isinstance(self.node, (cst.For, cst.While))
+        return (self, *outer) if is_turn else outer
+
     @property
     def is_decided(self) -> bool:
         """An arm that is taken whenever its branch is reached."""
@@ -117,9 +125,9 @@ class Event:
         """Whenever `other` happens, this has happened before."""
         return self.before(other) and self.here.conditions() <= other.here.conditions()
 
-    def loops(self) -> list[Here]:
+    def loops(self) -> tuple[Here, ...]:
         """The loops around it, across calls, innermost first."""
-        return [here for here in self.here.up() if isinstance(here.node, (cst.For, cst.While)) and here.arm == "body"]
+        return self.here.loops
 
     def about(self, *objs: Obj) -> bool:
         return any(obj in self.receiver.objs for obj in objs)

@@ -74,17 +74,20 @@ def _reading(name: str) -> list[str]:
     return [one for one in effects.READS if name == one or (one.endswith(("_", ".")) and name.startswith(one))]
 
 
-def path_of(event: Event) -> Value:
-    """The path of the file that an event writes or reads; nothing where it is not seen."""
+def place_of_path(event: Event) -> int:
+    """Which argument the path of the file is that an event writes or reads: its number, or a word of `effects`."""
     if event.kind is Kind.METHOD:
         tables = {**effects.READING_METHODS, **effects.WRITING_METHODS, "open": effects.ITSELF}
-        place = tables.get(event.name, effects.UNSEEN)
-    else:
-        known = _reading(event.name)
-        place = effects.READS[known[0]] if known else effects.WRITES.get(event.name, 0)
+        return tables.get(event.name, effects.UNSEEN)
+    known = _reading(event.name)
+    return effects.READS[known[0]] if known else effects.WRITES.get(event.name, 0)
+
+
+def path_of(event: Event) -> Value:
+    """The path of the file that an event writes or reads; nothing where it is not seen."""
+    place, given = place_of_path(event), event.arguments.positional
     if place == effects.ITSELF:
         return event.receiver
-    given = event.arguments.positional
     return given[place] if 0 <= place < len(given) else Value()
 
 

@@ -26,7 +26,7 @@ MEANS = frozenset({GROUP, *WRAPS})
 def missing(facts: Facts) -> tuple[str, ...]:
     """What is still to be done; nothing where all is done, or where that cannot be seen."""
     trained = [loader for loader in facts.loaders if loader.obj in facts.training_loaders]
-    if not facts.models or not trained or not facts.run.complete:
+    if not facts.models or not trained or not facts.run.exact:
         return ()
     found = []
     if any(not _is_wrapped(facts, model) for model in facts.models):

@@ -67,6 +67,23 @@ class Ordered(AbstractSet[Item]):
             result = result | other
         return result
 
+    @staticmethod
+    def of_all(parts: Sequence[Ordered[Item]]) -> Ordered[Item]:
+        """`parts[0] | parts[1] | …` without making a set for each step: a step copies all that came before."""
+        whole, owned = parts[0], False
+        for part in parts[1:]:
+            mine, others = whole._items, part._items
+            if mine is others or (len(mine) >= len(others) and mine.keys() >= others.keys()):
+                continue
+            if len(mine) < len(others) and mine.keys() <= others.keys():
+                whole, owned = part, False
+            elif owned:
+                mine.update(others)
+            else:
+                whole, owned = Ordered.__new__(Ordered), True
+                whole._items = {**mine, **others}
+        return whole
+
     # With a plain set on the left, the result is one, too.
 
     def __ror__(self, other: AbstractSet[Other]) -> set[Item | Other]:  # type: ignore[misc]

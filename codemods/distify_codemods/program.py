@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os.path
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePath
@@ -106,6 +107,7 @@ class Program:
     unreadable: list[SourceError] = field(default_factory=list)  # local modules that do not parse
     #: Folders that the program has put into `sys.path`; None stands for what was there before.
     search_path: list[str | None] = field(default_factory=lambda: [None])
+    on_run: Callable[[], None] | None = None  # called each time it is followed anew
 
     def local_module(self, importer: Module, name: str, level: int) -> Module | None:
         """The local module of that name as `importer` sees it; None for libraries and unreadable files."""

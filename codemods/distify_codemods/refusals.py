@@ -41,6 +41,7 @@ _DISTRIBUTED = {
     "torch_xla.distributed.xla_multiprocessing.spawn": ("torch_xla", "python {path}"),
 }
 _TPU = "torch_xla"
+TOO_LARGE = "the program is too large to be followed to its end"
 
 #: What is said of scripts that are none of our business, by code: a title, and why.
 REFUSALS = {
@@ -153,10 +154,10 @@ def no_training(module: Module, seen: str) -> Finding:
     )  # fmt: skip
 
 
-def too_large(module: Module) -> Finding:
+def too_large(module: Module, fix: str = "") -> Finding:
     return Finding(
-        Level.BLOCKING, "OTHER01", "everything else", "the program is too large to be followed to its end",
-        module.place(module.tree), "convert a script that makes fewer of its networks and data sets at a time",
+        Level.BLOCKING, "OTHER01", "everything else", TOO_LARGE, module.place(module.tree),
+        fix or "convert a script that makes fewer of its networks and data sets at a time",
     )  # fmt: skip
 
 

@@ -31,15 +31,16 @@ def fields_of(node: cst.CSTNode) -> tuple[str, ...]:
     return names
 
 
-def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    for name in fields_of(node):
+def children(node: cst.CSTNode) -> list[cst.CSTNode]:
+    found: list[cst.CSTNode] = []
+    for name in _fields.get(type(node)) or fields_of(node):
         value = getattr(node, name)
-        if isinstance(value, (list, tuple)):
-            for item in value:
-                if _holds_code(type(item)):
-                    yield item
-        elif _holds_code(type(value)):
-            yield value
+        kind = type(value)
+        if kind is tuple or kind is list:
+            found += [item for item in value if _holding.get(type(item)) or _holds_code(type(item))]
+        elif _holding.get(kind) or (_holding.get(kind) is None and _holds_code(kind)):
+            found.append(value)
+    return found
 
 
 def _holds_code(kind: type) -> bool:
@@ -56,7 +57,9 @@ def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     while stack:
         current = stack.pop()
         yield current
-        stack.extend(reversed(list(children(current))))
+        below = children(current)
+        below.reverse()
+        stack += below
 
 
 def parents_of(module: cst.Module) -> dict[cst.CSTNode, cst.CSTNode]:

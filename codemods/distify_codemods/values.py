@@ -461,6 +461,8 @@ def _is_the_number_zero(obj: Obj) -> bool:
 
 def join(*values: Value) -> Value:
     """What may be any of the values, as after a branch."""
+    if len(values) > _MANY and (alike := _alike(values)) is not None:
+        return alike
     result = NOTHING
     for value in values:
         if result is NOTHING or value is result:
@@ -468,6 +470,22 @@ def join(*values: Value) -> Value:
         elif value is not NOTHING:
             result = _join(result, value)
     return result
+
+
+_MANY = 8
+
+
+def _alike(values: tuple[Value, ...]) -> Value | None:
+    """Many values that differ in nothing but their objects and sources; None where something else is different."""
+    first = values[0]
+    for one in values:
+        told = one.scale is first.scale and one.mask is first.mask and one.open is first.open
+        if not told or one.deep is not first.deep or not one.objs:
+            return None
+    objs = Ordered.of_all([one.objs for one in values])
+    sources = Ordered.of_all([one.sources for one in values])
+    known = next((one for one in values if one.objs is objs and one.sources is sources), None)
+    return known or Value(objs, first.scale, sources, first.mask, first.open, first.deep)
 
 
 def _join(one: Value, other: Value) -> Value:

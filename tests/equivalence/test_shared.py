@@ -10,10 +10,11 @@ from distify_codemods import Level, Options, Outcome, SourceFile, convert
 from tests.equivalence.harness import assert_equivalent, run_converted, run_original
 from tests.equivalence.processes import ROOT
 from tests.equivalence.test_fixtures import FIXTURES
+from tests.grid import WAYS
 
 
-def converted(source: bytes, folder: Path, strategy: str) -> Path:
-    conversion = convert(SourceFile("train.py", source), lambda *_: None, Options(strategy=strategy))
+def converted(source: bytes, folder: Path, strategy: str, backend: str = "ddp") -> Path:
+    conversion = convert(SourceFile("train.py", source), lambda *_: None, Options(strategy=strategy, backend=backend))
     assert conversion.outcome is Outcome.CONVERTED, [str(one) for one in conversion.of(Level.BLOCKING)]
     path = folder / "train_dist.py"
     path.write_bytes(conversion.files[0].after)
@@ -21,16 +22,20 @@ def converted(source: bytes, folder: Path, strategy: str) -> Path:
     return path
 
 
-def assert_ranks_follow(source: bytes, folder: Path, ranks: int = 2, strategy: str = "shared") -> None:
+def assert_ranks_follow(
+    source: bytes, folder: Path, ranks: int = 2, strategy: str = "shared", backend: str = "ddp"
+) -> None:
     original = folder / "train.py"
     original.write_bytes(source)
-    traces = run_converted(converted(source, folder, strategy), [], ranks, folder / "dist")
+    script = converted(source, folder, strategy, backend)
+    traces = run_converted(script, [], ranks, folder / "dist", horovod=backend == "horovod")
     assert_equivalent(run_original(original, [], folder / "base"), traces)
 
 
+@pytest.mark.parametrize(("backend", "ranks"), WAYS)
 @pytest.mark.parametrize("name", FIXTURES)
-def test_fixtures(name: str, tmp_path: Path) -> None:
-    assert_ranks_follow((ROOT / "fixtures" / name / "train.py").read_bytes(), tmp_path)
+def test_fixtures(name: str, backend: str, ranks: int, tmp_path: Path) -> None:
+    assert_ranks_follow((ROOT / "fixtures" / name / "train.py").read_bytes(), tmp_path, ranks, backend=backend)
 
 
 # ---- ways to train that were refused, or went wrong, when all was sharded
@@ -156,6 +161,26 @@ for epoch in range(4):
             for group in optimizer.param_groups:
                 group["lr"] *= 0.9
 """,
+    "weights that a network makes": """
+class Made(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.maker = nn.Sequential(nn.Linear(5, 32), nn.Tanh(), nn.Linear(32, 24))
+
+    def forward(self, x, noise):
+        return x @ self.maker(noise).view(6, 4)
+
+made = Made()
+optimizer = torch.optim.SGD([*made.parameters(), *net.parameters()], lr=0.05)
+loader = DataLoader(TensorDataset(samples, labels), batch_size=12, shuffle=True)
+for epoch in range(3):
+    for x, y in loader:
+        out = made(x, torch.ones(1, 5))
+        loss = F.cross_entropy(out, y) + out.std(0).sum() + F.cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
     "steps by a closure": """
 lbfgs = torch.optim.LBFGS(net.parameters(), max_iter=4)
 for epoch in range(3):
@@ -175,9 +200,10 @@ for epoch in range(3):
 NOISY = "a critic with a penalty on its slope"
 
 
+@pytest.mark.parametrize(("backend", "ranks"), WAYS)
 @pytest.mark.parametrize("name", BODIES)
-def test_ways_to_train(name: str, tmp_path: Path) -> None:
-    assert_ranks_follow((HEAD + BODIES[name] + TAIL).encode(), tmp_path)
+def test_ways_to_train(name: str, backend: str, ranks: int, tmp_path: Path) -> None:
+    assert_ranks_follow((HEAD + BODIES[name] + TAIL).encode(), tmp_path, ranks, backend=backend)
 
 
 @pytest.mark.parametrize("name", [name for name in BODIES if name != NOISY])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.equivalence.test_shared import HEAD, TAIL, assert_ranks_follow
+from tests.grid import WAYS
 
 LOADER = "loader = DataLoader(TensorDataset(samples, labels), batch_size=10, shuffle=True)\n"
 STEP = """
@@ -109,6 +110,7 @@ net = net.module
 }
 
 
+@pytest.mark.parametrize(("backend", "ranks"), WAYS)
 @pytest.mark.parametrize("name", BODIES)
-def test_models(name: str, tmp_path: Path) -> None:
-    assert_ranks_follow((HEAD + BODIES[name] + TAIL).encode(), tmp_path)
+def test_models(name: str, backend: str, ranks: int, tmp_path: Path) -> None:
+    assert_ranks_follow((HEAD + BODIES[name] + TAIL).encode(), tmp_path, ranks, backend=backend)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from distify_codemods import Level, Options, Outcome, Strategy
+from distify_codemods.interpreter import machine, summaries
 
 from tests.rules.scripts import (
     IMPORTS,
@@ -337,3 +338,50 @@ def test_forced_to_sharded_data() -> None:
     assert conversion_of(before, options=Options(strategy="sharded")).strategy is Strategy.SHARDED
     scaled = conversion_of(before, options=Options(scale="linear"))
     assert (scaled.outcome, scaled.strategy) == (Outcome.CONVERTED, Strategy.SHARDED)
+
+
+# ---- large programs: what is not seen through is asked for before all else is decided
+
+
+def runs_of(before: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often the program is followed."""
+    made = []
+    whole = machine.Machine.__init__
+
+    def counted(self: machine.Machine, *args: object, **options: object) -> None:
+        made.append(self)
+        whole(self, *args, **options)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(machine.Machine, "__init__", counted)
+        conversion_of(before, options=AUTO)
+    return len(made)
+
+
+UNKNOWN = script(imports=STRANGE, loop=loop_with("strange.Loss()(model(x), y)"))
+
+
+def test_a_large_program_with_an_unknown_link_is_decided_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, runs = conversion_of(UNKNOWN, options=AUTO), runs_of(UNKNOWN, monkeypatch)
+    monkeypatch.setattr(summaries, "LARGE", 1)
+    assert conversion_of(UNKNOWN, options=AUTO) == small
+    assert runs_of(UNKNOWN, monkeypatch) < runs
+
+
+@pytest.mark.parametrize("before", [script(), script(loop=loop_with("torch.cdist(model(x), y).mean()"))])
+def test_a_large_program_without_one_is_converted_as_before(before: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = conversion_of(before, options=AUTO)
+    monkeypatch.setattr(summaries, "LARGE", 1)
+    assert conversion_of(before, options=AUTO) == small
+
+
+def test_a_large_program_whose_forwards_cannot_be_shared_goes_on_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = script(
+        imports=f"{STRANGE}import torch.multiprocessing as mp\n",
+        loop=loop_with("strange.Loss()(model(x), y)"),
+        after="mp.spawn(print)\n",
+    )
+    small = conversion_of(before, options=AUTO)
+    assert small.outcome is Outcome.REFUSED
+    monkeypatch.setattr(summaries, "LARGE", 1)
+    assert conversion_of(before, options=AUTO) == small

@@ -55,6 +55,22 @@ def test_mean_stays(loss: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "share",
+    [
+        "torch.Tensor(np.random.random((x.size(0), 1)))",
+        "torch.from_numpy(np.random.uniform(size=(len(x), 1))).float()",
+        "torch.tensor(np.random.normal(0, 1, (x.shape[0], 1)), dtype=torch.float)",
+        "torch.FloatTensor(x.size(0), 1).uniform_(0, 1)",
+        "torch.rand(x.size(0), 1)",
+    ],
+)
+def test_noise_for_each_sample_is_no_number_of_samples(share: str) -> None:
+    loss = f"({share} * (model(x) - y) ** 2).mean()"
+    before = script(imports=f"{IMPORTS}import numpy as np\n", loop=with_loss(LOOP, loss))
+    assert converted(before) == distributed(imports=f"{IMPORTS}import numpy as np\n", loop=with_loss(SHUFFLED, loss))
+
+
+@pytest.mark.parametrize(
     "loss",
     [
         "nn.functional.mse_loss(model(x), y, reduction='sum')",

@@ -367,6 +367,37 @@ def test_threads_that_do_something_else() -> None:
     assert conversion.outcome is Outcome.CONVERTED
 
 
+GRAPH = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = GCNConv(4, 1)
+
+    def forward(self, x, edges):
+        return self.conv(x, edges)
+
+
+model = Net()
+"""
+
+
+def test_one_whole_graph() -> None:
+    step = "nn.functional.mse_loss(model(graph.x, graph.edge_index), graph.y).backward()"
+    loop = f"for epoch in range(3):\n    optimizer.zero_grad()\n    {step}\n    optimizer.step()\n"
+    imports = f"{IMPORTS}from torch_geometric.nn import GCNConv\nfrom graphs import load\n"
+    before = script(imports=imports, data="graph = load()\n", model=GRAPH, loop=loop, loader="")
+    assert [code for code, message in blocking(before) if message.startswith("each step takes one whole graph")] == [
+        CODE
+    ]
+
+
+def test_a_whole_batch_of_rows() -> None:
+    """Each row by itself: ranks share them."""
+    loop = "x, y = data.tensors\nfor epoch in range(3):\n    optimizer.zero_grad()\n"
+    loop += "    nn.functional.mse_loss(model(x), y).backward()\n    optimizer.step()\n"
+    assert conversion_of(script(loop=loop), options=SHARED).outcome is Outcome.CONVERTED
+
+
 def test_an_environment_that_is_played() -> None:
     loop = (
         "for episode in range(3):\n    state, done = env.reset(), False\n    while not done:\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Level
+from distify_codemods import Level, Options
 
 from tests.rules.scripts import IMPORTS, blocked, changes, converted, distributed, findings, script
 
@@ -45,6 +45,34 @@ def test_means_of_batches_are_averaged_after_the_loop() -> None:
     after = "    total = rt.all_reduce_mean(total)\n    print(total / len(loader))\n"
     expected = counting("    total = 0.0\n", "total += loss.item()", after, TOLD)
     assert converted(before) == distributed(loop=expected, prints=True)
+
+
+UNKNOWN = "right += ((guess.mean(0) if sys.argv[1:] else guess) > y).sum().item()"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "    print(right / seen)\n",
+        "    print(f'{100 * right / seen:.2f} of {seen}')\n",
+        "    figures = right, seen\n    print(figures)\n",
+        "    ratio = np.divide(right, seen)\n    print(ratio)\n",
+    ],
+)
+def test_half_of_a_ratio_is_not_summed_alone(after: str) -> None:
+    """Of what `right` is a sum is not known: rank 0's own ratio is near the truth, its half of all samples is not."""
+    before = script(imports=f"{IMPORTS}import sys\nimport numpy as np\n",
+                    loop=counting("    right, seen = 0, 0\n", f"{UNKNOWN}; seen += y.size(0)", after))  # fmt: skip
+    assert "all_reduce" not in converted(before, Options(strategy="sharded"))
+    assert "rt.data_parallel(model)" in converted(before, Options(strategy="auto"))
+
+
+def test_a_ratio_beside_one_that_is_known() -> None:
+    count = f"{UNKNOWN}; near += (guess > y).sum().item(); seen += y.size(0)"
+    after = "    print(right / len(data), near / seen)\n"
+    before = script(imports=f"{IMPORTS}import sys\n",
+                    loop=counting("    right, near, seen = 0, 0, 0\n", count, after))  # fmt: skip
+    assert "    near, seen = rt.all_reduce_sum(near, seen)\n" in converted(before, Options(strategy="sharded"))
 
 
 METER = """\

@@ -6,19 +6,26 @@ import pytest
 import ranks
 
 from tests.equivalence.horovod_ranks import needs_horovod
+from tests.grid import grid
 
 OVER_BOTH = (
-    "test_batch", "test_batchnorm", "test_data_parallel", "test_data_parallel_objects", "test_data_parallel_outside",
-    "test_data_parallel_parts",
-    "test_gather", "test_gather_entries", "test_gather_samples", "test_learning_rate",
+    "test_batch", "test_batchnorm", "test_gather", "test_gather_entries", "test_gather_samples", "test_learning_rate",
     "test_losses", "test_main_process", "test_reduce", "test_samplers", "test_training_samplers", "test_views",
+)  # fmt: skip
+#: Over Horovod only where all of the grid is run.
+OVER_BOTH_IN_THE_GRID = (
+    "test_data_parallel", "test_data_parallel_objects", "test_data_parallel_outside", "test_data_parallel_parts",
+    "test_data_parallel_shapes",
 )  # fmt: skip
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     of_torch = metafunc.definition.get_closest_marker("of_torch") is not None
-    if metafunc.module.__name__ in OVER_BOTH and "on_ranks" in vars(metafunc.module) and not of_torch:
-        both = [pytest.param(False, id="torch"), pytest.param(True, id="horovod", marks=needs_horovod)]
+    in_grid = metafunc.module.__name__ in OVER_BOTH_IN_THE_GRID
+    both_ways = in_grid or metafunc.module.__name__ in OVER_BOTH
+    if both_ways and "on_ranks" in vars(metafunc.module) and not of_torch:
+        marks = [needs_horovod, grid] if in_grid else [needs_horovod]
+        both = [pytest.param(False, id="torch"), pytest.param(True, id="horovod", marks=marks)]
         metafunc.parametrize("over_horovod", both, indirect=True)
 
 

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from tests.grid import RANKS
+
 STEPS = 6
 
 Step = Callable[[int], Tensor]
@@ -323,7 +325,7 @@ def follow(name: str) -> tuple[list[list[float]], list[list[float]], dict[str, s
     return losses, states, {one.name: one.given_up for one in _shared.values()}
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("name", TRAININGS)
 def test_ranks_follow_one_process(name: str, ranks: int) -> None:
     ((expected_losses, expected, _),) = on_ranks(follow, name, ranks=1)

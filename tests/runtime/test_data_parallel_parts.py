@@ -12,6 +12,8 @@ from ranks import RankFailed, on_ranks
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tests.grid import RANKS
+
 #: Of the batches, by the number of ranks. Parts of one sample come first in calls that no check of drift falls on.
 SIZES = {2: (8, 8, 8, 3, 8, 7, 2, 5, 4, 3), 4: (16, 16, 16, 6, 16, 13, 4, 11, 8, 5)}
 STEPS_OF_ONE = (5, 5, 5, 1, 5, 1, 5, 5, 1, 5)
@@ -143,7 +145,7 @@ def follow(name: str, ranks: int) -> tuple[list[float], list[tuple[int, ...]], l
     return losses, shapes, state, {one.name: one.given_up for one in _shared.values()}
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("name", CASES)
 def test_small_parts_follow_one_process(name: str, ranks: int) -> None:
     ((expected, expected_shapes, expected_state, _),) = on_ranks(follow, name, ranks, ranks=1)

@@ -17,6 +17,8 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations, rnn
 
+from tests.grid import RANKS
+
 Losses = Iterator[Tensor]
 #: What trains: gives models first, then the loss of each step.
 PROGRAMS: dict[str, Callable[[], Iterator[Any]]] = {}
@@ -24,6 +26,7 @@ PROGRAMS: dict[str, Callable[[], Iterator[Any]]] = {}
 WHOLE = {
     "lists_with_one_entry_per_sample": {"Detector"},
     "nested_tensors": {"OfNested"},
+    "channels_that_are_no_batch": {"Channels"},
 }
 
 
@@ -347,6 +350,32 @@ def nested_tensors() -> Iterator[Any]:
         yield loss
 
 
+class Channels(nn.Module):
+    """Its samples depend on each other, those of its BatchNorm, too, if its channels are taken for the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.plain, self.head = nn.BatchNorm1d(5), nn.BatchNorm1d(5, affine=False), nn.Linear(5, 3)
+        self.plain.running_mean = self.plain.running_var = None
+
+    def forward(self, samples: Tensor) -> Tensor:
+        found: Tensor = self.head(self.plain(self.norm(samples).softmax(0)).cumsum(0))
+        return found
+
+
+@program
+def channels_that_are_no_batch() -> Iterator[Any]:
+    net = Channels()
+    optimizer = sgd(net)
+    yield [net]
+    for step in range(4):
+        optimizer.zero_grad()
+        loss = net(batch(step, 6, 5)).square().mean()
+        loss.backward()
+        optimizer.step()
+        yield loss
+
+
 def follow(name: str) -> tuple[list[float], list[list[float]], dict[str, str]]:
     """The losses, the parameters and buffers after each step, and why models were computed whole."""
     torch.set_default_dtype(torch.float64)
@@ -363,7 +392,7 @@ def follow(name: str) -> tuple[list[float], list[list[float]], dict[str, str]]:
     return losses, states, {one.name: one.given_up for one in _shared.values()}
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_ranks_follow_one_process(name: str, ranks: int) -> None:
     ((expected_losses, expected, _),) = on_ranks(follow, name, ranks=1)

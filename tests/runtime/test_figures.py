@@ -32,3 +32,20 @@ def test_a_file_named_by_the_time_is_the_same_in_each_run() -> None:
     first = ["runs/20240131-120102/log.txt", "model_2024-01-31.pt"]
     later = ["model_2025-02-01.pt", "runs/20250201-130000/log.txt"]
     assert without_times(first) == without_times(later) == ["model_TIME.pt", "runs/TIME/log.txt"]
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "named"),
+    [
+        ("log_2026_November_22_05-44-58AM.log", "log_2026_December_01_11-47-16PM.log", "log_TIME.log"),
+        ("net_174705.pt", "net_174723.pt", "net_TIME.pt"),
+        ("run 22.11.2026 17:47.txt", "run 23.11.2026 08:00.txt", "run TIME.txt"),
+    ],
+)
+def test_whatever_time_a_file_is_named_by(first: str, later: str, named: str) -> None:
+    assert without_times([first]) == without_times([later]) == [named]
+
+
+@pytest.mark.parametrize("name", ["epoch_01.pt", "epoch_000100.pt", "resnet50_12_34.pt", "net_999999.pt", "part-7-8-9"])
+def test_other_numbers_in_names_tell_files_apart(name: str) -> None:
+    assert without_times([name]) == [name]

@@ -2,7 +2,7 @@
 
 from distify_codemods.decisions.base import Blocked, Decisions, Link
 from distify_codemods.decisions.decide import decide
-from distify_codemods.decisions.evidence import unknown_links
+from distify_codemods.decisions.evidence import links_seen, unknown_links
 from distify_codemods.decisions.shared import decide_shared
 
-__all__ = ["Blocked", "Decisions", "Link", "decide", "decide_shared", "unknown_links"]
+__all__ = ["Blocked", "Decisions", "Link", "decide", "decide_shared", "links_seen", "unknown_links"]

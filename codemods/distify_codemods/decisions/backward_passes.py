@@ -39,7 +39,7 @@ def _in_training(facts: Facts, event: Event) -> bool:
 def reaches(facts: Facts, backward: Event, model: Obj) -> bool:
     """Where a loss cannot be followed to any module, and in a program too large to be followed, nothing is sure."""
     behind = modules_behind(backward.receiver)
-    return not facts.run.complete or not behind or model in behind
+    return not facts.run.exact or not behind or model in behind
 
 
 def _since(backward: Event, forwards: list[Event], backwards: list[Event]) -> Iterator[Event]:

@@ -268,10 +268,14 @@ class Averaging:
 
 @dataclass(frozen=True)
 class Left:
-    """A figure that stays one rank's, though it is kept."""
+    """A figure that stays one rank's, though it is kept.
+
+    half: it could be that of all ranks, but what it is divided by, or divides, could not.
+    """
 
     module: Module
     node: cst.CSTNode
+    half: bool = False
 
 
 class FigureForm(Enum):

@@ -30,7 +30,7 @@ def _problem(facts: Facts, model: Obj, found: Sequence[Session]) -> tuple[Event,
     for session in found:
         if not session.forwards:
             return session.backward, "several backward passes follow one forward pass, of which it averages the first"
-    if not facts.run.complete:
+    if not facts.run.exact:
         return None
     unused = list(unused_parts(facts, model, found))
     several = next((session for session in found if len(session.forwards) > 1), None)
@@ -94,7 +94,7 @@ def _recomputed_twice(facts: Facts, found: Sequence[Session], unused: list[Unuse
 
 def leaves_unused(facts: Facts, model: Obj) -> str:
     """Why it must look for parameters without gradients after each forward pass; nothing where it need not."""
-    if not facts.run.complete:
+    if not facts.run.exact:
         return ""
     parts = list(unused_parts(facts, model, sessions(facts, model)))
     if not parts:

@@ -15,7 +15,6 @@ from distify_codemods.decisions import (
     bystanders,
     cuts,
     doubts,
-    evaluation,
     gathering,
     gradients,
     hand_updates,
@@ -28,8 +27,9 @@ from distify_codemods.decisions import (
     trials,
     views,
 )
-from distify_codemods.decisions.base import Decisions, GradientAveraging, Joining, LossReduction, Reduction
+from distify_codemods.decisions.base import Decisions, GradientAveraging, Joining, Left, LossReduction, Reduction
 from distify_codemods.decisions.prefixes import prefixed, reached_through
+from distify_codemods.decisions.training_sums import halves, training_sums
 from distify_codemods.facts import Facts
 from distify_codemods.values import Obj
 
@@ -88,11 +88,13 @@ def _training_sums(decisions: Decisions) -> list[Reduction]:
     """Figures of training. Where the same loop also evaluates, only what is not summed for that."""
     facts, found = decisions.facts, []
     for loop in facts.training_loops:
-        reduction = evaluation.training_sums(facts, loop)
+        reduction = training_sums(facts, loop)
         if reduction is None:
             continue
         summed = {name for one in decisions.reductions if one.loop.node is loop.node for name in one.names}
-        names = tuple(name for name in reduction.names if name not in summed)
+        half = halves(facts, reduction)
+        decisions.left += (Left(loop.module, loop.node, half=True),) if half else ()
+        names = tuple(name for name in reduction.names if name not in summed | half)
         when = roles.training_only(facts, loop)
         if when is None and names:
             decisions.blocked.append(roles.two_purposes(loop))

@@ -9,8 +9,8 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.decisions import roles
 from distify_codemods.decisions.base import Blocked
-from distify_codemods.decisions.evaluation import training_sums
 from distify_codemods.decisions.names import loader_expression
+from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, Optimizer, drawn_from, given_to, loaders_in, loaders_of
 from distify_codemods.naming import brief

@@ -11,7 +11,6 @@ from distify_codemods import tree
 from distify_codemods.decisions import modes
 from distify_codemods.decisions.base import Gathering, Reduction
 from distify_codemods.decisions.names import (
-    assignments,
     bound_by,
     bound_in,
     flat,
@@ -29,8 +28,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_in, loaders_of
 from distify_codemods.interpreter.library import IMPURE, PURE
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import PER_SAMPLE, Bound, Const, External, Function, Mapping, Obj, Scale, Value, core
-from distify_codemods.values import Sequence as List
+from distify_codemods.values import PER_SAMPLE, Bound, Const, External, Function, Scale, Value, core
 
 
 @dataclass(frozen=True)
@@ -71,40 +69,6 @@ def sums(facts: Facts, loop: BatchLoop) -> Reduction | Refusal:
     if left:
         return Refusal(f"`{left}`, of the last batch, is used after the loop")
     return Reduction(loop, tuple(accumulators))
-
-
-def training_sums(facts: Facts, loop: BatchLoop) -> Reduction | None:
-    """What a training loop adds up and is used after it: sums over samples, from zero; means of batches."""
-    updates: dict[str, list[Scale]] = {}
-    for statement in flat(facts, loop):
-        for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
-            update = update_of(small)
-            if update is not None:
-                updates.setdefault(update[0], []).append(facts.value(update[1]).scale)
-    scope = scope_of(loop)
-    whole = [
-        name
-        for name, scales in updates.items()
-        if assignments(loop, name) == len(scales) and read_after(loop, scope, {name})
-    ]
-    names = [
-        name for name in whole
-        if set(updates[name]) <= {Scale.SUM, Scale.COUNT} and starts_at_zero(facts, loop, name)
-    ]  # fmt: skip
-    means = [name for name in whole if set(updates[name]) == {Scale.MEAN} and _is_figure(facts, loop, name)]
-    return Reduction(loop, tuple(names), means=tuple(means)) if names or means else None
-
-
-def _is_figure(facts: Facts, loop: BatchLoop, name: str) -> bool:
-    """A number that adds up what the batches of this loop give, and not a list."""
-    held = [
-        facts.value(node) for node in tree.walk(loop.node.body) if isinstance(node, cst.Name) and node.value == name
-    ]
-    return bool(held) and not any(value.objs & _lists(value) for value in held)
-
-
-def _lists(value: Value) -> Ordered[Obj]:
-    return Ordered(obj for obj in value.objs if isinstance(obj, (List, Mapping)))
 
 
 def gathers(facts: Facts, loop: BatchLoop) -> Gathering | Refusal:

@@ -35,13 +35,23 @@ from distify_codemods.values import (
 def unknown_links(decisions: Decisions) -> list[Link]:
     """Each once, in the order of the program; none: the conversion to sharded data may be believed."""
     facts = decisions.facts
-    if not facts.training_loops or not facts.run.complete:
+    found = links_seen(facts)
+    if facts.training_loops and facts.run.exact:
+        found += [*_alike_workers(decisions), *_without_seeds(facts), *_halves(decisions)]
+    return _each_once(found)
+
+
+def links_seen(facts: Facts) -> list[Link]:
+    """Those that show before anything is decided."""
+    if not facts.training_loops or not facts.run.exact:
         return []
     seen = with_evidence(facts)
-    found = [
-        *_foreign(seen), *_given_the_model(seen), *_ragged(seen), *decided_by_chance(seen), *_skipped(seen),
-        *_alike_workers(decisions), *_without_seeds(facts),
-    ]  # fmt: skip
+    return _each_once(
+        [*_foreign(seen), *_given_the_model(seen), *_ragged(seen), *decided_by_chance(seen), *_skipped(seen)]
+    )
+
+
+def _each_once(found: list[Link]) -> list[Link]:
     return list({(one.node, one.message): one for one in found}.values())
 
 
@@ -221,6 +231,18 @@ def _without_seeds(facts: Facts) -> Iterator[Link]:
                 event.module, event.node,
                 f"`{brief(event.node)}` has no seed: what is drawn from it is something else on each rank",
                 "with a seed it could be followed",
+            )  # fmt: skip
+
+
+def _halves(decisions: Decisions) -> Iterator[Link]:
+    """`right += hits(out, y); seen += len(y)`: only all of a ratio can be put together over the ranks."""
+    for left in decisions.left:
+        if left.half:
+            yield Link(
+                left.module, left.node,
+                "what is added up here belongs to a figure of which another part is not known: over all ranks the two "
+                "would not fit",
+                "the other part could be followed as a sum, a count or a mean over samples",
             )  # fmt: skip
 
 

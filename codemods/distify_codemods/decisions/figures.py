@@ -32,6 +32,7 @@ _HOW = {
     Scale.SAMPLES: Putting.GATHERED,
 }
 _NUMBERS = (Scale.MEAN, Scale.SUM, Scale.COUNT)
+_ADDED_UP = (Kind.ADDED, Kind.CARRIED, Kind.COUNTED)
 _WHY = {
     Putting.MEAN: "kept for the global batch: the mean over the ranks",
     Putting.SUM: "kept for the global batch: the sum over the ranks",
@@ -56,7 +57,7 @@ def kept(facts: Facts, stage: Stage, done: Collection[cst.CSTNode]) -> tuple[lis
     for _, together in groupby(sinks(facts) if facts.training_loops else (), lambda sink: sink.node):
         search.look_at(list(together))
     found = [one for one in search.found.values() if not search.stands_by_what_is_left(one)]
-    left = [*search.left, *(Left(one.module, one.node) for one in search.found.values() if one not in found)]
+    left = [*search.left, *(search.left_beside(one) for one in search.found.values() if one not in found)]
     return found, list(dict.fromkeys(left))
 
 
@@ -74,6 +75,7 @@ class _Search:
     done: Collection[cst.CSTNode]
     found: dict[cst.CSTNode, Averaging] = field(default_factory=dict)
     left: list[Left] = field(default_factory=list)
+    ones_known: dict[tuple[cst.CSTNode, int], bool] = field(default_factory=dict)  # what is of one rank's share
     mixed: set[cst.CSTNode] = field(default_factory=set)  # functions that put entries together of which some are left
 
     @cached_property
@@ -92,14 +94,17 @@ class _Search:
             if one is None:
                 first = together[0]
                 self.left.append(Left(first.module, first.node))
-                if first.kind in (Kind.ADDED, Kind.CARRIED) and self.facts.value(first.value).scale not in _NUMBERS:
+                if first.kind in _ADDED_UP and self.facts.value(first.value).scale not in _NUMBERS:
                     self.mixed.add(_function(first.module, first.node))
             elif whole or one.how is Putting.MEAN:
                 self.found.setdefault(one.node, one)
 
     def stands_by_what_is_left(self, one: Averaging) -> bool:
-        """Entries of all samples beside entries of a rank's own would not fit together."""
-        return one.how is Putting.GATHERED and _function(one.module, one.node) in self.mixed
+        """Entries or counts of all samples beside those of a rank's own would not fit together."""
+        return one.how is not Putting.MEAN and _function(one.module, one.node) in self.mixed
+
+    def left_beside(self, one: Averaging) -> Left:
+        return Left(one.module, one.node, half=one.how is Putting.SUM)
 
     def _of(self, sink: Sink) -> Iterator[Averaging | None]:
         if not self._is_one_ranks(sink.value):
@@ -178,6 +183,12 @@ class _Search:
 
     def _is_one_ranks(self, node: cst.CSTNode, seen: int = 0) -> bool:
         """Whether any part of it depends on one rank's share of a batch."""
+        key = (node, seen)
+        if key not in self.ones_known:
+            self.ones_known[key] = self._has_one_ranks(node, seen)
+        return self.ones_known[key]
+
+    def _has_one_ranks(self, node: cst.CSTNode, seen: int) -> bool:
         if isinstance(node, cst.Lambda) or node in self.done:
             return False
         if isinstance(node, cst.BaseExpression):

@@ -76,7 +76,7 @@ def decide_gradients(
         else:
             unread.append(trainee)
     # An optimizer that never steps, as where another one takes its place, leaves the training to that one.
-    open_ones = [one for one in unread if not (facts.run.complete and one.models <= trained)]
+    open_ones = [one for one in unread if not (facts.run.exact and one.models <= trained)]
     blocked += (_never_read(facts, one) for one in open_ones)
     return (*(replace(line, waits=True) for line in waiting.values()), *found.values()), blocked
 

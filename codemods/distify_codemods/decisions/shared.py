@@ -16,10 +16,11 @@ from distify_codemods.decisions import agreement, cuts
 from distify_codemods.decisions.base import Averaging, Blocked, Decisions, SharedPass
 from distify_codemods.decisions.broadcasts import places_of
 from distify_codemods.decisions.prefixes import prefixed, reached_through
-from distify_codemods.decisions.training_calls import Called, called_in_training
+from distify_codemods.decisions.training_calls import Called, called_in_training, in_training
 from distify_codemods.decisions.trials import share_forwards, try_out
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.libraries import computing
 from distify_codemods.results import Strategy
 from distify_codemods.values import External, core
 
@@ -30,7 +31,7 @@ def decide_shared(facts: Facts) -> Decisions:
     """What happens to a program of which ranks share the forward passes alone."""
     seen, told = _told(share_forwards(facts))
     decisions = Decisions(seen, Strategy.SHARED, averages=told)
-    decisions.blocked += [*_distributed(seen), *_played(seen), *_in_threads(seen)]
+    decisions.blocked += [*_distributed(seen), *_played(seen), *_in_threads(seen), *_of_one_graph(seen)]
     for one in called_in_training(seen):
         place = _place(seen, one)
         if place is not None:
@@ -130,6 +131,22 @@ def _in_threads(facts: Facts) -> Iterator[Blocked]:
                 CODE, started[step].module, step,
                 "a trained model is called in threads or processes of the script's own, in another order on each rank",
                 "call it in the main thread",
+            )  # fmt: skip
+            return
+
+
+def _of_one_graph(facts: Facts) -> Iterator[Blocked]:
+    """A graph that each step sees whole: no node can be computed without its neighbours, nothing is left to share."""
+    if any(event.name.startswith(computing.GRAPH_BATCHES) for event in facts.of_kind(Kind.CALL)) or facts.loaders:
+        return
+    for event in facts.of_kind(Kind.CALL, Kind.FORWARD):
+        names = [event.name, *(obj.name for obj in event.receiver.objs if isinstance(obj, External))]
+        if in_training(facts, event) and any(name.startswith(computing.GRAPHS) for name in names):
+            yield Blocked(
+                CODE, event.module, event.node,
+                "each step takes one whole graph, of which no part can be computed without the others: ranks would "
+                "all do the same work",
+                "train on batches of subgraphs, as torch_geometric's NeighborLoader makes them",
             )  # fmt: skip
             return
 

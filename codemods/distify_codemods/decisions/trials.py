@@ -10,7 +10,7 @@ import libcst as cst
 from distify_codemods.decisions import figures
 from distify_codemods.decisions.agreement import averages
 from distify_codemods.decisions.base import Averaging, Left, Reduction, Wrap
-from distify_codemods.decisions.evaluation import training_sums
+from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts, dealt_by, infer
 from distify_codemods.interpreter import Hooks, Machine, run

@@ -2,6 +2,6 @@
 
 from distify_codemods.interpreter.machine import Machine, Run, run
 from distify_codemods.interpreter.reductions import Reducing
-from distify_codemods.interpreter.trial import Cutting, Gathering, Hooks, Trial
+from distify_codemods.interpreter.trial import SPARING, Cutting, Gathering, Hooks, Trial
 
-__all__ = ["Cutting", "Gathering", "Hooks", "Machine", "Reducing", "Run", "Trial", "run"]
+__all__ = ["SPARING", "Cutting", "Gathering", "Hooks", "Machine", "Reducing", "Run", "Trial", "run"]

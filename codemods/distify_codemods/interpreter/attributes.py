@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.events import Kind
 from distify_codemods.interpreter import classes, cuts, imports, ranks, text
 from distify_codemods.values import (
     NOTHING,
@@ -104,8 +103,8 @@ def _external_attribute(machine: Machine, obj: External, name: str, receiver: Va
 def _is_dealing(machine: Machine, loader: External) -> bool:
     """Whether this is inside of a loop that takes the loader's batches: its batch size is theirs there, a rank's."""
     around = {(here.node, here.frame) for here in machine.here.up() if here.arm == "body"}
-    for event in machine.events:
-        if event.kind is Kind.DRAW and loader in event.value.objs:
+    for event in machine.draws:
+        if loader in event.value.objs:
             loops = (here for here in event.here.up() if here.arm and isinstance(here.node, (cst.For, cst.While)))
             inner = next(loops, None)
             if inner is not None and (inner.node, inner.frame) in around:

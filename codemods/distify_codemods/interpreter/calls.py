@@ -18,6 +18,7 @@ from distify_codemods.interpreter import (
     library,
     optimizers,
     reductions,
+    sparing,
     summaries,
     targets,
     whole,
@@ -264,19 +265,26 @@ def invoke(
     repeated = machine.repeated.setdefault((key, context, machine.inside_models), summaries.Repeated())
     if repeated.is_settled(machine):
         return repeated.again(machine)
+    familiar = sparing.familiar(machine, function, arguments, receiver)
+    if familiar is not None and familiar.is_known():
+        return familiar.again(machine, function, arguments, receiver)
     helper = summaries.helper_of(machine, function, arguments, receiver)
     value = summaries.known(machine, helper, arguments, receiver) if helper is not None else None
     if value is not None:
         return value
-    traces, outer = len(machine.traces), machine.watched
-    events: list[Event] | None = [] if helper is not None or outer is not None else None
-    machine.watched = events
+    traces, outer = machine.traces, machine.watched
+    events: list[Event] | None = [] if helper or familiar or outer is not None else None
+    machine.traces, machine.watched = set(), events
     with repeated.learning(machine):
         repeated.value = value = _run(machine, function, definition, arguments, node, receiver)
-    machine.watched = outer
-    if summaries.forget_inner(machine, traces, context):
+    left = summaries.outside(machine.traces, context)
+    traces |= left
+    machine.traces, machine.watched = traces, outer
+    if not left:
         machine.summaries[key] = value
     if events is not None:
+        if familiar is not None:
+            familiar.learn(events, value, receiver)
         if helper is not None:
             summaries.learn(helper, context, events, value, receiver)
         if outer is not None:

@@ -236,6 +236,10 @@ def _external(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNo
     obj = machine.made(External, node, name, name=name)
     assert isinstance(obj, External)
     obj.arguments = arguments if obj.arguments is None else obj.arguments.joined(arguments)
+    return _made(obj, arguments)
+
+
+def _made(obj: Obj, arguments: Arguments) -> Value:
     given = arguments.all()
     sources = EMPTY.union(*(value.sources for value in given))
     scale = Scale.UNKNOWN if any(value.scale is not Scale.CONST for value in given) else Scale.CONST
@@ -368,7 +372,12 @@ def _method_value(
         returned = calls.call_back(machine, arguments, node)
         if name == "step" and returned.sources:  # of an optimizer: the loss that its closure computed
             return Value(scale=returned.scale, sources=returned.sources)
-        return _external(machine, f"{_type_name(inner)}.{name}", arguments, node)
+        if node in machine.through.get(inner, ()):  # once more around a loop: nothing else than before
+            return _made(inner, arguments)
+        value = _external(machine, f"{_type_name(inner)}.{name}", arguments, node)
+        for made in value.objs:
+            machine.through[made] = machine.through.get(inner, frozenset()) | {node}
+        return value
     return tensors.method(machine, receiver, name, arguments, node)
 
 

@@ -26,6 +26,7 @@ from distify_codemods.interpreter import (
     iteration,
     kinds,
     operators,
+    sparing,
     state,
     summaries,
     targets,
@@ -106,6 +107,11 @@ class Run:
     trial: Trial = NOTHING_TRIED
     unused: frozenset[cst.CSTNode] = frozenset()  # where it comes by no way, as its constants are
 
+    @property
+    def exact(self) -> bool:
+        """Whether each call was followed, or known to do what another one did."""
+        return self.complete and not self.trial.sparing
+
     def by_kind(self, *kinds: Kind) -> list[Event]:
         """The events of some kinds, in order."""
         found = [event for kind in kinds for event in self._by_kind.get(kind, ())]
@@ -137,22 +143,27 @@ class Machine:
         self.cutting = trial.cutting
         self.evidence = trial.evidence
         self.shared = trial.shared
+        self.sparing = trial.sparing
         self.drop_data_parallel = trial.drop_data_parallel
         self.hooks: Hooks = {place: list(found) for place, found in (hooks or {}).items()}
         for place, hook in gathering.hooks if gathering else ():
             self.hooks.setdefault(place, []).append(hook)
         self.events: list[Event] = []
+        self.draws: list[Event] = []  # those of them that take a batch
         self.values: dict[cst.CSTNode, Value] = {}
         self.objects: dict[tuple[object, ...], Obj] = {}
         self.optimized: set[Obj] = set()  # modules whose parameters were asked for
         self.inside_models = 0  # how many forwards of modules are running
+        self.through: dict[Obj, frozenset[cst.CSTNode]] = {}  # methods of libraries by which a thing came about
         self.temporary: set[Obj] = set()  # records that are made in the forward passes of modules
         self.summaries: dict[tuple[object, ...], Value] = {}  # of calls that left no trace
         self.repeated: dict[tuple[object, ...], summaries.Repeated] = {}
         self.helpers: dict[tuple[object, ...], summaries.Helper] = {}  # of a large program
-        self.watched: list[Event] | None = None  # what happens in the helper that is followed
+        self.familiar: dict[tuple[object, ...], sparing.Familiar] = {}
+        self.spared: dict[Function, int] = {}  # calls that were not followed, by what they call
+        self.watched: list[Event] | None = None  # what happens in the call that is followed
         self.seen: dict[tuple[object, ...], Event] = {}
-        self.traces: list[CallChain] = []  # where what has been changed or used was made: see `summaries`
+        self.traces: set[CallChain] = set()  # where what this call has changed or used was made: see `summaries`
         self.globals: dict[Module, Frame] = {}
         self.classes: list[Class] = []
         self.given: dict[Obj, Arguments] = {}  # what a library's base was initialised with
@@ -208,11 +219,13 @@ class Machine:
             event.names = dict(self.frame.env)
         self.seen[key] = event
         self.events.append(event)
+        if kind is Kind.DRAW:
+            self.draws.append(event)
         self._happened(event)
         return event
 
     def _happened(self, event: Event) -> None:
-        self.traces += summaries.traces_of(self, event)
+        self.traces.update(summaries.traces_of(self, event))
         if self.watched is not None:
             self.watched.append(event)
 
@@ -468,6 +481,8 @@ def constant(machine: Machine, node: cst.CSTNode, value: object) -> Value:
 
 def run(program: Program, hooks: Hooks | None = None, trial: Trial = NOTHING_TRIED) -> Run:
     """Runs the program from its entry, and follows what `trial` asks for."""
+    if program.on_run is not None:
+        program.on_run()
     machine = Machine(program, hooks, trial)
     machine.module_frame(program.entry)
     return Run(machine.events, machine.values, machine.globals, machine.complete, machine.outcomes, machine, trial)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.events import Kind
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     AT_THE_TOP,
@@ -70,7 +69,7 @@ def written(
             obj.attributes[root.attr.value] = _with(known, mark)
             if mark not in known.sources:  # what was run before may be another thing now
                 machine.stores += 1
-                machine.traces.append(AT_THE_TOP)
+                machine.traces.add(AT_THE_TOP)
                 machine.summaries.clear()
 
 
@@ -113,8 +112,7 @@ def next_batch(machine: Machine, node: cst.CSTNode) -> None:
     """A loop begins another turn: what was written into, and is still there, is state now, if it draws batches."""
     pending = [(frame, name) for frame, name in machine.pending if _marks(frame.env.get(name))]
     if pending and any(
-        event.kind is Kind.DRAW and (event.node is node or any(here.node is node for here in event.here.up()))
-        for event in machine.events
+        event.node is node or any(here.node is node for here in event.here.up()) for event in machine.draws
     ):
         for frame, name in pending:
             for mark in _marks(frame.env.get(name)):

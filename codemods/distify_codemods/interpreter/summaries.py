@@ -93,7 +93,7 @@ class Repeated:
         return self.stores == machine.stores and self.optimized == len(machine.optimized)
 
     def again(self, machine: Machine) -> Value:
-        machine.traces += self.traces
+        machine.traces |= self.traces
         machine.frame.drawn |= self.drawn
         if machine.watched is not None:
             machine.watched += self.events or []
@@ -103,12 +103,12 @@ class Repeated:
     def learning(self, machine: Machine) -> Iterator[None]:
         """Around the call, which sets the value."""
         before, frame, drawn = self.value, machine.frame, machine.frame.drawn
-        traces, stores = len(machine.traces), machine.stores
+        stores = machine.stores
         frame.drawn = EMPTY
         yield
         settles = self.times and self.value == before and machine.stores == stores
         self.times = self.times + 1 if settles else 1
-        self.traces = frozenset(machine.traces[traces:])
+        self.traces = frozenset(machine.traces)
         self.drawn, self.events = frame.drawn, machine.watched
         self.stores, self.optimized = machine.stores, len(machine.optimized)
         frame.drawn = drawn | frame.drawn
@@ -157,15 +157,13 @@ def _is_touched(event: Event, obj: Obj) -> bool:
 
 def are_records(objs: Ordered[Obj]) -> bool:
     """Objects of the script's own that are no layers, and nothing of a library's."""
-    return all(isinstance(obj, Instance) and not _is_of_training(obj) for obj in objs)
+    return all(isinstance(obj, Instance) and not is_of_training(obj) for obj in objs)
 
 
-def forget_inner(machine: Machine, traces: int, context: CallChain) -> bool:
-    """Drops the traces of what was made in a call. False if others are left, from the given number on."""
+def outside(traces: set[CallChain], context: CallChain) -> set[CallChain]:
+    """The traces of a call without those of what was made in it."""
     depth = len(context)
-    left = {one for one in machine.traces[traces:] if one[:depth] != context}
-    machine.traces[traces:] = left
-    return not left
+    return {one for one in traces if one[:depth] != context}
 
 
 def _over_batches(event: Event) -> bool:
@@ -187,10 +185,10 @@ class Helper:
 
 def helper_of(machine: Machine, function: Function, arguments: Arguments, receiver: Obj | None) -> Helper | None:
     """None where the program is small, or where the call is given what training is about."""
-    if machine.statements < LARGE or not _are_plain(machine.control):
+    if machine.sparing or machine.statements < LARGE or not _are_plain(machine.control):
         return None
     given = [value for value in _given(arguments) if value is not None]
-    if not all(map(_is_plain, given)) or (receiver is not None and _is_of_training(receiver)):
+    if not all(map(_is_plain, given)) or (receiver is not None and is_of_training(receiver)):
         return None
     kinds = tuple(frozenset(map(_kind, value.objs)) for value in given)
     key = (function.node, type(receiver), receiver.of if isinstance(receiver, Instance) else None, kinds)
@@ -200,14 +198,14 @@ def helper_of(machine: Machine, function: Function, arguments: Arguments, receiv
 
 def _is_plain(value: Value) -> bool:
     plain = value.scale is Scale.CONST and _are_plain(value.sources)
-    return plain and not any(map(_is_of_training, contained(value)))
+    return plain and not any(map(is_of_training, contained(value)))
 
 
 def _are_plain(sources: Ordered[Obj | str]) -> bool:
     return all(isinstance(one, (str, Const, Setting)) for one in sources)
 
 
-def _is_of_training(obj: Obj) -> bool:
+def is_of_training(obj: Obj) -> bool:
     if isinstance(obj, Instance):
         own = obj.of is not None and obj.of.derives_from("torch.nn.Module", "torch.optim.Optimizer")
         return own or obj.base is not None
@@ -255,10 +253,10 @@ def _only_computes(event: Event, context: CallChain, receiver: Obj | None) -> bo
     if event.kind is Kind.CALL:
         numbers = event.name == "?" or event.name.startswith((*_OF_NUMBERS, *_EXITS, "local."))
         impure = event.name in library.IMPURE or event.name.startswith(_OF_TRAINING)
-        return numbers and not impure and not any(map(_is_of_training, event.value.objs))
+        return numbers and not impure and not any(map(is_of_training, event.value.objs))
     outside = (obj for obj in event.receiver.objs if obj is not receiver and obj.context[: len(context)] != context)
     changes = event.kind in (Kind.METHOD, Kind.STORE) and any(map(_may_change, outside))
-    return not changes and not any(map(_is_of_training, event.receiver.objs))
+    return not changes and not any(map(is_of_training, event.receiver.objs))
 
 
 def _may_change(obj: Obj) -> bool:

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import cuts, losses, patterns, scales, targets, whole
+from distify_codemods.interpreter import cuts, losses, patterns, scales, sizes, targets, whole
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
     SIZE,
     Arguments,
-    Const,
     Obj,
     Scale,
     Sequence,
-    Setting,
     Shape,
     Value,
     Verdict,
@@ -69,6 +67,12 @@ _PLACES = frozenset(_WORDS("nonzero argwhere flatnonzero"))
 _ARITHMETIC = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract", "true_divide": "Divide"}
 _FIGURES = frozenset({S.MEAN, S.SUM, S.WEIGHTED, S.COUPLED})
 _MAKERS = frozenset(_WORDS("zeros ones full empty rand randn randint eye"))
+_OF_NUMBERS = frozenset(
+    _WORDS(
+        """add sub subtract mul multiply div divide true_divide floor_divide maximum minimum max min round ceil floor
+        float16 float32 float64 int32 int64 scalar_tensor new_tensor sum prod mean"""
+    )
+)
 _RANDOM = frozenset(
     _WORDS("rand randn randint randperm normal bernoulli multinomial rand_like randn_like randint_like")
 )
@@ -88,8 +92,10 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
     elif name.startswith("torch.autograd.functional."):
         given = arguments.all()
         value = Value(scale=S.UNKNOWN if _sources(given) else S.CONST, sources=_sources(given))
-    elif last in _MAKERS or last in ("arange", "randperm"):
-        value = _made_from_sizes(machine, last, arguments, node)
+    elif (noise := sizes.drawn(name, arguments)) is not None:
+        value = noise
+    elif last in _MAKERS or last in ("arange", "randperm") or sizes.makes_by_sizes(last, arguments):
+        value = sizes.made(machine, last, arguments, node)
         if last in ("arange", "randperm", "eye"):
             value = whole.numbered(machine, value, node)
     elif last in ("cat", "stack", "concat", "concatenate", "hstack", "vstack", "pad_sequence"):
@@ -169,7 +175,7 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
         return _places(machine, plain, tensor, arguments, node)
     by_sizes = plain == "new" and any(value.scale is S.COUNT for value in arguments.positional)
     if by_sizes or plain in ("new_zeros", "new_ones", "new_full", "new_empty"):
-        value = _made_from_sizes(machine, plain.removeprefix("new_"), arguments, node)
+        value = sizes.made(machine, plain.removeprefix("new_"), arguments, node)
         return Value(value.objs, value.scale, value.sources | sources)
     if plain in ("numel", "nelement"):
         counted = {S.RAGGED: S.SUM, S.SAMPLES: S.COUNT, S.TURNED: S.COUNT}
@@ -327,7 +333,7 @@ def _reshaped(name: str, tensor: Value, arguments: Arguments) -> Scale:
             return S.TURNED if only_one else S.SAMPLES
         return tensor.scale
     if name in ("expand", "repeat", "tile") and tensor.scale is S.CONST:
-        return _sized(targets.flat(arguments.positional))
+        return sizes.sized(targets.flat(arguments.positional))
     if name in ("index_select", "take") and any(value.scale is S.RAGGED for value in arguments.all()):
         return S.RAGGED if tensor.scale in (S.SAMPLES, S.CONST) and first.constant() in (0, None) else S.UNKNOWN
     if name in ("expand", "repeat", "tile", "repeat_interleave", "index_select", "gather", "scatter", "masked_fill"):
@@ -345,7 +351,9 @@ def _reshaped(name: str, tensor: Value, arguments: Arguments) -> Scale:
         return S.UNKNOWN
     if not kinds and name in _SHAPE_KEEPING:
         return S.UNKNOWN  # the root of a number of samples is no number of samples
-    return scales.elementwise(*kinds) if kinds else S.COUNT
+    if not kinds:  # what else takes a number of samples may take it for a shape
+        return S.COUNT if name in _OF_NUMBERS else S.UNKNOWN
+    return scales.elementwise(*kinds)
 
 
 def _turned(name: str, scale: Scale, places: list[object]) -> Scale:
@@ -357,22 +365,6 @@ def _turned(name: str, scale: Scale, places: list[object]) -> Scale:
     if name == "permute":
         return other if places and places[0] != 0 else scale
     return other if 0 in places else scale
-
-
-def _made_from_sizes(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    sizes = targets.flat([*arguments.positional, *filter(None, [arguments.keywords.get("size")])])
-    scale = _sized(sizes)
-    if scale is not S.CONST:
-        return Value(scale=scale, sources=_sources(sizes))
-    settings = (obj for value in sizes for obj in value.objs if isinstance(obj, (Setting, Const)))
-    zero = [machine.made(Zero, node)] if name == "zeros" else []
-    return Value(Ordered(zero), sources=_sources(sizes).union(settings))
-
-
-def _sized(sizes: list[Value]) -> Scale:
-    """A tensor of these sizes, by which of them is the number of samples."""
-    place = next((place for place, value in enumerate(sizes) if value.scale is S.COUNT), None)
-    return S.CONST if place is None else {0: S.SAMPLES, 1: S.TURNED}.get(place, S.UNKNOWN)
 
 
 def _joined(name: str, arguments: Arguments) -> Value:

@@ -50,6 +50,7 @@ class Trial:
     `evidence`: whether values tell what unknown things had a part in them (`evidence.py`).
     `shared`: whether ranks share forward passes alone, so that whatever the script sees is the same on all of them.
     Values then tell where random numbers in them were drawn.
+    `sparing`: whether a function is followed a few times for each kind of arguments (`sparing.py`).
     """
 
     drop_data_parallel: bool = False
@@ -60,6 +61,7 @@ class Trial:
     reducing: Reducing | None = None
     shared: bool = False
     evidence: bool = False
+    sparing: bool = False
 
     @property
     def draws_alike(self) -> bool:
@@ -68,3 +70,5 @@ class Trial:
 
 
 NOTHING_TRIED = Trial()
+#: For a program that is too large to follow each call of it.
+SPARING = Trial(sparing=True)

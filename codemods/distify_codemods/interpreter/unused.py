@@ -128,7 +128,7 @@ def _is_unused(machine: Machine, one: LeftOut) -> bool:
 def _run_arm(machine: Machine, one: LeftOut) -> Iterator[Event]:
     """What happens in the arm. Values that are known already stay what they are."""
     known, complete, outer = dict(machine.values), machine.complete, one.frame.env
-    machine.events, machine.record.order = [], one.order
+    machine.events, machine.draws, machine.record.order = [], [], one.order
     machine.frame, machine.here, machine.grad, machine.control = one.frame, one.here, one.grad, one.control
     one.frame.env = dict(one.env)
     machine.arm(one.node, one.arm, one.body, frozenset({None}))

@@ -18,6 +18,10 @@ MODULES = (
 )  # fmt: skip
 #: Of these: what was read or fetched can be anything, what detects objects counts boxes.
 OTHERS = ("torch.load", "torch.hub.", "torch.jit.load", "torchvision.models.detection.")
+#: Message passing: each row of what it is given, a node of a graph, becomes something of its neighbours.
+GRAPHS = ("torch_geometric.nn.", "dgl.nn.", "torch.sparse.mm", "torch.spmm", "torch_sparse.")
+#: What deals graphs out in batches, or a graph in parts.
+GRAPH_BATCHES = ("torch_geometric.loader.", "torch_geometric.data.Batch", "dgl.dataloading.", "dgl.batch")
 #: They return what they are given, in another form.
 PASSING = (
     "torch.jit.script", "torch.jit.trace", "torch.compile", "copy.deepcopy", "copy.copy", "torch.nn.Sequential",

@@ -213,10 +213,13 @@ class Context:
         around = [guards[one] for one in (node, *module.enclosing(node)) if one in guards]
         return any(guard.header.endswith(ON_MAIN.format(rt="")[3:]) and not guard.around for guard in around)
 
-    def above_file_tests(self, event: Event) -> tuple[Module, cst.CSTNode]:
+    def above_file_tests(
+        self, event: Event, above: Callable[[cst.CSTNode], bool] = lambda _: False
+    ) -> tuple[Module, cst.CSTNode]:
         """The event's statement, with its file; under a test of what files there are, the test as well.
 
         Another rank may look after rank 0 is done: a collective must not hang on what it finds.
+        `above`: which other statements around it the place is to be above.
         """
         place: tuple[Module, cst.CSTNode] | None = None
         for here in event.here.up():
@@ -228,7 +231,8 @@ class Context:
             if here.arm:
                 continue
             if (place is None and isinstance(node, (cst.BaseSmallStatement, *_STATEMENTS))) or (
-                isinstance(node, cst.If) and "file" in self.facts.value(node.test).sources and place is not None
+                place is not None
+                and (above(node) or (isinstance(node, cst.If) and "file" in self.facts.value(node.test).sources))
             ):
                 place = here.frame.module, node
         return place or (event.module, event.module.statement(event.node))

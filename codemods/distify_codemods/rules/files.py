@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods import file_events, tree
+from distify_codemods import file_events, file_names, tree
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import is_writing_method
 from distify_codemods.interpreter import files
@@ -72,18 +72,12 @@ def _is_path(value: Value) -> bool:
 
 
 def _write(context: Context, event: Event) -> bool:
-    if event.name in effects.INTO_A_HANDLE and any(_is_handle(value) for value in event.arguments.all()):
+    if file_names.into_a_handle(event):
         return True
     if context.editable(event.module, event.node, "a file is written"):
         once(context, event, CODE, "one writer")
         context.applied("rank 0 writes", event.module, event.node)
     return True
-
-
-def _is_handle(value: Value) -> bool:
-    return bool(value.objs) and all(
-        isinstance(obj, External) and obj.name in (*effects.FILES, effects.PATHS_OPEN) for obj in value.objs
-    )
 
 
 def _makedirs(context: Context, event: Event) -> bool:

@@ -8,15 +8,15 @@ import libcst as cst
 
 from distify_codemods import file_events, tree
 from distify_codemods.decisions import entropy
-from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
-from distify_codemods.file_events import path_of, reads
+from distify_codemods.file_events import reads
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects
 from distify_codemods.program import Module
+from distify_codemods.rules import waits
 from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to
-from distify_codemods.rules.download import downloads
 from distify_codemods.rules.once import only_writes
+from distify_codemods.rules.waits import MAKES_FOLDERS
 from distify_codemods.values import Origin, Value
 
 CODE = "PATH01"
@@ -25,7 +25,6 @@ _TESTS = frozenset(
 )
 #: What ranks see differently while one of them writes; a path that is read does not come from it.
 _LISTINGS = frozenset({"os.listdir", "os.scandir", "glob.glob"})
-_MAKES_FOLDERS = frozenset({"os.makedirs", "mkdir"})
 _ASKS = ("builtins.input", "getpass.getpass")
 #: They make something: rank 0 alone does.
 _MAKES = frozenset({"tempfile.mkdtemp"})
@@ -37,7 +36,7 @@ def run(context: Context) -> None:
     found = _own_values(context)
     found = _questions(context) or found
     found = _decisions(context) or found
-    found = _waits(context) or found
+    found = waits.run(context, CODE) or found
     if not found and context.facts.calls(*effects.NAMED_BY_THE_TIME):
         context.not_needed("no file is read that the run wrote, unless below the output folder that OUT03 names")
     elif not found:
@@ -72,7 +71,7 @@ def _own_values(context: Context) -> bool:
 
 def _of_a_path(context: Context, event: Event) -> Iterator[Origin]:
     """What the path that every rank uses here was made of."""
-    makes, given = event.name in _MAKES_FOLDERS, list[Value]()
+    makes, given = event.name in MAKES_FOLDERS, list[Value]()
     if event.kind is Kind.STORE or file_events.is_unknown(event):
         given = list(file_events.own_paths_out_of_sight(context.facts, event))
         if context.is_on_main(event.module, event.node):
@@ -208,105 +207,13 @@ def _is_contended(context: Context, test: Event) -> bool:
         return False
     started = test.number > context.facts.first_step
     for event in context.facts.run.events:
-        written = context.writes(event) or event.name in _MAKES_FOLDERS
+        written = context.writes(event) or event.name in MAKES_FOLDERS
         leaves = started and event.kind is Kind.LEAVE and event.name != "return"
         if written and not started and test.number < event.number < context.facts.first_step:
             return True
         if (written or leaves) and any(here.node is test.node and here.arm for here in event.here.up()):
             return True
     return False
-
-
-# ---- files that the run wrote itself
-
-
-def _waits(context: Context) -> bool:
-    written = [event for event in context.facts.run.events if context.writes(event)]
-    removals = [event for event in written if event.name.startswith(effects.REMOVES)]
-    found, waited = False, list[Event]()
-    for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
-        makes = event.name in _MAKES_FOLDERS
-        if event in context.named_writers:
-            continue
-        if makes:
-            contended = any(_may_be_gone(removal, event) for removal in removals)
-            contended = contended and not any(_holds_still(one, event, removals) for one in waited)
-        else:
-            contended = _is_awaited(context, event, written)
-        if not contended or context.is_on_main(event.module, event.node):
-            continue
-        found = True
-        waited.append(event)
-        if not context.editable(event.module, event.node, "a file is read that the run wrote"):
-            continue
-        if _in_unequal_turns(context, event):
-            context.needs_you(
-                "a file that rank 0 writes is read in a loop that ranks run through in their own time",
-                event.module, event.node, "read it before or after the loop, after `rt.barrier()`",
-            )  # fmt: skip
-            continue
-        module, place = _listing(context, event) or context.above_file_tests(event)
-        text = f"{context.rt(module)}.barrier()"
-        if makes:
-            context.plan(module).insert_before(place, text, CODE, "rank 0 has removed what was there before")
-            context.applied("a folder is made once rank 0 has removed the old one", event.module, event.node)
-            continue
-        context.plan(module).insert_before(place, text, CODE, "rank 0 has written the file before it is read")
-        context.applied("a file is read once rank 0 has written it", event.module, event.node)
-    return found
-
-
-def _may_be_gone(removal: Event, made: Event) -> bool:
-    """Whether rank 0 may be removing a folder, or one around it, while another rank makes it."""
-    if not removal.before(made) and not {here.node for here in removal.loops()} & {here.node for here in made.loops()}:
-        return False
-    given = () if removal.name.startswith(effects.SHELL) else removal.arguments.positional[:1]
-    removed, wanted = next((one.constant() for one in given), None), path_of(made).constant()
-    known = isinstance(removed, str) and isinstance(wanted, str)
-    return not known or str(wanted).startswith(str(removed))
-
-
-def _holds_still(wait: Event, made: Event, removals: list[Event]) -> bool:
-    """Whether all ranks have waited, and nothing has been removed since."""
-    return wait.dominates(made) and not any(wait.number < one.number < made.number for one in removals)
-
-
-def _listing(context: Context, event: Event) -> tuple[Module, cst.CSTNode] | None:
-    """`for name in os.listdir(folder):` with a file in it that is read: what is listed was there before the loop."""
-    path = event.arguments.positional[0] if event.arguments.positional else Value()
-    for here in event.loops() if "file" in path.sources else ():
-        if isinstance(here.node, cst.For) and "file" in context.facts.value(here.node.iter).sources:
-            return here.frame.module, here.node
-    return None
-
-
-def _is_awaited(context: Context, event: Event, written: list[Event]) -> bool:
-    """Whether an event reads what rank 0 may have written; who does something unknown to a path may read it, too."""
-    if downloads(event):
-        return False  # the others come when rank 0 is done
-    before = [one for one in written if _may_come_before(one, event)]
-    paths = [path_of(event)] if reads(event) else file_events.unknown_paths(context.facts, event) if before else []
-    return any(_may_be_same(path_of(write).constant(), path.constant()) for path in paths for write in before)
-
-
-def _may_come_before(write: Event, read: Event) -> bool:
-    in_turns = {here.node for here in write.loops()} & {here.node for here in read.loops()}
-    return write is not read and (write.before(read) or bool(in_turns))
-
-
-def _may_be_same(written: object, wanted: object) -> bool:
-    """Also a file in a folder that is written, and one to whose name an ending is added."""
-    if not isinstance(written, str) or not isinstance(wanted, str):
-        return True
-    one, other = written.removeprefix("./"), wanted.removeprefix("./")
-    return other.startswith(one) or one.startswith(f"{other}/")
-
-
-def _in_unequal_turns(context: Context, event: Event) -> bool:
-    """Whether it happens in an evaluation loop, of which ranks may have unequal numbers of batches."""
-    sums = {loop.node for loop in context.facts.evaluation_loops
-            if any(context.decisions.sharding_of(loader) is Sharding.SUMS for loader in loop.loaders)}  # fmt: skip
-    return any(here.node in sums for here in event.loops())
 
 
 RULE = Rule(

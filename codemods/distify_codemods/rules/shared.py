@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods.decisions.base import SharedPass
+from distify_codemods.interpreter.sparing import TIMES
 from distify_codemods.program import Module
 from distify_codemods.results import Level
 from distify_codemods.rules.base import Context, Example, Rule
@@ -32,10 +33,28 @@ def run(context: Context) -> None:
         (plan.insert_after if after else plan.insert_before)(statement, text, CODE, _WHY, 10)
         for one in shared:
             context.applied(f"forward passes of `{one.target}`{_with(one)} are shared", module, statement)
+    _spared(context)
     for finding in context.in_the_way:
         fix = f" ({finding.fix})" if finding.fix else ""
         but = ", and need you first:" if finding.level is Level.BLOCKING else ", but"
         context.advice_at(f"sharded data would be faster{but} {finding.message}{fix}", finding.place)
+
+
+def _spared(context: Context) -> None:
+    """Says what was not followed, where a program is too large to follow each call."""
+    spared = context.facts.run.machine.spared
+    if not spared:
+        return
+    most = max(spared, key=lambda function: spared[function])
+    node = most.node
+    assert most.module is not None
+    assert node is not None
+    name = f"`{node.name.value}`" if isinstance(node, cst.FunctionDef) else "this function"
+    context.advice(
+        f"the program is too large to follow each call: of calls that look alike the first {TIMES} were followed, and "
+        f"{sum(spared.values()):,} were not, most of them of {name}; what only those would do was not seen",
+        most.module, node,
+    )  # fmt: skip
 
 
 def _lines(context: Context) -> Iterator[tuple[str, list[SharedPass]]]:

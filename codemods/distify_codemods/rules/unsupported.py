@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods import half_done, tree
+from distify_codemods import half_done, refusals, tree
 from distify_codemods.decisions import doubts
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import dealt_by, drawn_from
@@ -27,8 +27,8 @@ _OF_STREAMS = frozenset({"torch.cuda.set_rng_state"})
 def run(context: Context) -> None:
     facts = context.facts
     found = False
-    if not facts.run.complete:
-        context.needs_you("the program is too large to be followed to its end", context.entry, context.entry.tree)
+    if not (facts.run.complete if context.shares_forwards else facts.run.exact):
+        context.needs_you(refusals.TOO_LARGE, context.entry, context.entry.tree)
         found = True
     free = not context.shares_forwards  # else each rank has the whole gradients of whatever else is trained
     for optimizer in facts.optimizers if free else ():

@@ -12,7 +12,7 @@ import contextlib
 import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from torch import Tensor, nn
 
@@ -50,8 +50,10 @@ def find_plan(model: SharedModel, call: Call, known: Sequence[Plan] | None) -> F
     with _unseen():
         whole = check.whole(())
         model.draws_numpy = model.draws_numpy or numpy_position() != before
-    if isinstance(whole, str):  # where it raises an error, the call itself raises it
-        return Found(None, "" if isinstance(whole, _Raised) and known is None else whole)
+    raised = _first(whole if isinstance(whole, _Raised) else "")
+    failed = raised or _first(whole if isinstance(whole, str) else "")
+    if failed or isinstance(whole, str):  # where it raises an error, the call itself raises it
+        return Found(None, "" if raised and known is None else failed)
     why = ""
     for plan in known or _candidates(call, whole):
         if plan.batch.samples(call.tensors) < world_size():
@@ -100,21 +102,16 @@ class _Check:
             return failed or "the ranks compute different things for their parts of the batch"
         if dims is None or isinstance(whole, str):
             return "it draws other random numbers for a part of the batch than for the whole one"
-        numbers = self._numbers | whole.outside.numbers, [self._numbers | one.numbers for one in outside]
-        sizes = surroundings.sizes(self._model.model, *numbers, counts)
-        if why := escapes.escaped([one.tensors for one in outside], whole.outside.tensors):
-            return why
-        names = [name for name in surroundings.differing(*numbers) if name not in sizes]
-        if names and (why := self._following(names, outside, lambda: self._part(plan, counts, along))):
+        why, names, sizes, seen = _agreed(self._judged(whole, outside, counts))
+        if why or (names and (why := self._following(names, outside, lambda: self._part(plan, counts, along)))):
             return why
         self._model.copies.add_strays([one for identity, one in part.leaves.items() if identity in whole.leaves])
-        outputs = _outputs(part.tensors, whole, counts)
+        outputs = _agreed(_outputs(part.tensors, whole, counts))
         if isinstance(outputs, str):
             return outputs
         if len(plan.outputs) == len(outputs):
             outputs = [one.as_ragged_as(before) for one, before in zip(outputs, plan.outputs, strict=True)]
-        seen = plan.seen or whole.differs
-        proposed = Plan(plan.batch, outputs, plan.exact_losses, seen, tuple(sizes.values()))
+        proposed = Plan(plan.batch, outputs, plan.exact_losses, plan.seen or seen, tuple(sizes.values()))
         found = self._attempt(lambda: self._model.shared_pass(self._call, proposed, counts, probes=True)[1], along)
         why = found if isinstance(found, str) else comparing.difference(found, whole)
         return _first(why) or proposed
@@ -131,6 +128,15 @@ class _Check:
 
     def _part(self, plan: Plan, counts: tuple[int, ...], along: tuple[Dims, ...]) -> Passed | str:
         return self._attempt(lambda: self._model.own_part(self._call, plan, counts), along, gradients=False)
+
+    def _judged(
+        self, whole: Passed, outside: list[Outside], counts: tuple[int, ...]
+    ) -> tuple[str, list[str], surroundings.Sizes, bool]:
+        """What is left outside: why it cannot be, numbers that may follow from the part, sizes; and if outputs tell."""
+        why = escapes.escaped([one.tensors for one in outside], whole.outside.tensors)
+        numbers = self._numbers | whole.outside.numbers, [self._numbers | one.numbers for one in outside]
+        sizes = surroundings.sizes(self._model.model, *numbers, counts)
+        return why, [name for name in surroundings.differing(*numbers) if name not in sizes], sizes, whole.differs
 
     def _following(self, names: list[str], everyone: list[Outside], again: Callable[[], Passed | str]) -> str:
         """Which of these numbers follows from the part of the batch, in words. A collective."""
@@ -203,6 +209,15 @@ def _put_back(model: nn.Module) -> Iterator[tuple[State, Surroundings]]:
 
 class _Raised(str):
     """What the model said of a batch."""
+
+
+_T = TypeVar("_T")
+
+
+def _agreed(mine: _T) -> _T:
+    """Rank 0's: what one takes for equal, another may not, if it is a matter of rounding. A collective."""
+    found: _T = communicator.all_gather_object(mine)[0]
+    return found
 
 
 def _first(said: str) -> str:

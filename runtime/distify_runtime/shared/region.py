@@ -43,7 +43,7 @@ class Region:
 
     def sum(self, term: Tensor) -> Tensor:
         """The sum over the ranks, each of which goes on with it by itself. A collective."""
-        self._ask(_MEETS)
+        self._ask(_MEETS, term.shape)
         self.place += 1
         return operations.sum_over_ranks(replace(self.tag, what=What.SUM, place=self.place), term)
 
@@ -52,7 +52,7 @@ class Region:
 
         of: a parameter or buffer of the layer that asks: ranks that are at different layers must not meet.
         """
-        self._ask(_MEETS)
+        self._ask(_MEETS, values.shape)
         self.place += 1
         layer = next((number for one in self.copies if (number := one.place_of(of))), 0)
         tag = replace(self.tag, what=What.SUM, place=self.place, layer=layer)
@@ -62,11 +62,11 @@ class Region:
         """The same, in a backward pass, for what was summed as the `place`-th."""
         return operations.sum_over_ranks(replace(self.tag, what=What.SUM_BACKWARD, place=place), term)
 
-    def _ask(self, state: int) -> None:
+    def _ask(self, state: int, shape: Sequence[int] = ()) -> None:
         if not self.asks:
             return
-        states: list[int] = communicator.all_gather_object(state)
-        if state != _FAILED and any(one != state for one in states):
+        mine = (state, tuple(shape))  # which differs where the channels of a BatchNorm were taken for its batch
+        if any(one != mine for one in communicator.all_gather_object(mine)) and state != _FAILED:
             raise OtherRankFailed
 
     @contextmanager

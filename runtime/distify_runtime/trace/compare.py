@@ -167,12 +167,18 @@ def _work(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
     """Ranks that all train on the whole batch take the right steps too, and no time is won."""
     if not original.training_inputs:
         return _nothing("no model was called with tensors in training")
-    shares = [trace.training_inputs / original.training_inputs for trace in ranks]
+    shares = [_share(original, trace) for trace in ranks]
     for rank, share in enumerate(shares):
         if share > 1.5 / len(ranks):
             hint = "the training data is not dealt out (no DistributedSampler), or the batch size is not divided"
             return _differs(f"rank {rank} of {len(ranks)} trained on {share:.0%} of the data", hint)
     return _same(", ".join(f"{share:.0%}" for share in shares))
+
+
+def _share(original: Trace, trace: Trace) -> float:
+    of_modules = trace.training_inputs / original.training_inputs
+    mine, given = trace.share  # a shared pass may compute with more than its batch, all of which each rank does
+    return min(of_modules, mine / given) if mine != given else of_modules
 
 
 def _files(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:

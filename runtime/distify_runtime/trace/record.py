@@ -44,6 +44,7 @@ class Record:
         self.written: list[str] = []
         self.world_size = 1
         self.training_inputs = 0
+        self.share = (0, 0)
         self._optimizers: list[Optimizer] = []
         self._samplers: list[object] = []
         self._path = path
@@ -90,6 +91,7 @@ class Record:
             "written": self.written,
             "world_size": self.world_size,
             "training_inputs": self.training_inputs,
+            "share": self.share,
             "filled": self._filling.filled,
             "group_left_open": _is_group_open(),
         }
@@ -180,9 +182,14 @@ def _watch_training(record: Record, most_steps: int) -> None:
     """Steps, and the numbers that innermost modules are fed in training: who does which share of the work."""
 
     def enter(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-        if module.training and torch.is_grad_enabled() and not module._modules and not is_comparing():
-            numbers = sum(value.numel() for value in inputs if isinstance(value, Tensor))
-            record.training_inputs += numbers // world_size() if _is_split(module) else numbers
+        if not module.training or not torch.is_grad_enabled() or is_comparing():
+            return
+        numbers, split = sum(value.numel() for value in inputs if isinstance(value, Tensor)), _is_split(module)
+        mine = numbers // world_size() if split else numbers
+        if not module._modules:
+            record.training_inputs += mine
+        if current() is None and (split or (not module._modules and module._parameters)):  # no loss
+            record.share = (record.share[0] + mine, record.share[1] + numbers)
 
     def step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         record.step(optimizer)

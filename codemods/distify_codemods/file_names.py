@@ -1,0 +1,157 @@
+"""What is seen of a file's name where its path is put together: enough to tell that two files are not the same."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.events import Event
+from distify_codemods.facts import Facts
+from distify_codemods.file_events import place_of_path
+from distify_codemods.libraries import effects
+from distify_codemods.program import Module
+from distify_codemods.values import External, Ref
+
+#: What writes, or reads, the one file that its path names, and no folder.
+_WRITES_ONE = frozenset(
+    [*effects.FILES, *effects.BY_PATH, "open", "torch.save", "numpy.savetxt", "joblib.dump", "pandas.to_pickle",
+     "matplotlib.pyplot.savefig", "matplotlib.pyplot.imsave", "cv2.imwrite", "torchvision.utils.save_image",
+     "write_text", "write_bytes", "to_csv", "to_json", "to_pickle", "to_excel", "savefig"]
+)  # fmt: skip
+#: Likewise; where their path does not end so, they add it.
+_ADDED = {"numpy.save": ".npy", "numpy.savez": ".npz", "numpy.savez_compressed": ".npz", "scipy.io.savemat": ".mat"}
+_READS_ONE = frozenset([
+    *effects.FILES, *effects.BY_PATH, "open", "read_text", "read_bytes", "numpy.load", "numpy.genfromtxt",
+    "numpy.fromfile", "pandas.read_csv", "pandas.read_json", "pandas.read_excel", "pandas.read_pickle",
+    "PIL.Image.open", "cv2.imread", "scipy.io.loadmat", "torchaudio.load", "numpy.loadtxt",
+])  # fmt: skip
+_EXTENSION = re.compile(r"\w\.[A-Za-z]\w{0,7}$|^\.[A-Za-z]\w{0,7}$")
+_FILLED_IN = {"%": re.compile(r"%[-+# 0-9.]*[a-zA-Z]"), "format": re.compile(r"\{[^{}]*\}")}
+_DEEPEST = 5
+
+
+class Names:
+    """What is seen of the names of the files that events write and read."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._known: dict[cst.CSTNode, frozenset[str]] = {}
+
+    def differ(self, write: Event, read: Event) -> bool:
+        """Whether one event writes another file than the other reads."""
+        if write.name not in _WRITES_ONE | _ADDED.keys() or read.name not in _READS_ONE:
+            return False
+        written, wanted = self._ends(write), self._ends(read)
+        if not written or not wanted:
+            return False
+        added = _ADDED.get(write.name, "")
+        known = all(_EXTENSION.search(one) for one in (*written, *wanted)) and all(
+            one.endswith(added) for one in written
+        )
+        return known and not any(one.endswith(two) or two.endswith(one) for one in written for two in wanted)
+
+    def _ends(self, event: Event) -> frozenset[str]:
+        if event.node not in self._known:
+            self._known[event.node] = _ends(self._facts, event)
+        return self._known[event.node]
+
+
+def into_a_handle(event: Event) -> bool:
+    """Whether something is written into a file that was opened before: that one is known for itself."""
+    return event.name in effects.INTO_A_HANDLE and any(
+        bool(value.objs)
+        and all(isinstance(obj, External) and obj.name in (*effects.FILES, effects.PATHS_OPEN) for obj in value.objs)
+        for value in event.arguments.all()
+    )
+
+
+def _ends(facts: Facts, event: Event) -> frozenset[str]:
+    """How the name of an event's file may end; after a `/` all of it is known. Empty: that is not seen."""
+    place, call = place_of_path(event), event.node
+    node = event.receiver_node if place == effects.ITSELF else None
+    if place >= 0 and isinstance(call, cst.Call) and not any(arg.star for arg in call.args):
+        given = [arg.value for arg in call.args if arg.keyword is None]
+        node = given[place] if place < len(given) else None
+    found = _of(facts, event.module, node, 0) if node is not None else frozenset()
+    return frozenset(one.lower() for one in found)
+
+
+def _of(facts: Facts, module: Module, node: cst.BaseExpression, depth: int) -> frozenset[str]:
+    text = tree.string(node)
+    if text is None and isinstance(facts.value(node).constant(), str):
+        text = str(facts.value(node).constant())
+    if text is not None:
+        return _last("/" + text)
+    if depth > _DEEPEST:
+        return frozenset()
+    if isinstance(node, cst.FormattedString):
+        last = node.parts[-1] if node.parts else None
+        plain = isinstance(last, cst.FormattedStringText) and not set(last.value) & set("{}\\")
+        return _last(last.value) if plain and isinstance(last, cst.FormattedStringText) else frozenset()
+    if isinstance(node, cst.BinaryOperation):
+        if isinstance(node.operator, cst.Modulo):
+            return _behind(node.left, "%")
+        right = _of(facts, module, node.right, depth + 1)
+        if isinstance(node.operator, cst.Divide):
+            return right
+        if not isinstance(node.operator, cst.Add):
+            return frozenset()
+        slash = "/" in (tree.string(node.right) or "")
+        return right if slash else frozenset(one.removeprefix("/") for one in right)
+    if isinstance(node, cst.Call):
+        return _of_call(facts, module, node, depth)
+    return _of_name(facts, module, node, depth) if isinstance(node, cst.Name) else frozenset()
+
+
+def _of_call(facts: Facts, module: Module, call: cst.Call, depth: int) -> frozenset[str]:
+    """`os.path.join(folder, name)`, `Path(folder, name)`, `str(path)`, `"{}.txt".format(name)`."""
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "format":
+        return _behind(call.func.value, "format")
+    callee = facts.value(call.func).single()
+    known = isinstance(callee, Ref) and callee.name in ("os.path.join", "pathlib.Path", "builtins.str", "os.fspath")
+    if not known or not call.args or any(arg.star or arg.keyword for arg in call.args):
+        return frozenset()
+    return _of(facts, module, call.args[-1].value, depth + 1)
+
+
+def _behind(template: cst.BaseExpression, kind: str) -> frozenset[str]:
+    """What comes behind the last thing that is filled in."""
+    text = tree.string(template)
+    return _last(_FILLED_IN[kind].split(text)[-1]) if text is not None else frozenset()
+
+
+def _last(text: str) -> frozenset[str]:
+    """The name of the file, with a `/` before it if it is whole."""
+    text = text.replace("\\", "/")
+    end = text[text.rfind("/") :] if "/" in text else text
+    return frozenset([end]) if end.strip("/.") else frozenset()
+
+
+def _of_name(facts: Facts, module: Module, name: cst.Name, depth: int) -> frozenset[str]:
+    """Where all that a function's name is bound to are assignments that tell it."""
+    scope = next(node for node in module.enclosing(name) if isinstance(node, (cst.FunctionDef, cst.Module)))
+    found: frozenset[str] = frozenset()
+    for node in tree.walk(scope):
+        if not isinstance(node, cst.Name) or node.value != name.value:
+            continue
+        parent = module.parents[node]
+        holder = module.parents.get(parent)
+        if isinstance(parent, cst.AssignTarget) and isinstance(holder, cst.Assign):
+            one = _of(facts, module, holder.value, depth + 1)
+            if not one:
+                return frozenset()
+            found |= one
+        elif not _is_read(parent, node):
+            return frozenset()
+    return found
+
+
+def _is_read(parent: cst.CSTNode, name: cst.Name) -> bool:
+    """Whether a name is used here, by what uses names alone; anything else may bind it."""
+    if isinstance(parent, cst.Arg):
+        return parent.value is name or parent.keyword is name
+    if isinstance(parent, (cst.Attribute, cst.BinaryOperation, cst.FormattedStringExpression, cst.Call, cst.Return)):
+        return True
+    return isinstance(parent, (cst.Comparison, cst.ComparisonTarget, cst.BooleanOperation, cst.UnaryOperation))

@@ -1,0 +1,147 @@
+"""A program that is too large to follow each call of it: the same function is followed a few times for each kind of
+arguments, and not again.
+
+What it returned and left in its object those times stands for the rest. All code that is reached is still looked at;
+what is lost are differences between calls alike, so that only forward passes may be shared by what is seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.events import Event, Kind
+from distify_codemods.interpreter import summaries
+from distify_codemods.ordered import Ordered
+from distify_codemods.values import (
+    AT_THE_TOP,
+    NOTHING,
+    Arguments,
+    Bound,
+    Class,
+    Const,
+    External,
+    Function,
+    Instance,
+    Method,
+    Obj,
+    Ref,
+    Value,
+    Wrapped,
+    contained,
+    core,
+    join,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+#: How often a function is followed with arguments of one kind; a loop has no more turns.
+TIMES = 3
+
+
+@dataclass(eq=False)
+class Familiar:
+    """What is known of a function from the calls that were followed, with arguments of one kind."""
+
+    times: int = 0
+    result: Value = NOTHING
+    receiver: Obj | None = None
+    trains: bool = False  # takes batches, makes what trains, or takes steps: each such call is followed
+
+    def is_known(self) -> bool:
+        return self.times >= TIMES and not self.trains
+
+    def again(self, machine: Machine, function: Function, arguments: Arguments, receiver: Obj | None) -> Value:
+        """What one more call returns, and does to its object."""
+        machine.spared[function] = machine.spared.get(function, 0) + 1
+        machine.traces.add(AT_THE_TOP)  # whoever calls it is not known to leave nothing behind
+        if receiver is not None and self.receiver is not None:
+            for name, value in self.receiver.attributes.items():
+                if name not in receiver.attributes:
+                    machine.keep(receiver.attributes, name, _without_numbers(value))
+        return replace(self.result, sources=self.result.sources.union(*(one.sources for one in arguments.all())))
+
+    def learn(self, events: list[Event], result: Value, receiver: Obj | None) -> None:
+        self.times += 1
+        self.result = join(self.result, _without_numbers(result))
+        self.receiver = self.receiver or receiver
+        self.trains = self.trains or any(map(_trains, events))
+
+
+def familiar(machine: Machine, function: Function, arguments: Arguments, receiver: Obj | None) -> Familiar | None:
+    """None where each call is followed."""
+    if not machine.sparing or (receiver is not None and not _is_plain(receiver)):
+        return None
+    initialises = isinstance(function.node, cst.FunctionDef) and function.node.name.value == "__init__"
+    part = machine.inside_models > 0 or initialises
+    key = (
+        function.node, receiver and _kind(receiver, True), *(_likeness(one, part) for one in arguments.all()),
+        *arguments.keywords, part, machine.grad, _words(machine.control),
+    )  # fmt: skip
+    return machine.familiar.setdefault(key, Familiar())
+
+
+def _is_plain(receiver: Obj) -> bool:
+    """A module, or of a class that derives from nothing of a library."""
+    if not isinstance(receiver, Instance) or receiver.of is None:
+        return False
+    return receiver.of.derives_from("torch.nn.Module") or all(
+        name.startswith(_NO_PARENTS) for name in receiver.of.libraries()
+    )
+
+
+_NO_PARENTS = ("builtins.object", "abc.", "typing.", "torch.utils.data.Dataset")
+
+
+def _likeness(value: Value, part: bool) -> object:
+    of_a_batch = any(isinstance(one, External) for one in value.sources)
+    return frozenset(_kind(obj, part) for obj in contained(value)), of_a_batch, _words(value.sources)
+
+
+def _words(sources: Ordered[Obj | str]) -> frozenset[str]:
+    return frozenset(one for one in sources if isinstance(one, str))
+
+
+def _kind(obj: Obj, part: bool) -> object:
+    """Sizes tell no call from another; words and flags do. Outside of models, each of them is its own kind.
+
+    `part`: of what goes on inside of models.
+    """
+    obj = core(obj) if isinstance(obj, Wrapped) else obj
+    if not part and summaries.is_of_training(obj):
+        return obj
+    if isinstance(obj, Const):
+        return type(obj.value), None if _is_a_number(obj) else obj.value
+    if isinstance(obj, Instance):
+        return obj.of
+    if isinstance(obj, (Ref, External, Method)):
+        return type(obj), obj.name
+    if isinstance(obj, Bound):
+        return obj.function
+    return obj if isinstance(obj, (Function, Class)) else type(obj)
+
+
+def _is_a_number(obj: Obj) -> bool:
+    return isinstance(obj, Const) and type(obj.value) in (int, float)
+
+
+def _without_numbers(value: Value) -> Value:
+    """Other calls have others: no branch is decided by those."""
+    if not any(map(_is_a_number, value.objs)):
+        return value
+    return replace(value, objs=Ordered(obj for obj in value.objs if not _is_a_number(obj)), open=True)
+
+
+_OF_TRAINING = frozenset({Kind.DRAW, Kind.PASS, Kind.SHARE, Kind.GRADIENT, Kind.ARGUMENTS_PARSED})
+_MADE = ("torch.optim.", "torch.utils.data.")
+
+
+def _trains(event: Event) -> bool:
+    if event.kind is Kind.METHOD:
+        return event.name in ("backward", "step")
+    if event.kind is Kind.CALL:
+        return event.name.startswith(_MADE) or event.name == "torch.autograd.backward"
+    return event.kind in _OF_TRAINING or (event.kind is Kind.LEAVE and event.name == "exit")

@@ -1,0 +1,147 @@
+"""A program too large to follow each call of it: forward passes are shared, by what a few calls of a kind do."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Conversion, Level, Outcome
+from distify_codemods.interpreter import machine
+from distify_codemods.results import Options
+
+from tests.rules.scripts import DATA, GROUP, IMPORTS, LOADER, LOOP, OPTIMIZER, RUNTIME, conversion_of, converted
+
+TOO_LARGE = "the program is too large to be followed to its end"
+AUTO = Options()
+#: Each layer calls two of the next kind: 2 ** 9 calls of the last one in a forward pass.
+DEEP = (
+    "".join(
+        f"""
+class Layer{n}(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+        self.one = Layer{n + 1}(size + 1)
+        self.two = Layer{n + 1}(size + 2)
+
+    def forward(self, x):
+        return self.one(x) + self.two(x)
+
+"""
+        for n in range(9)
+    )
+    + """
+class Layer9(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.layer(x)
+
+"""
+)
+NET = "model = Layer0(1)\n"
+SAVED = """\
+def save(part, name):
+    torch.save(part.state_dict(), name)
+
+
+"""
+
+
+@pytest.fixture(autouse=True)
+def _small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "MOST_STATEMENTS", 1_500)
+
+
+def large(setup: str = "", model: str = NET, optimizer: str = OPTIMIZER, loop: str = LOOP, after: str = "") -> str:
+    return f"{IMPORTS}{DEEP}{setup}{DATA}{LOADER}{model}{optimizer}{loop}{after}"
+
+
+def advice(conversion: Conversion) -> list[str]:
+    return [one.message for one in conversion.of(Level.ADVICE) if one.code == "SHARE01"]
+
+
+def test_forward_passes_are_shared() -> None:
+    expected = large(setup=GROUP, model=f"{NET}rt.data_parallel(model)\n").replace(IMPORTS, IMPORTS + RUNTIME, 1)
+    assert converted(large(), AUTO).replace("\n\nrt.init", "\nrt.init") == expected.replace("\n\nrt.init", "\nrt.init")
+
+
+def test_what_was_not_followed_is_said() -> None:
+    conversion = conversion_of(large(), options=AUTO)
+    [told] = advice(conversion)
+    assert told.startswith("the program is too large to follow each call: of calls that look alike the first 3 were")
+    assert "most of them of `" in told
+    assert told.endswith("what only those would do was not seen")
+
+
+def test_a_program_that_is_followed_to_its_end_says_nothing_of_it() -> None:
+    small = large().replace(DEEP, DEEP.replace("self.one(x) + self.two(x)", "x")).replace(NET, "model = Layer9(1)\n")
+    conversion = conversion_of(small, options=AUTO)
+    assert conversion.outcome is Outcome.CONVERTED
+    assert not advice(conversion)
+
+
+@pytest.mark.parametrize("options", [Options(strategy="sharded"), Options(scale="linear")], ids=["strategy", "scale"])
+def test_sharded_data_are_declined(options: Options) -> None:
+    conversion = conversion_of(large(), options=options)
+    assert [one.message for one in conversion.of(Level.BLOCKING)] == [TOO_LARGE]
+    assert not conversion.files
+
+
+def test_sharded_data_need_a_person_in_a_partial_conversion() -> None:
+    conversion = conversion_of(large(), partial=True, options=Options(strategy="sharded"))
+    assert TOO_LARGE in [one.message for one in conversion.of(Level.BLOCKING)]
+
+
+def test_a_program_of_which_not_even_a_few_calls_can_be_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "MOST_STATEMENTS", 60)
+    conversion = conversion_of(large(), options=AUTO)
+    assert conversion.outcome is Outcome.REFUSED
+    assert not conversion.files
+
+
+def test_each_model_that_a_function_is_given_is_shared() -> None:
+    """They look alike, but what training does with each is another thing."""
+    names = ("one", "two", "three", "four", "five")
+    made = "".join(f"{name} = Layer0(1)\n" for name in names)
+    setup = "def loss_of(net, x, y):\n    return nn.functional.mse_loss(net(x), y)\n\n\n"
+    losses = " + ".join(f"loss_of({name}, x, y)" for name in names)
+    given = " + ".join(f"list({name}.parameters())" for name in names)
+    text = large(
+        setup, made, OPTIMIZER.replace("model.parameters()", given),
+        LOOP.replace("nn.functional.mse_loss(model(x), y)", losses),
+    )  # fmt: skip
+    applied = conversion_of(text, options=AUTO).of(Level.APPLIED)
+    assert [one.message for one in applied if one.code == "SHARE01"] == [
+        f"forward passes of `{name}` are shared" for name in names
+    ]
+
+
+def test_a_flag_that_turns_training_on_is_not_passed_over() -> None:
+    setup = (
+        "def turn(net, x, y, train):\n    loss = nn.functional.mse_loss(net(x), y)\n    if train:\n"
+        "        optimizer.zero_grad()\n        loss.backward()\n        optimizer.step()\n\n\n"
+    )
+    before = "for x, y in loader:\n" + "".join(f"    turn(model, x, y, False)  # {n}\n" for n in range(6))
+    loop = f"{before}for epoch in range(3):\n    for x, y in loader:\n        turn(model, x, y, True)\n"
+    assert "rt.data_parallel(model)\n" in converted(large(setup, loop=loop), AUTO)
+
+
+def test_files_are_written_once_whichever_call_writes_them() -> None:
+    after = "".join(f'save(model, "{n}.pt")\n' for n in range(6))
+    text = converted(large(SAVED, after=after), AUTO)
+    assert "def save(part, name):\n    if rt.is_main_process():\n        torch.save(part.state_dict(), name)\n" in text
+
+
+def test_branches_are_not_decided_by_the_sizes_of_other_calls() -> None:
+    """Of objects that were not followed, the numbers are not known."""
+    net = DEEP.replace(
+        "        self.layer = nn.Linear(4, 1)\n", "        self.layer = nn.Linear(4, 1)\n        self.n = size\n"
+    )
+    loop = LOOP.replace(
+        "        optimizer.step()\n",
+        "        optimizer.step()\n        if model.two.two.two.two.two.two.two.two.two.n == 19:\n"
+        '            torch.save(model.state_dict(), "a.pt")\n',
+    )
+    text = converted(large(loop=loop).replace(DEEP, net), AUTO)
+    assert "rt.is_main_process()" in text
