@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
-from torch.nn.modules._functions import SyncBatchNorm as CudaSyncBatchNorm
 from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parallel import DistributedDataParallel
@@ -19,10 +15,18 @@ from torch.nn.parallel import DistributedDataParallel
 from distify_runtime import communicator
 from distify_runtime.environment import world_size
 from distify_runtime.members import modules_of
+from distify_runtime.normalise import (
+    BATCHNORM,
+    contiguous,
+    local_statistics,
+    merged,
+    normalise,
+    normalise_by_cuda,
+    total_over_ranks,
+    update_running,
+)
 from distify_runtime.output import stop
 
-#: Statistics are exchanged during a backward pass, beside its gradients.
-BATCHNORM = "batchnorm"
 T = TypeVar("T")
 
 
@@ -118,10 +122,11 @@ class _SynchronisedBatchNorm(_BatchNorm):
         running = (self.running_mean, self.running_var) if self.track_running_stats else (None, None)
         group = communicator.open_purpose(BATCHNORM)
         if input.is_cuda and group is not None and torch.is_grad_enabled():  # it cannot tell that all see one batch
-            return _cuda_kernel(input, self.weight, self.bias, *running, self.eps, factor, group, world_size())
+            taken = contiguous(input)
+            return normalise_by_cuda(taken, self.weight, self.bias, *running, self.eps, factor, group, world_size())
         mean, variance, count, distinct = _global_statistics(input.detach())
         update_running(running, factor, mean, variance * (distinct / (distinct - 1)))
-        return _normalise(input, self.weight, self.bias, mean, variance, count, self.eps)
+        return normalise(input, self.weight, self.bias, (mean, variance, count), self.eps, total_over_ranks)
 
     def _count_batch(self) -> float:
         """The weight of this batch in the running statistics."""
@@ -175,94 +180,3 @@ def _global_statistics(input: Tensor) -> tuple[Tensor, Tensor, float, float]:
     local_count = float(mine[-1])
     is_one_batch = local_count > 1 and all(torch.equal(one, mine) for one in everyone)
     return mean, variance, count, local_count if is_one_batch else count
-
-
-def local_statistics(input: Tensor) -> Tensor:
-    """Mean and sum of squared deviations of each channel, and their count: float64, shape (2 * channels + 1,)."""
-    local_count = input.numel() // input.shape[1]
-    values = input.to(statistics_dtype(input))
-    mean = values.sum(other_dims(input)) / max(local_count, 1)
-    deviations = (values - along_channels(mean, input)).square().sum(other_dims(input))
-    counted = torch.tensor([local_count], dtype=torch.float64, device=input.device)
-    return torch.cat([mean.double(), deviations.double(), counted])
-
-
-def merged(everyone: Tensor) -> tuple[Tensor, Tensor, float]:
-    """Mean, biased variance and count of all ranks' values, of their `local_statistics` in rows."""
-    channels = everyone.shape[1] // 2
-    means, spreads, counts = torch.split(everyone, [channels, channels, 1], dim=1)
-    count = float(counts.sum())
-    mean = (counts * means).sum(0) / max(count, 1.0)
-    spread = (spreads + counts * (means - mean).square()).sum(0)
-    return mean, spread / max(count, 1.0), count
-
-
-def update_running(running: tuple[Tensor | None, Tensor | None], factor: float, mean: Tensor, variance: Tensor) -> None:
-    for buffer, statistic in zip(running, (mean, variance), strict=True):
-        if buffer is not None:
-            buffer.lerp_(statistic.to(buffer.dtype), factor)
-
-
-class _Normalise(torch.autograd.Function):
-    """Normalises by the global statistics and differentiates through them: they depend on all ranks' inputs.
-
-    The gradient of the input is that of the sum of all ranks' losses; those of weight and bias are this
-    rank's own, for DistributedDataParallel to average with all others.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        input: Tensor,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        mean: Tensor,
-        variance: Tensor,
-        count: float,
-        eps: float,
-    ) -> Tensor:
-        dtype = weight.dtype if weight is not None else statistics_dtype(input)
-        ctx.count = count
-        ctx.save_for_backward(input, weight, mean, (variance + eps).rsqrt())
-        return F.batch_norm(input, mean.to(dtype), variance.to(dtype), weight, bias, eps=eps)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-        input, weight, mean, inverse_std = ctx.saved_tensors
-        dims, dtype = other_dims(input), statistics_dtype(input)
-        mean, inverse_std = (along_channels(value.to(dtype), input) for value in (mean, inverse_std))
-        normalised = (input.to(dtype) - mean).mul_(inverse_std)
-        grad = grad_output.to(dtype)
-        grad_bias, grad_weight = grad.sum(dims), (grad * normalised).sum(dims)
-        grad_input = None
-        input_wanted, weight_wanted, bias_wanted, *_ = ctx.needs_input_grad
-        if input_wanted:
-            sums = torch.stack([grad_bias, grad_weight])
-            communicator.all_reduce(sums, purpose=BATCHNORM)
-            of_mean, of_variance = (along_channels(value, input) for value in sums / ctx.count)
-            scale = inverse_std if weight is None else inverse_std * along_channels(weight.to(dtype), input)
-            grad_input = (grad - of_mean).addcmul_(normalised, of_variance, value=-1).mul_(scale)
-        return (
-            grad_input,
-            grad_weight if weight_wanted else None,
-            grad_bias if bias_wanted else None,
-            *[None] * 4,
-        )
-
-
-_normalise: Callable[..., Tensor] = _Normalise.apply
-_cuda_kernel: Callable[..., Tensor] = CudaSyncBatchNorm.apply
-
-
-def statistics_dtype(input: Tensor) -> torch.dtype:
-    return torch.promote_types(input.dtype, torch.float32)
-
-
-def other_dims(input: Tensor) -> list[int]:
-    return [dim for dim in range(input.dim()) if dim != 1]
-
-
-def along_channels(values: Tensor, input: Tensor) -> Tensor:
-    """Shape (channels,) to one that broadcasts over `input`, of shape (batch, channels, …)."""
-    return values.view(1, -1, *[1] * (input.dim() - 2))

@@ -123,6 +123,81 @@ def test_training_with_ddp_follows_one_process() -> None:
         assert deviation < TOLERANCE
 
 
+def _critic(ranks_share: bool) -> list[Tensor]:
+    """Steps of a WGAN's critic with BatchNorm: the norm of its gradients is differentiated itself."""
+    torch.manual_seed(1)
+    critic: nn.Module = nn.Sequential(
+        nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.Tanh(), nn.Flatten(), nn.Linear(36, 3), nn.BatchNorm1d(3),
+        nn.Softplus(), nn.Linear(3, 1),
+    ).double()  # fmt: skip
+    batches = torch.randn(4, 2, 8, 2, 5, 5, dtype=torch.float64)
+    mixed = torch.rand(4, 8, 1, 1, 1, dtype=torch.float64)
+    parameters = list(critic.parameters())
+    if ranks_share:
+        batches, mixed = batches[:, :, rt.rank() :: rt.world_size()], mixed[:, rt.rank() :: rt.world_size()]
+        critic = DistributedDataParallel(rt.convert_sync_batchnorm(critic))
+    optimizer = torch.optim.SGD(parameters, lr=0.05, momentum=0.9)
+    for (real, fake), weight in zip(batches, mixed, strict=True):
+        optimizer.zero_grad()
+        between = (weight * real + (1 - weight) * fake).requires_grad_()
+        score = critic(between)
+        (slope,) = torch.autograd.grad(score, between, torch.ones_like(score), create_graph=True)
+        penalty = ((slope.flatten(1).norm(dim=1) - 1) ** 2).mean()
+        (critic(fake).mean() - critic(real).mean() + 10 * penalty).backward()
+        optimizer.step()
+    return [tensor.detach() for tensor in rt.unwrap(critic).state_dict().values()]
+
+
+def _critic_deviation() -> float:
+    return max(map(_deviation, _critic(ranks_share=True), _critic(ranks_share=False)))
+
+
+@pytest.mark.of_torch
+def test_gradients_that_are_differentiated_again_are_those_of_one_process() -> None:
+    for deviation in on_ranks(_critic_deviation):
+        assert deviation < TOLERANCE
+
+
+SHARES = ([5, 3], [1, 4], [0, 6])
+
+
+def _twice(layer: nn.Module, inputs: Tensor, factors: Tensor) -> list[Tensor]:
+    """Gradients of a layer's input, and those of their squares, of the input, the weight and the bias."""
+    inputs = inputs.clone().requires_grad_()
+    scalar = (layer(inputs) * factors).pow(3).sum()
+    (slope,) = torch.autograd.grad(scalar, inputs, create_graph=True)
+    wanted = [inputs, *layer.parameters()]
+    again = torch.autograd.grad((slope * factors).square().sum(), wanted, allow_unused=True, materialize_grads=True)
+    return [slope, *again]
+
+
+def _second_order(shares: list[int], affine: bool) -> list[float]:
+    torch.manual_seed(4)
+    alone = nn.BatchNorm1d(3, affine=affine, dtype=torch.float64)
+    for parameter in alone.parameters():
+        nn.init.normal_(parameter)
+    inputs = torch.randn(sum(shares), 3, dtype=torch.float64)
+    factors = torch.randn_like(inputs)
+    together = rt.convert_sync_batchnorm(copy.deepcopy(alone))
+    start = sum(shares[: rt.rank()])
+    mine = slice(start, start + shares[rt.rank()])
+    expected, found = _twice(alone, inputs, factors), _twice(together, inputs[mine], factors[mine])
+    of_samples = [_relative(one, other[mine]) for one, other in zip(found[:2], expected[:2], strict=True)]
+    pairs = zip(found[2:], expected[2:], strict=True)
+    return [*of_samples, *(_relative(rt.all_reduce_sum(one), other) for one, other in pairs)]
+
+
+def _relative(one: Tensor, other: Tensor) -> float:
+    return _deviation(one / other.abs().max(), other / other.abs().max()) if other.any() else _deviation(one, other)
+
+
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("shares", SHARES)
+def test_gradients_of_second_order_are_those_of_the_whole_batch(shares: list[int], affine: bool) -> None:
+    for deviations in on_ranks(_second_order, shares, affine):
+        assert max(deviations) < TOLERANCE
+
+
 def _mixed_precision(dtype: torch.dtype, parameters: torch.dtype) -> tuple[torch.dtype, float]:
     torch.manual_seed(2)
     layer = rt.convert_sync_batchnorm(nn.BatchNorm1d(4, dtype=parameters))

@@ -109,6 +109,8 @@ class _Check:
         outputs = _agreed(_outputs(part.tensors, whole, counts))
         if isinstance(outputs, str):
             return outputs
+        if len(plan.outputs) == len(outputs):
+            outputs = [one.as_ragged_as(before) for one, before in zip(outputs, plan.outputs, strict=True)]
         proposed = Plan(plan.batch, outputs, plan.exact_losses, plan.seen or seen, tuple(sizes.values()))
         found = self._attempt(lambda: self._model.shared_pass(self._call, proposed, counts, probes=True)[1], along)
         why = found if isinstance(found, str) else comparing.difference(found, whole)

@@ -40,7 +40,7 @@ class Rows(Layout):
     outer: int = 1
 
     def take(self, whole: Tensor, rank: int) -> Tensor:
-        inner = whole.shape[self.dim] // (self.outer * sum(self.counts))
+        inner = whole.shape[self.dim] // max(self.outer * sum(self.counts), 1)
         unfolded = _unfolded(whole, self.dim, self.outer)
         begin = sum(self.counts[:rank]) * inner
         return unfolded.narrow(self.dim + 1, begin, self.counts[rank] * inner).flatten(self.dim, self.dim + 1)
@@ -52,7 +52,8 @@ class Rows(Layout):
         return torch.cat(unfolded, self.dim + 1).flatten(self.dim, self.dim + 1)
 
     def shapes(self, mine: Sequence[int]) -> list[Sequence[int]]:
-        per_sample = mine[self.dim] // self.counts[communicator.rank()]
+        own = self.counts[communicator.rank()]
+        per_sample = mine[self.dim] // own if own else 1  # a rank without any: what is counted are entries
         return [[*mine[: self.dim], per_sample * count, *mine[self.dim + 1 :]] for count in self.counts]
 
 

@@ -17,6 +17,7 @@ from distify_runtime import communicator
 from distify_runtime.shared import costs
 
 _HEADER_WORDS, _TAG_WORDS = 8, 6
+_NO_SHAPES = -1  # in the place of a fingerprint
 _ALIGNED = 16  # bytes: what every dtype can be viewed at
 
 
@@ -27,6 +28,10 @@ class RanksParted(SystemExit):
     """
 
 
+class Misfit(RanksParted):
+    """What some rank has to send is of another size than the others wait for. Raised on every rank."""
+
+
 class What(IntEnum):
     """What is exchanged."""
 
@@ -34,7 +39,7 @@ class What(IntEnum):
     GRADIENTS = 2
     SUM = 3
     SUM_BACKWARD = 4
-    LENGTHS = 5
+    SHAPES = 5
     ARGUMENTS = 6
     LOSS = 7
 
@@ -48,7 +53,7 @@ _SAID = {
     What.GRADIENTS: "the gradients of the arguments",
     What.SUM: "a sum inside",
     What.SUM_BACKWARD: "a sum in the backward pass",
-    What.LENGTHS: "the lengths of the outputs",
+    What.SHAPES: "the shapes of the outputs",
     What.ARGUMENTS: "the arguments",
     What.LOSS: "the loss",
 }
@@ -104,26 +109,50 @@ def exchange(
     """Each rank's tensors on every rank. A collective.
 
     shapes[i][r]: the shape of the i-th tensor on rank r. flags: 63 bits of the caller's. Raises RanksParted on every
-    rank where the ranks' tags differ.
+    rank where the ranks' tags differ, and Misfit where their shapes do.
     """
-    ranks = communicator.world_size()
+    rank, ranks = communicator.rank(), communicator.world_size()
     device = tensors[0].device if tensors else torch.device("cpu")
     places, size = _places(tensors, shapes, ranks)
+    fits = all(one.shape == tuple(shape[rank]) for one, shape in zip(tensors, shapes, strict=True))
     sent = torch.zeros(size, dtype=torch.uint8, device=device)
-    words = [*tag.words(), flags, 0]
-    sent[: 8 * _HEADER_WORDS].view(torch.int64).copy_(torch.tensor(words))
-    for tensor, place in zip(tensors, places, strict=True):
+    for tensor, place in zip(tensors if fits else (), places, strict=False):
         _view(sent, place, tensor.dtype, tensor.shape).copy_(tensor)
-    everyone = torch.empty(ranks, size, dtype=torch.uint8, device=device)
-    with costs.of_meeting():
-        _meet(tag, list(everyone.unbind()), sent)
-    headers = everyone[:, : 8 * _HEADER_WORDS].contiguous().view(torch.int64).tolist()
-    _check_tags(tag, headers)
+    everyone, headers = _exchanged(tag, sent, flags, _fingerprint(tensors, shapes) if fits else _NO_SHAPES)
     parts = [
         [_view(everyone[rank], place, tensor.dtype, shape[rank]).to(tensor.device) for rank in range(ranks)]
         for tensor, place, shape in zip(tensors, places, shapes, strict=True)
     ]
     return Received(parts, [header[_TAG_WORDS] for header in headers])
+
+
+def exchange_nothing(tag: Tag, size: int, device: torch.device) -> None:
+    """Meet the others, who exchange messages of `size` bytes, where this rank has no such thing. Raises Misfit."""
+    _exchanged(tag, torch.zeros(size, dtype=torch.uint8, device=device), 0, _NO_SHAPES)
+
+
+def size_of(tensors: Sequence[Tensor], shapes: Sequence[Sequence[Sequence[int]]]) -> int:
+    """How long a message with these tensors is, in bytes."""
+    return _places(tensors, shapes, communicator.world_size())[1]
+
+
+def _exchanged(tag: Tag, sent: Tensor, flags: int, fingerprint: int) -> tuple[Tensor, list[list[int]]]:
+    words = torch.tensor([*tag.words(), flags, fingerprint])
+    sent[: 8 * _HEADER_WORDS].view(torch.int64).copy_(words)
+    everyone = torch.empty(communicator.world_size(), len(sent), dtype=torch.uint8, device=sent.device)
+    with costs.of_meeting():
+        _meet(tag, list(everyone.unbind()), sent)
+    headers = everyone[:, : 8 * _HEADER_WORDS].contiguous().view(torch.int64).tolist()
+    _check_tags(tag, headers)
+    if any(header[-1] == _NO_SHAPES or header[-1] != headers[0][-1] for header in headers):
+        raise Misfit(f"distify: the ranks have {tag} in shapes that do not go together")
+    return everyone, headers
+
+
+def _fingerprint(tensors: Sequence[Tensor], shapes: Sequence[Sequence[Sequence[int]]]) -> int:
+    """A number that follows from the shapes of all ranks, as this rank takes them to be."""
+    told = tuple(tuple(map(tuple, shape)) for shape in shapes), tuple(one.element_size() for one in tensors)
+    return hash(told) & (2**62 - 1)  # of numbers alone: the same in every process
 
 
 def report_failure(error: Exception) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -21,14 +21,15 @@ from distify_runtime.randomness import seed_ranks_alike
 from distify_runtime.shared import agreement, backward, check, costs, functions, operations, plans, region
 from distify_runtime.shared.attributes import Watched, sizes_made_whole
 from distify_runtime.shared.copies import Copies
+from distify_runtime.shared.forms import Forms
 from distify_runtime.shared.graph import leaves_past
 from distify_runtime.shared.messages import RanksParted, Tag, What, numbered, report_failure
+from distify_runtime.shared.noticing import notice
 from distify_runtime.shared.plans import Plan
+from distify_runtime.shared.shapes import Surprise
 from distify_runtime.shared.streams import kept, own_stream
 from distify_runtime.shared.structure import rebuilt, tensors_in
 
-#: Calls of a model, counted from 1, at which a plan that holds is checked once more.
-CHECKED_CALLS = (2, 10, 100, 1000)
 _STEPS_TO_SHARE = 20  # by then, something must be
 _DEEPEST = 3  # how far down the parts of a model are shared in its place
 
@@ -68,7 +69,7 @@ class SharedModel:
         self.name, self._number, self._depth = name, numbered(name), depth
         self.copies = Copies(model)
         self.calls = 0
-        self.plans: dict[Any, Plan | None] = {}
+        self.forms = Forms()
         self.given_up = ""  # why it is computed whole
         self.parts: list[SharedModel] = []
         self.draws_numpy = False
@@ -89,7 +90,7 @@ class SharedModel:
 
     def patch(self, methods: Iterable[str] = ()) -> None:
         for method in ("forward", *methods):
-            _patch(self.model, method)
+            notice(self.model, method, _call)
 
     # ---- one call
 
@@ -130,9 +131,28 @@ class SharedModel:
         mine = tensors_in(outputs)
         if torch.is_grad_enabled() and not probes:
             self._check_nothing_is_past_its_copy(mine)
-        whole = plan.gathered(inside, [*mine, *changed.now()])
+        whole = self._gathered(call, plan, inside, [*mine, *changed.now()], probes)
         changed.replace(iter(whole[len(mine) :]))
         return rebuilt(outputs, iter(whole)), whole
+
+    def _gathered(
+        self, call: plans.Call, plan: Plan, inside: region.Region, found: list[Tensor], probes: bool
+    ) -> list[Tensor]:
+        try:
+            return plan.gathered(inside, found, call.sizes)
+        except Surprise as surprise:
+            if probes:
+                raise
+            now = check.find_plan(self, call, [plan]).plan
+            with suppress(Surprise):
+                if now is not None:
+                    whole = now.gathered(inside, found, call.sizes)
+                    plan.outputs = now.outputs
+                    return whole
+            raise RanksParted(
+                f"distify: {inside.tag} do not make up those of the whole batch: {surprise}. What a sample's are goes "
+                "by the other samples: share the parts of the model in its place (`rt.data_parallel(model.part)`)"
+            ) from None
 
     def _check_nothing_is_past_its_copy(self, outputs: list[Tensor]) -> None:
         past = [one for one in leaves_past(outputs).values() if isinstance(one, nn.Parameter) or self.copies.has(one)]
@@ -179,25 +199,10 @@ class SharedModel:
     # ---- how it is shared
 
     def _plan(self, call: plans.Call) -> Plan | None:
-        known = self.plans.get(call.form)
-        if call.form in self.plans and not (known and self._is_checked(call, known)):
-            return known
-        found = check.find_plan(self, call, [known] if known else None)
-        if known is not None and found.plan is None and self.calls > 2:  # until then, nothing can have drifted
-            raise RanksParted(
-                f"distify: {self.name} no longer computes in parts what it computes of a whole batch (call "
-                f"{self.calls}; {found.why}). What it keeps from one call to the next may have drifted since the last "
-                "check. Give it to one process, or leave `rt.data_parallel` away for it"
-            )
-        if found.plan is not None or found.why:
-            self.plans[call.form] = found.plan
-        if found.plan is None and found.why and call.trains:
-            self._give_up(found.why)
-        return found.plan
-
-    def _is_checked(self, call: plans.Call, plan: Plan) -> bool:
-        is_a_power_of_2 = self.calls & (self.calls - 1) == 0
-        return call.trains and (self.calls in CHECKED_CALLS or (is_a_power_of_2 and not plan.seen))
+        plan, why = self.forms.plan(self, call)
+        if plan is None and why and call.trains:
+            self._give_up(why)
+        return plan
 
     def _give_up(self, why: str) -> None:
         self.given_up = why
@@ -211,7 +216,7 @@ class SharedModel:
 
     @property
     def is_shared(self) -> bool:
-        return any(self.plans.values()) or any(part.is_shared for part in self.parts)
+        return self.forms.any_shared or any(part.is_shared for part in self.parts)
 
 
 _shared: dict[int, SharedModel] = {}
@@ -232,48 +237,10 @@ def shared_model(model: nn.Module) -> SharedModel | None:
     return found if found is not None and found._model() is model else None
 
 
-# ---- calls are noticed where the class defines the method: objects stay as they are, and pickle as before
-
-
-def _patch(model: nn.Module, method: str) -> None:
-    if method in vars(model):  # a method that was put into the object itself
-        if not hasattr(vars(model)[method], "_distify"):
-            vars(model)[method] = _noticing_bound(model, vars(model)[method])
-        return
-    owner = next((one for one in type(model).__mro__ if method in vars(one)), None)
-    if owner is not None and not hasattr(vars(owner)[method], "_distify"):
-        setattr(owner, method, _noticing(vars(owner)[method]))
-
-
-def _noticing(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        model = shared_model(self)
-        if model is None:
-            return function(self, *args, **kwargs)
-        return _call(model, functools.partial(function, self), args, kwargs)
-
-    return _marked(forward)
-
-
-def _noticing_bound(model: nn.Module, function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        shared = shared_model(model)
-        return _call(shared, function, args, kwargs) if shared else function(*args, **kwargs)
-
-    return _marked(forward)
-
-
-def _marked(function: Any) -> Callable[..., Any]:
-    disable: Any = torch.compiler.disable  # untyped in torch
-    made = disable(function)
-    made._distify = True
-    found: Callable[..., Any] = made
-    return found
-
-
-def _call(model: SharedModel, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call(owner: nn.Module, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    model = shared_model(owner)
+    if model is None:
+        return function(*args, **kwargs)
     inside = region.current()
     if inside is None:
         if _is_exported():

@@ -40,7 +40,7 @@ def split(tag: Tag, layouts: Sequence[Layout], whole: Sequence[Tensor]) -> tuple
 def gather(
     tag: Tag, layouts: Sequence[Layout], parts: Sequence[Tensor], anchors: Sequence[Maybe]
 ) -> tuple[Tensor, ...]:
-    """The whole tensors, on all ranks. A collective."""
+    """The whole tensors, on all ranks. A collective. Raises Misfit on all ranks where shapes do not go together."""
     kept = [anchor for anchor in anchors if anchor is not None]
     there = _There.of(torch.is_grad_enabled() and part.requires_grad for part in parts)
     return tuple(_gather(tag, layouts, len(parts), there, *parts, *kept))

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from distify_runtime import communicator
-from distify_runtime.shared import operations
+from distify_runtime.shared import messages, operations, shapes
 from distify_runtime.shared.layouts import Layout, Rows, Weighted
-from distify_runtime.shared.messages import RanksParted, What, exchange
-from distify_runtime.shared.region import Region
+from distify_runtime.shared.region import Region, even_counts
+from distify_runtime.shared.shapes import Agreed, Shape, Surprise
 from distify_runtime.shared.structure import Unknown, rebuilt, tensors_in
+
+_MOST_AGREED = 10_000
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,16 @@ class Call:
         return found, any(one._version != version for one, version in zip(given, before, strict=True))
 
     @property
+    def sizes(self) -> tuple[torch.Size, ...]:
+        return tuple(one.shape for one in self.tensors)
+
+    def pattern(self, batch: Batch) -> tuple[Any, ...]:
+        """What a model may go by that is of the sizes alone: dimensions of one (`squeeze`), parts of one sample."""
+        counts = even_counts(batch.samples(self.tensors), communicator.world_size())
+        few = len(set(counts)) if min(counts) == 1 else 0
+        return few, tuple(tuple(size == 1 for size in shape) for shape in self.sizes)
+
+    @property
     def form_hash(self) -> int:
         """The same on all ranks, whatever their hash seed."""
         text = repr(self.form).encode()
@@ -91,6 +103,10 @@ class Batch:
         index, dim = next(iter(self.dims.items()))
         return tensors[index].shape[dim]
 
+    def fits(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether all have as many samples. What once had a batch's size by chance has another one later."""
+        return len({tensors[index].shape[dim] for index, dim in self.dims.items()}) == 1
+
     def layouts(self, counts: tuple[int, ...]) -> dict[int, Layout]:
         return {index: Rows(dim, counts) for index, dim in self.dims.items()}
 
@@ -118,19 +134,42 @@ class Output:
     up with its `weight`, or (-2) all ranks have the same one, without a gradient."""
 
     dim: int
+    dims: int = 0  # how many dimensions the whole has
     steps_first: bool = False  # a dimension of (steps, samples) in one, not (samples, steps)
     ragged: bool = False  # how much a rank has does not follow from its number of samples
     weight: str = "mean"  # or "sum"
 
-    def layout(self, counts: tuple[int, ...], mine: Tensor) -> Layout | None:
-        """`mine`: this rank's part."""
-        if self.dim == -2:
-            return None
-        if self.dim == -1:
+    def restored(self, mine: Tensor, samples: int) -> Tensor:
+        """A rank's part, with the dimension of the batch that `squeeze` takes from a part of one sample."""
+        is_squeezed = samples == 1 and self.dim >= 0 and mine.dim() == self.dims - 1
+        return mine.unsqueeze(self.dim) if is_squeezed else mine
+
+    def as_ragged_as(self, before: Output) -> Output:
+        """What was once found not to follow from the number of samples does so by chance."""
+        return replace(self, ragged=True, steps_first=False) if before.ragged and before.dim == self.dim else self
+
+    def layout(self, counts: tuple[int, ...], parts: Sequence[Shape]) -> Layout | None:
+        """parts: each rank's. Raises Surprise."""
+        if self.dim < 0:
+            if any(part != parts[0] for part in parts):
+                raise Surprise
             total = sum(counts)
-            return Weighted(tuple(count / total if self.weight == "mean" else 1.0 for count in counts))
-        own = counts[communicator.rank()]
-        return Rows(self.dim, counts, mine.shape[self.dim] // own if self.steps_first else 1)
+            weights = tuple(count / total if self.weight == "mean" else 1.0 for count in counts)
+            return Weighted(weights) if self.dim == -1 else None
+        at = 1 + self.dim
+        if any(len(part) != 1 + self.dims or _without(part, at) != _without(parts[0], at) for part in parts):
+            raise Surprise
+        lengths = tuple(part[at] for part in parts)
+        if self.ragged:
+            return Rows(self.dim, lengths)
+        per_sample = lengths[0] // counts[0]
+        if lengths != tuple(per_sample * count for count in counts):
+            raise Surprise
+        return Rows(self.dim, counts, per_sample if self.steps_first else 1)
+
+
+def _without(shape: Shape, at: int) -> Shape:
+    return shape[:at] + shape[at + 1 :]
 
 
 @dataclass
@@ -142,35 +181,56 @@ class Plan:
     exact_losses: bool = False
     seen: bool = False
     sizes: tuple[tuple[str, str], ...] = ()  # attributes that count samples: a module's name, and the attribute's
+    agreed: dict[Any, Agreed] = field(default_factory=dict)  # by the sizes of the arguments
 
-    def gathered(self, region: Region, found: Sequence[Tensor]) -> list[Tensor]:
-        """The whole tensors. A collective."""
-        if len(found) != len(self.outputs):
-            raise RanksParted(
-                f"distify: {region.tag} have {len(found)} tensors, and had {len(self.outputs)} when they were checked"
-            )
-        layouts = [output.layout(region.counts, one) for output, one in zip(self.outputs, found, strict=True)]
-        for index, lengths in self._ragged(region, found):
-            layouts[index] = Rows(self.outputs[index].dim, lengths)
-        sent = [index for index, layout in enumerate(layouts) if layout is not None]
-        whole: list[Tensor] = list(found)
-        if sent:
-            there = [layout for layout in layouts if layout is not None]
-            for index, one in zip(
-                sent,
-                operations.gather(region.tag, there, [found[index] for index in sent], region.anchors),
-                strict=True,
-            ):
-                whole[index] = one
+    def gathered(self, region: Region, found: Sequence[Tensor], sizes: Any) -> list[Tensor]:
+        """The whole tensors; `sizes`: those of the arguments. A collective. Raises Surprise on every rank."""
+        own = region.counts[communicator.rank()]
+        mine = list(found)
+        for index, output in enumerate(self.outputs[: len(found)]):
+            mine[index] = output.restored(found[index], own)
+        key = (sizes, region.counts)
+        if key in self.agreed and not any(output.ragged for output in self.outputs):
+            whole = _gathered(region, mine, self.agreed[key])
+            if whole is not None:
+                return whole
+        if len(self.agreed) >= _MOST_AGREED:
+            self.agreed.clear()
+        self.agreed[key] = self._agree(region, mine)
+        whole = _gathered(region, mine, self.agreed[key])
+        assert whole is not None
         return whole
 
-    def _ragged(self, region: Region, found: Sequence[Tensor]) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """How long each rank's part of an output is, where its number of samples does not tell. A collective then."""
-        ragged = [index for index, output in enumerate(self.outputs) if output.ragged]
-        if not ragged:
-            return
-        mine = torch.tensor([found[index].shape[self.outputs[index].dim] for index in ragged])
-        tag = region.tag.of(What.LENGTHS)
-        (everyone,) = exchange(tag, [mine], [[mine.shape] * len(region.counts)]).parts
-        for place, index in enumerate(ragged):
-            yield index, tuple(int(one[place]) for one in everyone)
+    def _agree(self, region: Region, mine: Sequence[Tensor]) -> Agreed:
+        """A collective. Raises Surprise on every rank."""
+        everyone = shapes.exchanged(region.tag, mine, len(self.outputs))
+        layouts: list[Layout | None] = []
+        for index, output in enumerate(self.outputs):
+            parts = [one[index] for one in everyone]
+            try:
+                layouts.append(output.layout(region.counts, parts))
+            except Surprise:
+                told = ", ".join(map(shapes.told, parts))
+                raise Surprise(f"tensor {index + 1} of the outputs has shapes {told} on the ranks") from None
+        sent = [(one, layout) for one, layout in zip(mine, layouts, strict=True) if layout is not None]
+        size = messages.size_of([one for one, _ in sent], [layout.shapes(one.shape) for one, layout in sent])
+        device = sent[0][0].device if sent else torch.device("cpu")
+        return Agreed(everyone, layouts, size, device)
+
+
+def _gathered(region: Region, mine: list[Tensor], agreed: Agreed) -> list[Tensor] | None:
+    """Or None, on every rank, where some rank's shapes are others than agreed. A collective."""
+    sent = [(index, layout) for index, layout in enumerate(agreed.layouts) if layout is not None]
+    if not sent:
+        return mine
+    if not agreed.fits(mine):
+        agreed.differ(region.tag)
+        return None
+    parts = [mine[index] for index, _ in sent]
+    try:
+        whole = operations.gather(region.tag, [layout for _, layout in sent], parts, region.anchors)
+    except messages.Misfit:
+        return None
+    for (index, _), one in zip(sent, whole, strict=True):
+        mine[index] = one
+    return mine

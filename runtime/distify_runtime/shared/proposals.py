@@ -7,26 +7,36 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from distify_runtime import communicator
 from distify_runtime.shared import comparing
-from distify_runtime.shared.layouts import Layout, Rows
+from distify_runtime.shared.layouts import Layout
 from distify_runtime.shared.plans import Output
+from distify_runtime.shared.shapes import shape_of
 
 
 def output_of(parts: Sequence[Tensor], whole: Tensor, flows: bool, counts: tuple[int, ...]) -> Output | str:
     """parts: each rank's tensor; flows: whether gradients flow to it. Or why there is no way: it speaks to the user."""
-    shapes = [tuple(part.shape) for part in parts]
-    options = list(_options(shapes, whole, flows, counts))
-    for output in options:
-        layout = output.layout(counts, parts[communicator.rank()]) or _Same()
-        if output.ragged:
-            layout = Rows(output.dim, tuple(part.shape[output.dim] for part in parts))
-        if comparing.is_equal(layout.join(parts), whole):
-            return output
-    told = f"a part of the batch gives shapes {', '.join(map(str, shapes))}, the whole one {tuple(whole.shape)}"
-    if not options:
+    is_known = False
+    for restored in _restored(parts, whole, counts):
+        for output in _options([tuple(part.shape) for part in restored], whole, flows, counts):
+            is_known = True
+            layout = output.layout(counts, [shape_of(part) for part in restored]) or _Same()
+            if comparing.is_equal(layout.join(restored), whole):
+                return output
+    if not is_known:
+        shapes = ", ".join(str(tuple(part.shape)) for part in parts)
+        told = f"a part of the batch gives shapes {shapes}, the whole one {tuple(whole.shape)}"
         return f"its outputs do not follow the batch: {told}"
     return "a part of the batch gives other values than the whole one: its samples depend on each other"
+
+
+def _restored(parts: Sequence[Tensor], whole: Tensor, counts: tuple[int, ...]) -> Iterator[Sequence[Tensor]]:
+    """The parts with the dimension that `squeeze` may have taken from those of one sample, wherever it was."""
+    if all(part.dim() == whole.dim() for part in parts):
+        yield parts
+        return
+    for dim in (dim for dim, size in enumerate(whole.shape) if size == sum(counts)):
+        output = Output(dim, whole.dim())
+        yield [output.restored(part, samples) for part, samples in zip(parts, counts, strict=True)]
 
 
 def _options(
@@ -43,13 +53,13 @@ def _options(
         yield Output(-1, weight="sum")
     elif len(dims) == 1 and sum(shape[dims[0]] for shape in shapes) == whole.shape[dims[0]]:
         (dim,) = dims
-        sizes = [shape[dim] for shape in shapes]
-        if all(size * sum(counts) == count * whole.shape[dim] for size, count in zip(sizes, counts, strict=True)):
-            yield Output(dim)
-            if whole.shape[dim] > sum(counts):
-                yield Output(dim, steps_first=True)
+        per_sample, rest = divmod(whole.shape[dim], sum(counts))
+        if rest == 0 and all(shape[dim] == per_sample * count for shape, count in zip(shapes, counts, strict=True)):
+            yield Output(dim, whole.dim())
+            if per_sample > 1:
+                yield Output(dim, whole.dim(), steps_first=True)
         else:
-            yield Output(dim, ragged=True)
+            yield Output(dim, whole.dim(), ragged=True)
 
 
 class _Same(Layout):
