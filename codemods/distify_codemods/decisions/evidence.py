@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions import entropy, streams
+from distify_codemods.decisions import entropy, outside, streams
 from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.chance import decided_by_chance
 from distify_codemods.decisions.trials import with_evidence
@@ -40,7 +40,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
     seen = with_evidence(facts)
     found = [
         *_foreign(seen), *_given_the_model(seen), *_ragged(seen), *decided_by_chance(seen), *_skipped(seen),
-        *_alike_workers(decisions), *_without_seeds(facts),
+        *_alike_workers(decisions), *_without_seeds(facts), *_asked(facts),
     ]  # fmt: skip
     return list({(one.node, one.message): one for one in found}.values())
 
@@ -222,6 +222,18 @@ def _without_seeds(facts: Facts) -> Iterator[Link]:
                 f"`{brief(event.node)}` has no seed: what is drawn from it is something else on each rank",
                 "with a seed it could be followed",
             )  # fmt: skip
+
+
+# ---- questions
+
+
+def _asked(facts: Facts) -> Iterator[Link]:
+    """Somebody outside is asked about a rank's own samples, and one answer is for all."""
+    for event in outside.of_own_samples(facts):
+        yield Link(
+            event.module, event.node,
+            f"`{brief(event.node)}` asks about the samples of a batch, and rank 0 alone would know about its share",
+        )  # fmt: skip
 
 
 # ---- workers that draw alike

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distify_codemods.decisions import agreement
+from distify_codemods.decisions import agreement, outside
 from distify_codemods.events import Kind
 from distify_codemods.rules.base import Context, Example, Rule, call_of
 
@@ -39,7 +39,7 @@ def run(context: Context) -> None:
                 "average the figure over the ranks first",
             )  # fmt: skip
     if not found:
-        context.not_needed("every decision is the same on all ranks")
+        context.not_needed(f"every decision is the same on all ranks{outside.unless(facts)}")
 
 
 RULE = Rule(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import file_events, tree
-from distify_codemods.decisions import entropy
+from distify_codemods.decisions import entropy, outside
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import path_of, reads
@@ -54,7 +54,8 @@ def meetings(context: Context) -> set[cst.CSTNode]:
     drawn = {event.node for event in entropy.without_seeds(context.facts)} if context.shares_forwards else set()
     shuffled = {event.node for event in (*entropy.shuffles(context.facts), *entropy.seeded_anew(context.facts))}
     origins = [*_origins(context), *entropy.seeds(context.facts)]
-    return asked | contended | drawn | shuffled | {origin.site for origin in origins if origin.site is not None}
+    heard = {one.node for one in outside.askings(context.facts) if one.doing is outside.Doing.HEARD}
+    return asked | contended | drawn | shuffled | heard | {one.site for one in origins if one.site is not None}
 
 
 def _origins(context: Context) -> list[Origin]:
