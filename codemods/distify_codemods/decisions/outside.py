@@ -225,7 +225,8 @@ def unless(facts: Facts) -> str:
     for event in _in_training(facts):
         roots = [one.name for one in map(_root, event.receiver.objs) if isinstance(one, External)]
         names = [event.name] if event.kind is Kind.CALL else roots
-        if file_events.is_unknown(event) and not any(name == "?" or is_known(name) for name in names):
+        named = any(name == "?" or is_known(name) or outside.is_named(name) for name in names)
+        if file_events.is_unknown(event) and not named:
             return f", unless by `{file_events.code_of(event)}` at {event.module.place(event.node)}, which is not known"
     return ""
 

@@ -50,6 +50,11 @@ _OF_THE_MACHINE = (
     "torch.cuda.max_memory_reserved", "torch.cuda.mem_get_info", "torch.cuda.memory_stats", "torch.cuda.utilization",
     "torch.cuda.temperature", "tracemalloc.",
 )  # fmt: skip
+_CLOCKS = frozenset(
+    [*(f"time.{name}{unit}" for name in ("time", "monotonic", "perf_counter", "process_time") for unit in ("", "_ns")),
+     *(f"datetime.datetime.{name}" for name in ("now", "utcnow", "today")), "datetime.date.today", "time.localtime",
+     "time.gmtime", "timeit.default_timer"]
+)  # fmt: skip
 #: What is played, step by step, in a process or on a machine of its own.
 SIMULATORS = (
     "airsim.", "carla.", "pybullet.", "mlagents_envs.", "vizdoom.", "habitat_sim.", "isaacgym.", "dm_control.",
@@ -80,3 +85,13 @@ def answers_with_data(method: str) -> bool:
 def is_of_the_machine(name: str) -> bool:
     """Whether a function tells what is another thing on each machine, or in each process."""
     return name.startswith(_OF_THE_MACHINE)
+
+
+def is_of_the_clock(name: str) -> bool:
+    """Whether a function tells the time, or what was made of it."""
+    return name in _CLOCKS
+
+
+def is_named(name: str) -> bool:
+    """Whether it is in one of these tables."""
+    return asks(name) or connects(name) or is_of_the_machine(name) or name.startswith((*ASYNCHRONOUS, *SIMULATORS))

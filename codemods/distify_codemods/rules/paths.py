@@ -109,7 +109,7 @@ def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, c
             "make one folder for all, `folder = rt.call_on_main_process(tempfile.mkdtemp)`, and let rank 0 remove it",
         )  # fmt: skip
         return
-    outer = _whole(module, node)
+    outer = entropy.whole(module, node)
     if context.is_on_main(module, outer):
         return
     if not context.editable(module, outer, "what each process has for itself is asked for"):
@@ -121,31 +121,6 @@ def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, c
     else:
         context.plan(module).replace(outer, call_of(f"{rt}.from_main_process({{}})"), code, reason)
     context.applied(done, module, node)
-
-
-def _whole(module: Module, node: cst.CSTNode) -> cst.BaseExpression:
-    """`datetime.now().strftime("%H")` for `datetime.now()`; `time.strftime("%H", time.localtime())`, too."""
-    for holder in module.enclosing(node):
-        if isinstance(holder, cst.Attribute) and holder.value is node:
-            continue_with: cst.CSTNode = holder
-        elif isinstance(holder, cst.Call) and (holder.func is node or _is_of_time(holder)):
-            continue_with = holder
-        elif isinstance(holder, cst.Arg):
-            call = module.parents[holder]
-            if not (isinstance(call, cst.Call) and _is_of_time(call)):
-                break
-            continue_with = holder
-        else:
-            break
-        node = continue_with
-    if isinstance(node, cst.Arg):
-        node = node.value
-    assert isinstance(node, cst.BaseExpression)
-    return node
-
-
-def _is_of_time(call: cst.Call) -> bool:
-    return (tree.dotted(call.func) or "").endswith(("strftime", "localtime", "fromtimestamp"))
 
 
 # ---- questions to the person at the terminal
