@@ -36,6 +36,35 @@ def test_import_stands_with_the_others() -> None:
 
 
 @pytest.mark.parametrize(
+    "lines",
+    ['print("here")\n', 'print("a"); print("b")\n', 'size = print("a")\n'],
+)
+@pytest.mark.parametrize("head", ["", "import os\n", '"""What it does."""\nfrom __future__ import annotations\n'])
+def test_what_is_printed_between_imports_is_rank_zeros(head: str, lines: str) -> None:
+    after = converted(script(imports=f"{head}{lines}{IMPORTS}"))
+    first = lines.splitlines(keepends=True)[0]
+    assert f"{PRINT}{first}" in after
+    assert after == distributed(imports=f"{head}{lines}{IMPORTS}").replace(first, PRINT + first, 1)
+
+
+def test_an_environment_is_set_before_torch_is_imported() -> None:
+    imports = f'import os\nprint("here")\nos.environ["OMP_NUM_THREADS"] = "1"\n{IMPORTS}'
+    before = script(imports=imports, after="print(1)\n")
+    assert converted(before) == distributed(imports=imports, after="print(1)\n", prints=True)
+    advice = [str(one.place) for one in findings("OUT01", before, Level.ADVICE)]
+    applied = [str(one.place) for one in findings("OUT01", before, Level.APPLIED)]
+    assert (advice, applied) == (["train.py:2"], [f"train.py:{len(before.splitlines())}"])
+
+
+@pytest.mark.parametrize(
+    "imports", [f'import torch\n{IMPORTS}print("here")\n', f'{IMPORTS}if True:\n    print("a")\nimport os\n']
+)
+def test_what_is_printed_behind_the_imports_moves_nothing(imports: str) -> None:
+    after = converted(script(imports=imports))
+    assert f"import distify_runtime as rt\n{PRINT}" in after
+
+
+@pytest.mark.parametrize(
     ("before", "after"),
     [
         ('sys.stdout.write("x")\n', f'{ON_MAIN}    sys.stdout.write("x")\n'),

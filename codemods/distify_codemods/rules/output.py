@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import loaders_of
@@ -72,10 +74,44 @@ def _shadow(context: Context, module: Module, events: list[Event]) -> None:
             else:
                 context.advice("every rank writes to the screen here", module, event.node)
         return
-    context.shadow_print(module)
+    first = _first_to_print(module, events)
+    early = first is not None and _comes_before_an_import(module, first)
+    if early and first is not None and not _may_be_above(module, first):
+        context.advice("every rank prints here, before torch is imported", module, first)
+        early = False
+    context.shadow_print(module, first if early else None)
     context.plan(module).noted(CODE, module, "rank 0 prints, the others keep quiet")
-    prints = [event for event in events if event.kind is Kind.PRINT]
+    loud = first if first is not None and _comes_before_an_import(module, first) and not early else None
+    prints = [event for event in events if event.kind is Kind.PRINT and module.statement(event.node) is not loud]
     context.applied("rank 0 prints", module, prints[0].node if prints else module.tree)
+
+
+def _first_to_print(module: Module, events: list[Event]) -> cst.CSTNode | None:
+    """The first statement of a file in the course of which something is printed."""
+    lines = {here.node for event in events for here in event.here.up() if not here.arm}
+    return next((statement for statement in module.tree.body if statement in lines), None)
+
+
+def _comes_before_an_import(module: Module, first: cst.CSTNode) -> bool:
+    """Of those at the top of the file, behind which the new ones go."""
+    top = list(takewhile(lambda one: isinstance(one, (cst.SimpleStatementLine, cst.Try)), module.tree.body))
+    return first in top and any(_imports(statement) for statement in top[top.index(first) :])  # type: ignore[arg-type]
+
+
+def _may_be_above(module: Module, first: cst.CSTNode) -> bool:
+    """Whether the runtime may be imported before a statement: it imports torch, which reads the environment then."""
+    body = list(module.tree.body)
+    above, below = body[: body.index(first)], body[body.index(first) :]  # type: ignore[arg-type]
+    if any("torch" in tree.code_of(one) for one in above if _imports(one)):
+        return True
+    last = max(number for number, statement in enumerate(below) if _imports(statement))
+    return not any("environ" in tree.code_of(one) or "putenv" in tree.code_of(one) for one in below[:last])
+
+
+def _imports(statement: cst.CSTNode) -> bool:
+    return isinstance(statement, cst.SimpleStatementLine) and any(
+        isinstance(one, (cst.Import, cst.ImportFrom)) for one in statement.body
+    )
 
 
 def _passing_on(context: Context) -> list[Event]:
