@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import pytest
 from distify_codemods import Level
+from distify_codemods.results import Options
 
-from tests.rules.scripts import GROUP, IMPORTS, LOOP, PRINT, changes, converted, distributed, findings, script
+from tests.rules.scripts import (
+    GROUP,
+    IMPORTS,
+    LOOP,
+    PRINT,
+    changes,
+    conversion_of,
+    converted,
+    distributed,
+    findings,
+    script,
+)
 
 ON_MAIN = "if rt.is_main_process():\n"
 
@@ -137,3 +149,44 @@ def test_left_alone(after: str) -> None:
 
 def test_silent_script() -> None:
     assert PRINT not in converted(script())
+
+
+SHARE = "figures printed here are those of rank 0's share of the batch"
+COUNTED = (
+    "`step * len(x)` counts the samples of rank 0's shares alone: all ranks together have done as many times that as "
+    "there are ranks"
+)
+
+
+def told(line: str, strategy: str = "sharded") -> list[str]:
+    loop = LOOP.replace("for x, y in loader", "for step, (x, y) in enumerate(loader)") + f"        {line}\n"
+    conversion = conversion_of(script(loop=loop), options=Options(strategy=strategy))
+    return [one.message for one in conversion.of(Level.ADVICE) if one.code == "OUT01"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'print(f"{step * len(x)} done")',
+        'print(f"{step * len(x)}/{len(data)} " f"({step}) {loss.item()}")',
+        'print("%d: %f" % (step * len(x), loss.item()))',
+        'print("{} of {}".format(step * len(x), len(data)))',
+    ],
+)
+def test_samples_that_are_counted_are_said_to_be_rank_zeros(line: str) -> None:
+    assert told(line) == [SHARE, COUNTED]
+    assert told(line, "shared") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('print(f"{loss.item()} " f"{step}")', [SHARE]),
+        ("print(loss.item() / len(x))", [SHARE]),
+        ('print("step", step * 8)', []),
+        ('print(f"{epoch} " f"{step}")', []),
+        ("size = step * len(x)", []),
+    ],
+)
+def test_what_counts_no_samples(line: str, said: list[str]) -> None:
+    assert told(line) == said

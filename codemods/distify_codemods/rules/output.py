@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import islice, takewhile
 
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Here, Kind
-from distify_codemods.facts import loaders_of
+from distify_codemods.facts import dealt_by, loaders_of
 from distify_codemods.file_events import reads
 from distify_codemods.program import Module
 from distify_codemods.rules import paths
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.rules.once import once
-from distify_codemods.values import External, Ref, Value
+from distify_codemods.values import External, Ref, Scale
 
 CODE = "OUT01"
 #: What does nothing but find out, compute and show.
@@ -196,11 +196,29 @@ def _training_figures(context: Context) -> None:
         for loader in context.facts.training_loaders
         if context.decisions.sharding_of(loader) is Sharding.TRAINING
     }
-    for event in context.facts.of_kind(Kind.PRINT):
-        given: list[Value] = event.arguments.all()
-        if any(loaders_of(value.sources) & training for value in given):
-            context.advice("figures printed here are those of rank 0's share of the batch", event.module, event.node)
-            return
+    shown = [
+        event for event in context.facts.of_kind(Kind.PRINT)
+        if any(loaders_of(value.sources) & training for value in event.arguments.all())
+    ]  # fmt: skip
+    for event in shown[:1]:
+        context.advice("figures printed here are those of rank 0's share of the batch", event.module, event.node)
+    counted = ((event, node) for event in shown for node in tree.walk(event.node) if _counts_samples(context, node))
+    for event, node in islice(counted, 1):
+        context.advice(
+            f"`{tree.code_of(node)}` counts the samples of rank 0's shares alone: all ranks together have done as many "
+            "times that as there are ranks", event.module, node,
+        )  # fmt: skip
+
+
+def _counts_samples(context: Context, node: cst.CSTNode) -> bool:
+    """`number * len(batch)`: how far the epoch is, in samples."""
+    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Multiply):
+        return False
+    found = {context.facts.value(one).scale for one in (node.left, node.right)}
+    training = context.facts.training_loaders
+    return found == {Scale.COUNT, Scale.CONST} and any(
+        one in training for one in dealt_by(context.facts.value(node).sources)
+    )
 
 
 RULE = Rule(
