@@ -52,8 +52,18 @@ class _Applying:
     def module(self) -> cst.Module:
         original = self.plan.module.tree
         place = _place_of_imports(self.plan, self.dirty)
-        top, rest = self.statements_of(original.body[:place]), self.statements_of(original.body[place:])
+        top, rest = self.above_imports(original.body[:place]), self.statements_of(original.body[place:])
         return original.with_changes(body=[*top, *self.imports(not place, rest), *rest])
+
+    def above_imports(self, statements: Sequence[cst.CSTNode]) -> list[Statement]:
+        """The statements at the top, with those new imports that are needed there already."""
+        top: list[Statement] = []
+        for statement in statements:
+            for text in [text for text, first in self.plan.needed_above.items() if first is statement]:
+                top += self.statements([Insertion(text, 0)])
+                del self.plan.imports[text]
+            top += self.statements_of([statement])
+        return top
 
     # ---- expressions
 

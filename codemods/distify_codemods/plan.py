@@ -52,6 +52,7 @@ class Plan:
     imports_instead: dict[cst.CSTNode, list[cst.Import | cst.ImportFrom]] = field(default_factory=dict)
     comments: dict[cst.CSTNode, list[str]] = field(default_factory=lambda: defaultdict(list))
     imports: dict[str, int] = field(default_factory=dict)  # statement -> order
+    needed_above: dict[str, cst.CSTNode] = field(default_factory=dict)  # of these: what must not come before
     changes: list[Change] = field(default_factory=list)
     left_alone: dict[cst.CSTNode, list[Change]] = field(default_factory=lambda: defaultdict(list))  # not made
 
@@ -169,5 +170,8 @@ class Plan:
         self.comments[best].append(text)
         self._because(code, best, "marked for you")
 
-    def add_import(self, statement: str, order: int) -> None:
+    def add_import(self, statement: str, order: int, above: cst.CSTNode | None = None) -> None:
+        """Behind the imports at the top; or higher, above a statement of the file that needs it."""
         self.imports[statement] = order
+        if above is not None:
+            self.needed_above[statement] = above

@@ -268,6 +268,11 @@ class Origin(Obj):
 
 
 @dataclass(eq=False, repr=False)
+class Answer(Obj):
+    """As a source: what a process found out about itself, its machine or the time, at `site`."""
+
+
+@dataclass(eq=False, repr=False)
 class Verdict(Obj):
     """The outcome of a comparison of figures, wherever it is handed on to before something is decided by it."""
 

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import pytest
 from distify_codemods import Level
+from distify_codemods.results import Options
 
-from tests.rules.scripts import GROUP, IMPORTS, LOOP, PRINT, changes, converted, distributed, findings, script
+from tests.rules.scripts import (
+    GROUP,
+    IMPORTS,
+    LOOP,
+    PRINT,
+    changes,
+    conversion_of,
+    converted,
+    distributed,
+    findings,
+    script,
+)
 
 ON_MAIN = "if rt.is_main_process():\n"
 
@@ -33,6 +45,35 @@ def test_import_stands_with_the_others() -> None:
     after = converted(script(after="print(1)\n"))
     assert after.count(PRINT) == 1
     assert after.index("import distify_runtime as rt\n") < after.index(PRINT) < after.index("\n\n")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    ['print("here")\n', 'print("a"); print("b")\n', 'size = print("a")\n'],
+)
+@pytest.mark.parametrize("head", ["", "import os\n", '"""What it does."""\nfrom __future__ import annotations\n'])
+def test_what_is_printed_between_imports_is_rank_zeros(head: str, lines: str) -> None:
+    after = converted(script(imports=f"{head}{lines}{IMPORTS}"))
+    first = lines.splitlines(keepends=True)[0]
+    assert f"{PRINT}{first}" in after
+    assert after == distributed(imports=f"{head}{lines}{IMPORTS}").replace(first, PRINT + first, 1)
+
+
+def test_an_environment_is_set_before_torch_is_imported() -> None:
+    imports = f'import os\nprint("here")\nos.environ["OMP_NUM_THREADS"] = "1"\n{IMPORTS}'
+    before = script(imports=imports, after="print(1)\n")
+    assert converted(before) == distributed(imports=imports, after="print(1)\n", prints=True)
+    advice = [str(one.place) for one in findings("OUT01", before, Level.ADVICE)]
+    applied = [str(one.place) for one in findings("OUT01", before, Level.APPLIED)]
+    assert (advice, applied) == (["train.py:2"], [f"train.py:{len(before.splitlines())}"])
+
+
+@pytest.mark.parametrize(
+    "imports", [f'import torch\n{IMPORTS}print("here")\n', f'{IMPORTS}if True:\n    print("a")\nimport os\n']
+)
+def test_what_is_printed_behind_the_imports_moves_nothing(imports: str) -> None:
+    after = converted(script(imports=imports))
+    assert f"import distify_runtime as rt\n{PRINT}" in after
 
 
 @pytest.mark.parametrize(
@@ -108,3 +149,44 @@ def test_left_alone(after: str) -> None:
 
 def test_silent_script() -> None:
     assert PRINT not in converted(script())
+
+
+SHARE = "figures printed here are those of rank 0's share of the batch"
+COUNTED = (
+    "`step * len(x)` counts the samples of rank 0's shares alone: all ranks together have done as many times that as "
+    "there are ranks"
+)
+
+
+def told(line: str, strategy: str = "sharded") -> list[str]:
+    loop = LOOP.replace("for x, y in loader", "for step, (x, y) in enumerate(loader)") + f"        {line}\n"
+    conversion = conversion_of(script(loop=loop), options=Options(strategy=strategy))
+    return [one.message for one in conversion.of(Level.ADVICE) if one.code == "OUT01"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'print(f"{step * len(x)} done")',
+        'print(f"{step * len(x)}/{len(data)} " f"({step}) {loss.item()}")',
+        'print("%d: %f" % (step * len(x), loss.item()))',
+        'print("{} of {}".format(step * len(x), len(data)))',
+    ],
+)
+def test_samples_that_are_counted_are_said_to_be_rank_zeros(line: str) -> None:
+    assert told(line) == [SHARE, COUNTED]
+    assert told(line, "shared") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('print(f"{loss.item()} " f"{step}")', [SHARE]),
+        ("print(loss.item() / len(x))", [SHARE]),
+        ('print("step", step * 8)', []),
+        ('print(f"{epoch} " f"{step}")', []),
+        ("size = step * len(x)", []),
+    ],
+)
+def test_what_counts_no_samples(line: str, said: list[str]) -> None:
+    assert told(line) == said

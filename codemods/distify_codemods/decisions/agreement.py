@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.decisions import entropy
 from distify_codemods.decisions.base import Averaging
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
@@ -19,7 +20,19 @@ from distify_codemods.interpreter.targets import any_item
 from distify_codemods.libraries import effects
 from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
-from distify_codemods.values import CallChain, Choice, External, Obj, Scale, Sequence, Share, Value, Verdict, core
+from distify_codemods.values import (
+    Answer,
+    CallChain,
+    Choice,
+    External,
+    Obj,
+    Scale,
+    Sequence,
+    Share,
+    Value,
+    Verdict,
+    core,
+)
 
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _CHECKS = frozenset(
@@ -32,6 +45,8 @@ _NUMBERS = {
     "random.randint": 2, "random.randrange": 3, "random.uniform": 2, "random.gauss": 2, "random.betavariate": 2,
     "numpy.random.randint": 2, "numpy.random.uniform": 2, "numpy.random.normal": 2, "numpy.random.beta": 2,
 }  # fmt: skip
+#: What comes of it is a process's own.
+OF_THE_PROCESS: Ordered[Obj | str] = Ordered(["time", "machine"])
 #: What keeps something of the run for later.
 _KEEPING = frozenset([*effects.CHECKPOINTS, *(f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "move"))])
 
@@ -68,6 +83,8 @@ def averages(facts: Facts) -> tuple[Averaging, ...]:
                 found[figure] = Averaging(event.module, figure, "all ranks decide on the mean over the global batch")
             elif reached_alike(facts, event):
                 found[figure] = Averaging(event.module, figure, "rank 0 decides for all", told=True)
+    for module, node in _steering(facts):
+        found.setdefault(node, Averaging(module, node, "training depends on it: rank 0's", told=True))
     for module, node in _drawn(facts):
         found.setdefault(node, Averaging(module, node, "rank 0 decides for all", told=True))
     for event in facts.of_kind(Kind.METHOD):
@@ -132,6 +149,27 @@ class _Figures:
             and node.func.attr.value == "append" and lists & self.facts.value(node.func.value).objs
         ]  # fmt: skip
         return added or None
+
+
+def _steering(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
+    """The time, or a figure of the machine, of which a loss or a rate is made."""
+    marks = {source for value in _trained_by(facts) for source in value.sources if isinstance(source, Answer)}
+    for event in facts.of_kind(Kind.CALL, Kind.METHOD) if marks else ():
+        if any(mark.site is event.node for mark in marks) and reached_alike(facts, event):
+            node = entropy.whole(event.module, event.node)
+            if node not in facts.run.trial.averaged and not _is_open(event, node):
+                yield event.module, node
+
+
+def _trained_by(facts: Facts) -> list[Value]:
+    rates = [event.value for event in facts.of_kind(Kind.STORE) if rate_differs(facts, event)]
+    rates += [event.arguments.positional[0] for event in facts.of_kind(Kind.METHOD) if rate_differs(facts, event)]
+    return [*(event.receiver for event in facts.backwards), *rates]
+
+
+def _is_open(event: Event, node: cst.CSTNode) -> bool:
+    """`os.popen("date")`: what is still to be read cannot be sent on."""
+    return event.name == "os.popen" and node is event.node
 
 
 def _drawn(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
@@ -279,6 +317,8 @@ def why_different(facts: Facts, sources: Ordered[Obj | str]) -> str:
             return "depends on the training loss or batch of one rank"
     if "time" in sources:
         return "depends on the time"
+    if "machine" in sources:
+        return "depends on the process or machine"
     if "random" in sources and facts.backwards and not facts.run.trial.draws_alike:
         return "depends on chance"
     return ""

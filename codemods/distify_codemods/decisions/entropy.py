@@ -75,6 +75,31 @@ def _root(obj: Obj) -> Obj | None:
     return obj
 
 
+def whole(module: Module, node: cst.CSTNode) -> cst.BaseExpression:
+    """`datetime.now().strftime("%H")` for `datetime.now()`; `time.strftime("%H", time.localtime())`, too."""
+    for holder in module.enclosing(node):
+        if isinstance(holder, cst.Attribute) and holder.value is node:
+            continue_with: cst.CSTNode = holder
+        elif isinstance(holder, cst.Call) and (holder.func is node or _is_of_time(holder)):
+            continue_with = holder
+        elif isinstance(holder, cst.Arg):
+            call = module.parents[holder]
+            if not (isinstance(call, cst.Call) and _is_of_time(call)):
+                break
+            continue_with = holder
+        else:
+            break
+        node = continue_with
+    if isinstance(node, cst.Arg):
+        node = node.value
+    assert isinstance(node, cst.BaseExpression)
+    return node
+
+
+def _is_of_time(call: cst.Call) -> bool:
+    return (tree.dotted(call.func) or "").endswith(("strftime", "localtime", "fromtimestamp"))
+
+
 # ---- batches that a library draws for
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions import entropy, streams
+from distify_codemods.decisions import entropy, outside, streams
 from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.chance import decided_by_chance
 from distify_codemods.decisions.trials import with_evidence
@@ -55,8 +55,11 @@ def links_seen(facts: Facts) -> list[Link]:
         return []
     seen = with_evidence(facts)
     return _each_once(
-        [*_foreign(seen), *_given_the_model(seen), *_ragged(seen), *decided_by_chance(seen), *_skipped(seen)]
-    )
+        [
+            *_foreign(seen), *_given_the_model(seen), *_ragged(seen), *decided_by_chance(seen), *_skipped(seen),
+            *_asked(facts),
+        ]
+    )  # fmt: skip
 
 
 def _each_once(found: list[Link]) -> list[Link]:
@@ -252,6 +255,18 @@ def _halves(decisions: Decisions) -> Iterator[Link]:
                 "would not fit",
                 "the other part could be followed as a sum, a count or a mean over samples",
             )  # fmt: skip
+
+
+# ---- questions
+
+
+def _asked(facts: Facts) -> Iterator[Link]:
+    """Somebody outside is asked about a rank's own samples, and one answer is for all."""
+    for event in outside.of_own_samples(facts):
+        yield Link(
+            event.module, event.node,
+            f"`{brief(event.node)}` asks about the samples of a batch, and rank 0 alone would know about its share",
+        )  # fmt: skip
 
 
 # ---- workers that draw alike

@@ -12,7 +12,7 @@ from itertools import chain
 import libcst as cst
 
 from distify_codemods import half_done, tree
-from distify_codemods.decisions import agreement, cuts
+from distify_codemods.decisions import agreement, cuts, outside
 from distify_codemods.decisions.base import Averaging, Blocked, Decisions, SharedPass
 from distify_codemods.decisions.broadcasts import places_of
 from distify_codemods.decisions.prefixes import prefixed, reached_through
@@ -104,7 +104,7 @@ def _distributed(facts: Facts) -> Iterator[Blocked]:
 
 
 def _played(facts: Facts) -> Iterator[Blocked]:
-    step = cuts.environment(facts)
+    step = cuts.environment(facts) or outside.simulated(facts)
     if step is not None:
         yield Blocked(
             CODE, step.module, step.node,

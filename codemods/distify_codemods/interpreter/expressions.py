@@ -139,6 +139,14 @@ def _formatted(machine: Machine, node: cst.FormattedString) -> Value:
     return Value(sources=sources)
 
 
+def _concatenated(machine: Machine, node: cst.ConcatenatedString) -> Value:
+    """`f"{a} " f"{b}"`: what is filled in may be in either part."""
+    if tree.string(node) is not None:
+        return _constant(machine, node)
+    parts = [evaluate(machine, node.left), evaluate(machine, node.right)]
+    return Value(sources=EMPTY.union(*(part.sources for part in parts)))
+
+
 def _constant(machine: Machine, node: cst.BaseExpression) -> Value:
     value: object
     if isinstance(node, cst.Integer):
@@ -181,6 +189,6 @@ _HANDLERS: dict[type[cst.CSTNode], Callable[[Any, Any], Value]] = {
     cst.Integer: _constant,
     cst.Float: _constant,
     cst.SimpleString: _constant,
-    cst.ConcatenatedString: _constant,
+    cst.ConcatenatedString: _concatenated,
     cst.Await: lambda machine, node: evaluate(machine, node.expression),
 }

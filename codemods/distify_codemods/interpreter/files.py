@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.libraries import effects
+from distify_codemods.libraries import effects, outside
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import Arguments, Const, External, Obj, Origin, Value
+from distify_codemods.values import Answer, Arguments, Const, External, Obj, Origin, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -51,14 +51,19 @@ _OWN = frozenset(
 )
 #: What of an argument they are made of, their results are made of.
 _CARRIERS = ("os.path.", "pathlib.", "datetime.", "time.", "uuid.", "os.fspath")
+_OF_THE_PROCESS = ("time", "machine")
 _TESTS = frozenset({"exists", "is_file", "is_dir"})
 
 
 def seen_by_itself(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Ordered[Obj | str]:
     """Where the value of a library's function differs from process to process, for what it is worth to a path."""
     found: Ordered[Obj | str] = EMPTY
+    if outside.is_of_the_machine(name):
+        found = Ordered(["machine"])
+    if found or outside.is_of_the_clock(name):
+        found = found | machine.made(Answer, node).alone
     if name in _OWN:
-        found = machine.made(Origin, node, name=name).alone
+        found = found | machine.made(Origin, node, name=name).alone
     if name.startswith(_CARRIERS):
         found = found.union(*(origins(value) for value in arguments.all()))
     return found
@@ -69,7 +74,13 @@ def carried(receiver: Value, name: str, arguments: Arguments, value: Value) -> V
     sources: Ordered[Obj | str] = Ordered(["file"]) if name in _TESTS else EMPTY
     if any(isinstance(obj, External) and obj.name.startswith(_CARRIERS) for obj in receiver.objs):
         sources = sources.union(origins(receiver), *(origins(one) for one in arguments.all()))
+    if any(isinstance(obj, External) for obj in receiver.objs):
+        sources = sources.union(_answers(receiver))  # `psutil.Process().cpu_percent()`
     return replace(value, sources=value.sources | sources) if sources else value
+
+
+def _answers(value: Value) -> Ordered[Obj | str]:
+    return Ordered(source for source in value.sources if source in _OF_THE_PROCESS or isinstance(source, Answer))
 
 
 def origins(value: Value) -> Ordered[Obj | str]:

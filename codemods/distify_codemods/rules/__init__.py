@@ -24,6 +24,7 @@ from distify_codemods.rules import (
     loss,
     meetings,
     output,
+    outside,
     paths,
     process_group,
     progress,
@@ -47,7 +48,7 @@ RULES: tuple[Rule, ...] = tuple(
         process_group, device, download, shared, training_data, batch_share, set_epoch, batch_size, learning_rate,
         seeds, batchnorm, wrap, gradients, accumulation, hand_updates, data_parallel, half_done, reach, gathering,
         loss, evaluation, training_figures, decisions, save, load, output, progress, logs, trackers, files, paths,
-        meetings, unsupported, imports, readings,
+        outside, meetings, unsupported, imports, readings,
     )
 )  # fmt: skip
 

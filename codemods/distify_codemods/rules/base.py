@@ -169,8 +169,8 @@ class Context:
     def sampler(self, module: Module) -> str:
         return self.imported(module, "DistributedSampler", self.backend.imports_for_sampler, 3)
 
-    def shadow_print(self, module: Module) -> None:
-        self.plan(module).add_import(f"from {RUNTIME} import rank_zero_print as print", 1)
+    def shadow_print(self, module: Module, above: cst.CSTNode | None) -> None:
+        self.plan(module).add_import(f"from {RUNTIME} import rank_zero_print as print", 1, above)
 
     def imported(self, module: Module, wanted: str, statement: str, order: int) -> str:
         key = (module, wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distify_codemods.decisions import agreement
+from distify_codemods.decisions import agreement, outside
 from distify_codemods.events import Kind
 from distify_codemods.rules.base import Context, Example, Rule, call_of
 
@@ -38,8 +38,16 @@ def run(context: Context) -> None:
                 f"the learning rate follows a figure that {why}", event.module, event.node,
                 "average the figure over the ranks first",
             )  # fmt: skip
+    for event in facts.backwards:
+        why = agreement.why_different(facts, event.receiver.sources & agreement.OF_THE_PROCESS)
+        if why:
+            found = True
+            context.needs_you(
+                f"the loss {why}, and each rank would have another", event.module, event.node,
+                "let all take rank 0's, where every rank comes by: `rt.from_main_process(value)`",
+            )  # fmt: skip
     if not found:
-        context.not_needed("every decision is the same on all ranks")
+        context.not_needed(f"every decision is the same on all ranks{outside.unless(facts)}")
 
 
 RULE = Rule(

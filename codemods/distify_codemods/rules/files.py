@@ -5,10 +5,12 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import file_events, file_names, tree
+from distify_codemods.decisions.outside import is_used
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import is_writing_method
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects
+from distify_codemods.libraries.outside import is_command
 from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to, path_given_to
 from distify_codemods.rules.download import downloads
 from distify_codemods.rules.once import guardable, once
@@ -59,6 +61,8 @@ def _one(context: Context, event: Event) -> bool:
         return _writer(context, event)
     if event.name in effects.MAPPED or event.name in effects.DATABASES:
         return _whole(context, event)
+    if is_command(event.name) and is_used(event):
+        return False  # rank 0 runs it, and all hear what came of it
     return event.name in effects.WRITES and event.name not in effects.CHECKPOINTS and _write(context, event)
 
 

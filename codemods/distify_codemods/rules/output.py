@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Here, Kind
-from distify_codemods.facts import loaders_of
+from distify_codemods.facts import dealt_by, loaders_of
 from distify_codemods.file_events import reads
 from distify_codemods.program import Module
 from distify_codemods.rules import paths
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.rules.once import once
-from distify_codemods.values import External, Ref, Value
+from distify_codemods.values import External, Ref, Scale
 
 CODE = "OUT01"
 #: What does nothing but find out, compute and show.
@@ -72,10 +74,44 @@ def _shadow(context: Context, module: Module, events: list[Event]) -> None:
             else:
                 context.advice("every rank writes to the screen here", module, event.node)
         return
-    context.shadow_print(module)
+    first = _first_to_print(module, events)
+    early = first is not None and _comes_before_an_import(module, first)
+    if early and first is not None and not _may_be_above(module, first):
+        context.advice("every rank prints here, before torch is imported", module, first)
+        early = False
+    context.shadow_print(module, first if early else None)
     context.plan(module).noted(CODE, module, "rank 0 prints, the others keep quiet")
-    prints = [event for event in events if event.kind is Kind.PRINT]
+    loud = first if first is not None and _comes_before_an_import(module, first) and not early else None
+    prints = [event for event in events if event.kind is Kind.PRINT and module.statement(event.node) is not loud]
     context.applied("rank 0 prints", module, prints[0].node if prints else module.tree)
+
+
+def _first_to_print(module: Module, events: list[Event]) -> cst.CSTNode | None:
+    """The first statement of a file in the course of which something is printed."""
+    lines = {here.node for event in events for here in event.here.up() if not here.arm}
+    return next((statement for statement in module.tree.body if statement in lines), None)
+
+
+def _comes_before_an_import(module: Module, first: cst.CSTNode) -> bool:
+    """Of those at the top of the file, behind which the new ones go."""
+    top = list(takewhile(lambda one: isinstance(one, (cst.SimpleStatementLine, cst.Try)), module.tree.body))
+    return first in top and any(_imports(statement) for statement in top[top.index(first) :])  # type: ignore[arg-type]
+
+
+def _may_be_above(module: Module, first: cst.CSTNode) -> bool:
+    """Whether the runtime may be imported before a statement: it imports torch, which reads the environment then."""
+    body = list(module.tree.body)
+    above, below = body[: body.index(first)], body[body.index(first) :]  # type: ignore[arg-type]
+    if any("torch" in tree.code_of(one) for one in above if _imports(one)):
+        return True
+    last = max(number for number, statement in enumerate(below) if _imports(statement))
+    return not any("environ" in tree.code_of(one) or "putenv" in tree.code_of(one) for one in below[:last])
+
+
+def _imports(statement: cst.CSTNode) -> bool:
+    return isinstance(statement, cst.SimpleStatementLine) and any(
+        isinstance(one, (cst.Import, cst.ImportFrom)) for one in statement.body
+    )
 
 
 def _passing_on(context: Context) -> list[Event]:
@@ -160,11 +196,29 @@ def _training_figures(context: Context) -> None:
         for loader in context.facts.training_loaders
         if context.decisions.sharding_of(loader) is Sharding.TRAINING
     }
-    for event in context.facts.of_kind(Kind.PRINT):
-        given: list[Value] = event.arguments.all()
-        if any(loaders_of(value.sources) & training for value in given):
-            context.advice("figures printed here are those of rank 0's share of the batch", event.module, event.node)
-            return
+    shown = [
+        event for event in context.facts.of_kind(Kind.PRINT)
+        if any(loaders_of(value.sources) & training for value in event.arguments.all())
+    ]  # fmt: skip
+    for event in shown[:1]:
+        context.advice("figures printed here are those of rank 0's share of the batch", event.module, event.node)
+    counted = ((event, node) for event in shown for node in tree.walk(event.node) if _counts_samples(context, node))
+    for event, node in islice(counted, 1):
+        context.advice(
+            f"`{tree.code_of(node)}` counts the samples of rank 0's shares alone: all ranks together have done as many "
+            "times that as there are ranks", event.module, node,
+        )  # fmt: skip
+
+
+def _counts_samples(context: Context, node: cst.CSTNode) -> bool:
+    """`number * len(batch)`: how far the epoch is, in samples."""
+    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Multiply):
+        return False
+    found = {context.facts.value(one).scale for one in (node.left, node.right)}
+    training = context.facts.training_loaders
+    return found == {Scale.COUNT, Scale.CONST} and any(
+        one in training for one in dealt_by(context.facts.value(node).sources)
+    )
 
 
 RULE = Rule(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import file_events, tree
-from distify_codemods.decisions import entropy
+from distify_codemods.decisions import entropy, outside
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import reads
 from distify_codemods.interpreter import files
@@ -53,7 +53,8 @@ def meetings(context: Context) -> set[cst.CSTNode]:
     drawn = {event.node for event in entropy.without_seeds(context.facts)} if context.shares_forwards else set()
     shuffled = {event.node for event in (*entropy.shuffles(context.facts), *entropy.seeded_anew(context.facts))}
     origins = [*_origins(context), *entropy.seeds(context.facts)]
-    return asked | contended | drawn | shuffled | {origin.site for origin in origins if origin.site is not None}
+    heard = {one.node for one in outside.askings(context.facts) if one.doing is outside.Doing.HEARD}
+    return asked | contended | drawn | shuffled | heard | {one.site for one in origins if one.site is not None}
 
 
 def _origins(context: Context) -> list[Origin]:
@@ -107,7 +108,7 @@ def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, c
             "make one folder for all, `folder = rt.call_on_main_process(tempfile.mkdtemp)`, and let rank 0 remove it",
         )  # fmt: skip
         return
-    outer = _whole(module, node)
+    outer = entropy.whole(module, node)
     if context.is_on_main(module, outer):
         return
     if not context.editable(module, outer, "what each process has for itself is asked for"):
@@ -119,31 +120,6 @@ def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, c
     else:
         context.plan(module).replace(outer, call_of(f"{rt}.from_main_process({{}})"), code, reason)
     context.applied(done, module, node)
-
-
-def _whole(module: Module, node: cst.CSTNode) -> cst.BaseExpression:
-    """`datetime.now().strftime("%H")` for `datetime.now()`; `time.strftime("%H", time.localtime())`, too."""
-    for holder in module.enclosing(node):
-        if isinstance(holder, cst.Attribute) and holder.value is node:
-            continue_with: cst.CSTNode = holder
-        elif isinstance(holder, cst.Call) and (holder.func is node or _is_of_time(holder)):
-            continue_with = holder
-        elif isinstance(holder, cst.Arg):
-            call = module.parents[holder]
-            if not (isinstance(call, cst.Call) and _is_of_time(call)):
-                break
-            continue_with = holder
-        else:
-            break
-        node = continue_with
-    if isinstance(node, cst.Arg):
-        node = node.value
-    assert isinstance(node, cst.BaseExpression)
-    return node
-
-
-def _is_of_time(call: cst.Call) -> bool:
-    return (tree.dotted(call.func) or "").endswith(("strftime", "localtime", "fromtimestamp"))
 
 
 # ---- questions to the person at the terminal

@@ -1,0 +1,238 @@
+"""Who asks the world outside of the process: rank 0 alone, and all ranks hear the answer.
+
+A server that is asked by N ranks counts N questions, and may answer each of them otherwise. A connection is rank 0's;
+the other ranks have something in its place that takes every call, so that whatever is not a plain call needs a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+import libcst as cst
+
+from distify_codemods import file_events
+from distify_codemods.decisions.agreement import reached_alike
+from distify_codemods.events import Event, Here, Kind
+from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.interpreter.evidence import is_known
+from distify_codemods.libraries import outside
+from distify_codemods.program import Module
+from distify_codemods.values import Bound, Class, External, Function, Method, Obj, Value, core
+
+_DATA_SETS = frozenset({"__getitem__", "__getitems__", "__iter__", "__next__", "__len__"})
+_HEAR = "all ranks take rank 0's answer, and each would ask"
+
+
+class Doing(Enum):
+    ONCE = "rank 0 alone does it"
+    HEARD = "rank 0 alone does it, and what comes of it is sent to all"
+    MADE = "rank 0 alone has it, the others have something in its place"
+    LEFT = "each rank does it for its own samples"
+    BLOCKED = "a person has to see to it"
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What becomes of a call, or of another use of a connection."""
+
+    event: Event | None
+    module: Module
+    node: cst.CSTNode
+    doing: Doing
+    why: str = ""
+
+
+def askings(facts: Facts) -> list[Asking]:
+    """Each place once; of several ways that a place is come to, the worst."""
+    found: dict[cst.CSTNode, Asking] = {}
+    order = list(Doing)
+    for one in (*_questions(facts), *_connections(facts)):
+        known = found.get(one.node)
+        if known is None or order.index(one.doing) > order.index(known.doing):
+            found[one.node] = one
+    return list(found.values())
+
+
+def _questions(facts: Facts) -> Iterator[Asking]:
+    for event in facts.of_kind(Kind.CALL):
+        if event.name.startswith(outside.ASYNCHRONOUS):
+            yield _blocked(event, "every rank asks somebody outside here, and no rank can wait for another in between")
+        elif outside.asks(event.name) and not (outside.is_command(event.name) and not is_used(event)):
+            yield _one(facts, event, Doing.HEARD if is_used(event) or _minds_errors(event) else Doing.ONCE)
+
+
+def is_used(event: Event) -> bool:
+    """Whether a call's result is looked at."""
+    return not isinstance(event.module.parents.get(event.node), cst.Expr)
+
+
+def _one(facts: Facts, event: Event, doing: Doing) -> Asking:
+    """What becomes of a call that rank 0 alone makes, from where it stands."""
+    assert isinstance(event.node, cst.Call)
+    if any(_is_of_a_data_set(here) for here in event.here.up()):
+        return Asking(event, event.module, event.node, Doing.LEFT)
+    if facts.in_a_model(event):
+        return _blocked(event, "the forward pass of a model asks somebody outside, each rank about its own samples")
+    if doing is Doing.HEARD and not reached_alike(facts, event):
+        return _blocked(event, "somebody outside is asked here by each rank, and not all ranks come here alike")
+    if doing is Doing.HEARD and isinstance(event.module.parents.get(event.node), cst.Await):
+        return _blocked(event, "every rank asks somebody outside here, and no rank can wait for another in between")
+    return Asking(event, event.module, event.node, doing, _HEAR)
+
+
+def _blocked(event: Event, why: str) -> Asking:
+    return Asking(event, event.module, event.node, Doing.BLOCKED, why)
+
+
+def _is_of_a_data_set(here: Here) -> bool:
+    """A method that loaders call, perhaps in processes of their own."""
+    node, module = here.frame.node, here.frame.module
+    if not isinstance(node, cst.FunctionDef) or node.name.value not in _DATA_SETS:
+        return False
+    owner = next((one for one in module.enclosing(node) if isinstance(one, cst.ClassDef)), None)
+    bases = [one.value for one in owner.bases] if owner is not None else []
+    return any("Dataset" in name for base in bases for name in _names(base))
+
+
+def _names(base: cst.BaseExpression) -> list[str]:
+    if isinstance(base, cst.Attribute):
+        return [base.attr.value]
+    return [base.value] if isinstance(base, cst.Name) else []
+
+
+def _minds_errors(event: Event) -> bool:
+    """Whether what a handler does about an error is more than to say so: ranks must hear of the error, too."""
+    return any(
+        isinstance(here.node, cst.Try) and here.arm == "body" and not all(map(_passes, here.node.handlers))
+        for here in event.here.up()
+    )
+
+
+def _passes(handler: cst.ExceptHandler) -> bool:
+    lines = handler.body.body
+    small = [one for line in lines for one in (line.body if isinstance(line, cst.SimpleStatementLine) else [line])]
+    return all(isinstance(one, (cst.Pass, cst.Expr)) for one in small)
+
+
+# ---- connections
+
+
+def _connections(facts: Facts) -> Iterator[Asking]:
+    ends: set[Obj] = set()
+    for event in facts.of_kind(Kind.CALL):
+        if outside.connects(event.name):
+            ends.update(event.value.objs)
+            yield _made(facts, event)
+    if not ends:
+        return
+    calls: dict[cst.CSTNode, Event] = {}
+    for event in facts.of_kind(Kind.METHOD):
+        if any(_root(obj) in ends for obj in event.receiver.objs):
+            calls[event.node] = event
+            if event.name in outside.MAKES_ANOTHER:
+                ends.update(event.value.objs)
+            else:
+                yield _asked(facts, event)
+    yield from _other_uses(facts, ends, calls)
+
+
+def _made(facts: Facts, event: Event) -> Asking:
+    if _minds_errors(event):
+        return _blocked(event, "a connection is made by each rank, and an error in it is handled here")
+    one = _one(facts, event, Doing.MADE if is_used(event) else Doing.ONCE)
+    return one if one.doing is not Doing.LEFT else _blocked(event, "each rank's workers make a connection of their own")
+
+
+def _asked(facts: Facts, event: Event) -> Asking:
+    """A method of a connection: of what takes its place, it does nothing."""
+    if not is_used(event) and not _minds_errors(event):
+        return Asking(None, event.module, event.node, Doing.ONCE)
+    if not outside.answers_with_data(event.name):
+        return _blocked(event, f"of what rank 0 gets by `{event.name}` here, it is not known whether it can be sent on")
+    return _one(facts, event, Doing.HEARD)
+
+
+def _other_uses(facts: Facts, ends: set[Obj], calls: dict[cst.CSTNode, Event]) -> Iterator[Asking]:
+    """Where a connection is neither called, nor kept, nor handed on to a function of the script's own."""
+    for node, value in facts.run.values.items():
+        if not value.objs & ends or not isinstance(node, cst.BaseExpression):
+            continue
+        module = next((one for one in facts.run.frames if node in one.parents), None)
+        if module is not None and not _is_plain(facts, module, node, calls):
+            why = "a connection that rank 0 alone has is used here in a way that is no plain call of it"
+            yield Asking(None, module, node, Doing.BLOCKED, why)
+
+
+def _is_plain(facts: Facts, module: Module, node: cst.CSTNode, calls: dict[cst.CSTNode, Event]) -> bool:
+    parent = module.parents.get(node)
+    if isinstance(parent, cst.Attribute):
+        if parent.value is not node:  # the name behind the dot
+            return True
+        top: cst.CSTNode | None = parent
+        while isinstance(top, cst.Attribute):
+            top = module.parents.get(top)
+        return isinstance(top, cst.AssignTarget) or top in calls
+    if isinstance(parent, cst.Comparison):
+        return all(isinstance(one.operator, (cst.Is, cst.IsNot)) for one in parent.comparisons)
+    if isinstance(parent, cst.Arg):
+        call = module.parents.get(parent)
+        if isinstance(call, cst.ClassDef):
+            return True
+        return isinstance(call, cst.Call) and (call in calls or _is_followed(facts.value(call.func)))
+    kept = (cst.Assign, cst.AssignTarget, cst.AnnAssign, cst.WithItem, cst.AsName, cst.Return, cst.Expr, cst.Param)
+    return isinstance(parent, (*kept, cst.Annotation, cst.BooleanOperation, cst.IfExp, cst.If))
+
+
+def _root(obj: Obj) -> Obj:
+    """What `client.chat.completions` is a part of."""
+    while isinstance(obj, Method):
+        inner = obj.receiver.single() if obj.receiver is not None else None
+        if inner is None:
+            break
+        obj = core(inner)
+    return obj
+
+
+def _is_followed(callee: Value) -> bool:
+    return bool(callee.objs) and all(isinstance(obj, (Function, Bound, Class)) for obj in callee.objs)
+
+
+# ---- what else is not known to be alike
+
+
+def of_own_samples(facts: Facts) -> Iterator[Event]:
+    """Questions about a rank's own share of a batch, whose answers all would take."""
+    for one in askings(facts):
+        if one.doing is Doing.HEARD and one.event is not None:
+            given = one.event.arguments.all()
+            if any(loader in facts.training_loaders for value in given for loader in dealt_by(value.sources)):
+                yield one.event
+
+
+def simulated(facts: Facts) -> Event | None:
+    """A call of something that is played, in the loop that trains."""
+    for event in _in_training(facts):
+        names = [event.name, *(obj.name for obj in event.receiver.objs if isinstance(obj, External))]
+        if any(name.startswith(outside.SIMULATORS) for name in names):
+            return event
+    return None
+
+
+def unless(facts: Facts) -> str:
+    """What to add where it is said that all ranks see the same: a call in training of which nothing is known."""
+    for event in _in_training(facts):
+        roots = [one.name for one in map(_root, event.receiver.objs) if isinstance(one, External)]
+        names = [event.name] if event.kind is Kind.CALL else roots
+        named = any(name == "?" or is_known(name) or outside.is_named(name) for name in names)
+        if file_events.is_unknown(event) and not named:
+            return f", unless by `{file_events.code_of(event)}` at {event.module.place(event.node)}, which is not known"
+    return ""
+
+
+def _in_training(facts: Facts) -> Iterator[Event]:
+    loops = [one for one in facts.of_kind(Kind.LOOP) if any(back.inside(one) for back in facts.backwards)]
+    for event in facts.of_kind(Kind.CALL, Kind.METHOD):
+        if any(map(event.inside, loops)):
+            yield event

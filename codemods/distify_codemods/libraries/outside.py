@@ -1,0 +1,97 @@
+"""What libraries have to do with the world outside of the process: who is asked, and what comes back."""
+
+from __future__ import annotations
+
+_VERBS = "get post put patch delete head options request".split()
+#: Functions that ask once, and return plain data that can be sent on to other processes.
+_QUESTIONS = frozenset(
+    [*(f"{library}.{verb}" for library in ("requests", "httpx", "requests.api") for verb in _VERBS),
+     "urllib3.request", "openai.ChatCompletion.create", "openai.Completion.create", "ollama.chat", "ollama.generate",
+     "litellm.completion", "paho.mqtt.publish.single", "paho.mqtt.publish.multiple", "paho.mqtt.subscribe.simple"]
+)  # fmt: skip
+#: Commands: they may do anything, so that rank 0 alone runs them. (`check_output` and its like only ask.)
+_COMMANDS = frozenset({"subprocess.run", "subprocess.call", "subprocess.check_call", "os.system"})
+#: Libraries of connections, clients and devices: what their functions make is one end of something that has another.
+_LIBRARIES = (
+    "requests.Session", "requests.session", "requests.sessions.", "httpx.Client", "urllib.request.urlopen",
+    "urllib3.PoolManager", "http.client.", "socket.", "ssl.", "ftplib.", "telnetlib.", "xmlrpc.client.", "smtplib.",
+    "imaplib.", "poplib.", "zmq.", "pynng.", "grpc.", "websocket.", "socketio.", "serial.", "paho.", "pika.", "kafka.",
+    "nats.", "boto3.", "botocore.", "google.cloud.", "azure.", "paramiko.", "fabric.", "telegram.", "telebot.",
+    "slack.", "slack_sdk.", "slackweb.", "discord.", "twilio.", "yagmail.", "pymongo.", "redis.", "psycopg2.",
+    "psycopg.", "pymysql.", "MySQLdb.", "mysql.", "pyodbc.", "sqlalchemy.create_engine", "influxdb.", "openai.",
+    "anthropic.", "multiprocessing.connection.", "subprocess.Popen", "pyaudio.", "sounddevice.", "RPi.", "smbus.",
+    "pexpect.",
+)  # fmt: skip
+#: Where calls are awaited: no other rank can be waited for in between.
+ASYNCHRONOUS = ("aiohttp.", "websockets.", "httpx.AsyncClient", "asyncio.open_connection", "asyncio.start_server")
+#: Of these, what asks nobody.
+_NO_CONNECTION = (
+    "socket.get", "socket.inet", "socket.hton", "socket.ntoh", "socket.setdefaulttimeout", "socket.if_",
+    "ssl.create_default_context", "ssl.SSLContext", "ssl._create",
+)  # fmt: skip
+#: Methods of connections that make another one.
+MAKES_ANOTHER = frozenset(
+    "cursor makefile socket session pipeline pubsub connect channel get_database get_collection bucket Bucket Table "
+    "get_bucket blob begin_nested".split()
+)
+#: Methods that answer with plain data.
+_DATA = frozenset(
+    "recv recv_json recv_string recv_pyobj recv_multipart recv_into read readline readlines read_until read_all get "
+    "post put patch delete head options request fetchone fetchall fetchmany hget hgetall lrange lpop rpop blpop brpop "
+    "incr decr exists keys find_one count_documents poll send sendall send_json send_string wait communicate "
+    "getvalue inWaiting isOpen is_open ping publish create".split()
+)
+#: What each process finds out about itself and its machine, and what answers with text: nobody minds being asked.
+_OF_THE_MACHINE = (
+    "psutil.", "GPUtil.", "pynvml.", "nvidia_smi.", "os.getpid", "os.getppid", "os.getloadavg", "os.times",
+    "os.popen", "os.statvfs", "resource.getrusage", "shutil.disk_usage", "socket.gethostname", "socket.getfqdn",
+    "platform.node", "subprocess.check_output", "subprocess.getoutput", "subprocess.getstatusoutput",
+    "torch.cuda.memory_allocated", "torch.cuda.max_memory_allocated", "torch.cuda.memory_reserved",
+    "torch.cuda.max_memory_reserved", "torch.cuda.mem_get_info", "torch.cuda.memory_stats", "torch.cuda.utilization",
+    "torch.cuda.temperature", "tracemalloc.",
+)  # fmt: skip
+_CLOCKS = frozenset(
+    [*(f"time.{name}{unit}" for name in ("time", "monotonic", "perf_counter", "process_time") for unit in ("", "_ns")),
+     *(f"datetime.datetime.{name}" for name in ("now", "utcnow", "today")), "datetime.date.today", "time.localtime",
+     "time.gmtime", "timeit.default_timer"]
+)  # fmt: skip
+#: What is played, step by step, in a process or on a machine of its own.
+SIMULATORS = (
+    "airsim.", "carla.", "pybullet.", "mlagents_envs.", "vizdoom.", "habitat_sim.", "isaacgym.", "dm_control.",
+    "pettingzoo.", "deepmind_lab.", "gym_unity.", "unityagents.", "nle.", "minerl.", "pysc2.", "gfootball.",
+)  # fmt: skip
+
+
+def asks(name: str) -> bool:
+    """Whether a function asks somebody once: `requests.post`."""
+    return name in _QUESTIONS or name in _COMMANDS
+
+
+def is_command(name: str) -> bool:
+    """Whether a function runs something that may write files, too."""
+    return name in _COMMANDS
+
+
+def connects(name: str) -> bool:
+    """Whether what a function makes is a connection, a client or a device: `socket.create_connection`."""
+    known = asks(name) or name.startswith((*_NO_CONNECTION, *_OF_THE_MACHINE))
+    return name.startswith(_LIBRARIES) and not known
+
+
+def answers_with_data(method: str) -> bool:
+    return method in _DATA
+
+
+def is_of_the_machine(name: str) -> bool:
+    """Whether a function tells what is another thing on each machine, or in each process."""
+    return name.startswith(_OF_THE_MACHINE)
+
+
+def is_of_the_clock(name: str) -> bool:
+    """Whether a function tells the time, or what was made of it."""
+    return name in _CLOCKS
+
+
+def is_named(name: str) -> bool:
+    """Whether it is in one of these tables."""
+    return asks(name) or connects(name) or is_of_the_machine(name) or name.startswith((*ASYNCHRONOUS, *SIMULATORS))

@@ -1,0 +1,217 @@
+"""NET01: rank 0 alone asks the world outside; the others hear the answer, or have something in place of the line."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Outcome, Strategy
+from distify_codemods.results import Options
+
+from tests.rules.scripts import (
+    DATA,
+    IMPORTS,
+    LOOP,
+    blocked,
+    changes,
+    conversion_of,
+    converted,
+    distributed,
+    findings,
+    indented,
+    line_of,
+    script,
+)
+
+CODE = "NET01"
+TOOLS = (
+    "import os\nimport smtplib\nimport socket\nimport subprocess\nimport urllib.request\nimport aiohttp\n"
+    f"import redis\nimport requests\nimport zmq\n{IMPORTS}"
+)
+ON_MAIN = "if rt.is_main_process():\n"
+SHARED = Options(strategy="shared")
+AUTO = Options()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param('rate = requests.get("http://a").json()["rate"]\n',
+                     'rate = rt.call_on_main_process(requests.get, "http://a").json()["rate"]\n', id="asked"),
+        pytest.param('requests.post("http://a", json={"done": 1})\n',
+                     f'{ON_MAIN}    requests.post("http://a", json={{"done": 1}})\n', id="told"),
+        pytest.param('requests.post("http://a").raise_for_status()\n',
+                     'rt.call_on_main_process(requests.post, "http://a").raise_for_status()\n', id="checked"),
+        pytest.param('try:\n    requests.post("http://a")\nexcept OSError:\n    data = None\n',
+                     'try:\n    rt.call_on_main_process(requests.post, "http://a")\nexcept OSError:\n    data = None\n',
+                     id="an error is minded"),
+        pytest.param('try:\n    requests.post("http://a")\nexcept OSError:\n    pass\n',
+                     f'try:\n    {ON_MAIN}        requests.post("http://a")\nexcept OSError:\n    pass\n',
+                     id="an error is passed over"),
+        pytest.param('session = requests.Session()\nsize = len(session.get("http://a").text)\n',
+                     "session = rt.main_process_only(requests.Session)()\n"
+                     'size = len(rt.call_on_main_process(session.get, "http://a").text)\n', id="by a session"),
+        pytest.param('line = socket.create_connection(("a", 9))\nline.sendall(b"x")\nback = line.recv(4)\n'
+                     "line.close()\n",
+                     'line = rt.main_process_only(socket.create_connection)(("a", 9))\nline.sendall(b"x")\n'
+                     "back = rt.call_on_main_process(line.recv, 4)\nline.close()\n", id="a line"),
+        pytest.param('line = zmq.Context().socket(zmq.REQ)\nline.connect("tcp://a")\nback = line.recv_json()\n',
+                     "line = rt.main_process_only(zmq.Context)().socket(zmq.REQ)\nline.connect(\"tcp://a\")\n"
+                     "back = rt.call_on_main_process(line.recv_json)\n", id="one made of another"),
+        pytest.param('text = urllib.request.urlopen("http://a").read()\n',
+                     'text = rt.call_on_main_process(rt.main_process_only(urllib.request.urlopen)("http://a").read)\n',
+                     id="in a chain"),
+        pytest.param('with smtplib.SMTP("a") as post:\n    post.login("me", "word")\n    post.send_message("b")\n',
+                     'with rt.main_process_only(smtplib.SMTP)("a") as post:\n    post.login("me", "word")\n'
+                     '    post.send_message("b")\n', id="a letter"),
+        pytest.param('text = subprocess.run(["a"], capture_output=True).stdout\n',
+                     'text = rt.call_on_main_process(subprocess.run, ["a"], capture_output=True).stdout\n',
+                     id="what a command says"),
+        pytest.param('if os.system("a") == 0:\n    data = None\n',
+                     'if rt.call_on_main_process(os.system, "a") == 0:\n    data = None\n', id="how a command ends"),
+        pytest.param('subprocess.run(["a"])\n', f'{ON_MAIN}    subprocess.run(["a"])\n', id="command"),
+    ],
+)  # fmt: skip
+def test_rank_0_asks(before: str, after: str) -> None:
+    assert converted(script(imports=TOOLS, after=before)) == distributed(imports=TOOLS, after=after)
+
+
+@pytest.mark.parametrize(
+    ("lines", "part"),
+    [
+        pytest.param('line = socket.socket()\nprint(len(line))\n', "len(line)", id="used otherwise"),
+        pytest.param('line = socket.socket()\nnumber = line.family\n', "line.family", id="an attribute is read"),
+        pytest.param('base = redis.Redis()\nname = base["name"]\n', 'base["name"]', id="an item is read"),
+        pytest.param('base = redis.Redis()\nkeys = base.scan_iter("a")\n', "scan_iter", id="of no known kind"),
+        pytest.param('for item in redis.Redis():\n    size = item\n', "for item", id="iterated"),
+        pytest.param('line = socket.socket()\nkept = [line]\n', "[line]", id="put into a list"),
+        pytest.param('with aiohttp.ClientSession() as web:\n    size = 1\n', "aiohttp.Client", id="awaited"),
+        pytest.param('try:\n    line = socket.create_connection("a")\nexcept OSError:\n    line = None\n',
+                     "create_connection", id="an error is handled"),
+    ],
+)  # fmt: skip
+def test_a_person_is_needed(lines: str, part: str) -> None:
+    before = script(imports=TOOLS, after=lines)
+    assert blocked(before) == {(CODE, line_of(before, part))}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param("name = socket.gethostname()\n", id="its own name"),
+        pytest.param('size = len(requests.utils.quote("a b"))\n', id="text that is computed"),
+        pytest.param('kind = socket.AF_INET\nerror = requests.exceptions.Timeout\n', id="constants"),
+        pytest.param("socket.setdefaulttimeout(3)\n", id="a setting"),
+        pytest.param('print(os.popen("stty size").read())\n', id="the screen is asked for its size"),
+        pytest.param('print(subprocess.check_output(["git", "rev-parse", "HEAD"]))\n', id="the commit"),
+        pytest.param('class Requests:\n    def get(self, url):\n        return url\nrequests = Requests()\n'
+                     'page = requests.get("a")\n', id="another thing of that name"),
+        pytest.param('def ask():\n    return requests.get("http://a")\n', id="a function that nobody calls"),
+    ],
+)  # fmt: skip
+def test_nothing_happens(lines: str) -> None:
+    before = script(imports=TOOLS, after=lines)
+    assert changes(CODE, before) == []
+    assert [one.message for one in findings(CODE, before, Level.NOT_NEEDED)] == [
+        "nobody outside of the process is asked, and nothing is sent"
+    ]
+
+
+def test_samples_are_asked_for_by_who_loads_them() -> None:
+    lines = """\
+class Pages(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+    def __getitem__(self, index):
+        return torch.tensor([float(len(requests.get(f"http://a/{index}").text))] * 4), torch.ones(1)
+data = Pages()
+first = data[0]
+"""
+    assert changes(CODE, script(imports=TOOLS, data=lines)) == []
+
+
+def test_what_a_download_asks_for_is_asked_by_rank_0_first() -> None:
+    lines = """\
+def fetch():
+    if not os.path.exists("a"):
+        urllib.request.urlretrieve("http://a", "a")
+        size = requests.get("http://a/size").text
+fetch()
+"""
+    assert changes(CODE, script(imports=TOOLS, data=DATA + lines)) == []
+
+
+def test_a_model_is_never_called_by_rank_0_alone() -> None:
+    loop = LOOP + 'requests.post("http://a", json=model(data.tensors[0]).tolist())\n'
+    new = conversion_of(script(imports=TOOLS, loop=loop), options=SHARED).files[0].after.decode()
+    assert 'rt.main_process_only(requests.post)("http://a", json=model(data.tensors[0]).tolist())\n' in new
+
+
+def test_an_answer_about_a_share_of_the_batch_is_no_answer_for_all() -> None:
+    asked = 'hint = requests.post("http://a", json=y.tolist()).json()'
+    loop = LOOP.replace("        loss =", f"        {asked}\n        loss =")
+    seen = conversion_of(script(imports=TOOLS, loop=loop), options=AUTO)
+    assert (seen.outcome, seen.strategy) == (Outcome.CONVERTED, Strategy.SHARED)
+    assert "rt.call_on_main_process(requests.post, " in seen.files[0].after.decode()
+    assert [one.code for one in seen.of(Level.ADVICE) if "requests.post" in one.message] == ["SHARE01"]
+
+
+def test_an_answer_that_does_not_hang_on_a_batch_leaves_the_data_dealt_out() -> None:
+    loop = LOOP.replace("    for x", '    rate = requests.get("http://a").json()["rate"]\n    for x')
+    assert conversion_of(script(imports=TOOLS, loop=loop), options=AUTO).strategy is Strategy.SHARDED
+
+
+def test_the_forward_pass_of_a_model_asks_nobody() -> None:
+    model = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+    def forward(self, x):
+        return self.layer(x) * float(requests.get("http://a").text)
+model = Net()
+"""
+    before = script(imports=TOOLS, model=model)
+    for options in (SHARED, Options(strategy="sharded")):
+        codes = [one.code for one in conversion_of(before, options=options).of(Level.BLOCKING)]
+        assert codes == [CODE], codes
+
+
+def test_where_not_all_ranks_come_a_person_is_needed() -> None:
+    loop = LOOP.replace(
+        "        optimizer.step()\n",
+        '        optimizer.step()\n        if loss.item() * len(x) > 3:\n            hint = requests.get("http://a").text\n',
+    )
+    before = script(imports=TOOLS, loop=loop)
+    assert (CODE, line_of(before, "requests.get")) in blocked(before)
+
+
+UNKNOWN = f"import arena\n{IMPORTS}"
+
+
+def test_what_is_not_known_is_named_where_all_is_said_to_be_alike() -> None:
+    loop = LOOP.replace("        loss.backward()\n", "        arena.tick()\n        loss.backward()\n")
+    for options in (SHARED, Options(strategy="sharded")):
+        seen = conversion_of(script(imports=UNKNOWN, loop=loop), options=options).of(Level.NOT_NEEDED)
+        said = {one.code: one.message for one in seen}
+        assert said["OTHER01"].endswith(", unless by `arena.tick` at train.py:14, which is not known")
+        assert said["DECIDE01"].endswith(", unless by `arena.tick` at train.py:14, which is not known")
+
+
+@pytest.mark.parametrize("line", ["tqdm.write('a')", "x = torchvision.utils.make_grid(x)", "time.sleep(0)"])
+def test_what_is_known_is_not_named(line: str) -> None:
+    imports = f"import time\nimport torchvision\nfrom tqdm import tqdm\n{IMPORTS}"
+    loop = LOOP.replace("        loss.backward()\n", f"        {line}\n        loss.backward()\n")
+    messages = [one.message for one in conversion_of(script(imports=imports, loop=loop)).of(Level.NOT_NEEDED)]
+    assert not [one for one in messages if "unless by `" in one]
+
+
+def test_a_simulator_is_played() -> None:
+    loop = indented(
+        "x = torch.rand(8, 4)\nclient.moveByVelocityAsync(1, 0, 0, 1)\nseen = client.getState()\n"
+        "loss = (model(x) * seen.speed).mean()\noptimizer.zero_grad()\nloss.backward()\noptimizer.step()\n"
+    )
+    before = script(imports=f"import airsim\n{IMPORTS}", data="client = airsim.MultirotorClient()\n", loader="",
+                    loop=f"for step in range(9):\n{loop}")  # fmt: skip
+    found = conversion_of(before, options=SHARED).of(Level.BLOCKING)
+    assert [one.place.line for one in found if "environment" in one.message and one.place] == [
+        line_of(before, "moveByVelocityAsync")
+    ]
