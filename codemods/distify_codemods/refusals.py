@@ -156,7 +156,7 @@ def no_training(module: Module, seen: str) -> Finding:
 def too_large(module: Module) -> Finding:
     return Finding(
         Level.BLOCKING, "OTHER01", "everything else", "the program is too large to be followed to its end",
-        module.place(module.tree), "convert a script that makes fewer of its networks and data sets at a time",
+        module.place(module.tree), "give this training a script of its own, without what it does not use",
     )  # fmt: skip
 
 
