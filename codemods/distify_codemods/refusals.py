@@ -157,7 +157,7 @@ def no_training(module: Module, seen: str) -> Finding:
 def too_large(module: Module, fix: str = "") -> Finding:
     return Finding(
         Level.BLOCKING, "OTHER01", "everything else", TOO_LARGE, module.place(module.tree),
-        fix or "convert a script that makes fewer of its networks and data sets at a time",
+        fix or "give this training a script of its own, without what it does not use",
     )  # fmt: skip
 
 

@@ -151,3 +151,57 @@ def test_without_accumulation() -> None:
     assert changes("ACCUM01", script()) == []
     (found,) = findings("ACCUM01", script(imports=IMPORTS), Level.NOT_NEEDED)
     assert found.message == "each backward pass is followed by a step"
+
+
+NO_SYNC = (
+    "gradients are averaged after each backward pass, which is right; under `model.no_sync()` for all but the last "
+    "before a step it would be faster"
+)
+JUDGE = """\
+model = nn.Linear(4, 4)
+judge = nn.Linear(4, 1)
+"""
+JUDGES = """\
+other = torch.optim.SGD(judge.parameters(), lr=0.1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+CRITIC = """\
+for number, (x, y) in enumerate(loader):
+    other.zero_grad()
+    loss = judge(model(x).detach()).mean() - judge(x).mean()
+    loss.backward()
+    other.step()
+    if number % 5 == 0:
+        optimizer.zero_grad()
+        second = -judge(model(x)).mean()
+        second.backward()
+        optimizer.step()
+"""
+
+
+def slower(loop: str) -> list[str]:
+    before = script(model=JUDGE, optimizer=JUDGES, loop=loop)
+    return [one.message for one in findings("ACCUM01", before, Level.ADVICE)]
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        pytest.param(CRITIC, id="set to zero before its own backward pass"),
+        pytest.param(CRITIC.replace("        optimizer.zero", "        model.zero"), id="by the model"),
+    ],
+)
+def test_a_step_with_a_backward_pass_of_its_own_adds_nothing_up(loop: str) -> None:
+    assert slower(loop) == []
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        pytest.param(CRITIC.replace("        optimizer.zero_grad()\n", "") + "        optimizer.zero_grad()\n",
+                     id="set to zero behind the step"),
+        pytest.param(CRITIC.replace("        optimizer.zero", "        other.zero"), id="another's are set to zero"),
+    ],
+)  # fmt: skip
+def test_a_step_on_what_was_added_up_before(loop: str) -> None:
+    assert slower(loop) == [NO_SYNC]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods.events import Event, Here, Kind
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.tree import walk
+from distify_codemods.values import core
 
 CODE = "ACCUM01"
 
@@ -31,7 +33,10 @@ def _is_slower(context: Context) -> bool:
                 if isinstance(here.node, cst.If) and here.arm and here.frame is loop.event.here.frame
                 and any(isinstance(node, cst.Modulo) for node in walk(here.node.test))
             ]  # fmt: skip
-            adds = any(not event.inside_of(guard) for guard in guards for event in backwards)
+            adds = any(
+                not event.inside_of(guard) for guard in guards for event in backwards
+                if not _begins_anew(context, guard, step)
+            )  # fmt: skip
             if adds and step.inside(loop.event):
                 context.advice(
                     "gradients are averaged after each backward pass, which is right; under `model.no_sync()` for all "
@@ -39,6 +44,20 @@ def _is_slower(context: Context) -> bool:
                 )  # fmt: skip
                 return True
     return False
+
+
+def _begins_anew(context: Context, guard: Here, step: Event) -> bool:
+    """Whether a step's gradients are set to zero and computed together with it: nothing was added up before."""
+    trained = {model for one in context.facts.optimizers if one.obj in step.receiver.objs for model in one.models}
+    zeroed = [
+        event for event in context.facts.of_kind(Kind.METHOD)
+        if event.name == "zero_grad" and event.before(step) and event.inside_of(guard)
+        and (event.receiver.objs & step.receiver.objs or trained & {core(obj) for obj in event.receiver.objs})
+    ]  # fmt: skip
+    return any(
+        zero.before(one) and one.before(step) and one.inside_of(guard) for zero in zeroed
+        for one in context.facts.backwards
+    )  # fmt: skip
 
 
 RULE = Rule(

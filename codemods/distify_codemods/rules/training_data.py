@@ -31,7 +31,9 @@ def run(context: Context) -> None:
         context.needs_you(
             "this training step sees neither batches of a DataLoader nor a part of the data that is cut out, drawn or "
             "folded by hand: there is nothing that could be dealt out over the ranks",
-            event.module, event.node, "put the data into a Dataset and loop over a DataLoader",
+            event.module, event.node,
+            "if it trains on data, put them into a Dataset and loop over a DataLoader; what learns by playing is "
+            "distributed by a library for reinforcement learning, or run as one copy per seed",
         )  # fmt: skip
     for event in context.facts.backwards:
         if context.facts.training_loops and not any(event.inside(loop.event) for loop in context.facts.training_loops):
