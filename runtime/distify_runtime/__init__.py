@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from distify_runtime.gather_samples import gather_samples
     from distify_runtime.gradients import all_reduce_gradients, average_gradients, broadcast_parameters
     from distify_runtime.horovod_optimizer import DistributedOptimizer, broadcast_optimizer_state
+    from distify_runtime.inputs import inputs_to_device
     from distify_runtime.iterables import shard_iterable
     from distify_runtime.learning_rate import scale_learning_rate, warm_up
     from distify_runtime.loaders import shard_evaluation, shard_training
@@ -87,6 +88,7 @@ __all__ = [
     "global_mean",
     "gpu_index",
     "init_process_group",
+    "inputs_to_device",
     "is_main_process",
     "is_sharded",
     "local_rank",
@@ -146,6 +148,7 @@ _HOME = {
     "averaged_closure": "closures",
     "DistributedOptimizer": "horovod_optimizer",
     "broadcast_optimizer_state": "horovod_optimizer",
+    "inputs_to_device": "inputs",
     "shard_iterable": "iterables",
     "scale_learning_rate": "learning_rate",
     "warm_up": "learning_rate",

@@ -255,3 +255,64 @@ def test_function_whose_arguments_are_not_seen_needs_a_person(given: str) -> Non
 )
 def test_no_copies(setup: str) -> None:
     assert changes("OLD01", script(setup=setup)) == []
+
+
+PARALLEL = f"{MODEL}model = nn.DataParallel(model).cuda()\n"
+MOVING = "model = rt.inputs_to_device(model).cuda()\n"
+EVALUATION = """\
+model.eval()
+with torch.no_grad():
+    for x, y in loader:
+        print(model(x).mean())
+"""
+
+
+def moved_by(way: str) -> str:
+    return LOOP.replace("        loss", f"        {way}\n        loss", 1)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        LOOP,
+        moved_by("y = y.cuda()"),
+        moved_by("x = x * 2"),
+        f"def forward(x):\n    return model(x)\n\n\n{LOOP.replace('model(x)', 'forward(x)')}",
+        moved_by("x = x.float()"),
+        moved_by("x = x.to(torch.float32)"),
+    ],
+)
+def test_what_it_moved_is_moved_where_forward_passes_are_shared(loop: str) -> None:
+    assert MOVING in converted(script(model=PARALLEL, loop=loop), Options(strategy="shared"))
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        moved_by("x = x.cuda()"),
+        moved_by("x, y = x.to(0), y.to(0)"),
+        moved_by("x: torch.Tensor = x.cuda()"),
+        moved_by("b = {'x': x.cuda()}").replace("model(x)", "model(b['x'])"),
+        LOOP.replace("model(x)", "model(x.to('cuda'))"),
+        LOOP.replace("model(x)", "model(torch.zeros(8, 4, device='cuda'))"),
+    ],
+)
+def test_what_the_script_moves_itself_needs_no_more(loop: str) -> None:
+    after = converted(script(model=PARALLEL, loop=loop), Options(strategy="shared"))
+    assert "inputs_to_device" not in after
+    assert "rt.data_parallel(model)" in after
+
+
+def test_training_by_the_wrap_needs_no_more_and_evaluation_does() -> None:
+    assert "inputs_to_device" not in converted(script(model=PARALLEL))
+    assert MOVING in converted(script(model=PARALLEL, after=EVALUATION))
+    placed = EVALUATION.replace("        print", "        x = x.cuda()\n        print")
+    assert "inputs_to_device" not in converted(script(model=PARALLEL, loop=moved_by("x = x.cuda()"), after=placed))
+
+
+def test_frozen_models_and_backends_without_a_wrap_move_inputs() -> None:
+    teacher = "teacher = nn.DataParallel(nn.Linear(4, 1)).cuda().requires_grad_(False)\n"
+    taught = LOOP.replace("mse_loss(model(x), y)", "mse_loss(model(x), teacher(x))")
+    moving = "teacher = rt.inputs_to_device(nn.Linear(4, 1)).cuda().requires_grad_(False)\n"
+    assert moving in converted(script(model=MODEL + teacher, loop=taught))
+    assert MOVING in converted(script(model=PARALLEL), Options(backend="allreduce"))

@@ -170,18 +170,21 @@ def test_weights_that_belong_to_no_module_stay_as_they_are() -> None:
     assert lines(before) == [GROUP.strip(), SHARE.strip()]
 
 
+MOVING = f"{MODEL}model = rt.inputs_to_device(model)\n"
+
+
 def test_nn_data_parallel_goes() -> None:
     wrap = "model = nn.DataParallel(model)\n"
     after = 'torch.save(model.module.state_dict(), "model.pt")\n'
     once = 'if rt.is_main_process():\n    torch.save(model.state_dict(), "model.pt")\n'
     before = script(model=MODEL + wrap, after=after)
-    assert converted(before, SHARED) == shared(after=once)
+    assert converted(before, SHARED) == shared(model=MOVING, after=once)
 
 
 def test_keys_of_checkpoints_that_nn_data_parallel_wrote_stay() -> None:
     before = script(model=f"{MODEL}model = nn.DataParallel(model)\n", after='torch.save(model.state_dict(), "m.pt")\n')
     once = 'if rt.is_main_process():\n    torch.save(rt.add_module_prefix(model.state_dict()), "m.pt")\n'
-    assert converted(before, SHARED) == shared(after=once)
+    assert converted(before, SHARED) == shared(model=MOVING, after=once)
 
 
 # ---- methods and parts

@@ -9,13 +9,16 @@ from distify_codemods.arguments import bound
 from distify_codemods.events import Kind
 from distify_codemods.facts import wrapped
 from distify_codemods.half_done import WRAPS
+from distify_codemods.plan import Rewrite
 from distify_codemods.rules import replicas
 from distify_codemods.rules.base import Context, Example, Rule, call_of
 from distify_codemods.rules.other_scripts import not_shared
+from distify_codemods.rules.replica_inputs import are_moved
 
 CODE = "OLD01"
 #: Those of the script's own, of one process and of many.
 _WRAPS = ("torch.nn.DataParallel", *WRAPS)
+_MOVING = "nn.DataParallel moved what the model is called with to its GPU"
 _REASON = "one process per GPU takes the place of one process for all of them"
 
 
@@ -32,7 +35,9 @@ def run(context: Context) -> None:
             context.needs_you("nn.DataParallel is given its arguments unseen", module, node, "name the model")
             continue
         inner, parent = given.value, module.parents[node]
-        if (
+        if not are_moved(context, context.facts.value(inner)):
+            context.plan(module).replace(node, _moving(context.rt(module)), CODE, _MOVING)
+        elif (
             isinstance(parent, cst.Assign)
             and len(parent.targets) == 1
             and tree.code_of(parent.targets[0].target) == tree.code_of(inner)
@@ -50,6 +55,13 @@ def run(context: Context) -> None:
 def _module_argument(updated: cst.BaseExpression) -> cst.BaseExpression:
     assert isinstance(updated, cst.Call)
     return bound(updated, ("module",))["module"].value
+
+
+def _moving(rt: str) -> Rewrite:
+    def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
+        return call_of(f"{rt}.inputs_to_device({{}})")(_module_argument(updated))
+
+    return rewrite
 
 
 def _module_before_wrap(context: Context) -> None:
@@ -92,7 +104,8 @@ RULE = Rule(
     name="nn.DataParallel",
     why="A model in nn.DataParallel inside DistributedDataParallel is wrapped twice and would use every GPU "
     "from every process.",
-    safety="Taken out wherever it stands. Where a checkpoint was always written with `module.` before its keys, it "
+    safety="Taken out wherever it stands. Where the script leaves it to nn.DataParallel to move a batch to the GPU, "
+    "`rt.inputs_to_device(model)` does so. Where a checkpoint was always written with `module.` before its keys, it "
     "still is. Copies made by hand (`replicate`) are left out by the test for several GPUs that they stand "
     "under; without one they need you.",
     run=run,

@@ -15,6 +15,7 @@ from torch.nn.parameter import is_lazy
 from distify_runtime.environment import rank, world_size
 from distify_runtime.gradients import broadcast_parameters
 from distify_runtime.members import modules_of
+from distify_runtime.noticing import notice
 from distify_runtime.output import note
 from distify_runtime.process_group import at_the_end
 from distify_runtime.randomness import seed_ranks_alike
@@ -24,7 +25,6 @@ from distify_runtime.shared.copies import Copies
 from distify_runtime.shared.forms import Forms
 from distify_runtime.shared.graph import leaves_past
 from distify_runtime.shared.messages import RanksParted, Tag, What, numbered, report_failure
-from distify_runtime.shared.noticing import notice
 from distify_runtime.shared.plans import Plan
 from distify_runtime.shared.shapes import Surprise
 from distify_runtime.shared.streams import kept, own_stream
@@ -89,8 +89,9 @@ class SharedModel:
         return found
 
     def patch(self, methods: Iterable[str] = ()) -> None:
+        disable: Any = torch.compiler.disable  # untyped in torch
         for method in ("forward", *methods):
-            notice(self.model, method, _call)
+            notice(self.model, method, disable(_call), "_distify")
 
     # ---- one call
 
