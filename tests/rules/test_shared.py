@@ -206,6 +206,39 @@ def test_a_method_that_calls_the_model_itself() -> None:
     assert lines(before) == [GROUP.strip(), SHARE.strip()]
 
 
+CHOSEN = """\
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.body(x)
+
+
+def build(kind):
+    if kind == "net":
+        return Net()
+    return Wide()
+
+
+def loss_of(model, x, y):
+    return nn.functional.mse_loss(model(x), y)
+
+
+model = build(kind)
+"""
+
+
+def test_one_of_several_models() -> None:
+    before = script(
+        model=NET + CHOSEN, loop=LOOP.replace("nn.functional.mse_loss(model(x), y)", "loss_of(model, x, y)")
+    )
+    after = converted(before, SHARED)
+    assert lines(before) == [GROUP.strip(), "rt.data_parallel(model)"]
+    assert after.index("model = build(") < after.index("rt.data_parallel(model)") < after.index("optimizer =")
+
+
 def test_a_method_beside_forward() -> None:
     before = script(model=NET, loop=LOOP.replace("(model(x), y)", "(model(x), y) + model.encode(x).mean()"))
     assert lines(before) == [GROUP.strip(), 'rt.data_parallel(model, methods=("encode",))']

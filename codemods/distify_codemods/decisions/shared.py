@@ -6,7 +6,8 @@ Everything else of a script sees whole batches, as in one process.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 
 import libcst as cst
@@ -21,8 +22,9 @@ from distify_codemods.decisions.trials import share_forwards, try_out
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.libraries import computing
+from distify_codemods.program import Module
 from distify_codemods.results import Strategy
-from distify_codemods.values import External, core
+from distify_codemods.values import External, Obj, core
 
 CODE = "SHARE01"
 
@@ -32,18 +34,30 @@ def decide_shared(facts: Facts) -> Decisions:
     seen, told = _told(share_forwards(facts))
     decisions = Decisions(seen, Strategy.SHARED, averages=told)
     decisions.blocked += [*_distributed(seen), *_played(seen), *_in_threads(seen), *_of_one_graph(seen)]
-    for one in called_in_training(seen):
-        place = _place(seen, one)
+    called = called_in_training(seen)
+    for one in called:
+        place = _place(seen, one, {each.held for each in called})
         if place is not None:
             decisions.shared += (place,)
         else:
             decisions.unshared += (_nowhere(seen, one),)
+    decisions.shared = tuple(_each_target_once(decisions.shared))
     if not decisions.shared:
         decisions.blocked += decisions.unshared
     if not decisions.shared and not decisions.blocked:
         decisions.blocked.append(_nothing(seen))
     decisions.prefixed, decisions.reached_through = prefixed(facts), reached_through(facts)
     return decisions
+
+
+def _each_target_once(shared: Iterable[SharedPass]) -> Iterable[SharedPass]:
+    """With the methods of all that it may stand for."""
+    found: dict[tuple[cst.CSTNode, str], SharedPass] = {}
+    for one in shared:
+        known = found.setdefault((one.statement, one.target), one)
+        methods = tuple(dict.fromkeys((*known.methods, *one.methods)))
+        found[one.statement, one.target] = replace(known, methods=methods)
+    return found.values()
 
 
 def _told(facts: Facts) -> tuple[Facts, tuple[Averaging, ...]]:
@@ -60,12 +74,12 @@ def _told(facts: Facts) -> tuple[Facts, tuple[Averaging, ...]]:
 # ---- from which line on
 
 
-def _place(facts: Facts, one: Called) -> SharedPass | None:
+def _place(facts: Facts, one: Called, called: set[Obj]) -> SharedPass | None:
     """As late as it can be before training; where no name is left by then, right where there is one."""
     late = next(places_of(facts, one.model, one.held, one.first, False), None)
     if late is not None:
         return SharedPass(late.target, late.module, late.statement, late.after, one.held, one.model, one.methods)
-    return next(chain(_when_kept(facts, one), _when_made(facts, one)), None)
+    return next(chain(_when_kept(facts, one), _when_made(facts, one), _when_chosen(facts, one, called)), None)
 
 
 def _when_kept(facts: Facts, one: Called) -> Iterator[SharedPass]:
@@ -85,6 +99,28 @@ def _when_made(facts: Facts, one: Called) -> Iterator[SharedPass]:
         statement = module.statement(target)
         if module.statement(site) is statement and isinstance(target, cst.Name):
             yield SharedPass(target.value, module, statement, True, one.held, one.model, one.methods)
+
+
+def _when_chosen(facts: Facts, one: Called, called: set[Obj]) -> Iterator[SharedPass]:
+    """`net = build(settings)`, which makes one of several: whichever it is, it is shared."""
+    earlier = {call for event in facts.run.events if event.before(one.first) for call in event.here.frame.context}
+    earlier |= {event.node for event in facts.of_kind(Kind.CALL, Kind.METHOD) if event.before(one.first)}
+    for module, target, value in facts.names.bindings:
+        several = {core(obj) for obj in value.objs}
+        assignment = module.parents.get(module.parents[target])
+        given = assignment.value if isinstance(assignment, cst.Assign) else None
+        known = one.held in several and several <= called and given in earlier
+        if known and isinstance(target, cst.Name) and not _in_a_branch(module, target):
+            yield SharedPass(target.value, module, module.statement(target), True, one.held, one.model, one.methods)
+
+
+def _in_a_branch(module: Module, node: cst.CSTNode) -> bool:
+    for around in module.enclosing(node):
+        if isinstance(around, cst.FunctionDef):
+            return False
+        if isinstance(around, (cst.If, cst.Try, cst.For, cst.While, cst.Match)):
+            return True
+    return False
 
 
 def _after(event: Event, target: str, one: Called) -> SharedPass:
