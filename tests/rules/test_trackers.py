@@ -42,6 +42,9 @@ ON_MAIN = "if rt.is_main_process():\n"
          'wandb.init(project="a", mode=None if rt.is_main_process() else "disabled")\nwandb.log({})\n'),
         ('run = wandb.init(mode="offline")\n',
          'run = wandb.init(mode="offline" if rt.is_main_process() else "disabled")\n'),
+        ('options = dict(os.environ)\nrun = wandb.init(name="a", **options)\n',
+         'options = dict(os.environ)\nrun = wandb.init(name="a", **{**options, '
+         '**({} if rt.is_main_process() else {"mode": "disabled"})})\n'),
         ("run = wandb.init()\nfolder = os.path.join(run.dir, wandb.run.name)\n",
          'run = wandb.init(mode=None if rt.is_main_process() else "disabled")\n'
          "folder = os.path.join(rt.from_main_process(run.dir), rt.from_main_process(wandb.run.name))\n"),
@@ -88,7 +91,6 @@ def test_graph_of_the_model_inside_the_wrap() -> None:
 @pytest.mark.parametrize(
     ("after", "part"),
     [
-        ("options = dict(os.environ)\nwandb.init(**options)\n", "wandb.init("),
         ("wandb.agent('a', print)\n", "wandb.agent("),
     ],
 )

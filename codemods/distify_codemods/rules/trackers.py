@@ -94,11 +94,9 @@ def _wandb(context: Context, event: Event) -> bool:
         return True
     rt, plan = context.rt(module), context.plan(module)
     if event.arguments.double_star is not None and "mode" not in event.arguments.keywords:
-        plan.replace(node.func, call_of(f"{rt}.main_process_only({{}})"), CODE, "rank 0 logs")
-        context.needs_you(
-            "`**kwargs` may set `mode`, which has to be \"disabled\" on all ranks but the first", module, node,
-            "name the argument: `mode=...`",
-        )  # fmt: skip
+        given = next(one.value for one in reversed(node.args) if one.star == "**")  # it may have a `mode`, too
+        plan.replace(given, _with_mode(f"{rt}.is_main_process()"), CODE, "the other ranks' runs do nothing")
+        context.applied("rank 0 logs the experiment", module, node)
         return True
     present = bound(node, PARAMETERS["wandb.init"]).get("mode")
     quiet: str | Rewrite = f'None if {rt}.is_main_process() else "disabled"'
@@ -114,6 +112,16 @@ def _either(test: str) -> Rewrite:
         if isinstance(updated, (cst.IfExp, cst.Lambda)) and not updated.lpar:
             updated = updated.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
         return cst.IfExp(cst.parse_expression(test), updated, cst.SimpleString('"disabled"'))
+
+    return rewrite
+
+
+def _with_mode(test: str) -> Rewrite:
+    """`{**kwargs, **({} if rt.is_main_process() else {"mode": "disabled"})}`."""
+
+    def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
+        quiet = cst.parse_expression(f'({{}} if {test} else {{"mode": "disabled"}})')
+        return cst.Dict([cst.StarredDictElement(updated), cst.StarredDictElement(quiet)])
 
     return rewrite
 
