@@ -113,6 +113,11 @@ def _check_alike(tensors: list[Tensor]) -> None:
 # ---- buckets
 
 
+def average_in_place(tensors: list[Tensor]) -> None:
+    """Their mean over the ranks. A collective, unless there are none."""
+    _in_buckets(tensors, _mean)
+
+
 def _in_buckets(tensors: list[Tensor], collective: Callable[[Tensor], object]) -> None:
     """One collective for about 25 MiB of tensors of one dtype and device, instead of one for each tensor."""
     buckets: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}

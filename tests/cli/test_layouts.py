@@ -154,15 +154,15 @@ def test_the_question_names_all_files(distify: CommandLine, project: Path) -> No
     assert files(project) == PROJECT
 
 
-def test_a_needs_you_of_this_layout_has_a_way_out(distify: CommandLine, project: Path) -> None:
+def test_twins_that_take_the_names_of_their_originals(distify: CommandLine, project: Path) -> None:
     (project / "train.py").write_bytes(
         TRAIN.replace(b"from pkg import fit\n", b"import pkg\n").replace(b"    fit(", b"    pkg.fit(")
     )
-    ended = distify("convert", "train.py", "--yes")
-    assert ended.code == 3
-    assert "-o DIR/" in ended.err
-    assert sorted(files(project)) == sorted(PROJECT)
-    assert distify("convert", "train.py", "--yes", "-o", "out/").code == 0
+    assert distify("convert", "train.py", "--yes").code == 0
+    assert sorted(files(project)) == sorted([*PROJECT, "train_dist.py", "pkg/loop_dist.py"])
+    assert b'import_twins("pkg/loop_dist.py")' in files(project)["train_dist.py"]
+    again = distify("convert", "train.py", "--yes")
+    assert again.code == 0
 
 
 # --- in place, and as a diff

@@ -1,4 +1,4 @@
-"""Imports are pointed at the converted files, however they are written; where that is not safe, a person is asked."""
+"""Imports are pointed at the converted files, however they are written, or the converted files take their names."""
 
 from __future__ import annotations
 
@@ -147,18 +147,26 @@ SUBCLASS = {
         ("from pkg import train", {**PACKAGE, **EFFECT}),
         ("from pkg import train", {**PACKAGE, **REGISTRY}),
         ("from pkg import train", {**PACKAGE, **SUBCLASS}),
-        ("from pkg.loop import *\nrt = 1\nprint(rt)", PACKAGE),
     ],
-    ids=["attribute", "getattr", "by name", "effect", "registry", "subclass", "star"],
+    ids=["attribute", "getattr", "by name", "effect", "registry", "subclass"],
 )
 def test_where_twins_would_mix_with_originals(imports: str, files: dict[str, str]) -> None:
-    """A person is asked, and told the way out, on which the same script converts."""
+    """They take the names of their originals: imports stay what they are."""
     before = script(imports=f"{IMPORTS}{imports}\n", loop="train(model, optimizer, loader)\n")
-    conversion = conversion_of(before, files=files)
-    assert {code for code, _, _ in needs(conversion)} == {"IMPORT01"}, needs(conversion)
+    new = together(before, files)
+    assert sorted(new) == ["pkg/loop_dist.py", "train_dist.py"]
+    line = 'rt.import_twins("pkg/loop_dist.py")\n'
+    assert new["train_dist.py"].index("import distify_runtime as rt\n") < new["train_dist.py"].index(line)
+    assert new["train_dist.py"].partition(line)[2].startswith(imports.partition("\n")[0])
+    assert new["pkg/loop_dist.py"] == together(before, files, twins=False)["pkg/loop.py"]
+
+
+def test_names_that_would_be_hidden_need_a_person() -> None:
+    imports = f"{IMPORTS}from pkg.loop import *\nrt = 1\nprint(rt)\n"
+    conversion = conversion_of(script(imports=imports, loop="train(model, optimizer, loader)\n"), files=PACKAGE)
+    assert {code for code, _, _ in needs(conversion)} == {"IMPORT01"}
     assert all("-o DIR/" in one.fix and "--in-place" in one.fix for one in conversion.of(Level.BLOCKING))
     assert not conversion.files
-    assert "pkg/loop.py" in together(before, files, twins=False)
 
 
 def test_the_name_of_the_output_is_what_others_import() -> None:
@@ -186,14 +194,14 @@ def test_a_saved_object_names_the_file_of_its_class() -> None:
     assert not [one for one in conversion.of(Level.ADVICE) if one.code == "IMPORT01"]
 
 
-def test_partial_points_what_can_be_pointed() -> None:
-    """And marks, in whatever file it stands, what needs a person."""
+def test_twins_take_the_names_of_their_originals_everywhere_or_nowhere() -> None:
     files = {**PACKAGE, "other.py": "import pkg\n\n\ndef again(*args):\n    pkg.train(*args)\n"}
     imports = f"{IMPORTS}from other import again\nfrom pkg import train\n"
-    conversion = conversion_of(script(imports=imports, loop="train(model, optimizer, loader)\nagain\n"), True, files)
-    new = {file.target: file.after.decode() for file in conversion.files}
-    assert "from pkg.loop_dist import train\n" in new["train_dist.py"]
-    assert "# distify: needs you IMPORT01" in new["other_dist.py"]
+    new = together(script(imports=imports, loop="train(model, optimizer, loader)\nagain\n"), files)
+    assert sorted(new) == ["pkg/loop_dist.py", "train_dist.py"]
+    assert (
+        'rt.import_twins("pkg/loop_dist.py")\nfrom other import again\nfrom pkg import train\n' in new["train_dist.py"]
+    )
 
 
 def test_a_file_that_only_defines_may_be_loaded_twice() -> None:

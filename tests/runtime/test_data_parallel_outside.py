@@ -9,6 +9,7 @@ from typing import Any
 import distify_runtime as rt
 import pytest
 import torch
+from distify_runtime.shared.alike import EXACT
 from distify_runtime.shared.models import shared_model
 from ranks import on_ranks
 from torch import Tensor, nn
@@ -148,3 +149,37 @@ def _sizes() -> Any:
 def test_attributes_that_count_samples_count_all_of_them() -> None:
     expected = [(size, 3 * size, 8) for size in (8, 8, 4, 8, 7, 2, 4)]
     assert on_ranks(_sizes) == [(expected, "")] * 2
+
+
+class Coupled(nn.Module):
+    """Is computed whole by every rank, since it compares the samples of a batch; its head is shared."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.head = nn.Parameter(torch.ones(5)), nn.Linear(5, 3)
+
+    def forward(self, samples: Tensor) -> Tensor:
+        scaled = samples * self.scale
+        out: Tensor = self.head(scaled - scaled.mean(0))
+        return out
+
+
+def rounded_apart() -> list[Tensor]:
+    """As on a device that adds in any order: the last digits of a gradient are each rank's own."""
+    EXACT.clear()
+    torch.manual_seed(0)
+    net = Coupled().double()
+    rt.data_parallel(net)
+    net.scale.register_hook(lambda gradient: gradient + 1e-9 * rt.rank())
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for step in range(6):
+        optimizer.zero_grad()
+        net(whole(step)).square().mean().backward()
+        optimizer.step()
+    return [parameter.detach() for parameter in net.parameters()]
+
+
+def test_what_every_rank_computes_whole_stays_alike() -> None:
+    first, second = on_ranks(rounded_apart, ranks=2)
+    for one, other in zip(first, second, strict=True):
+        assert torch.equal(one, other)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import PurePath
+
+import libcst as cst
+
+from distify_codemods import tree
 from distify_codemods.plan import Plan
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.twins import Twins, twin_path, twins_of
+from distify_codemods.twins.graph import Graph
 from distify_codemods.twins.statements import renaming
 from distify_codemods.values import Instance, contained, core
 
@@ -18,11 +25,9 @@ def run(context: Context) -> None:
         return
     changed = {module: _newly_imported(plan) for module, plan in context.plans.items() if plan}
     twins = twins_of(context.facts.program, context.facts.run, changed, context.output)
-    for problem in twins.problems:
-        context.needs_you(
-            f"{problem.why}, so that converted files beside their originals would mix with them",
-            problem.module, problem.node, "convert with --in-place, or into a folder of its own: -o DIR/",
-        )  # fmt: skip
+    if twins.problems:
+        _under_their_names(context, twins)
+        return
     for module, pointing in twins.pointings.items():
         plan = context.plan(module)
         for node, parts in pointing.statements.items():
@@ -35,6 +40,32 @@ def run(context: Context) -> None:
     _saved_whole(context, twins)
     if len(twins.pointings) == 1:
         context.not_needed("no other file changes")
+
+
+def _under_their_names(context: Context, twins: Twins) -> None:
+    """Imports stay what they are, and find the converted files: nothing of a project is then there in two forms."""
+    entry, output = context.entry, PurePath(context.output)
+    for problem in twins.problems:
+        if problem.lasts or output.parent != PurePath(entry.path).parent:
+            context.needs_you(
+                f"{problem.why}, so that converted files beside their originals would mix with them",
+                problem.module, problem.node, "convert with --in-place, or into a folder of its own: -o DIR/",
+            )  # fmt: skip
+    files = [twin_path(module.path) for module, plan in context.plans.items() if plan and module is not entry]
+    paths = ", ".join(f'"{_relative(path, entry.path)}"' for path in sorted(files))
+    first = next(line for line in entry.tree.body if _imports_files(context, line))
+    text = f"{context.rt(entry)}.import_twins({paths})"
+    context.plan(entry).insert_before(first, text, CODE, "wherever an original is imported, its twin is")
+    context.applied("the converted files are imported under the names of their originals", entry, first)
+
+
+def _relative(path: str, entry: str) -> str:
+    return PurePath(os.path.relpath(path, os.path.dirname(entry) or ".")).as_posix()
+
+
+def _imports_files(context: Context, line: cst.CSTNode) -> bool:
+    own = {one.node for one in Graph(context.facts.program).imports(context.entry) if one.source is not None}
+    return any(node in own for node in tree.walk(line))
 
 
 def _saved_whole(context: Context, twins: Twins) -> None:
@@ -62,7 +93,8 @@ RULE = Rule(
     why="A converted script that imports the original of a file runs that file as it was: unsharded, on every rank.",
     safety="Each file that changes, and each that imports one, gets a twin beside it, and all imports of it go to the "
     "twin. What a package's `__init__` passes on is imported from the file that defines it. Where a file would run in "
-    "both forms with consequences, or is imported by a computed name, `--in-place` or `-o DIR/` is the way.",
+    "both forms with consequences, or is imported by a computed name, `rt.import_twins` has the twins imported under "
+    "the names of their originals.",
     run=run,
     examples=(
         Example(

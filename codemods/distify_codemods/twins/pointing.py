@@ -25,11 +25,12 @@ Small = cst.Import | cst.ImportFrom
 
 @dataclass(frozen=True)
 class Problem:
-    """An import that cannot be pointed at a twin."""
+    """An import that cannot be pointed at a twin. `lasts`: nor can the twin take its original's name."""
 
     module: Module
     node: cst.CSTNode
     why: str
+    lasts: bool = False
 
 
 @dataclass

@@ -103,7 +103,7 @@ def _overshadowed(graph: Graph, module: Module, changed: dict[Module, set[str]])
             used = {name.value for name in graph.names(module)} & changed[one.source]
             for name in sorted(used - graph.exports(one.source).keys()):
                 why = f"`{name}` of this file would become what {one.source.path} imports under that name"
-                yield Problem(module, one.node, why)
+                yield Problem(module, one.node, why, lasts=True)
 
 
 def _loaded_by_name(graph: Graph, run: Run, reached: list[Module], twins: dict[Module, str]) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from distify_runtime.shared import agreement, region
@@ -22,7 +23,7 @@ _patched = False
 _running = 0
 
 
-def patch(before_step: Callable[[], None]) -> None:
+def patch(before_step: Callable[[Optimizer], None]) -> None:
     """Look whenever a backward pass begins, and before the steps of optimizers. Harmless to call twice."""
     global _patched
     if _patched:
@@ -45,7 +46,7 @@ def patch(before_step: Callable[[], None]) -> None:
             _running -= 1
 
     autograd._engine_run_backward = run
-    register_optimizer_step_pre_hook(lambda *_: before_step())
+    register_optimizer_step_pre_hook(lambda optimizer, *_: before_step(optimizer))
 
 
 def _enters_shared_passes(roots: Iterable[Tensor]) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
+from torch.optim import Optimizer
 
 from distify_runtime.environment import rank, world_size
 from distify_runtime.gradients import broadcast_parameters
@@ -19,7 +20,7 @@ from distify_runtime.noticing import notice
 from distify_runtime.output import note
 from distify_runtime.process_group import at_the_end
 from distify_runtime.randomness import seed_ranks_alike
-from distify_runtime.shared import agreement, backward, check, costs, functions, operations, plans, region
+from distify_runtime.shared import agreement, alike, backward, check, costs, functions, operations, plans, region
 from distify_runtime.shared.attributes import Watched, sizes_made_whole
 from distify_runtime.shared.copies import Copies
 from distify_runtime.shared.forms import Forms
@@ -270,7 +271,13 @@ def _is_transformed() -> bool:
     return functorch.maybe_current_level() is not None
 
 
-def _before_step() -> None:
+def _before_step(optimizer: Optimizer) -> None:
+    shared = (one for one in _shared.values() if one.forms.any_shared and not one.given_up)
+    alike.make_alike(optimizer, {id(parameter) for one in shared for parameter in one.model.parameters()})
+    _stop_where_nothing_is_shared()
+
+
+def _stop_where_nothing_is_shared() -> None:
     """A run in which every rank does the work of all would be no use."""
     global _steps
     _steps += 1
