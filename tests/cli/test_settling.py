@@ -50,7 +50,7 @@ def test_a_wrong_comment_is_one_line(distify: CommandLine, doubt: Path) -> None:
     assert (ended.code, ended.out) == (2, b"")
     assert ended.err == (
         "distify: doubt.py:8:70: `# distify: [bold]` is not known; after `# distify:` comes one of skip, train-loader, "
-        "not-a-model, rate-linear, rate-square-root\n"
+        "not-a-model, rate-linear, rate-square-root, draw-alike\n"
     )
 
 

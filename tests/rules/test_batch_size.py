@@ -149,3 +149,13 @@ def test_too_small_for_several_ranks(size: int, share: str) -> None:
 def test_large_enough_for_several_ranks() -> None:
     before = script(loader="loader = DataLoader(data, batch_size=32, shuffle=True)\n")
     assert findings("BATCH01", before, Level.ADVICE) == []
+
+
+def test_a_size_out_of_a_file_that_shapes_noise() -> None:
+    """Nobody sees what it is, but that it is the same one."""
+    before = script(
+        imports=f"{IMPORTS}import json\n", setup='size = json.load(open("settings.json"))["batch"]\n',
+        loader="loader = DataLoader(data, batch_size=size, shuffle=True)\n",
+        loop=LOOP.replace("model(x)", "model(x + torch.randn(size, 4))"),
+    )  # fmt: skip
+    assert "rt.data_parallel(model)" in converted(before, Options())

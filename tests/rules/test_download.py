@@ -42,6 +42,29 @@ def test_statement(data: str) -> None:
     )
 
 
+OWN = """\
+class Data(datasets.MNIST):
+    def __getitem__(self, index):
+        return super().__getitem__(index)[0], 1
+
+
+"""
+
+
+def test_a_class_of_the_script_below_one_that_downloads() -> None:
+    made = 'data = Data(".", download=True)\n'
+    after = converted(script(imports=VISION, setup=OWN, data=made))
+    assert f"{FIRST}    {made}" in after
+
+
+@pytest.mark.parametrize(
+    ("base", "given"), [("datasets.MNIST", "download=False"), ("torch.utils.data.Dataset", "download=True")]
+)
+def test_a_class_of_the_script_that_downloads_nothing(base: str, given: str) -> None:
+    before = script(imports=VISION, setup=OWN.replace("datasets.MNIST", base), data=f'data = Data(".", {given})\n')
+    assert "main_process_first" not in converted(before)
+
+
 def test_other_statements_of_the_line_stay_outside() -> None:
     before = 'data = datasets.MNIST(".", download=True); batch_size = 8  # both\n'
     after = f'{FIRST}    data = datasets.MNIST(".", download=True)\nbatch_size = 8  # both\n'

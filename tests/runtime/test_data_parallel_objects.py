@@ -549,3 +549,40 @@ def test_where_sharing_costs_more_than_it_saves_is_said_once() -> None:
     assert text.count("exchanging takes 3.0 ms, and 1.0 ms of computing are spared") == 1
     assert nothing == ""  # rank 0 speaks
     assert on_ranks(_told, 20.0, 60.0) == ["", ""]
+
+
+class Target(nn.Module):
+    """As in BYOL: each forward pass moves the parameters of a second network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.online, self.target = nn.Linear(5, 3), nn.Linear(5, 3)
+
+    def forward(self, samples: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.no_grad():
+            for online, target in zip(self.online.parameters(), self.target.parameters(), strict=True):
+                target.data = target.data * 0.9 + online.data * 0.1
+        return self.online(samples), self.target(samples)
+
+
+def _follows_a_target(share: bool) -> list[float]:
+    torch.manual_seed(0)
+    net = Target().double()
+    if share:
+        rt.data_parallel(net)
+    optimizer = torch.optim.SGD(net.online.parameters(), lr=0.1)
+    losses = []
+    for _ in range(4):
+        online, target = net(whole().double())
+        loss = (online - target.detach()).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_parameters_that_forward_moves_are_moved_once() -> None:
+    shared, same = on_ranks(_follows_a_target, True)
+    assert shared == same
+    assert shared == pytest.approx(_follows_a_target(False), abs=1e-12)

@@ -9,7 +9,7 @@ from distify_codemods.decisions.base import Blocked, Decisions, Division, Loader
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import dealt_by
 from distify_codemods.program import Module
-from distify_codemods.values import PER_SAMPLE, Const, Obj, Scale, Sequence, Setting, Value, join
+from distify_codemods.values import PER_SAMPLE, Const, External, Obj, Scale, Sequence, Setting, Value, join
 
 _SHAPING = frozenset(["view", "reshape", "expand", "repeat", "new", "new_zeros", "new_ones", "new_full", "new_empty"])
 _MAKERS = frozenset(
@@ -37,7 +37,7 @@ def decide_divisions(decisions: Decisions) -> None:
         if not sizes:
             continue
         value = join(*sizes)
-        objs: set[Obj] = {obj for obj in value.objs if isinstance(obj, (Const, Setting))}
+        objs: set[Obj] = {obj for obj in value.objs if isinstance(obj, (Const, Setting, External))}
         used = next((event for event in _shaping(decisions) if _depends(event, objs)), None) or _met(decisions, objs)
         if used is None:
             continue

@@ -14,7 +14,7 @@ from distify_codemods.libraries.downloads import PRETRAINED, fetches
 from distify_codemods.program import Module
 from distify_codemods.rules.base import MAIN_FIRST, Context, Example, Rule
 from distify_codemods.tree import walk
-from distify_codemods.values import Const, Value
+from distify_codemods.values import Const, Instance, Value, core
 
 CODE = "DATA03"
 
@@ -73,8 +73,10 @@ _FILE = re.compile(r"^[./~]|/$|\\|\.[A-Za-z][A-Za-z0-9]{0,4}$")
 
 def downloads(event: Event) -> bool:
     """Whether a call of a library may fetch files."""
-    if event.name.startswith(("local.", "builtins.", "argparse.")):
+    if event.name.startswith(("builtins.", "argparse.")):
         return False
+    if event.name.startswith("local."):
+        return _makes_what_downloads(event)
     value = event.arguments.get("download", 4 if event.name.startswith("torchvision.datasets.") else None)
     if value is not None and "download" not in event.arguments.keywords and value.constant() is not True:
         value = None
@@ -89,6 +91,19 @@ def downloads(event: Event) -> bool:
     if weights is not None and event.name.startswith("torchvision."):
         return any(not isinstance(obj, Const) or obj.value is not None for obj in weights.objs)
     return fetches(event.name)
+
+
+def _makes_what_downloads(event: Event) -> bool:
+    """`class Data(datasets.CIFAR10)` with `download=True`: what its base does is not followed."""
+    given = event.arguments.keywords.get("download")
+    made = [obj for obj in map(core, event.value.objs) if isinstance(obj, Instance)]
+    bases = [name for one in made if one.of is not None for name in one.of.libraries()]
+    return given is not None and given.constant() is not False and any(not _is_plain(name) for name in bases)
+
+
+def _is_plain(name: str) -> bool:
+    """A class that fetches nothing by itself."""
+    return name.startswith(("torch.utils.data.", "torch.nn.", "builtins.", "abc.", "typing."))
 
 
 def _makes_a_sampler(context: Context, module: Module, place: cst.CSTNode, event: Event) -> bool:

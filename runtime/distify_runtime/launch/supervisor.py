@@ -39,8 +39,8 @@ def main() -> int:
     ended_by = note_signals()
     script = subprocess.Popen(
         [sys.executable, *(word[1:] for word in sys.argv[1:])],
-        # Ranks that read one stdin would each get a part of it.
-        stdin=None if rank == 0 else subprocess.DEVNULL,
+        # Ranks that read one stdin would each get a part of it; a terminal may be asked for its size.
+        stdin=None if rank == 0 or sys.stdin.isatty() else subprocess.DEVNULL,
         stdout=descriptors[0],
         stderr=descriptors[1],
     )

@@ -16,12 +16,13 @@ _OF_TORCH = frozenset(vars(nn.Module()))
 
 
 class State:
-    """Buffers, attributes and what they contain, of a model and all of its parts."""
+    """Parameters, buffers, attributes and what they contain, of a model and all of its parts."""
 
     def __init__(self, model: nn.Module) -> None:
         self._of = [(module, _kept(vars(module)), dict(module._buffers)) for module in model.modules()]
         held = [one for _, attributes, buffers in self._of for one in (*attributes.values(), *buffers.values())]
         self._tensors = {id(one): (one, one.detach().clone()) for one in held if isinstance(one, Tensor)}
+        self._parameters = [(name, one, one.data, one.detach().clone()) for name, one in model.named_parameters()]
         self._contents = {id(one): (one, copy.copy(one)) for one in held if type(one) in _CONTAINERS}
 
     @torch.no_grad()
@@ -35,14 +36,20 @@ class State:
         for tensor, before in self._tensors.values():
             if not _same(tensor, before):
                 tensor.data.copy_(before)
+        for _, parameter, data, before in self._parameters:  # a target network that forward moves
+            if parameter.data_ptr() != data.data_ptr():
+                parameter.data = data
+            if not _same(parameter, before):
+                parameter.data.copy_(before)
         for container, content in self._contents.values():
             refill(container, content)
 
     def changed(self) -> dict[str, Tensor]:
-        """The buffers that are other ones, or have other values, than they had; and tensors in attributes that were
-        written into. (What is new in an attribute is an output, by another way.)
+        """The parameters and buffers that are other ones, or have other values, than they had; and tensors in
+        attributes that were written into. (What is new in an attribute is an output, by another way.)
         """
-        found: dict[str, Tensor] = {}
+        written = (each for each in self._parameters if not _same(each[1], each[3]))
+        found = {f"{name} (a parameter)": parameter.detach().clone() for name, parameter, _, _ in written}
         for index, (module, attributes, buffers) in enumerate(self._of):
             values = {**{name: one for name, one in attributes.items() if vars(module).get(name) is one}}
             for name, value in (*values.items(), *module._buffers.items()):
