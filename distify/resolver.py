@@ -106,7 +106,7 @@ def _projects(folder: str) -> list[str]:
     while above[-1] not in (os.path.dirname(above[-1]), os.path.expanduser("~")):
         above.append(os.path.dirname(above[-1]))
     for one in above:
-        if _has_any(one, ("pyproject.toml", "setup.py", ".git")):
+        if _has_any(one, ("pyproject.toml", ".git")) or _sets_up(os.path.join(one, "setup.py")):
             return [one]
     return [one for one in above[:4] if _has_any(one, _OF_A_COPY)]
 
@@ -116,6 +116,15 @@ _OF_A_COPY = (
     "requirements.txt", "setup.cfg", "environment.yml", "environment.yaml", "README.md", "README.rst", "README.txt",
     "README", "LICENSE",
 )  # fmt: skip
+
+
+def _sets_up(path: str) -> bool:
+    """Whether a `setup.py` is a project's, and no module of a script's own."""
+    try:
+        with open(path, "rb") as file:
+            return b"setup(" in file.read()
+    except OSError:
+        return False
 
 
 def _has_any(folder: str, names: tuple[str, ...]) -> bool:

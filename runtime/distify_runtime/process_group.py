@@ -72,8 +72,9 @@ def destroy_process_group() -> None:
 
 
 def barrier() -> None:
-    """Wait until every rank has come here."""
+    """Wait until every rank has come here. Joins the process group where that is still to do, as in an import."""
     if world_size() > 1:
+        init_process_group()
         # Over the CPU: torch's own barrier would guess a GPU, and warn.
         communicator.all_reduce(torch.zeros(1))
 

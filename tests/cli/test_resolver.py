@@ -145,7 +145,11 @@ def test_how_a_script_has_to_be_started(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("marker", ["pyproject.toml", "setup.py", ".git/HEAD"])
 def test_a_project_finds_its_own_packages_last(marker: str) -> None:
+    """A `setup.py` that sets nothing up is a module of the script's own."""
     make(marker, "projects/x/train.py", "pkg/model.py", "src/lib/__init__.py", "src/lib/net.py", "lib.py")
+    make("projects/x/setup.py")
+    if marker == "setup.py":
+        Path(marker).write_text("from setuptools import setup\nsetup()\n")
     assert found("projects/x/train.py", "pkg.model") == "pkg/model.py"
     assert found("projects/x/train.py", "lib") == "lib.py"
     make("projects/x/pkg/model.py")
@@ -160,7 +164,7 @@ def test_a_copy_of_a_project_without_its_history(marker: str) -> None:
 
 
 def test_where_it_is_said_what_a_project_is_nothing_above_is_searched() -> None:
-    make("README.md", "data/dataset.py", "inner/setup.py", "inner/train.py")
+    make("README.md", "data/dataset.py", "inner/pyproject.toml", "inner/train.py")
     assert found("inner/train.py", "data.dataset") is None
 
 

@@ -230,6 +230,37 @@ model = build(kind)
 """
 
 
+TRAINS = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 1)
+        self.optimizer = torch.optim.SGD(self.body.parameters(), lr=0.1)
+
+    def encode(self, x):
+        return self.body(x)
+
+    def forward(self, x, y):
+        loss = nn.functional.mse_loss(self.{part}(x), y)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+
+model = Net()
+"""
+STEPS = "for epoch in range(3):\n    for x, y in loader:\n        print(model(x, y))\n"
+
+
+def test_a_forward_that_takes_the_step_itself() -> None:
+    before = script(model=TRAINS.format(part="encode"), optimizer="", loop=STEPS)
+    assert 'rt.data_parallel(model, methods=("encode",), forward=False)\n' in converted(before, SHARED)
+    before = script(model=TRAINS.format(part="body"), optimizer="", loop=STEPS)
+    assert "rt.data_parallel(model.body)\n" in (after := converted(before, SHARED))
+    assert "data_parallel(model)" not in after
+
+
 def test_one_of_several_models() -> None:
     before = script(
         model=NET + CHOSEN, loop=LOOP.replace("nn.functional.mse_loss(model(x), y)", "loss_of(model, x, y)")

@@ -586,3 +586,38 @@ def test_parameters_that_forward_moves_are_moved_once() -> None:
     shared, same = on_ranks(_follows_a_target, True)
     assert shared == same
     assert shared == pytest.approx(_follows_a_target(False), abs=1e-12)
+
+
+class Trains(nn.Module):
+    """Takes the step in its forward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(5, 3)
+        self.optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+
+    def encode(self, samples: Tensor) -> Tensor:
+        out: Tensor = self.body(samples)
+        return out
+
+    def forward(self, samples: Tensor) -> float:
+        loss = self.encode(samples).square().mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+
+def _steps_inside(ranks: bool, forward: bool) -> list[float]:
+    torch.manual_seed(0)
+    net = Trains().double()
+    if ranks:
+        rt.data_parallel(net, methods=("encode",), forward=forward)
+    return [net(whole().double()) for _ in range(4)]
+
+
+def test_a_step_inside_of_a_forward_pass_is_taken_once_or_not_at_all() -> None:
+    wanted = _steps_inside(False, False)
+    assert on_ranks(_steps_inside, True, False) == [pytest.approx(wanted, abs=1e-12)] * 2
+    with pytest.raises(RankFailed, match="an optimizer takes a step inside of a forward pass that ranks share"):
+        on_ranks(_steps_inside, True, True)

@@ -169,6 +169,7 @@ class SharedPass:
     held: Obj  # the model, or a part of it that training calls by itself
     model: Obj
     methods: tuple[str, ...] = ()  # its own, beside `forward`, that training calls
+    forward: bool = True
 
 
 @dataclass(frozen=True)

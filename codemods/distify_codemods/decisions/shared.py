@@ -37,6 +37,9 @@ def decide_shared(facts: Facts) -> Decisions:
     called = called_in_training(seen)
     for one in called:
         place = _place(seen, one, {each.held for each in called})
+        if place is not None and _trains_by_itself(seen, one.held):
+            place = replace(place, forward=False)
+            decisions.blocked += [] if one.methods else [_trains(seen, one)]
         if place is not None:
             decisions.shared += (place,)
         else:
@@ -185,6 +188,25 @@ def _of_one_graph(facts: Facts) -> Iterator[Blocked]:
                 "train on batches of subgraphs, as torch_geometric's NeighborLoader makes them",
             )  # fmt: skip
             return
+
+
+def _trains_by_itself(facts: Facts, model: Obj) -> bool:
+    """Whether its forward pass holds a backward pass or a step, which are not to be made by parts."""
+    calls = {
+        event.node
+        for event in facts.of_kind(Kind.FORWARD, Kind.METHOD)
+        if "forward" in (event.name, event.kind.name.lower()) and any(core(obj) is model for obj in event.receiver.objs)
+    }
+    return any(not calls.isdisjoint(event.here.frame.context) for event in (*facts.backwards, *facts.steps))
+
+
+def _trains(facts: Facts, one: Called) -> Blocked:
+    return Blocked(
+        CODE, one.first.module, one.first.node,
+        f"the forward pass of `{facts.names.of(one.held)}` holds its backward pass, and calls no method of its own "
+        "that could be shared",
+        "move the backward pass and the step out of it",
+    )  # fmt: skip
 
 
 def _nothing(facts: Facts) -> Blocked:

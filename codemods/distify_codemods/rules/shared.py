@@ -59,14 +59,15 @@ def _spared(context: Context) -> None:
 
 def _lines(context: Context) -> Iterator[tuple[str, list[SharedPass]]]:
     """What is shared from one place on is named in one line."""
-    found: dict[tuple[Module, cst.CSTNode, bool, tuple[str, ...]], list[SharedPass]] = {}
+    found: dict[tuple[Module, cst.CSTNode, bool, tuple[str, ...], bool], list[SharedPass]] = {}
     for one in context.decisions.shared:
-        same = found.setdefault((one.module, one.statement, one.after, one.methods), [])
+        same = found.setdefault((one.module, one.statement, one.after, one.methods, one.forward), [])
         same += [one] if one.target not in [other.target for other in same] else []
-    for (module, _, _, methods), shared in found.items():
+    for (module, _, _, methods, forward), shared in found.items():
         targets = ", ".join(one.target for one in shared)
         named = "".join(f'"{name}", ' for name in methods)
         options = f", methods=({named.strip() if len(methods) == 1 else named.removesuffix(', ')})" if methods else ""
+        options += "" if forward else ", forward=False"
         yield f"{context.rt(module)}.data_parallel({targets}{options})", shared
 
 

@@ -35,7 +35,7 @@ _STEPS_TO_SHARE = 20  # by then, something must be
 _DEEPEST = 3  # how far down the parts of a model are shared in its place
 
 
-def data_parallel(*models: Any, methods: Iterable[str] = ()) -> None:
+def data_parallel(*models: Any, methods: Iterable[str] = (), forward: bool = True) -> None:
     """Let the ranks share the forward passes of models, in place. A collective; nothing in a world of one.
 
     A call splits its batch over the ranks; each computes its part, the outputs are gathered, and every rank goes on
@@ -47,6 +47,7 @@ def data_parallel(*models: Any, methods: Iterable[str] = ()) -> None:
 
     models: modules, None, and lists and dictionaries of modules.
     methods: their own methods that compute on a batch as `forward` does, as in `model.encode(x)`.
+    forward: False for a `forward` that trains by itself, backward pass and step included: the methods alone are shared.
     """
     if world_size() == 1:
         return
@@ -59,7 +60,7 @@ def data_parallel(*models: Any, methods: Iterable[str] = ()) -> None:
     backward.patch(_before_step)
     at_the_end(_forget)
     for model in found:
-        SharedModel.of(model).patch(methods)
+        SharedModel.of(model).patch((*["forward"] * forward, *methods))
 
 
 class SharedModel:
@@ -89,9 +90,9 @@ class SharedModel:
         assert found is not None  # it is being called
         return found
 
-    def patch(self, methods: Iterable[str] = ()) -> None:
+    def patch(self, methods: Iterable[str] = ("forward",)) -> None:
         disable: Any = torch.compiler.disable  # untyped in torch
-        for method in ("forward", *methods):
+        for method in methods:
             notice(self.model, method, disable(_call), "_distify")
 
     # ---- one call
@@ -272,6 +273,12 @@ def _is_transformed() -> bool:
 
 
 def _before_step(optimizer: Optimizer) -> None:
+    if region.current() is not None or region.computes_whole():
+        raise RanksParted(
+            "distify: an optimizer takes a step inside of a forward pass that ranks share, and compare: it would be "
+            "taken more than once. Share the methods that `forward` calls: rt.data_parallel(model, methods=(...), "
+            "forward=False)"
+        )
     shared = (one for one in _shared.values() if one.forms.any_shared and not one.given_up)
     alike.make_alike(optimizer, {id(parameter) for one in shared for parameter in one.model.parameters()})
     _stop_where_nothing_is_shared()
