@@ -12,6 +12,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects
+from distify_codemods.naming import brief
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import (
@@ -58,7 +59,7 @@ def reads(event: Event) -> bool:
         return modes is None or any("w" not in mode for mode in modes)
     if _is_opened(event.name):
         return files.is_written(files.modes(event.name, event.arguments)) is False
-    return bool(_reading(event.name))
+    return bool(effects.reading(event.name))
 
 
 def _is_opened(name: str) -> bool:
@@ -70,16 +71,12 @@ def _opens(event: Event, written: bool) -> bool:
     return event.name == "open" and files.is_written(modes) is written
 
 
-def _reading(name: str) -> list[str]:
-    return [one for one in effects.READS if name == one or (one.endswith(("_", ".")) and name.startswith(one))]
-
-
 def place_of_path(event: Event) -> int:
     """Which argument the path of the file is that an event writes or reads: its number, or a word of `effects`."""
     if event.kind is Kind.METHOD:
         tables = {**effects.READING_METHODS, **effects.WRITING_METHODS, "open": effects.ITSELF}
         return tables.get(event.name, effects.UNSEEN)
-    known = _reading(event.name)
+    known = effects.reading(event.name)
     return effects.READS[known[0]] if known else effects.WRITES.get(event.name, 0)
 
 
@@ -165,20 +162,11 @@ def may_write(facts: Facts) -> list[Event]:
     return [event for event in given_a_path(facts) if event not in writers and _may_write(event)]
 
 
-def unless(facts: Facts) -> str:
-    """What to add where it is said that nothing is written."""
-    if may_write(facts):
-        return ", unless by what OUT03 names"
-    first = next(iter(given_a_path(facts)), None)
-    if first is None or effects.says_that_it_reads(_own_name(first)):
-        return ""
-    return f", unless `{code_of(first)}` at {first.module.place(first.node)} writes: it is given a path, and not known"
-
-
 def code_of(event: Event) -> str:
     """What is called, as it is spelled; of a chain of calls its last name."""
     called = event.node.func if isinstance(event.node, cst.Call) else None
-    return (called and tree.dotted(called)) or event.name
+    named = (called and tree.dotted(called)) or event.name
+    return brief(called) if named == "?" and called is not None else named
 
 
 def _own_name(event: Event) -> str:
@@ -227,10 +215,8 @@ def _keeps_items(holder: Obj | None) -> bool:
 def is_unknown(event: Event) -> bool:
     """Whether a call of a library is in no table, and the library is none that is known to leave files alone."""
     if event.kind is Kind.CALL:
-        tables = (effects.WRITES, effects.HANDLES, effects.STORES, effects.ALWAYS_WRITE, effects.MAPPED)
-        named = any(event.name in table for table in tables) or bool(_reading(event.name))
-        own = event.name.startswith(("local.", *effects.TRACKERS))
-        return not named and not own and not effects.is_known(event.name, event.name.rsplit(".", 1)[-1])
+        named = event.name.startswith("local.") or effects.is_named(event.name)
+        return not named and not effects.is_known(event.name, event.name.rsplit(".", 1)[-1])
     if event.kind is Kind.METHOD and (event.name in effects.WRITING_METHODS or event.name in effects.READING_METHODS):
         return False
     owners = [library for obj in event.receiver.objs for library in _libraries(core(obj))]

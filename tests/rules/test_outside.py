@@ -27,6 +27,7 @@ TOOLS = (
     f"import redis\nimport requests\nimport zmq\n{IMPORTS}"
 )
 ON_MAIN = "if rt.is_main_process():\n"
+UNKNOWN = f"import arena\n{IMPORTS}"
 SHARED = Options(strategy="shared")
 AUTO = Options()
 
@@ -100,8 +101,6 @@ def test_a_person_is_needed(lines: str, part: str) -> None:
         pytest.param('size = len(requests.utils.quote("a b"))\n', id="text that is computed"),
         pytest.param('kind = socket.AF_INET\nerror = requests.exceptions.Timeout\n', id="constants"),
         pytest.param("socket.setdefaulttimeout(3)\n", id="a setting"),
-        pytest.param('print(os.popen("stty size").read())\n', id="the screen is asked for its size"),
-        pytest.param('print(subprocess.check_output(["git", "rev-parse", "HEAD"]))\n', id="the commit"),
         pytest.param('class Requests:\n    def get(self, url):\n        return url\nrequests = Requests()\n'
                      'page = requests.get("a")\n', id="another thing of that name"),
         pytest.param('def ask():\n    return requests.get("http://a")\n', id="a function that nobody calls"),
@@ -113,6 +112,91 @@ def test_nothing_happens(lines: str) -> None:
     assert [one.message for one in findings(CODE, before, Level.NOT_NEEDED)] == [
         "nobody outside of the process is asked, and nothing is sent"
     ]
+
+
+CLAIM = "nobody outside of the process is asked, and nothing is sent"
+
+
+@pytest.mark.parametrize(
+    ("lines", "by"),
+    [
+        pytest.param("import wandb\nwandb.login()\n", "OUT05", id="an account"),
+        pytest.param("import visdom\nvisdom.Visdom().line([1.0])\n", "OUT05", id="a board"),
+        pytest.param('import huggingface_hub\nat = huggingface_hub.hf_hub_download("a", "b")\n', "DATA03", id="a hub"),
+        pytest.param('model.push_to_hub("a")\n', "SAVE01", id="what is pushed"),
+        pytest.param('model.save_pretrained("a", push_to_hub=True)\n', "SAVE01", id="what is pushed by the way"),
+        pytest.param('import huggingface_hub\nhuggingface_hub.upload_file("a", "b")\n', "OUT03", id="what is sent"),
+        pytest.param('subprocess.run(["rsync"])\n', "OUT03", id="a command"),
+        pytest.param('import logging.handlers\nto = logging.handlers.HTTPHandler("a", "b")\n', "OUT04", id="logs"),
+    ],
+)  # fmt: skip
+def test_what_another_rule_sees_to_goes_outside_nevertheless(lines: str, by: str) -> None:
+    before = script(imports=TOOLS, after=lines)
+    said = [one.message for one in findings(CODE, before, Level.NOT_NEEDED)]
+    assert said == [f"{CLAIM}, but by what {by} names"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        pytest.param('print(os.popen("stty size").read())\n', "os.popen", id="the screen is asked for its size"),
+        pytest.param('print(subprocess.check_output(["git"]))\n', "subprocess.check_output", id="the commit"),
+        pytest.param(
+            'import pandas\nrows = pandas.read_csv("https://a/b.csv")\n', "pandas.read_csv", id="a table afar"
+        ),
+        pytest.param('import huggingface_hub\nhuggingface_hub.login("a")\n', "huggingface_hub.login", id="who it is"),
+        pytest.param("import cv2\neye = cv2.VideoCapture(0)\n", "cv2.VideoCapture", id="a camera"),
+    ],
+)
+def test_what_each_rank_asks_for_itself_is_said(lines: str, name: str) -> None:
+    before = script(imports=TOOLS, after=lines)
+    assert changes(CODE, before) == []
+    assert findings(CODE, before, Level.NOT_NEEDED) == []
+    (one,) = findings(CODE, before, Level.ADVICE)
+    assert one.message.startswith(f"each rank calls `{name}` for itself")
+    assert one.place
+    assert one.place.line == line_of(before, f"{name}(")
+
+
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        pytest.param("arena.tick()\n", "`arena.tick` asks or tells", id="one"),
+        pytest.param("arena.tick()\narena.end()\n", "`arena.tick` and `arena.end` ask or tell", id="two"),
+        pytest.param("arena.a()\narena.b()\narena.c()\n", "`arena.a`, `arena.b` and `arena.c` ask", id="three"),
+        pytest.param("arena.a()\narena.b()\narena.c()\narena.d()\n", "`arena.b` and 2 others ask", id="four"),
+        pytest.param("class Game(arena.Game):\n    pass\nGame()\n", "`Game` asks", id="a subclass"),
+        pytest.param('getattr(arena, "tick")()\n', "`arena.tick` asks", id="by getattr"),
+        pytest.param("getattr(model, str(data))()\n", "`getattr(model, str(data))` asks", id="by a name put together"),
+        pytest.param("import importlib\nimportlib.import_module(str(data)).run()\n", "`importlib.import_module` asks",
+                     id="a module by a name put together"),
+        pytest.param("exec(str(data))\n", "`exec` asks", id="any code"),
+        pytest.param("import helper\nhelper.run()\n", "`arena.inside` asks", id="in another file"),
+        pytest.param("import missing\nmissing.run()\n", "`missing.run` asks", id="in a file that is not found"),
+    ],
+)  # fmt: skip
+def test_of_what_is_not_known_nothing_is_claimed(lines: str, names: str) -> None:
+    helper = "import arena\n\n\ndef run():\n    return arena.inside()\n"
+    seen = conversion_of(script(imports=UNKNOWN, after=lines), files={"helper.py": helper})
+    assert [one.message for one in seen.of(Level.NOT_NEEDED) if one.code == CODE] == []
+    (told,) = [one.message for one in seen.of(Level.ADVICE) if one.code == CODE]
+    assert names in told, told
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param("import helper\nhelper.run()\n", id="in another file"),
+        pytest.param('import json\njson.dumps(getattr(json, "loads")("3"))\n', id="by getattr"),
+        pytest.param('import importlib\nimportlib.import_module("math").sqrt(3)\n', id="a module by its name"),
+        pytest.param('size = eval("int")("3")\n', id="code that is seen"),
+        pytest.param("import sklearn.metrics, torchmetrics\nworth = torchmetrics.Accuracy()\n", id="what computes"),
+    ],
+)
+def test_where_all_is_known_it_is_claimed(lines: str) -> None:
+    helper = "import math\n\n\ndef run():\n    return math.sqrt(3)\n"
+    seen = conversion_of(script(imports=IMPORTS, after=lines), files={"helper.py": helper})
+    assert [one.message for one in seen.of(Level.NOT_NEEDED) if one.code == CODE] == [CLAIM]
 
 
 def test_samples_are_asked_for_by_who_loads_them() -> None:
@@ -182,9 +266,6 @@ def test_where_not_all_ranks_come_a_person_is_needed() -> None:
     )
     before = script(imports=TOOLS, loop=loop)
     assert (CODE, line_of(before, "requests.get")) in blocked(before)
-
-
-UNKNOWN = f"import arena\n{IMPORTS}"
 
 
 def test_what_is_not_known_is_named_where_all_is_said_to_be_alike() -> None:

@@ -217,17 +217,37 @@ def test_claims_name_what_they_do_not_know() -> None:
 
 
 @pytest.mark.parametrize(
+    ("after", "name"),
+    [
+        pytest.param('unheard.train(model, 3, "fast")\n', "unheard.train", id="no path"),
+        pytest.param('unheard.note("loss of epoch 1/3")\n', "unheard.note", id="a sentence"),
+        pytest.param('net = unheard.load_net("configs/net.yaml")\n', "unheard.load_net", id="result is used"),
+        pytest.param(
+            'tokens = unheard.Tokens()\ntokens.load("a/b.model")\n', "unheard.Tokens", id="says that it reads"
+        ),
+        pytest.param('unheard.get("https://example.org/a")\n', "unheard.get", id="address"),
+        pytest.param("getattr(model, str(data))()\n", "getattr(model, str(data))", id="by a name that is put together"),
+        pytest.param("class Own(unheard.Book):\n    pass\n\n\nbook = Own()\n", "Own", id="a subclass"),
+        pytest.param("for use in unheard.all_of_them:\n    use()\n", "use", id="whatever comes"),
+    ],
+)
+def test_what_is_not_known_may_write_without_being_given_a_path(after: str, name: str) -> None:
+    before = script(imports=UNKNOWN + IMPORTS, after=after)
+    line = line_of(before, f"{name}(" if name != "Own" else "= Own(")
+    unless = f", unless by `{name}` at train.py:{line}, which is not known"
+    assert findings("OUT03", before, Level.ADVICE) == []
+    assert claims(before) == [f"no checkpoint is written{unless}", f"no other files are written{unless}"]
+
+
+@pytest.mark.parametrize(
     "after",
     [
-        pytest.param('unheard.train(model, 3, "fast")\n', id="no path"),
-        pytest.param('unheard.note("loss of epoch 1/3")\n', id="a sentence"),
-        pytest.param('net = unheard.load_net("configs/net.yaml")\n', id="result is used"),
-        pytest.param('tokens = unheard.Tokens()\ntokens.load("a/b.model")\n', id="says that it reads"),
-        pytest.param('unheard.get("https://example.org/a")\n', id="address"),
         pytest.param('os.chdir("out/net")\n', id="of the process alone"),
         pytest.param('argparse.ArgumentParser().add_argument("--out", default="out/net.pt")\n', id="known library"),
         pytest.param("def keep(path):\n    pass\n\n\nkeep('out/net.bin')\n", id="function of the script"),
         pytest.param("names = []\nnames.append('out/net.bin')\n", id="list"),
+        pytest.param("getattr(torch, str(data))(3)\n", id="a name of a known library"),
+        pytest.param("class Loss(nn.MSELoss):\n    pass\n\n\nLoss()(data.tensors[0], 0)\n", id="a known class"),
     ],
 )
 def test_nothing_is_written(after: str) -> None:

@@ -12,11 +12,9 @@ from enum import Enum
 
 import libcst as cst
 
-from distify_codemods import file_events
 from distify_codemods.decisions.agreement import reached_alike
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, dealt_by
-from distify_codemods.interpreter.evidence import is_known
 from distify_codemods.libraries import outside
 from distify_codemods.program import Module
 from distify_codemods.values import Bound, Class, External, Function, Method, Obj, Value, core
@@ -218,17 +216,6 @@ def simulated(facts: Facts) -> Event | None:
         if any(name.startswith(outside.SIMULATORS) for name in names):
             return event
     return None
-
-
-def unless(facts: Facts) -> str:
-    """What to add where it is said that all ranks see the same: a call in training of which nothing is known."""
-    for event in _in_training(facts):
-        roots = [one.name for one in map(_root, event.receiver.objs) if isinstance(one, External)]
-        names = [event.name] if event.kind is Kind.CALL else roots
-        named = any(name == "?" or is_known(name) or outside.is_named(name) for name in names)
-        if file_events.is_unknown(event) and not named:
-            return f", unless by `{file_events.code_of(event)}` at {event.module.place(event.node)}, which is not known"
-    return ""
 
 
 def _in_training(facts: Facts) -> Iterator[Event]:

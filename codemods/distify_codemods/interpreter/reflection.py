@@ -41,7 +41,7 @@ def _getattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
 def _named(machine: Machine, obj: Obj, name: object, holder: Value) -> Value:
     if isinstance(obj, Ref):
         return imports.reference(machine, f"{obj.name}.{name if isinstance(name, str) else '?'}")
-    if isinstance(name, str):
+    if isinstance(name, str) and name.isidentifier():
         return attributes.attribute_of(machine, obj, name, holder, cst.Attribute(cst.Name("_"), cst.Name(name)))
     if isinstance(obj, (Instance, Class)):
         return join(*obj.attributes.values()) if obj.attributes else NOTHING

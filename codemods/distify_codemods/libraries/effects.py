@@ -134,8 +134,14 @@ TRACKERS = (
     "codecarbon.", "tensorflow.summary.", "wandb.",
 )  # fmt: skip
 
+#: Of these, those that may report over a network: the others write files.
+ONLINE = tuple(
+    one for one in TRACKERS
+    if one not in ("tensorboardX.", "torch.utils.tensorboard.", "tensorboard_logger.", "tensorflow.summary.")
+)  # fmt: skip
+
 #: Libraries that do nothing to files but by what stands above, or is followed by a rule of its own.
-_KNOWN = (
+KNOWN = (
     "builtins.", "sys.", "os.", "io.", "argparse.", "logging.", "loguru.", "warnings.", "random.", "math.", "re.",
     "string.", "time.", "datetime.", "json.", "csv.", "pickle.", "yaml.", "copy.", "collections.", "itertools.",
     "functools.", "glob.", "pathlib.", "gc.", "typing.", "importlib.", "inspect.", "subprocess.", "shutil.",
@@ -151,9 +157,20 @@ WRITING_WORDS = ("save", "dump", "export", "write")
 _READING_WORDS = ("load", "read", "restore", "parse")
 
 
+def is_named(name: str) -> bool:
+    """Whether a function is in one of these tables, or is of a library that keeps a log."""
+    tables = (WRITES, HANDLES, STORES, ALWAYS_WRITE, MAPPED, DATABASES, NAMED_BY_THE_TIME)
+    return any(name in table for table in tables) or name.startswith(TRACKERS) or bool(reading(name))
+
+
+def reading(name: str) -> list[str]:
+    """Which entries of the table of what reads files a function is, by its full name."""
+    return [one for one in READS if name == one or (one.endswith(("_", ".")) and name.startswith(one))]
+
+
 def is_known(library: str, name: str) -> bool:
     """Whether nothing is written by a function or method that no table names: `library` it is of, `name` its own."""
-    return library.startswith(_KNOWN) and not says_that_it_writes(name)
+    return library.startswith(KNOWN) and not says_that_it_writes(name)
 
 
 def says_that_it_writes(name: str) -> bool:

@@ -6,11 +6,20 @@ _VERBS = "get post put patch delete head options request".split()
 #: Functions that ask once, and return plain data that can be sent on to other processes.
 _QUESTIONS = frozenset(
     [*(f"{library}.{verb}" for library in ("requests", "httpx", "requests.api") for verb in _VERBS),
+     *(f"huggingface_hub.{name}" for name in "dataset_info file_exists model_info repo_exists whoami".split()),
      "urllib3.request", "openai.ChatCompletion.create", "openai.Completion.create", "ollama.chat", "ollama.generate",
      "litellm.completion", "paho.mqtt.publish.single", "paho.mqtt.publish.multiple", "paho.mqtt.subscribe.simple"]
 )  # fmt: skip
 #: Commands: they may do anything, so that rank 0 alone runs them. (`check_output` and its like only ask.)
 _COMMANDS = frozenset({"subprocess.run", "subprocess.call", "subprocess.check_call", "os.system"})
+#: What each rank asks for itself, for the answer or for what the process then has: other programs, a camera.
+_BY_EACH = (
+    "os.popen", "subprocess.check_output", "subprocess.getoutput", "subprocess.getstatusoutput", "GPUtil.",
+    "nvidia_smi.", "cv2.VideoCapture", "huggingface_hub.login", "huggingface_hub.notebook_login",
+    "huggingface_hub.interpreter_login", "huggingface_hub.list_", "kaggle.api.authenticate", "git.Repo",
+    "pandas.read_gbq", "pandas.read_sql",
+    "socket.getaddrinfo", "socket.gethostbyaddr", "socket.gethostbyname", "webbrowser.open",
+)  # fmt: skip
 #: Libraries of connections, clients and devices: what their functions make is one end of something that has another.
 _LIBRARIES = (
     "requests.Session", "requests.session", "requests.sessions.", "httpx.Client", "urllib.request.urlopen",
@@ -20,10 +29,17 @@ _LIBRARIES = (
     "slack.", "slack_sdk.", "slackweb.", "discord.", "twilio.", "yagmail.", "pymongo.", "redis.", "psycopg2.",
     "psycopg.", "pymysql.", "MySQLdb.", "mysql.", "pyodbc.", "sqlalchemy.create_engine", "influxdb.", "openai.",
     "anthropic.", "multiprocessing.connection.", "subprocess.Popen", "pyaudio.", "sounddevice.", "RPi.", "smbus.",
-    "pexpect.",
+    "pexpect.", "Pyro4.", "Pyro5.", "apprise.", "cassandra.", "cohere.", "dropbox.", "elasticsearch.",
+    "google.genai.", "google.generativeai.", "gradio_client.", "gspread.", "hdfs.", "http.server.",
+    "huggingface_hub.HfApi", "huggingface_hub.InferenceClient", "minio.", "mistralai.", "neo4j.", "notifiers.",
+    "oss2.", "prometheus_client.", "pushbullet.", "qiniu.", "replicate.", "rpyc.", "selenium.", "socketserver.",
+    "tweepy.", "urllib.request.build_opener", "urllib2.", "xmlrpc.server.",
 )  # fmt: skip
 #: Where calls are awaited: no other rank can be waited for in between.
-ASYNCHRONOUS = ("aiohttp.", "websockets.", "httpx.AsyncClient", "asyncio.open_connection", "asyncio.start_server")
+ASYNCHRONOUS = (
+    "aiohttp.", "aioredis.", "aiosmtplib.", "asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell",
+    "asyncio.open_connection", "asyncio.start_server", "asyncpg.", "asyncssh.", "httpx.AsyncClient", "websockets.",
+)  # fmt: skip
 #: Of these, what asks nobody.
 _NO_CONNECTION = (
     "socket.get", "socket.inet", "socket.hton", "socket.ntoh", "socket.setdefaulttimeout", "socket.if_",
@@ -78,6 +94,11 @@ def connects(name: str) -> bool:
     return name.startswith(_LIBRARIES) and not known
 
 
+def is_asked_by_each(name: str) -> bool:
+    """Whether each rank goes outside by such a call, and for itself: `subprocess.check_output`."""
+    return name.startswith(_BY_EACH)
+
+
 def answers_with_data(method: str) -> bool:
     return method in _DATA
 
@@ -94,4 +115,10 @@ def is_of_the_clock(name: str) -> bool:
 
 def is_named(name: str) -> bool:
     """Whether it is in one of these tables."""
-    return asks(name) or connects(name) or is_of_the_machine(name) or name.startswith((*ASYNCHRONOUS, *SIMULATORS))
+    known = asks(name) or connects(name) or is_of_the_machine(name) or is_asked_by_each(name)
+    return known or name.startswith((*ASYNCHRONOUS, *SIMULATORS))
+
+
+def sends(name: str) -> bool:
+    """Whether a function or method that writes files sends them: `model.push_to_hub`."""
+    return name == "push_to_hub" or name.startswith("huggingface_hub.upload_")

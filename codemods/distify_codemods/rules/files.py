@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods import file_events, file_names, tree
+from distify_codemods import claims, file_events, file_names, tree
 from distify_codemods.decisions.outside import is_used
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import is_writing_method
@@ -38,7 +38,7 @@ def run(context: Context) -> None:
             f"ranks one name, {effects.NAMED_BY_THE_TIME[event.name]}", event.module, event.node,
         )  # fmt: skip
     if not found and not unknown and not named:
-        context.not_needed(f"no other files are written{file_events.unless(context.facts)}")
+        context.not_needed(f"no other files are written{claims.unless_written(context.facts)}")
 
 
 def _is_every_ranks(context: Context, event: Event) -> bool:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods import claims
 from distify_codemods.decisions.outside import Asking, Doing, askings
+from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import code_of
+from distify_codemods.libraries import effects, outside
 from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to
+from distify_codemods.rules.download import downloads
 from distify_codemods.rules.once import once
 
 CODE = "NET01"
@@ -18,8 +22,8 @@ _FIX = (
 
 
 def run(context: Context) -> None:
-    found = False
-    for one in askings(context.facts):
+    facts, found = context.facts, False
+    for one in askings(facts):
         if _is_under_a_guard(context, one):
             continue
         found = True
@@ -29,8 +33,72 @@ def run(context: Context) -> None:
             context.advice("each rank asks here for the samples that it loads", one.module, one.node)
         elif context.editable(one.module, one.node, "the world outside is asked"):
             _write(context, one)
+    found = _by_each(context) or found
+    found = _unknown(context) or found
     if not found:
-        context.not_needed("nobody outside of the process is asked, and nothing is sent")
+        told = _told_elsewhere(context)
+        but = f", but by what {' and '.join(told)} name{'s' if len(told) == 1 else ''}" if told else ""
+        context.not_needed(f"nobody outside of the process is asked, and nothing is sent{but}{claims.unless(facts)}")
+
+
+def _by_each(context: Context) -> bool:
+    """Says of each kind once what every rank asks for itself."""
+    found: dict[str, Event] = {}
+    for event in context.facts.of_kind(Kind.CALL):
+        asked = outside.is_asked_by_each(event.name) or _is_read_from_afar(event)
+        if asked and not context.is_on_main(event.module, event.node):
+            found.setdefault(event.name, event)
+    for event in found.values():
+        context.advice(
+            f"each rank calls `{code_of(event)}` for itself: if that does more than to answer, let rank 0 alone do it, "
+            f"with `rt.call_on_main_process({code_of(event)}, ...)`", event.module, event.node,
+        )  # fmt: skip
+    return bool(found)
+
+
+def _is_read_from_afar(event: Event) -> bool:
+    """`pandas.read_csv("https://...")`."""
+    texts = (value.constant() for value in event.arguments.all())
+    return bool(effects.reading(event.name)) and any(isinstance(one, str) and "://" in one for one in texts)
+
+
+def _unknown(context: Context) -> bool:
+    """Says of which calls it is not known whom they ask, all in one line."""
+    found: dict[str, Event] = {}
+    for event in claims.unknown_calls(context.facts):
+        if event not in context.named_writers and not context.is_on_main(event.module, event.node):
+            found.setdefault(code_of(event), event)
+    for first in list(found.values())[:1]:
+        one = len(found) == 1
+        context.advice(
+            f"it is not known whether {_listed(list(found))} {'asks or tells' if one else 'ask or tell'} somebody "
+            "outside of the process, as each rank would: with `rt.call_on_main_process(function, ...)` rank 0 alone "
+            "does", first.module, first.node,
+        )  # fmt: skip
+    return bool(found)
+
+
+def _listed(names: list[str]) -> str:
+    shown = [f"`{name}`" for name in (names if len(names) < 4 else names[:2])]
+    shown += [f"{len(names) - 2} others"] if len(names) > 3 else []
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if shown[1:] else shown)
+
+
+def _told_elsewhere(context: Context) -> list[str]:
+    """The rules that see to what else goes outside: downloads, uploads, logs of the experiment."""
+    calls = context.facts.of_kind(Kind.CALL)
+    sent = [
+        event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD)
+        if outside.sends(event.name) or "push_to_hub" in event.arguments.keywords
+    ]  # fmt: skip
+    found = {
+        "DATA03": any(map(downloads, calls)),
+        "SAVE01": any(event.kind is Kind.METHOD for event in sent),
+        "OUT04": any(event.name.startswith("logging.handlers.") for event in calls),
+        "OUT05": any(event.name.startswith(effects.ONLINE) for event in calls),
+        "OUT03": any(event.kind is Kind.CALL for event in sent) or any(outside.is_command(one.name) for one in calls),
+    }
+    return [code for code, named in found.items() if named]
 
 
 def _is_under_a_guard(context: Context, one: Asking) -> bool:

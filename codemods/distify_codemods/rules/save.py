@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distify_codemods import file_events
+from distify_codemods import claims, file_events
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import effects
 from distify_codemods.rules.base import Context, Example, Rule
@@ -19,7 +19,7 @@ def run(context: Context) -> None:
         once(context, event, CODE, "one writer")
         context.applied("rank 0 writes the checkpoint", event.module, event.node)
     if not saves:
-        context.not_needed(f"no checkpoint is written{file_events.unless(context.facts)}")
+        context.not_needed(f"no checkpoint is written{claims.unless_written(context.facts)}")
 
 
 def is_checkpoint(event: Event) -> bool:

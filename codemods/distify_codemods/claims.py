@@ -1,0 +1,74 @@
+"""What a checklist may claim: that nothing is written, asked or sent only where every call is known.
+
+What is called of a library is in a table, or of a library that computes; what is neither is named wherever something
+is said of all calls. Methods of what a library made are its maker's: who is known is known with what it gives.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
+from distify_codemods.file_events import code_of, given_a_path, may_write
+from distify_codemods.libraries import effects, outside
+from distify_codemods.libraries.quiet import is_quiet
+from distify_codemods.values import External, Instance, Value, core
+
+#: What is called by a name that is put together as the program runs, and is not found.
+_BY_NAME = ("importlib.import_module", "builtins.__import__", "builtins.eval", "builtins.exec")
+
+
+def unknown_calls(facts: Facts) -> list[Event]:
+    """The calls of which nothing is known, each place once."""
+    found = {event.node: event for event in reversed(facts.of_kind(Kind.CALL)) if _is_unknown(facts, event)}
+    return list(reversed(found.values()))
+
+
+def unless(facts: Facts) -> str:
+    """What to add where something is said of all calls: the first that is not known, of training's if there is one."""
+    found = unknown_calls(facts)
+    loops = [one for one in facts.of_kind(Kind.LOOP) if any(back.inside(one) for back in facts.backwards)]
+    first = next((event for event in found if any(map(event.inside, loops))), next(iter(found), None))
+    if first is not None:
+        return f", unless by `{code_of(first)}` at {first.module.place(first.node)}, which is not known"
+    return ", unless in calls that were not followed (SHARE01)" if facts.run.machine.spared else ""
+
+
+def unless_written(facts: Facts) -> str:
+    """What to add where it is said that nothing is written."""
+    if may_write(facts):
+        return ", unless by what OUT03 names"
+    first = next(iter(given_a_path(facts)), None)
+    if first is None or effects.says_that_it_reads(first.name.rsplit(".", 1)[-1]):
+        asked = any(outside.is_asked_by_each(event.name) for event in facts.of_kind(Kind.CALL))
+        return unless(facts) or ", unless by what NET01 names" * asked
+    return f", unless `{code_of(first)}` at {first.module.place(first.node)} writes: it is given a path, and not known"
+
+
+def _is_unknown(facts: Facts, event: Event) -> bool:
+    if event.name == "?":
+        return not _is_of_known_classes(_callee(facts, event))
+    if event.name.startswith("local."):
+        return not _is_of_known_classes(event.value)
+    if event.name in _BY_NAME:
+        return not _is_found(event)
+    return not is_quiet(event.name)
+
+
+def _callee(facts: Facts, event: Event) -> Value:
+    return facts.value(event.node.func) if isinstance(event.node, cst.Call) else Value()
+
+
+def _is_of_known_classes(value: Value) -> bool:
+    """Whether these are objects of the script's own classes, of which libraries' known classes do the rest."""
+    made = [core(obj) for obj in value.objs]
+    bases = [name for obj in made if isinstance(obj, Instance) and obj.of for name in obj.of.libraries()]
+    return bool(made) and all(isinstance(obj, Instance) for obj in made) and all(map(is_quiet, bases))
+
+
+def _is_found(event: Event) -> bool:
+    """Whether `eval("optim.SGD")` is that, and text that is put together was followed to what it may mean."""
+    given = event.arguments.positional[0] if event.arguments.positional else Value()
+    found = [obj for obj in event.value.objs if not (isinstance(obj, External) and obj.name == event.name)]
+    return isinstance(given.constant(), str) or (bool(found) and len(found) == len(event.value.objs))

@@ -1,0 +1,50 @@
+"""Libraries that compute: what is called of them writes no file and asks nobody, but for what other tables name."""
+
+from __future__ import annotations
+
+from distify_codemods.libraries import computing, downloads, effects, outside
+
+_LIBRARIES = (
+    *computing.LIBRARIES, *effects.KNOWN,
+    "__future__.", "array.", "ast.", "base64.", "binascii.", "bz2.", "cProfile.", "calendar.", "cmath.", "codecs.",
+    "configparser.", "cycler.", "decimal.", "errno.", "faulthandler.", "fnmatch.", "fractions.", "getopt.", "imghdr.",
+    "linecache.", "locale.", "lzma.", "numbers.", "optparse.", "pdb.", "pkg_resources.", "pkgutil.", "profile.",
+    "psutil.", "pstats.", "pynvml.", "resource.", "secrets.", "select.", "shlex.", "stat.", "struct.", "sysconfig.",
+    "timeit.", "tokenize.", "tracemalloc.", "unicodedata.", "unittest.", "weakref.", "xml.", "zlib.",
+    "adabelief_pytorch.", "albumentations.", "apex.", "attr.", "attrs.", "bitsandbytes.", "colorama.", "cupy.",
+    "dateutil.", "dgl.", "distify_runtime.", "dotenv.", "efficientnet_pytorch.", "ema_pytorch.", "faiss.",
+    "functorch.", "fvcore.", "gensim.", "horovod.", "imgaug.", "jiwer.", "kornia.", "librosa.", "lion_pytorch.",
+    "memory_profiler.", "networkx.", "nltk.", "numba.", "packaging.", "piq.", "prettytable.", "pydantic.",
+    "pydicom.", "pytorch_metric_learning.", "pytorch_msssim.", "pytz.", "rouge.", "rouge_score.", "sacrebleu.",
+    "schedulefree.", "segmentation_models_pytorch.", "seqeval.", "shapely.", "six.", "sortedcontainers.", "spacy.",
+    "statsmodels.", "sympy.", "tabulate.", "thop.", "tiktoken.", "tokenizers.", "torch_cluster.", "torch_ema.",
+    "torch_optimizer.", "torch_scatter.", "torch_sparse.", "torchdiffeq.", "torchinfo.", "torchmetrics.",
+    "torchsummary.", "torchviz.", "transformers.", "typing_extensions.", "warmup_scheduler.", "xformers.", "zipp.",
+)  # fmt: skip
+#: Of these, what starts programs or runs any code, what speaks to somebody, and what keeps files by itself.
+_NOT = (
+    "builtins.__import__", "builtins.eval", "builtins.exec", "cv2.VideoCapture", "hydra.utils.", "IPython.",
+    "importlib.", "multiprocessing.connection.", "multiprocessing.managers.", "os.exec",
+    "os.fork", "os.popen", "os.posix_spawn", "os.spawn", "os.startfile", "os.system", "requests.", "socket.",
+    "subprocess.", "torch.distributed.rpc.", "torch.utils.cpp_extension.", "transformers.Seq2SeqTrainer",
+    "transformers.Trainer", "transformers.TrainingArguments", "urllib.",
+)  # fmt: skip
+#: What of those only computes, on addresses and the like.
+_PLAIN = (
+    "importlib.metadata.", "importlib.reload", "importlib.resources.", "importlib.util.find_spec", "requests.adapters.",
+    "requests.exceptions.", "requests.utils.", "socket.get", "socket.inet", "socket.setdefaulttimeout",
+    "subprocess.CalledProcessError", "subprocess.TimeoutExpired", "subprocess.list2cmdline", "urllib.error.",
+    "urllib.parse.", "urllib.request.Request",
+)  # fmt: skip
+#: Those of which the tables have all that writes a file, whatever else is called so.
+_WRITERS_KNOWN = ("torch.", "sys.", "tqdm.", "os.write", "builtins.", "local.")
+
+
+def is_quiet(name: str) -> bool:
+    """Whether a function or class of a library writes no file and asks nobody, or some table says which it does."""
+    named = name.startswith((*_PLAIN, *effects.TRACKERS)) or downloads.fetches(name) or outside.is_named(name)
+    if named or effects.is_named(name):
+        return True
+    says = effects.says_that_it_writes(name.rsplit(".", 1)[-1]) and not name.endswith("dumps")
+    loud = name.startswith(_NOT) or (says and not name.startswith(_WRITERS_KNOWN))
+    return name.startswith(_LIBRARIES) and not loud
