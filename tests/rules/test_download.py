@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from distify_codemods import Level
 
@@ -134,6 +136,21 @@ def test_leaves_before_it_downloads() -> None:
         ("import timm\n", 'net = timm.create_model("resnet18", pretrained=True)\n'),
         ("import timm\n", 'net = timm.create_model("resnet18", True)\n'),
         ("import unheard\n", 'net = unheard.build(3, pretrained="imagenet")\n'),
+        ("import timm\n", 'net = timm.create_model("hf-hub:who/net")\n'),
+        ("import timm\n", "net = timm.models.resnet18(True)\n"),
+        ("import torchvision\n", "net = torchvision.models.vgg16(True)\n"),
+        ("import torchvision.models as models\n", "net = models.resnet.resnet18(True)\n"),
+        ("import torchvision.models as models\n", "net = models.resnet18(models.ResNet18_Weights.DEFAULT)\n"),
+        ("from torchvision.models import resnet18\n", 'net = resnet18("IMAGENET1K_V1")\n'),
+        ("from torchvision.models import get_model\n", 'net = get_model("resnet18", weights="DEFAULT")\n'),
+        ("import torchvision.models as models\n", 'net = getattr(models, "resnet%d" % 18)(True)\n'),
+        ("from torchvision.models.detection import ssd300_vgg16\n", "net = ssd300_vgg16()\n"),
+        ("from torchvision.models.detection import ssd300_vgg16\n", "net = ssd300_vgg16(weights=None)\n"),
+        ("import segmentation_models_pytorch as smp\n", 'net = smp.Unet("resnet34")\n'),
+        ("", 'net = torch.hub.load("pytorch/vision", "resnet18", pretrained=False)\n'),
+        ("", 'net = torch.hub.load("vision", "resnet18", source="local", pretrained=True)\n'),
+        ("", 'rows = torch.hub.load_state_dict_from_url("http://a/b.pt")\n'),
+        ("from transformers import AutoModel\n", 'bert = AutoModel.from_pretrained("bert", local_files_only=False)\n'),
         ("import nltk\n", 'nltk.download("punkt")\n'),
         ("from huggingface_hub import snapshot_download\n", 'snapshot_download("bert")\n'),
         ("from sentence_transformers import SentenceTransformer\n", 'net = SentenceTransformer("mini")\n'),
@@ -161,9 +178,25 @@ def test_other_downloads(imports: str, call: str) -> None:
         pytest.param("import timm\nnet = timm.create_model('a', pretrained=False)\n", id="pretrained=False"),
         pytest.param("import timm\nnet = timm.create_model('a')\n", id="pretrained not said"),
         pytest.param("import unheard\nnet = unheard.build(3, pretrained=None)\n", id="pretrained=None"),
+        pytest.param("import timm\nnet = timm.create_model('a', False)\n", id="False by position"),
+        pytest.param("import torchvision as v\nnet = v.models.vgg16(False)\n", id="torchvision, False"),
+        pytest.param("import torchvision\nnet = torchvision.models.vgg16()\n", id="torchvision, not said"),
+        pytest.param("import torchvision as v\nnet = v.models.vgg16(weights=None)\n", id="no weights"),
+        pytest.param("import torchvision\nnet = torchvision.models.VGG(nn.Linear(1, 1), 2)\n", id="a class"),
+        pytest.param("import torchvision\nnames = torchvision.models.list_models('a')\n", id="their names"),
+        pytest.param("import torchvision\nnet = torchvision.models.vgg16()\n"
+                     "part = torchvision.models.feature_extraction.create_feature_extractor(net, 'a')\n", id="a part"),
+        pytest.param("from torchvision.models.detection import ssd300_vgg16\n"
+                     "net = ssd300_vgg16(weights=None, weights_backbone=None)\n", id="nothing for its part"),
+        pytest.param("import segmentation_models_pytorch as m\nnet = m.Unet('a', encoder_weights=None)\n", id="smp"),
+        pytest.param("import segmentation_models_pytorch as m\nnet = m.Unet('a', 5, None)\n", id="smp, None"),
+        pytest.param("import segmentation_models_pytorch as m\nloss = m.losses.DiceLoss('a')\n", id="smp, a loss"),
+        pytest.param("net = torch.hub.load('a', 'b', source='local')\n", id="a hub in a folder"),
+        pytest.param("from transformers import AutoModel\n"
+                     "net = AutoModel.from_pretrained('a', local_files_only=True)\n", id="of files that are there"),
         pytest.param("def build(pretrained):\n    return pretrained\n\n\nbuild(pretrained=True)\n", id="own builder"),
     ],
-)
+)  # fmt: skip
 def test_left_alone(setup: str) -> None:
     before = script(imports=VISION, setup=setup)
     assert changes("DATA03", before) == []
@@ -202,13 +235,30 @@ def test_what_is_not_known_is_not_said_to_download_nothing(line: str) -> None:
         "net = unheard.build(3)\n",
         'net = unheard.build("a/config.yaml")\n',
         'net = unheard.build("./weights")\n',
-        'unheard.say("a word and another")\n',
+        'net = unheard.say("a word and another")\n',
+        "net = unheard.build(input())\n",
+    ],
+)
+def test_what_is_not_known_and_given_no_name_is_named(line: str) -> None:
+    before = script(imports=f"import unheard\n{IMPORTS}", setup=line)
+    assert findings("DATA03", before, Level.ADVICE) == []
+    (claim,) = [one.message for one in findings("DATA03", before, Level.NOT_NEEDED)]
+    assert re.fullmatch(r"nothing is downloaded, unless by `unheard\.\w+` at train.py:6, which is not known", claim)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
         'named = collections.namedtuple("Pair", "a b")\n',
         'random.choice("abc")\n',
         'def build(name):\n    return name\n\n\nbuild("small")\n',
+        "import torchvision\nnet = torchvision.models.vgg16()\n",
+        'from transformers import AutoModel\nnet = AutoModel.from_pretrained("a", local_files_only=True)\n',
+        'from safetensors.torch import save_file\nsave_file({}, "a")\n',
+        'import smtplib\npost = smtplib.SMTP("a")\n',
     ],
 )
 def test_nothing_is_given_a_name(line: str) -> None:
-    before = script(imports=f"import collections\nimport random\nimport unheard\n{IMPORTS}", setup=line)
+    before = script(imports=f"import collections\nimport random\n{IMPORTS}", setup=line)
     assert findings("DATA03", before, Level.ADVICE) == []
     assert [one.message for one in findings("DATA03", before, Level.NOT_NEEDED)] == ["nothing is downloaded"]

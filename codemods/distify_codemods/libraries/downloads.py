@@ -16,6 +16,25 @@ RETRIEVES = (".urlretrieve", ".from_pretrained")
 WITH_WEIGHTS = "torch.nn."
 #: Where weights that are fetched are asked for by position.
 PRETRAINED = {"timm.create_model": 1, "timm.models.create_model": 1}
+#: Libraries whose functions make a model each, and take first whether or which weights are fetched for it.
+ZOOS = ("torchvision.models.", "timm.models.")
+#: Models for which weights of a part are fetched unless one of these arguments says no, by name or by position.
+BY_DEFAULT: dict[str, tuple[tuple[str, ...], int | None]] = {
+    "torchvision.models.detection.": (("weights_backbone", "pretrained_backbone"), None),
+    "torchvision.models.segmentation.": (("weights_backbone", "pretrained_backbone"), None),
+    "segmentation_models_pytorch.": (("encoder_weights",), 2),
+}
+#: Names of models that lie on a hub, wherever they are given.
+ON_A_HUB = ("hf-hub:", "hf_hub:")
+HUB = "torch.hub.load"
+
+
+def makes_a_model(name: str) -> bool:
+    """Whether something of one of these libraries is a function that makes a model, or of whole models a class."""
+    own = name.rsplit(".", 1)[-1]
+    if name.startswith("segmentation_models_pytorch."):
+        return name.count(".") == 1 and (own[:1].isupper() or own == "create_model")
+    return name.startswith(ZOOS) and not own[:1].isupper() and not own.startswith(("_", "get_", "list_"))
 
 
 def fetches(name: str) -> bool:

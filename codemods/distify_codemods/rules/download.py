@@ -6,15 +6,15 @@ import re
 
 import libcst as cst
 
-from distify_codemods import file_events
+from distify_codemods import claims, file_events
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
-from distify_codemods.libraries import computing, effects
-from distify_codemods.libraries.downloads import PRETRAINED, fetches
+from distify_codemods.libraries import computing, effects, outside
+from distify_codemods.libraries.downloads import BY_DEFAULT, HUB, ON_A_HUB, PRETRAINED, ZOOS, fetches, makes_a_model
 from distify_codemods.program import Module
 from distify_codemods.rules.base import MAIN_FIRST, Context, Example, Rule
 from distify_codemods.tree import walk
-from distify_codemods.values import Const, Instance, Value, core
+from distify_codemods.values import Const, External, Instance, Ref, Setting, Value, core
 
 CODE = "DATA03"
 
@@ -44,7 +44,7 @@ def run(context: Context) -> None:
             "does, put it under `with rt.main_process_first():`", event.module, event.node,
         )  # fmt: skip
     if not found and not unknown:
-        context.not_needed("nothing is downloaded")
+        context.not_needed(f"nothing is downloaded{claims.unless(context.facts)}")
 
 
 def _unseen(context: Context) -> list[Event]:
@@ -52,9 +52,9 @@ def _unseen(context: Context) -> list[Event]:
     return [
         event
         for event in context.facts.of_kind(Kind.CALL)
-        if not event.name.startswith(("local.", "?", *effects.TRACKERS))
-        and not effects.is_known(event.name, "")
-        and not event.name.startswith(computing.LIBRARIES)
+        if not event.name.startswith(("local.", "?", *effects.KNOWN, *computing.LIBRARIES))
+        and not (effects.is_named(event.name) or outside.is_named(event.name) or fetches(event.name))
+        and not downloads(event)
         and any(_is_a_name(value) for value in event.arguments.all())
         and not context.is_on_main(event.module, event.node)
     ]
@@ -82,15 +82,53 @@ def downloads(event: Event) -> bool:
         value = None
     if value is not None:
         return value.constant() is not False
-    place = PRETRAINED.get(event.name)
-    pretrained, weights = event.arguments.get("pretrained", place), event.arguments.get("weights")
-    if pretrained is not None and (pretrained.constant() is False or pretrained.is_none):
+    if _is_yes(event.arguments.get("local_files_only")):
         return False
-    if pretrained is not None:
+    if event.name == HUB:
+        source = event.arguments.get("source")
+        return source is None or source.constant() != "local" or _asks_for_weights(event) is True
+    asked = _asks_for_weights(event)
+    return fetches(event.name) if asked is None else asked
+
+
+def _is_yes(value: Value | None) -> bool:
+    return value is not None and value.constant() is True
+
+
+def _asks_for_weights(event: Event) -> bool | None:
+    """Whether a call may fetch the weights of the model that it makes; None where it says nothing about them."""
+    name, given = event.name, event.arguments
+    default = next((one for prefix, one in BY_DEFAULT.items() if name.startswith(prefix)), None)
+    if default is not None and makes_a_model(name):
+        told = [value for one in default[0] if (value := given.get(one, default[1])) is not None]
+        if not any(map(_is_no, told)):
+            return True
+    first = given.get("model_name", 0)
+    if name in PRETRAINED and first is not None and str(first.constant()).startswith(ON_A_HUB):
         return True
-    if weights is not None and event.name.startswith("torchvision."):
+    pretrained = given.get("pretrained", PRETRAINED.get(name))
+    if pretrained is not None:
+        return not _is_no(pretrained)
+    weights = given.get("weights") if name.startswith("torchvision.") else None
+    if weights is not None:
         return any(not isinstance(obj, Const) or obj.value is not None for obj in weights.objs)
-    return fetches(event.name)
+    if makes_a_model(name) and given.positional and name.startswith(ZOOS):
+        return _may_name_weights(given.positional[0])
+    return None
+
+
+def _is_no(value: Value) -> bool:
+    return value.constant() is False or value.is_none
+
+
+def _may_name_weights(value: Value) -> bool:
+    """`vgg16(True)`, `vgg16(VGG16_Weights.DEFAULT)`; what is a model is given to something else."""
+    if not value.objs or value.open:
+        return True
+    return not _is_no(value) and any(
+        isinstance(obj, (Const, Setting)) or (isinstance(obj, (Ref, External)) and "weight" in obj.name.lower())
+        for obj in value.objs
+    )
 
 
 def _makes_what_downloads(event: Event) -> bool:
