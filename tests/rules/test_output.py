@@ -190,3 +190,15 @@ def test_samples_that_are_counted_are_said_to_be_rank_zeros(line: str) -> None:
 )
 def test_what_counts_no_samples(line: str, said: list[str]) -> None:
     assert told(line) == said
+
+
+def test_a_log_record_on_the_screen_is_of_rank_0s_share() -> None:
+    loop = LOOP.replace("        loss.backward()\n", "        loss.backward()\n        logging.info(loss.item())\n")
+    (one,) = findings("OUT01", script(imports=f"import logging\n{IMPORTS}", loop=loop), Level.ADVICE)
+    assert one.message == "figures printed here are those of rank 0's share of the batch"
+
+
+def test_a_log_record_in_a_file_is_of_all_ranks() -> None:
+    loop = LOOP.replace("        loss.backward()\n", "        loss.backward()\n        logging.info(loss.item())\n")
+    setup = 'logging.basicConfig(filename="run.log")\n'
+    assert findings("OUT01", script(imports=f"import logging\n{IMPORTS}", setup=setup, loop=loop), Level.ADVICE) == []

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import pytest
 from distify_codemods import Level
+from distify_codemods.results import Options
 
-from tests.rules.scripts import IMPORTS, LOOP, SHUFFLED, changes, converted, distributed, findings, script
+from tests.rules.scripts import (
+    IMPORTS,
+    LOOP,
+    SHUFFLED,
+    changes,
+    conversion_of,
+    converted,
+    distributed,
+    findings,
+    script,
+)
 
 BARS = f"from tqdm import tqdm\n{IMPORTS}"
 QUIET = "disable=not rt.is_main_process()"
@@ -133,3 +144,35 @@ def test_own_function_of_that_name(own: str) -> None:
 
 def test_no_bar() -> None:
     assert changes("OUT02", script()) == []
+
+
+def bar(line: str) -> str:
+    loop = LOOP.replace("    for x, y in loader:\n", "    bar = tqdm(loader)\n    for x, y in bar:\n")
+    return script(
+        imports=BARS, loop=loop.replace("        loss.backward()\n", f"        loss.backward()\n        {line}\n")
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bar.set_postfix(loss=loss.item())",
+        'bar.set_postfix({"loss": f"{loss.item():.3f}"})',
+        'bar.set_description(f"{epoch} {loss:.3f}")',
+        'bar.set_postfix_str("%.3f" % loss)',
+        "bar.update(len(x))",
+    ],
+)
+def test_figures_of_rank_0s_share_are_said_to_be_that(line: str) -> None:
+    (one,) = findings("OUT02", bar(f"{line}\n        {line}"), Level.ADVICE)
+    assert one.message == "figures beside the bar, and samples that it counts, are of rank 0's share alone"
+
+
+@pytest.mark.parametrize("line", ["bar.set_postfix(epoch=epoch)", "bar.update(1)", "bar.refresh()", "print(loss)"])
+def test_what_says_nothing_of_a_share_needs_no_word(line: str) -> None:
+    assert findings("OUT02", bar(line), Level.ADVICE) == []
+
+
+def test_where_forward_passes_are_shared_a_bar_shows_whole_batches() -> None:
+    seen = conversion_of(bar("bar.set_postfix(loss=loss.item())"), options=Options(strategy="shared"))
+    assert [one for one in seen.of(Level.ADVICE) if one.code == "OUT02"] == []

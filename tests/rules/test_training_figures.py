@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from distify_codemods import Level, Options
 
-from tests.rules.scripts import IMPORTS, blocked, changes, converted, distributed, findings, script
+from tests.rules.scripts import IMPORTS, LOOP, blocked, changes, converted, distributed, findings, script
 
 STEP = """\
         guess = model(x)
@@ -237,3 +239,67 @@ def test_sum_that_goes_on_over_the_epochs() -> None:
     loop = "right = 0\n" + counting("", "right += (guess > y).sum().item()", "    print(right)\n")
     after = converted(script(loop=loop))
     assert "right = rt.all_reduce_sum(right)" not in after
+
+
+# ---- what the checklist says of the others
+
+CODE = "METRIC01"
+KEPT = "no figure of the training loop is kept"
+
+
+def in_the_loop(line: str) -> str:
+    return LOOP.replace("        optimizer.step()\n", f"        optimizer.step()\n        {line}\n")
+
+
+@pytest.mark.parametrize(
+    ("setup", "loop"),
+    [
+        pytest.param("", LOOP, id="none"),
+        pytest.param("", in_the_loop("last = x.shape[1]") + "print(last)\n", id="no figure of the batch"),
+        pytest.param("", in_the_loop("print(loss.item())"), id="shown in its turn"),
+        pytest.param("", in_the_loop("loss = loss.item()"), id="nobody reads it"),
+        pytest.param("import arena\n", in_the_loop("arena.tick(epoch)"), id="another is told the epoch"),
+        pytest.param("", in_the_loop("torch.nn.utils.clip_grad_norm_(model.parameters(), 1)"), id="known"),
+    ],
+)
+def test_no_figure_is_kept(setup: str, loop: str) -> None:
+    assert [one.message for one in findings(CODE, script(setup=setup, loop=loop), Level.NOT_NEEDED)] == [KEPT]
+
+
+@pytest.mark.parametrize(
+    ("setup", "loop"),
+    [
+        pytest.param("", in_the_loop("last = loss.item()") + "print(last)\n", id="a name"),
+        pytest.param("", in_the_loop("one, last = 1, loss.item()") + "print(last)\n", id="one of two names"),
+        pytest.param("state = {}\n", in_the_loop("state['last'] = loss.item()"), id="an item"),
+        pytest.param("", in_the_loop("model.last = loss.item()"), id="an attribute"),
+        pytest.param("", in_the_loop("setattr(model, 'last', loss.item())"), id="an attribute by its name"),
+        pytest.param(
+            "class Log:\n    def note(self, figure):\n        self.last = figure\n\n\nlog = Log()\n",
+            in_the_loop("figure = log.note(loss.item())"),
+            id="an attribute of a helper",
+        ),
+    ],
+)
+def test_the_figure_of_the_last_batch_is_named(setup: str, loop: str) -> None:
+    (one,) = [one.message for one in findings(CODE, script(setup=setup, loop=loop), Level.NOT_NEEDED)]
+    assert re.fullmatch(rf"{KEPT}, but that of the last batch \(`.*` at train\.py:\d+\), which is each rank's own", one)
+
+
+@pytest.mark.parametrize(
+    ("setup", "line", "name"),
+    [
+        pytest.param("import arena\nbook = arena.Book()\n", "book.add(loss.item())", "book.add", id="a method"),
+        pytest.param("import arena\n", "arena.note({'loss': loss.item()})", "arena.note", id="function"),
+        pytest.param("import torchmetrics\nm = torchmetrics.Mean()\n", "m.update(loss)", "m.update", id="figures"),
+        pytest.param("import arena\n\n\nclass Own(arena.Log):\n    pass\n\n\nown = Own()\n", "own.put(loss.item())",
+                     "own.put", id="an inherited method"),
+    ],
+)  # fmt: skip
+def test_figures_that_go_to_something_unknown_are_named(setup: str, line: str, name: str) -> None:
+    before = script(setup=setup, loop=in_the_loop(line))
+    assert findings(CODE, before, Level.NOT_NEEDED) == []
+    (one,) = findings(CODE, before, Level.ADVICE)
+    assert one.message == (
+        f"`{name}` is given figures of a rank's own samples, and it is not known what it keeps of them"
+    )

@@ -11,6 +11,8 @@ import libcst as cst
 from distify_codemods import file_events, refusals, tree
 from distify_codemods.backends import RUNTIME, Backend
 from distify_codemods.decisions import Blocked, Decisions
+from distify_codemods.decisions.base import Sharding
+from distify_codemods.decisions.own_figures import OwnFigures
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.machine import CALLED, Frame
@@ -149,6 +151,13 @@ class Context:
     @cached_property
     def named_writers(self) -> list[Event]:
         return file_events.named_writers(self.facts)
+
+    @property
+    def own_figures(self) -> OwnFigures:
+        """Of training whose batches are shared out: which figures stay one rank's."""
+        loaders = self.facts.training_loaders
+        shared = [one for one in loaders if self.decisions.sharding_of(one) is Sharding.TRAINING]
+        return OwnFigures(self.facts, shared)
 
     def writes(self, event: Event) -> bool:
         """Whether a file is written, by a table or by its own word."""

@@ -8,14 +8,14 @@ from itertools import islice, takewhile
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Here, Kind
-from distify_codemods.facts import dealt_by, loaders_of
+from distify_codemods.facts import dealt_by
 from distify_codemods.file_events import reads
 from distify_codemods.program import Module
 from distify_codemods.rules import paths
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.rules.once import once
+from distify_codemods.rules.records import records
 from distify_codemods.values import External, Ref, Scale
 
 CODE = "OUT01"
@@ -191,14 +191,10 @@ def _only_talks(event: Event) -> bool:
 
 def _training_figures(context: Context) -> None:
     """Figures of the training loop that are only printed stay rank 0's."""
-    training = {
-        loader
-        for loader in context.facts.training_loaders
-        if context.decisions.sharding_of(loader) is Sharding.TRAINING
-    }
+    own, averaged = context.own_figures, {one.node for one in context.decisions.averages}
     shown = [
-        event for event in context.facts.of_kind(Kind.PRINT)
-        if any(loaders_of(value.sources) & training for value in event.arguments.all())
+        event for event in (*context.facts.of_kind(Kind.PRINT), *records(context))
+        if any(map(own.is_own, event.arguments.all())) and averaged.isdisjoint(tree.walk(event.node))
     ]  # fmt: skip
     for event in shown[:1]:
         context.advice("figures printed here are those of rank 0's share of the batch", event.module, event.node)

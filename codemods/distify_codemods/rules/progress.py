@@ -40,6 +40,12 @@ def run(context: Context) -> None:
         context.applied("rank 0 draws the progress bar", module, node)
     for event in context.facts.calls("tqdm.tqdm.write", "tqdm.auto.tqdm.write", "tqdm.notebook.tqdm.write"):
         once(context, event, CODE, "one rank writes to the screen")
+    shown = context.own_figures.on_bars()
+    if shown is not None:
+        context.advice(
+            "figures beside the bar, and samples that it counts, are of rank 0's share alone",
+            shown.module, shown.node,
+        )  # fmt: skip
     if not found:
         context.not_needed("no progress bars")
 

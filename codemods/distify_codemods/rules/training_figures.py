@@ -5,6 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods.decisions.base import Reduction, Sharding
+from distify_codemods.file_events import code_of
+from distify_codemods.naming import brief
 from distify_codemods.rules.base import Context, Example, Rule, call_of, outside_with
 
 CODE = "METRIC01"
@@ -21,8 +23,24 @@ def run(context: Context) -> None:
             context.applied(one.why, one.module, one.node)
     for left in context.decisions.left:
         context.advice("what is kept or logged here is of rank 0's samples only", left.module, left.node)
-    if not summed and not kept:
-        context.not_needed("no figure of the training loop is kept")
+    own = context.own_figures
+    changed = {node for one in kept for node in (one.node, *one.module.enclosing(one.node))}
+    given = [event for event in own.in_others_hands() if event.node not in changed]
+    for event in given:
+        context.advice(
+            f"`{code_of(event)}` is given figures of a rank's own samples, and it is not known what it keeps of them",
+            event.module, event.node,
+        )  # fmt: skip
+    if not summed and not kept and not given and not context.decisions.left:
+        context.not_needed(f"no figure of the training loop is kept{_but_the_last(context)}")
+
+
+def _but_the_last(context: Context) -> str:
+    found = context.own_figures.of_last_batch()
+    if found is None:
+        return ""
+    module, node = found
+    return f", but that of the last batch (`{brief(node)}` at {module.place(node)}), which is each rank's own"
 
 
 def _after_loops(context: Context) -> bool:

@@ -1,0 +1,102 @@
+"""Figures of training that stay those of one rank's samples: of the last batch, and what is in others' hands."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions.names import read_after, scope_of
+from distify_codemods.decisions.places import Place, Places
+from distify_codemods.decisions.sinks import Kind as Sinks
+from distify_codemods.decisions.sinks import sinks
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.interpreter.evidence import is_known
+from distify_codemods.interpreter.library import PROGRESS_BARS
+from distify_codemods.libraries import effects
+from distify_codemods.program import Module
+from distify_codemods.values import PER_SAMPLE, External, Instance, Method, Obj, Scale, Share, Value, core
+
+_NO_FIGURES = PER_SAMPLE | {Scale.CONST, Scale.SLOPES, Scale.REDUCED}
+#: What a progress bar shows beside it, and what moves it on.
+_OF_BARS = frozenset("set_postfix set_postfix_str set_description set_description_str update".split())
+
+
+@dataclass(frozen=True)
+class OwnFigures:
+    """`loaders`: those whose batches are shared out over the ranks."""
+
+    facts: Facts
+    loaders: Collection[Obj]
+
+    def is_own(self, value: Value) -> bool:
+        """Whether a value depends on one rank's share of a batch."""
+        return any(one in self.loaders or isinstance(one, Share) for one in dealt_by(value.sources))
+
+    def of_last_batch(self) -> tuple[Module, cst.CSTNode] | None:
+        """The first place where a figure is put that stands for the last batch alone, once the loop has ended."""
+        places: Places | None = None
+        for sink in sinks(self.facts):
+            if sink.kind is Sinks.STORED and sink.fresh and self._is_figure(sink.value):
+                places = places or Places(self.facts)
+                if places.of(sink.module, sink.node) not in (Place.MODEL, Place.ELSEWHERE):
+                    return sink.module, sink.node
+        set_by_name = (event for event in self.facts.calls("builtins.setattr") if self._takes_own(event))
+        first = next(set_by_name, None)
+        return (first.module, first.node) if first is not None else next(self._names(), None)
+
+    def _names(self) -> Iterator[tuple[Module, cst.CSTNode]]:
+        """`last = loss.item()`, which something after the loop reads."""
+        for loop in self.facts.training_loops:
+            for node in tree.walk(loop.node.body):
+                if isinstance(node, cst.Assign) and self._is_figure(node.value):
+                    names = {name for target in node.targets for name in tree.target_names(target.target)}
+                    if any(read_after(loop, scope_of(loop), {name}) for name in sorted(names)):
+                        yield loop.module, node
+
+    def in_others_hands(self) -> list[Event]:
+        """What is given such figures for what it does with them, and is not known; each by its name once."""
+        found: dict[str, Event] = {}
+        for event in self.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
+            if self._is_for_effect(event) and self._takes_own(event) and _is_unknown(event):
+                found.setdefault(tree.code_of(event.node.func) if isinstance(event.node, cst.Call) else "", event)
+        return list(found.values())
+
+    def on_bars(self) -> Event | None:
+        """The first figure that is shown beside a progress bar, or that moves it on."""
+        bars = {obj for event in self.facts.calls(*PROGRESS_BARS) for obj in event.value.objs}
+        shown = (event for event in self.facts.of_kind(Kind.METHOD) if event.name in _OF_BARS)
+        return next((event for event in shown if event.receiver.objs & bars and self._takes_own(event)), None)
+
+    def _is_figure(self, node: cst.BaseExpression) -> bool:
+        value = self.facts.value(node)
+        return value.scale not in _NO_FIGURES and self.is_own(value)
+
+    def _takes_own(self, event: Event) -> bool:
+        call = event.node
+        given = [one.value for one in call.args] if isinstance(call, cst.Call) else []
+        inside = (self.facts.value(part) for one in given for part in tree.walk(one))
+        return any(map(self.is_own, inside))
+
+    def _is_for_effect(self, event: Event) -> bool:
+        in_training = any(event.inside(loop.event) for loop in self.facts.training_loops)
+        return in_training and isinstance(event.module.parents.get(event.node), cst.Expr)
+
+
+def _is_unknown(event: Event) -> bool:
+    if event.kind is Kind.CALL:
+        names = [] if event.name.startswith("local.") else [event.name]
+    else:
+        names = [name for obj in event.receiver.objs for name in _names_of(core(obj))]
+    return any(not is_known(name) and not name.startswith(effects.TRACKERS) for name in names)
+
+
+def _names_of(obj: Obj) -> list[str]:
+    while isinstance(obj, Method) and obj.receiver is not None and (inner := obj.receiver.single()) is not None:
+        obj = core(inner)
+    if isinstance(obj, Instance) and obj.of is not None:
+        return list(obj.of.libraries())
+    return [obj.name] if isinstance(obj, External) else []
