@@ -13,6 +13,7 @@ from distify_codemods.facts import Facts
 from distify_codemods.file_events import code_of, given_a_path, may_write
 from distify_codemods.libraries import effects, outside
 from distify_codemods.libraries.quiet import is_quiet
+from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import External, Instance, Value, core
 
 #: What is called by a name that is put together as the program runs, and is not found.
@@ -32,12 +33,15 @@ def unless(facts: Facts) -> str:
     first = next((event for event in found if any(map(event.inside, loops))), next(iter(found), None))
     if first is not None:
         return f", unless by `{code_of(first)}` at {first.module.place(first.node)}, which is not known"
+    for call in unfollowed(facts):
+        if call.is_unknown:
+            return f", unless by `{call.code}` at {call.module.place(call.node)}, which is not known"
     return ", unless in calls that were not followed (SHARE01)" if facts.run.machine.spared else ""
 
 
 def unless_written(facts: Facts) -> str:
     """What to add where it is said that nothing is written."""
-    if may_write(facts):
+    if may_write(facts) or any(call.writes for call in unfollowed(facts)):
         return ", unless by what OUT03 names"
     first = next(iter(given_a_path(facts)), None)
     if first is None or effects.says_that_it_reads(first.name.rsplit(".", 1)[-1]):

@@ -199,17 +199,41 @@ def test_where_all_is_known_it_is_claimed(lines: str) -> None:
     assert [one.message for one in seen.of(Level.NOT_NEEDED) if one.code == CODE] == [CLAIM]
 
 
-def test_samples_are_asked_for_by_who_loads_them() -> None:
-    lines = """\
-class Pages(torch.utils.data.Dataset):
+PAGES = """\
+class Pages({base}):
     def __len__(self):
         return 64
     def __getitem__(self, index):
-        return torch.tensor([float(len(requests.get(f"http://a/{index}").text))] * 4), torch.ones(1)
-data = Pages()
+        return torch.tensor([float(len(requests.get(f"http://a/{{index}}").text))] * 4), torch.ones(1)
+data = {made}
 first = data[0]
 """
-    assert changes(CODE, script(imports=TOOLS, data=lines)) == []
+
+
+@pytest.mark.parametrize(
+    ("base", "made"),
+    [
+        pytest.param("torch.utils.data.Dataset", "Pages()", id="torch's"),
+        pytest.param("Samples", "Pages()", id="torch's by another name"),
+        pytest.param("torchvision.datasets.VisionDataset", "Pages()", id="torchvision's"),
+        pytest.param("object", "Pages()", id="of no library, given to a loader"),
+        pytest.param("object", "torch.utils.data.Subset(Pages(), range(9))", id="a part of it"),
+        pytest.param("Mine", "Pages()", id="of a class of the script"),
+    ],
+)
+def test_samples_are_asked_for_by_who_loads_them(base: str, made: str) -> None:
+    imports = f"{TOOLS}import torchvision\nfrom torch.utils.data import Dataset as Samples\n"
+    own = "class Mine(torch.utils.data.Dataset):\n    pass\n"
+    before = script(imports=imports, data=own + PAGES.format(base=base, made=made))
+    assert changes(CODE, before) == []
+    (told,) = findings(CODE, before, Level.ADVICE)
+    assert told.message == "each rank asks here for the samples that it loads"
+
+
+def test_what_is_only_called_a_dataset_is_asked_by_rank_0() -> None:
+    lines = PAGES.format(base="NoDataset", made="Pages()").replace("data =", "pages =").replace("data[0]", "pages[0]")
+    before = script(imports=TOOLS, data=f"class NoDataset:\n    pass\n{lines}{DATA}")
+    assert "rt.call_on_main_process(requests.get, " in converted(before)
 
 
 def test_what_a_download_asks_for_is_asked_by_rank_0_first() -> None:

@@ -7,6 +7,7 @@ is not, may look at the samples of a batch together, draw for all of them, keep 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -120,7 +121,7 @@ def _given_the_model(facts: Facts) -> Iterator[Link]:
     for event in _calls(facts):
         if not _in_training(facts, event) or event.receiver.objs & trainers:
             continue
-        held = [one.arguments for one in map(core, event.receiver.objs) if _is_foreign(one) and one.arguments]  # type: ignore[attr-defined]
+        held = [one.arguments for one in map(core, event.receiver.objs) if _is_foreign(one) and one.arguments]
         unknown = event.kind is Kind.CALL and not is_known(event.name) and not event.name.startswith(_TOOLS)
         if not held and not unknown:
             continue
@@ -132,7 +133,7 @@ def _given_the_model(facts: Facts) -> Iterator[Link]:
             )  # fmt: skip
 
 
-def _is_foreign(obj: Obj) -> bool:
+def _is_foreign(obj: Obj) -> TypeGuard[External]:
     return isinstance(obj, External) and not is_known(obj.name) and not obj.name.startswith((*_TOOLS, "transformers."))
 
 

@@ -14,12 +14,13 @@ import libcst as cst
 
 from distify_codemods.decisions.agreement import reached_alike
 from distify_codemods.events import Event, Here, Kind
-from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.facts import Facts, dealt_by, given_to
 from distify_codemods.libraries import outside
+from distify_codemods.libraries.datasets import is_data_set
 from distify_codemods.program import Module
-from distify_codemods.values import Bound, Class, External, Function, Method, Obj, Value, core
+from distify_codemods.values import Arguments, Bound, Class, External, Function, Instance, Method, Obj, Value, core
 
-_DATA_SETS = frozenset({"__getitem__", "__getitems__", "__iter__", "__next__", "__len__"})
+_OF_DATA_SETS = frozenset({"__getitem__", "__getitems__", "__iter__", "__next__", "__len__"})
 _HEAR = "all ranks take rank 0's answer, and each would ask"
 
 
@@ -69,7 +70,7 @@ def is_used(event: Event) -> bool:
 def _one(facts: Facts, event: Event, doing: Doing) -> Asking:
     """What becomes of a call that rank 0 alone makes, from where it stands."""
     assert isinstance(event.node, cst.Call)
-    if any(_is_of_a_data_set(here) for here in event.here.up()):
+    if any(_is_of_a_data_set(facts, here) for here in event.here.up()):
         return Asking(event, event.module, event.node, Doing.LEFT)
     if facts.in_a_model(event):
         return _blocked(event, "the forward pass of a model asks somebody outside, each rank about its own samples")
@@ -84,20 +85,16 @@ def _blocked(event: Event, why: str) -> Asking:
     return Asking(event, event.module, event.node, Doing.BLOCKED, why)
 
 
-def _is_of_a_data_set(here: Here) -> bool:
-    """A method that loaders call, perhaps in processes of their own."""
-    node, module = here.frame.node, here.frame.module
-    if not isinstance(node, cst.FunctionDef) or node.name.value not in _DATA_SETS:
+def _is_of_a_data_set(facts: Facts, here: Here) -> bool:
+    """A method that loaders call, perhaps in processes of their own: of what one is given, or of a library's kind."""
+    node, function = here.frame.node, here.frame.function
+    owner = function.owner if function is not None else None
+    if owner is None or not isinstance(node, cst.FunctionDef) or node.name.value not in _OF_DATA_SETS:
         return False
-    owner = next((one for one in module.enclosing(node) if isinstance(one, cst.ClassDef)), None)
-    bases = [one.value for one in owner.bases] if owner is not None else []
-    return any("Dataset" in name for base in bases for name in _names(base))
-
-
-def _names(base: cst.BaseExpression) -> list[str]:
-    if isinstance(base, cst.Attribute):
-        return [base.attr.value]
-    return [base.value] if isinstance(base, cst.Name) else []
+    given = (loader.arguments.get("dataset", 0) for loader in facts.loaders)
+    loaded = (obj for value in given if value is not None for obj in given_to(Arguments([value])))
+    classes = (obj.of for obj in loaded if isinstance(obj, Instance) and obj.of is not None)
+    return any(map(is_data_set, owner.libraries())) or any(owner in one.order() for one in classes)
 
 
 def _minds_errors(event: Event) -> bool:

@@ -1,4 +1,4 @@
-"""Which libraries' data sets have a length, and which may be streams."""
+"""Which classes of libraries are data sets, which of them have a length, and which may be streams."""
 
 from __future__ import annotations
 
@@ -18,3 +18,18 @@ _STREAMS = (
 def may_be_stream(name: str) -> bool:
     """Whether something of a library may be an IterableDataset: a class, or what a function returned."""
     return name.startswith(_STREAMS) or not name.startswith(_WITH_LENGTH)
+
+
+#: Classes of data sets, by how their full names begin.
+_DATA_SETS = (
+    *(f"torch.utils.data.{name}" for name in ("Dataset", "IterableDataset", "TensorDataset", "Subset", "ConcatDataset",
+      "StackDataset", "MapDataPipe")), *_STREAMS,
+    "torchvision.datasets.", "torchaudio.datasets.", "torch_geometric.data.Dataset",
+    "torch_geometric.data.InMemoryDataset", "torch_geometric.datasets.", "torchtext.data.Dataset",
+    "torchtext.datasets.", "datasets.Dataset", "webdataset.",
+)  # fmt: skip
+
+
+def is_data_set(name: str) -> bool:
+    """Whether a class of a library is one of data sets, which loaders ask for samples."""
+    return name.startswith(_DATA_SETS)

@@ -20,7 +20,7 @@ def run(context: Context) -> None:
             context.plan(one.module).insert_before(one.statement, text, CODE, reason)
             context.applied(f"accumulated gradients of `{one.target}` are averaged once", one.module, one.statement)
     if not context.decisions.accumulations and not _is_slower(context):
-        context.not_needed("each backward pass is followed by a step")
+        context.not_needed_if_known("each backward pass is followed by a step")
 
 
 def _is_slower(context: Context) -> bool:

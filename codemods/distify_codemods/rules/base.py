@@ -8,7 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from distify_codemods import file_events, refusals, tree
+from distify_codemods import claims, file_events, refusals, tree
 from distify_codemods.backends import RUNTIME, Backend
 from distify_codemods.decisions import Blocked, Decisions
 from distify_codemods.decisions.base import Sharding
@@ -97,6 +97,14 @@ class Context:
 
     def not_needed(self, message: str) -> None:
         self._find(Level.NOT_NEEDED, message, None, None)
+
+    def not_needed_if_known(self, message: str) -> None:
+        """Of what any call may do: with the first that is not known, if there is one."""
+        self.not_needed(f"{message}{self._unless}")
+
+    @cached_property
+    def _unless(self) -> str:
+        return claims.unless(self.facts)
 
     def advice(self, message: str, module: Module | None = None, node: cst.CSTNode | None = None) -> None:
         self._find(Level.ADVICE, message, module, node)

@@ -82,7 +82,7 @@ RULE = Rule(
     "for states of their size, where one assignment holds nothing else. What the script draws at random stays the "
     "same on all ranks; only what the model draws differs.",
     run=run,
-    shared="every rank has the whole batch, and computes its part of the forward passes",
+    shared="every rank has the whole batch",
     limits="A last batch that does not divide by the world size is filled up with up to N-1 of its own samples.",
     pitfalls=(41, 42),
     examples=(

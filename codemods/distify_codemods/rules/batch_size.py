@@ -25,7 +25,7 @@ def run(context: Context) -> None:
     if context.options.per_rank_batch:
         context.not_needed("each rank's batch is as large as the script says")
     elif not context.decisions.divisions:
-        context.not_needed("the batch size is used by the loaders alone")
+        context.not_needed_if_known("no tensor is shaped by the batch size")
 
 
 def _advise(context: Context, decision: LoaderDecision) -> None:

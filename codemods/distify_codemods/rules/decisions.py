@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from distify_codemods import claims
 from distify_codemods.decisions import agreement
 from distify_codemods.events import Kind
 from distify_codemods.rules.base import Context, Example, Rule, call_of
@@ -48,7 +47,7 @@ def run(context: Context) -> None:
                 "let all take rank 0's, where every rank comes by: `rt.from_main_process(value)`",
             )  # fmt: skip
     if not found:
-        context.not_needed(f"every decision is the same on all ranks{claims.unless(facts)}")
+        context.not_needed_if_known("every decision is the same on all ranks")
 
 
 RULE = Rule(

@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from distify_codemods import claims, file_events
+from distify_codemods import file_events
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import computing, effects, outside
@@ -44,7 +44,7 @@ def run(context: Context) -> None:
             "does, put it under `with rt.main_process_first():`", event.module, event.node,
         )  # fmt: skip
     if not found and not unknown:
-        context.not_needed(f"nothing is downloaded{claims.unless(context.facts)}")
+        context.not_needed_if_known("nothing is downloaded")
 
 
 def _unseen(context: Context) -> list[Event]:

@@ -48,7 +48,7 @@ def run(context: Context) -> None:
                 f"every rank evaluates everything, which is right but no faster: {why}", loop.module, loop.node
             )
     if not done and not context.decisions.views:
-        context.not_needed("no evaluation loop")
+        context.not_needed_if_known("no evaluation loop")
 
 
 def _replace(context: Context, module: Module, node: cst.BaseExpression, pattern: str) -> None:
@@ -152,7 +152,7 @@ RULE = Rule(
     "batch is split and "
     "what the model returns is gathered; else every rank evaluates everything. Only in eval mode.",
     run=run,
-    shared="evaluations run as in one process, and what they call of the models is shared",
+    shared="each rank evaluates as one process does, and no more is shared than what SHARE01 names",
     pitfalls=(5, 6, 7, 17),
     examples=(
         Example(

@@ -14,6 +14,7 @@ from distify_codemods.libraries.outside import is_command
 from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to, path_given_to
 from distify_codemods.rules.download import downloads
 from distify_codemods.rules.once import guardable, once
+from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import External, Method, Setting, Value
 
 CODE = "OUT03"
@@ -31,13 +32,19 @@ def run(context: Context) -> None:
             f"every rank calls `{file_events.code_of(event)}` with a path, and it is not known what that does: if it "
             "writes, put it under `if rt.is_main_process():`", event.module, event.node,
         )  # fmt: skip
+    unseen = [call for call in unfollowed(context.facts) if call.writes]
+    for call in unseen:
+        context.advice(
+            f"whenever a library calls this, each rank writes with `{call.code}`, and maybe several processes of it",
+            call.module, call.node,
+        )  # fmt: skip
     named = context.facts.calls(*effects.NAMED_BY_THE_TIME)
     for event in named:
         context.advice(
             f"`{event.name}` makes an output folder named by the time on each rank, and perhaps goes into it: give all "
             f"ranks one name, {effects.NAMED_BY_THE_TIME[event.name]}", event.module, event.node,
         )  # fmt: skip
-    if not found and not unknown and not named:
+    if not (found or unknown or unseen or named):
         context.not_needed(f"no other files are written{claims.unless_written(context.facts)}")
 
 

@@ -58,7 +58,7 @@ def run(context: Context) -> None:
             unwrapped.module, unwrapped.node,
         )  # fmt: skip
     if not decisions.unwrapped:
-        context.not_needed(f"{context.backend.averages} averages all gradients")
+        context.not_needed_if_known(f"{context.backend.averages} averages all gradients")
 
 
 def _average_by_itself(context: Context, one: AveragingOptimizer) -> None:

@@ -27,7 +27,7 @@ _LAUNCHER = frozenset({"MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK", "WORL
 def run(context: Context) -> None:
     calls = context.facts.calls(half_done.GROUP, half_done.SPAWN)
     if not calls:
-        context.not_needed("the script does nothing of its own to be distributed")
+        context.not_needed_if_known("the script does nothing of its own to be distributed")
     if not calls or context.shares_forwards:
         return
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.STORE):

@@ -28,7 +28,7 @@ def run(context: Context) -> None:
         context.plan(one.module).replace(one.node, call_of(pattern), CODE, _REASONS[one.form])
         context.applied(_REASONS[one.form], one.module, one.node)
     if not context.decisions.written:
-        context.not_needed("nothing of a batch is written into parameters by hand")
+        context.not_needed_if_known("nothing of a batch is written into parameters by hand")
 
 
 RULE = Rule(

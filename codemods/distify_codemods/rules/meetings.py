@@ -40,7 +40,7 @@ def run(context: Context) -> None:
                 "take it out of the test: the conversion prints and writes on rank 0 alone",
             )  # fmt: skip
     if not found:
-        context.not_needed("wherever ranks meet, all of them come")
+        context.not_needed_if_known("wherever ranks meet, all of them come")
 
 
 def _asks_for_rank(context: Context, test: Event) -> bool:

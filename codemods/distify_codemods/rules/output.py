@@ -47,8 +47,8 @@ def run(context: Context) -> None:
     for event in streams:
         if event.module is context.entry or event in left:
             _guard(context, event)
-    if not prints and not by_module:
-        context.not_needed("nothing is printed")
+    if not prints and not by_module and not streams:
+        context.not_needed_if_known("the script prints nothing")
     _training_figures(context)
 
 

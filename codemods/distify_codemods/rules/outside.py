@@ -12,6 +12,7 @@ from distify_codemods.libraries import effects, outside
 from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to
 from distify_codemods.rules.download import downloads
 from distify_codemods.rules.once import once
+from distify_codemods.unfollowed import unfollowed
 
 CODE = "NET01"
 _ONCE = "one process speaks to the world outside"
@@ -48,12 +49,17 @@ def _by_each(context: Context) -> bool:
         asked = outside.is_asked_by_each(event.name) or _is_read_from_afar(event)
         if asked and not context.is_on_main(event.module, event.node):
             found.setdefault(event.name, event)
+    afar = [call for call in unfollowed(context.facts) if call.asks]
+    for call in afar[:1]:
+        context.advice(
+            f"whenever a library calls this, each rank asks somebody outside with `{call.code}`", call.module, call.node
+        )
     for event in found.values():
         context.advice(
             f"each rank calls `{code_of(event)}` for itself: if that does more than to answer, let rank 0 alone do it, "
             f"with `rt.call_on_main_process({code_of(event)}, ...)`", event.module, event.node,
         )  # fmt: skip
-    return bool(found)
+    return bool(found or afar)
 
 
 def _is_read_from_afar(event: Event) -> bool:

@@ -40,7 +40,7 @@ def run(context: Context) -> None:
     if not found and context.facts.calls(*effects.NAMED_BY_THE_TIME):
         context.not_needed("no file is read that the run wrote, unless below the output folder that OUT03 names")
     elif not found:
-        context.not_needed("every path is the same on all ranks, and no file is read that the run wrote")
+        context.not_needed_if_known("every path is the same on all ranks, and no file is read that the run wrote")
 
 
 # ---- names that each process would make up for itself

@@ -6,17 +6,27 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.arguments import PARAMETERS, bound
-from distify_codemods.interpreter.library import PROGRESS_BARS
+from distify_codemods.events import Event, Kind
+from distify_codemods.file_events import code_of
 from distify_codemods.plan import Rewrite
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.rules.once import once
 from distify_codemods.values import Mapping, Value
 
 CODE = "OUT02"
+_BARS = frozenset({"tqdm", "trange", "tqdm_notebook", "tnrange", "tqdm_gui"})
+#: Other libraries' bars, which know no `disable`, or have another word for it.
+_OTHERS = ("rich.progress.", "progressbar.", "progress.bar.", "progress.spinner.", "alive_progress.", "fastprogress.",
+           "enlighten.", "pkbar.", "tqdm.contrib.")  # fmt: skip
+_OF_OTHERS = frozenset({"click.progressbar", "typer.progressbar"})
 
 
 def run(context: Context) -> None:
-    found = [event for event in context.facts.calls(*PROGRESS_BARS) if event.name.startswith("tqdm.")]
+    calls = context.facts.of_kind(Kind.CALL)
+    found = [event for event in calls if _is_of_tqdm(event)]
+    others = [event for event in calls if event.name.startswith(_OTHERS) or event.name in _OF_OTHERS]
+    for event in others:
+        context.advice(f"every rank draws the bar of `{code_of(event)}`", event.module, event.node)
     for event in found:
         node, module = event.node, event.module
         assert isinstance(node, cst.Call)
@@ -38,7 +48,7 @@ def run(context: Context) -> None:
         else:
             context.plan(module).set_keyword(node, "disable", _or(quiet), CODE, "one rank draws")
         context.applied("rank 0 draws the progress bar", module, node)
-    for event in context.facts.calls("tqdm.tqdm.write", "tqdm.auto.tqdm.write", "tqdm.notebook.tqdm.write"):
+    for event in (event for event in calls if event.name.startswith("tqdm.") and event.name.endswith(".write")):
         once(context, event, CODE, "one rank writes to the screen")
     shown = context.own_figures.on_bars()
     if shown is not None:
@@ -46,8 +56,14 @@ def run(context: Context) -> None:
             "figures beside the bar, and samples that it counts, are of rank 0's share alone",
             shown.module, shown.node,
         )  # fmt: skip
-    if not found:
-        context.not_needed("no progress bars")
+    if not found and not others:
+        context.not_needed_if_known("no progress bars")
+
+
+def _is_of_tqdm(event: Event) -> bool:
+    """Whatever module of tqdm's it is taken from, and whatever it is called there."""
+    own = event.name.rsplit(".", 1)[-1]
+    return event.name.startswith("tqdm.") and own in _BARS
 
 
 def _or(quiet: str) -> Rewrite:

@@ -71,7 +71,7 @@ def run(context: Context) -> None:
     if places or saved:
         context.applied("state, attributes and evaluation go to the model inside the wrap")
     else:
-        context.not_needed("the script never reaches into a trained model")
+        context.not_needed("the script itself never reaches into a trained model")
 
 
 def _in_train_mode(context: Context, event: Event) -> bool:

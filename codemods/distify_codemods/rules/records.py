@@ -7,20 +7,22 @@ from distify_codemods.rules.base import Context
 from distify_codemods.values import External
 
 _RECORDS = frozenset("debug info warning warn error critical exception log success trace".split())
+#: Records of Python's own logging, by whatever name.
+_PYTHONS = ("logging.", "absl.logging.")
 
 
 def records(context: Context) -> list[Event]:
     """Where something is logged, or is made ready to be."""
     return [
         event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD)
-        if (event.kind is Kind.CALL and event.name.startswith("logging.") and _is_no_name(event.name))
+        if (event.kind is Kind.CALL and event.name.startswith(_PYTHONS) and _is_no_name(event.name))
         or (event.kind is Kind.CALL and event.name.startswith("loguru.logger."))
         or (event.kind is Kind.METHOD and event.name in _RECORDS and _of_a_logger(event))
     ]  # fmt: skip
 
 
 def _is_no_name(name: str) -> bool:
-    return name.removeprefix("logging.") in _RECORDS or name.endswith(("Config", "Handler"))
+    return name.rpartition("logging.")[2] in _RECORDS or name.endswith(("Config", "Handler"))
 
 
 def _of_a_logger(event: Event) -> bool:

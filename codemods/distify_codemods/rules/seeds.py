@@ -80,7 +80,9 @@ def _draw_alike(context: Context) -> None:
         if context.editable(batch.module, batch.node, "batches are taken here"):
             _take_its_batch(context, batch)
     if not any(finding.code == CODE for finding in context.findings):
-        context.not_needed("all is drawn alike on all ranks, but for what is drawn inside of a shared forward pass")
+        context.not_needed_if_known(
+            "all is drawn alike on all ranks, but for what is drawn inside of a shared forward pass"
+        )
 
 
 def _for_all(context: Context, draw: chance.Common) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods import claims
 from distify_codemods.batches import Beginning
 from distify_codemods.decisions.base import Dealing, Sharding
 from distify_codemods.decisions.names import loader_expression, loader_node
@@ -18,6 +19,7 @@ CODE = "DATA02"
 
 def run(context: Context) -> None:
     done: dict[tuple[cst.CSTNode, str], tuple[Beginning, str]] = {}
+    unknown = {event.node for event in claims.unknown_calls(context.facts)}
     for one in context.facts.beginnings:
         if not _is_sharded(context, one) or _is_viewed(context, one):
             continue
@@ -29,7 +31,7 @@ def run(context: Context) -> None:
             continue
         passes = _passes(context, one)
         alike = [other for other in passes if other.event.node is one.event.node]
-        if one is passes[0] and len(alike) == 1 and not _repeating(one):
+        if one is passes[0] and len(alike) == 1 and not _repeating(one) and not _is_called_back(one, unknown):
             context.not_needed("the training loader's first pass has an order of its own")
             continue
         if context.editable(one.module, one.event.node, "the training loader is iterated here"):
@@ -67,6 +69,11 @@ def _is_viewed(context: Context, one: Beginning) -> bool:
         return not any(loop.trains for loop in loops)
     node = loader_node(context.facts, one.expression)
     return any(view.node is node for view in context.decisions.views)
+
+
+def _is_called_back(one: Beginning, unknown: set[cst.CSTNode]) -> bool:
+    """Whether something that is not known calls the function around it, perhaps again and again."""
+    return not unknown.isdisjoint(one.event.here.frame.context)
 
 
 def _repeating(one: Beginning) -> list[Here]:

@@ -18,7 +18,9 @@ _WHY = "each rank computes its part of the batch in each forward pass, and all s
 
 def run(context: Context) -> None:
     if not context.shares_forwards:
-        context.not_needed("each rank trains on its own samples")
+        alone = any(context.facts.left_alone(loader) for loader in context.facts.training_loaders)
+        but = ", but where READ01 says otherwise" * alone
+        context.not_needed(f"each rank trains on its own samples{but}")
         return
     for blocked in context.decisions.blocked:
         if blocked.code == CODE:
@@ -32,7 +34,10 @@ def run(context: Context) -> None:
             continue
         (plan.insert_after if after else plan.insert_before)(statement, text, CODE, _WHY, 10)
         for one in shared:
-            context.applied(f"forward passes of `{one.target}`{_with(one)} are shared", module, statement)
+            context.applied(
+                f"forward passes of `{one.target}`{_with(one)} are shared where the run's check finds that they can "
+                "be; it says so where they cannot", module, statement,
+            )  # fmt: skip
     _spared(context)
     for finding in context.in_the_way:
         fix = f" ({finding.fix})" if finding.fix else ""

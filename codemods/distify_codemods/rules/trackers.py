@@ -45,7 +45,7 @@ def run(context: Context) -> None:
     if found:
         _names_of_runs(context)
     else:
-        context.not_needed("no experiment tracker is used")
+        context.not_needed_if_known("no experiment tracker is used")
 
 
 def _is_of_a_subclass(event: Event) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods import claims, half_done, refusals, tree
+from distify_codemods import half_done, refusals, tree
 from distify_codemods.decisions import doubts
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import dealt_by, drawn_from
@@ -76,7 +76,7 @@ def run(context: Context) -> None:
             break
     found = _turned_off(context) or found
     if not found:
-        context.not_needed(f"nothing else that distribution touches was found{claims.unless(facts)}")
+        context.not_needed_if_known("nothing else that distribution touches was found")
 
 
 def _turned_off(context: Context) -> bool:

@@ -65,7 +65,7 @@ RULE = Rule(
     "before the first training step (moved, initialised, loaded, frozen). The wrap is tried out on the program: every "
     "training forward must go through it.",
     run=run,
-    shared="no model is wrapped: its forward passes are shared",
+    shared="no model is wrapped: SHARE01 names what is shared",
     limits="Parameters that a step leaves without gradients are looked for where the forward pass shows that. What "
     "depends on how the model was built is not; there torch stops in the second step, and names the option.",
     pitfalls=(24, 25, 26, 29, 43, 44),

@@ -1,0 +1,169 @@
+"""Calls that a run has not seen, since libraries make them: in what a loader asks of data sets, in transforms, hooks.
+
+These functions of the script are reached by being handed to a library, or as methods of objects that are. What they
+call is looked up by its name alone, so that the checklist does not say of it what it does not know.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.events import Kind
+from distify_codemods.facts import Facts, given_to
+from distify_codemods.libraries import downloads, effects, outside
+from distify_codemods.libraries.quiet import is_quiet
+from distify_codemods.program import Module
+from distify_codemods.values import Bound, Class, Function, Instance, Local, Obj, Partial, Ref
+
+#: What a library calls of an object that it was handed, beside its special methods.
+_ASKED_FOR = frozenset({"forward", "get", "process", "transform", "collate"})
+_MADE = ("__init__", "__new__", "__post_init__", "__repr__", "__str__", "__del__")
+
+
+@dataclass(frozen=True)
+class Unfollowed:
+    """A call in such a function: by its full name, or that of the method alone."""
+
+    module: Module
+    node: cst.Call
+    name: str
+
+    @property
+    def code(self) -> str:
+        return tree.dotted(self.node.func) or self.name
+
+    @property
+    def writes(self) -> bool:
+        if self.name in effects.STORES or self.name in effects.HANDLES or self.name in effects.MAPPED:
+            return any(set(text) & set("wax+") for text in self._modes())
+        if self.name.startswith("."):
+            return self.name[1:] in effects.WRITING_METHODS and bool(self.node.args)
+        return self.name in effects.WRITES or self.name in effects.ALWAYS_WRITE
+
+    @property
+    def asks(self) -> bool:
+        by_each = outside.is_asked_by_each(self.name) or outside.connects(self.name) or outside.asks(self.name)
+        return by_each or (self.name.startswith(outside.ASYNCHRONOUS)) or downloads.fetches(self.name)
+
+    @property
+    def is_unknown(self) -> bool:
+        return not self.name.startswith(".") and not is_quiet(self.name)
+
+    def _modes(self) -> list[str]:
+        """What it is opened for: "w" where that is not to be seen."""
+        place = effects.MODES.get(self.name, 1)
+        named = [one.value for one in self.node.args if one.keyword is not None and one.keyword.value == "mode"]
+        given = [one.value for one in self.node.args if one.keyword is None]
+        told = named or given[place : place + 1]
+        return [text if (text := tree.string(one)) is not None else "w" for one in told]
+
+
+def unfollowed(facts: Facts) -> list[Unfollowed]:
+    return list(_Search(facts).calls())
+
+
+@dataclass(eq=False)
+class _Search:
+    facts: Facts
+    seen: set[cst.CSTNode] = field(default_factory=set)
+
+    def calls(self) -> Iterator[Unfollowed]:
+        handed: dict[Obj, None] = {}
+        for event in self.facts.of_kind(Kind.CALL, Kind.METHOD):
+            if not event.name.startswith("local."):
+                handed.update(dict.fromkeys(given_to(event.arguments)))
+        for obj in handed:
+            for function in _functions(obj):
+                yield from self._in(function)
+
+    def _in(self, function: Function) -> Iterator[Unfollowed]:
+        """The calls of a function that was not followed, and of those that it calls."""
+        node, closure = function.node, function.closure
+        if node is None or closure is None or node in self.seen:
+            return
+        self.seen.add(node)
+        if any(part in self.facts.run.values for part in tree.walk(node.body)):
+            return
+        for call in tree.walk(node.body):
+            if isinstance(call, cst.Call):
+                for found in self._of(call, function):
+                    if isinstance(found, Function):
+                        yield from self._in(found)
+                    else:
+                        yield Unfollowed(closure.module, call, found)
+
+    def _of(self, call: cst.Call, function: Function) -> Iterator[Function | str]:
+        """What a call is of: functions of the script, or a name."""
+        dotted = tree.dotted(call.func)
+        if dotted is None:
+            if isinstance(call.func, cst.Attribute):
+                yield f".{call.func.attr.value}"
+            return
+        first, *rest = dotted.split(".")
+        if function.owner is not None and first in ("self", "cls") and len(rest) == 1:
+            yield from self._methods(function.owner, rest[0])
+            return
+        objs = self._bound(first, function)
+        for obj in objs:
+            yield from self._reached(obj, rest)
+        if not objs and rest:
+            yield f".{rest[-1]}"
+        elif not objs and hasattr(builtins, first):
+            yield f"builtins.{first}"
+
+    def _bound(self, name: str, function: Function) -> list[Obj]:
+        """What a name is outside of the function; nothing for its own."""
+        assert function.node is not None
+        if any(isinstance(one, cst.Param) and one.name.value == name for one in tree.walk(function.node.params)):
+            return []
+        frame = function.closure
+        while frame is not None:
+            if name in frame.env:
+                return list(frame.env[name].objs)
+            frame = frame.parent
+        return []
+
+    def _methods(self, owner: Class, name: str) -> Iterator[Function | str]:
+        found = next((one.attributes[name] for one in owner.order() if name in one.attributes), None)
+        yield from (obj for obj in (found.objs if found is not None else ()) if isinstance(obj, Function))
+        if found is None:
+            yield f".{name}"
+
+    def _reached(self, obj: Obj, rest: list[str]) -> Iterator[Function | str]:
+        if isinstance(obj, Ref):
+            yield ".".join([obj.name, *rest])
+        elif isinstance(obj, Local) and obj.target is not None and rest:
+            frame = self.facts.run.frames.get(obj.target)
+            value = frame.env.get(rest[0]) if frame is not None else None
+            for inner in value.objs if value is not None else ():
+                yield from self._reached(inner, rest[1:])
+        elif isinstance(obj, Function) and not rest:
+            yield obj
+        elif isinstance(obj, Class) and not rest:
+            yield from self._methods(obj, "__init__")
+        elif isinstance(obj, (Bound, Partial)) and not rest:
+            yield from _functions(obj)
+        elif rest:
+            yield f".{rest[-1]}"
+
+
+def _functions(obj: Obj) -> Iterator[Function]:
+    """What a library may call of something."""
+    if isinstance(obj, Function):
+        yield obj
+    elif isinstance(obj, Bound) and obj.function is not None:
+        yield obj.function
+    elif isinstance(obj, Partial) and obj.function is not None:
+        for inner in obj.function.objs:
+            yield from _functions(inner)
+    elif isinstance(obj, Instance) and obj.of is not None:
+        for owner in obj.of.order():
+            for name, value in owner.attributes.items():
+                special = name.startswith("__") and name.endswith("__") and name not in _MADE
+                if isinstance(name, str) and (special or name in _ASKED_FOR):
+                    yield from (one for one in value.objs if isinstance(one, Function))
