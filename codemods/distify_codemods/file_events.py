@@ -12,6 +12,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects
+from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.naming import brief
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
@@ -41,7 +42,7 @@ _PATH_KEYWORDS = frozenset("path path_or_buf excel_writer buf fname file filenam
 def writes(event: Event) -> bool:
     if event.kind is Kind.METHOD:
         return _opens(event, written=True) or is_writing_method(event)
-    if event.kind is not Kind.CALL or event.name in effects.SHOWS:
+    if event.kind is not Kind.CALL or event.name in effects.SHOWS or is_in_memory(event):
         return False
     if event.name in effects.WRITES or event.name in effects.ALWAYS_WRITE:
         return True
@@ -88,10 +89,27 @@ def path_of(event: Event) -> Value:
     return given[place] if 0 <= place < len(given) else Value()
 
 
+def is_in_memory(event: Event) -> bool:
+    """Whether what takes the place of the path is a buffer: `torch.save(state, io.BytesIO())`."""
+    if event.kind is Kind.METHOD and place_of_path(event) == effects.ITSELF:
+        return False
+    to = path_of(event).objs or [obj for value in event.arguments.keywords.values() for obj in value.objs]
+    buffers = [obj for obj in to if isinstance(obj, External) and obj.name in effects.IN_MEMORY]
+    return bool(buffers) and (len(buffers) == len(to) or not path_of(event).objs)
+
+
+def is_taken_by_its_name(event: Event) -> bool:
+    """Whether a method of something that is not known is taken for one that writes, since it is called so."""
+    if event.kind is not Kind.METHOD or event.name not in effects.WRITING_METHODS:
+        return False
+    owners = [library for obj in event.receiver.objs for library in _libraries(core(obj))]
+    return not all(map(is_quiet, owners))
+
+
 def is_writing_method(event: Event) -> bool:
     """Whether a method of a library writes a file, by its name and what it is a method of."""
     name = event.name
-    if name not in effects.WRITING_METHODS or not _is_of_a_library(event.receiver, name):
+    if name not in effects.WRITING_METHODS or not _is_of_a_library(event.receiver, name) or is_in_memory(event):
         return False
     used = not isinstance(event.module.parents.get(event.node), cst.Expr)
     if name in effects.METHODS_OF:

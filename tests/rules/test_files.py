@@ -5,11 +5,21 @@ from __future__ import annotations
 import pytest
 from distify_codemods import Level
 
-from tests.rules.scripts import IMPORTS, blocked, changes, converted, distributed, findings, indented, script
+from tests.rules.scripts import (
+    IMPORTS,
+    blocked,
+    changes,
+    conversion_of,
+    converted,
+    distributed,
+    findings,
+    indented,
+    script,
+)
 
 TOOLS = (
-    "import csv\nimport json\nimport lmdb\nimport os\nimport pandas as pd\nimport pickle\nimport shutil\n"
-    f"import sqlite3\n\nimport numpy as np\n{IMPORTS}"
+    "import csv\nimport io\nimport json\nimport lmdb\nimport os\nimport pandas as pd\nimport pickle\nimport shutil\n"
+    f"import sqlite3\nimport zipfile\n\nimport numpy as np\n{IMPORTS}"
 )
 ON_MAIN = "if rt.is_main_process():\n"
 
@@ -189,6 +199,15 @@ def test_where_a_guard_would_take_something_away(before: str, after: str) -> Non
         pytest.param("values = np.memmap('a.bin', np.uint16, 'r')\n", id="mapped to be read"),
         pytest.param("rows = sqlite3.connect('a.db').execute('select 1').fetchall()\n", id="database that is read"),
         pytest.param("rows = lmdb.open('a', readonly=True).begin().get(b'1')\n", id="table that is read"),
+        pytest.param("base = sqlite3.connect(':memory:')\nbase.execute('create table a (b)')\n", id="base in memory"),
+        pytest.param("np.save(io.BytesIO(), [1])\n", id="values into a buffer"),
+        pytest.param("to = io.StringIO()\njson.dump({}, to)\ntext = to.getvalue()\n", id="text into a buffer"),
+        pytest.param("to = io.StringIO()\npd.DataFrame().to_csv(to)\n", id="a table into a buffer"),
+        pytest.param("pd.DataFrame().to_csv(path_or_buf=io.StringIO())\n", id="a table into a buffer by its name"),
+        pytest.param(
+            "with zipfile.ZipFile(io.BytesIO(), 'w') as to:\n    to.writestr('a', 'b')\n", id="archive in memory"
+        ),
+        pytest.param("buffer = io.BytesIO()\ntorch.save([1], buffer)\nsize = len(buffer.getvalue())\n", id="state"),
     ],
 )
 def test_left_alone(after: str) -> None:
@@ -202,6 +221,9 @@ def test_left_alone(after: str) -> None:
     [
         pytest.param("values = np.memmap('a.bin', np.uint16, 'w+', shape=(3,))\nvalues[:] = 1\n", id="mapped file"),
         pytest.param("base = sqlite3.connect('a.db')\nbase.execute('insert')\nbase.commit()\n", id="database"),
+        pytest.param(
+            "with sqlite3.connect('a.db') as base:\n    base.execute('insert into a values (1)')\n", id="at its end"
+        ),
         pytest.param("base = lmdb.open('a')\nwith base.begin(write=True) as t:\n    t.put(b'1', b'2')\n", id="table"),
     ],
 )
@@ -275,7 +297,8 @@ TABLE = "table = unheard.Table(3)\n"
 def test_who_says_that_it_writes_is_rank_zero(line: str) -> None:
     before = script(imports=UNHEARD + IMPORTS, after=TABLE + line)
     assert f"{TABLE}if rt.is_main_process():\n    {line}" in converted(before)
-    assert findings("OUT03", before, Level.ADVICE) == []
+    (one,) = findings("OUT03", before, Level.ADVICE)
+    assert one.message.endswith(BY_NAME)
 
 
 def test_what_it_wrote_is_waited_for() -> None:
@@ -319,3 +342,127 @@ def test_who_may_touch_a_model_is_advice(lines: str) -> None:
 )
 def test_who_does_not_say_so_is_called_by_all(line: str) -> None:
     assert "is_main_process" not in converted(script(imports=UNHEARD + IMPORTS, after=TABLE + line))
+
+
+@pytest.mark.parametrize(
+    ("imports", "statement"),
+    [
+        ("from safetensors.torch import save_file\n", 'save_file(model.state_dict(), "a")'),
+        ("import pyarrow.parquet as pq\n", 'pq.write_table(rows, "a")'),
+        ("from PIL import Image\n", 'Image.new("L", (3, 3)).save("a.png")'),
+        ("import imageio.v3 as imageio\n", 'imageio.imwrite("a.png", rows)'),
+        ("import cv2\n", 'cv2.imwrite("a.png", rows)'),
+        ("import soundfile\n", 'soundfile.write("a.wav", rows, 8000)'),
+        ("import pandas as pd\n", 'pd.DataFrame(rows).to_parquet("a")'),
+        ("import numpy as np\n", 'np.zeros(3).tofile("a")'),
+        ("import mediapy\n", 'mediapy.write_video("a.mp4", rows)'),
+    ],
+)
+def test_what_other_libraries_write(imports: str, statement: str) -> None:
+    before = script(imports=f"{imports}{IMPORTS}", setup="rows = [1]\n", after=f"{statement}\n")
+    after = statement.replace("model.", "model.module.")
+    assert converted(before).endswith(f"{ON_MAIN}    {after}\n")
+
+
+@pytest.mark.parametrize(
+    ("imports", "made"),
+    [
+        ("import h5py\n", 'h5py.File("a.h5", "w")'),
+        ("import zipfile\n", 'zipfile.ZipFile("a.zip", "w")'),
+        ("import cv2\n", 'cv2.VideoWriter("a.avi", 0, 1, (3, 3))'),
+        ("import pyarrow.parquet as pq\n", 'pq.ParquetWriter("a", 3)'),
+        ("import tensorflow as tf\n", 'tf.io.TFRecordWriter("a")'),
+        ("import tensorflow as tf\n", 'tf.compat.v1.summary.FileWriter("logs")'),
+    ],
+)
+def test_what_goes_on_writing(imports: str, made: str) -> None:
+    before = script(imports=f"{imports}{IMPORTS}", after=f"to = {made}\nto.put(3)\n")
+    name, given = made.split("(", 1)
+    assert converted(before).endswith(f"to = rt.main_process_only({name})({given}\nto.put(3)\n")
+
+
+BY_NAME = (
+    "is not known, and taken for what only writes by its name: see whether that is so, since rank 0 alone calls it"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "name"),
+    [
+        ("OUT03", 'unheard.save_rows("rows.txt")', "unheard.save_rows"),
+        ("OUT03", 'table.save("rows")', "table.save"),
+        ("OUT03", 'table.to_csv("rows")', "table.to_csv"),
+        ("SAVE01", 'table.save_model("rows")', "table.save_model"),
+    ],
+)
+def test_what_is_taken_for_a_writer_by_its_name_is_named(code: str, line: str, name: str) -> None:
+    before = script(imports=f"import unheard\n{IMPORTS}", after=f"table = unheard.Table()\n{line}\n")
+    assert converted(before).endswith(f"{ON_MAIN}    {line}\n")
+    assert [one.message for one in findings(code, before, Level.ADVICE)] == [f"`{name}` {BY_NAME}"]
+
+
+@pytest.mark.parametrize("line", ['pd.DataFrame().to_csv("rows")', 'np.save("a", [1])', 'torch.save([1], "a")'])
+def test_what_is_known_to_write_needs_no_such_word(line: str) -> None:
+    before = script(imports=TOOLS, after=f"{line}\n")
+    assert not [one for code in ("OUT03", "SAVE01") for one in findings(code, before, Level.ADVICE)]
+
+
+LOADED = """\
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        return self.read(index), torch.ones(1)
+
+    def read(self, index):
+        {line}
+        return torch.ones(4)
+
+
+data = {made}
+"""
+
+
+@pytest.mark.parametrize("made", ["Rows()", "torch.utils.data.Subset(Rows(), range(9))"])
+@pytest.mark.parametrize("line", ['np.save("a.npy", [1])', 'open("a", "w").write("b")', 'self.rows.to_csv("a")'])
+def test_what_a_loader_lets_be_written_is_named(made: str, line: str) -> None:
+    before = script(imports=TOOLS, data=LOADED.format(line=line, made=made))
+    (one,) = findings("OUT03", before, Level.ADVICE)
+    assert one.message.startswith("whenever a library calls this, each rank writes with `")
+    assert findings("OUT03", before, Level.NOT_NEEDED) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "claim"),
+    [
+        ('open("a").read()', "no other files are written"),
+        ('open("a", "rb").read()', "no other files are written"),
+        ('np.load("a.npy")', "no other files are written"),
+        ('os.path.exists("a")', "no other files are written"),
+        ("lost.read()", "no other files are written, unless by `lost.read` at train.py:26, which is not known"),
+    ],
+)
+def test_what_a_loader_lets_be_read(line: str, claim: str) -> None:
+    before = script(imports=f"import lost\n{TOOLS}", data=LOADED.format(line=line, made="Rows()"))
+    assert [one.message for one in findings("OUT03", before, Level.NOT_NEEDED)] == [claim]
+    assert findings("OUT03", before, Level.ADVICE) == []
+
+
+@pytest.mark.parametrize(
+    ("setup", "loader"),
+    [
+        pytest.param("def note(batch):\n    np.save('a', [1])\n    return batch\n",
+                     "loader = DataLoader(data, 8, True, collate_fn=note)\n", id="batches are put together"),
+        pytest.param("class Order(torch.utils.data.Sampler):\n    def __iter__(self):\n        np.save('a', [1])\n",
+                     "loader = DataLoader(data, 8, sampler=Order())\n", id="samples are chosen"),
+    ],
+)  # fmt: skip
+def test_what_else_a_loader_calls_is_named(setup: str, loader: str) -> None:
+    seen = conversion_of(script(imports=TOOLS, setup=setup, loader=loader), partial=True)
+    assert [one.code for one in seen.of(Level.ADVICE) if "whenever a library calls this" in one.message] == ["OUT03"]
+
+
+def test_a_function_that_nobody_calls_is_not_named() -> None:
+    before = script(imports=TOOLS, setup="def note(batch):\n    np.save('a', [1])\n")
+    assert [one.message for one in findings("OUT03", before, Level.NOT_NEEDED)] == ["no other files are written"]

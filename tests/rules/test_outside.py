@@ -217,7 +217,6 @@ first = data[0]
         pytest.param("Samples", "Pages()", id="torch's by another name"),
         pytest.param("torchvision.datasets.VisionDataset", "Pages()", id="torchvision's"),
         pytest.param("object", "Pages()", id="of no library, given to a loader"),
-        pytest.param("object", "torch.utils.data.Subset(Pages(), range(9))", id="a part of it"),
         pytest.param("Mine", "Pages()", id="of a class of the script"),
     ],
 )
@@ -228,6 +227,16 @@ def test_samples_are_asked_for_by_who_loads_them(base: str, made: str) -> None:
     assert changes(CODE, before) == []
     (told,) = findings(CODE, before, Level.ADVICE)
     assert told.message == "each rank asks here for the samples that it loads"
+
+
+@pytest.mark.parametrize("made", ["Pages()", "torch.utils.data.Subset(Pages(), range(9))"])
+def test_what_loaders_ask_of_a_data_set_is_no_silence(made: str) -> None:
+    lines = PAGES.format(base="torch.utils.data.Dataset", made=made).replace("first = data[0]\n", "")
+    before = script(imports=TOOLS, data=lines)
+    assert changes(CODE, before) == []
+    assert findings(CODE, before, Level.NOT_NEEDED) == []
+    (told,) = findings(CODE, before, Level.ADVICE)
+    assert told.message == "whenever a library calls this, each rank asks somebody outside with `requests.get`"
 
 
 def test_what_is_only_called_a_dataset_is_asked_by_rank_0() -> None:

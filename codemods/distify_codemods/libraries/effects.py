@@ -43,7 +43,9 @@ SHOWS = frozenset({"matplotlib.pyplot.show", "matplotlib.pyplot.pause", "cv2.ims
 WRITES = {
     **KEEPS,
     **_by_place(
-        first="torchaudio.save torchvision.io.write_jpeg torchvision.io.write_png torchvision.io.write_video "
+        first="cv2.imwritemulti imageio.volsave imageio.volwrite imageio.v2.volsave imageio.v2.volwrite "
+        "mediapy.write_image mediapy.write_video torch.cuda.memory._dump_snapshot torchvision.io.write_file "
+        "torchaudio.save torchvision.io.write_jpeg torchvision.io.write_png torchvision.io.write_video "
         "os.mkdir os.remove os.removedirs os.rmdir os.unlink os.truncate shutil.rmtree "
         "matplotlib.pyplot.savefig matplotlib.pyplot.imsave matplotlib.image.imsave cv2.imwrite "
         "imageio.imwrite imageio.imsave imageio.mimsave imageio.mimwrite imageio.v2.imwrite imageio.v2.imsave "
@@ -51,7 +53,8 @@ WRITES = {
         "tifffile.imsave soundfile.write scipy.io.wavfile.write librosa.output.write_wav",
         second="torchvision.utils.save_image os.rename os.replace os.symlink os.link shutil.copyfile shutil.copy "
         "shutil.copy2 shutil.copytree shutil.move shutil.unpack_archive plotly.io.write_image plotly.io.write_html "
-        "nibabel.save SimpleITK.WriteImage",
+        "nibabel.save SimpleITK.WriteImage pyarrow.csv.write_csv pyarrow.dataset.write_dataset "
+        "pyarrow.feather.write_feather pyarrow.parquet.write_table pyarrow.parquet.write_to_dataset",
         third="torch.onnx.export",
         unseen="os.fsync os.system subprocess.call subprocess.check_call subprocess.run shutil.make_archive "
         "huggingface_hub.upload_folder huggingface_hub.upload_file",
@@ -69,7 +72,8 @@ _OF_ANYTHING = {
     **CHECKPOINT_METHODS,
     **_by_place(
         first="savefig save save_to_disk to_csv to_json to_pickle to_excel to_parquet to_feather to_hdf to_stata "
-        "to_orc to_html to_latex to_markdown to_xml to_netcdf tofile extractall export_chrome_trace write_image "
+        "to_orc to_html to_latex to_markdown to_xml to_netcdf to_zarr "
+        "write_videofile write_gif write_audiofile tofile extractall export_chrome_trace write_image "
         "write_html",
         second="to_sql",
     ),
@@ -100,8 +104,12 @@ STORES = frozenset(
 )  # fmt: skip
 ALWAYS_WRITE = frozenset(
     ["pandas.ExcelWriter", "cv2.VideoWriter", "imageio.get_writer", "imageio.v2.get_writer",
-     "imageio_ffmpeg.write_frames", "torch_geometric.logging.init_wandb"]
+     "imageio_ffmpeg.write_frames", "matplotlib.backends.backend_pdf.PdfPages", "pyarrow.csv.CSVWriter",
+     "pyarrow.parquet.ParquetWriter", "tensorflow.io.TFRecordWriter", "tensorflow.python_io.TFRecordWriter",
+     "torch.package.PackageExporter", "torchaudio.io.StreamWriter", "torch_geometric.logging.init_wandb"]
 )  # fmt: skip
+#: What is written into them is no file, and each rank reads it back for itself.
+IN_MEMORY = frozenset({"io.BytesIO", "io.StringIO"})
 #: A file in memory, of which every rank needs the contents.
 MAPPED = frozenset({"numpy.memmap", "numpy.lib.format.open_memmap"})
 #: Where the mode stands, if not second.
@@ -120,7 +128,7 @@ READS = _by_place(
     "imageio.mimread skimage.io.imread torchvision.io.read_ torchvision.datasets.ImageFolder "
     "torchvision.datasets.DatasetFolder scipy.io.loadmat scipy.sparse.load_npz scipy.io.wavfile.read joblib.load "
     "shutil.unpack_archive xml.etree.ElementTree.parse safetensors.torch.load_file safetensors.safe_open "
-    "torchaudio.load librosa.load nibabel.load tifffile.imread sqlite3.connect lmdb.open",
+    "torchaudio.load librosa.load nibabel.load tifffile.imread sqlite3.connect lmdb.open shelve.open",
 )
 READING_METHODS = _by_place(itself="read_text read_bytes")
 
@@ -131,13 +139,13 @@ NAMED_BY_THE_TIME = {"hydra.main": "`hydra.run.dir=outputs/NAME` on the command 
 TRACKERS = (
     "tensorboardX.", "torch.utils.tensorboard.", "tensorboard_logger.", "tensorboard.program.", "mlflow.", "visdom.",
     "comet_ml.", "neptune.", "clearml.", "aim.", "swanlab.", "dvclive.", "sacred.", "torch_geometric.logging.",
-    "codecarbon.", "tensorflow.summary.", "wandb.",
+    "codecarbon.", "tensorflow.summary.", "tensorflow.compat.v1.summary.", "tensorflow.compat.v2.summary.", "wandb.",
 )  # fmt: skip
 
 #: Of these, those that may report over a network: the others write files.
 ONLINE = tuple(
     one for one in TRACKERS
-    if one not in ("tensorboardX.", "torch.utils.tensorboard.", "tensorboard_logger.", "tensorflow.summary.")
+    if not one.startswith(("tensorboardX.", "torch.utils.tensorboard.", "tensorboard_logger.", "tensorflow."))
 )  # fmt: skip
 
 #: Libraries that do nothing to files but by what stands above, or is followed by a rule of its own.

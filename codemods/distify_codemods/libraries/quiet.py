@@ -25,7 +25,7 @@ _LIBRARIES = (
 _NOT = (
     "builtins.__import__", "builtins.eval", "builtins.exec", "cv2.VideoCapture", "hydra.utils.", "IPython.",
     "importlib.", "multiprocessing.connection.", "multiprocessing.managers.", "os.exec",
-    "os.fork", "os.popen", "os.posix_spawn", "os.spawn", "os.startfile", "os.system", "requests.", "socket.",
+    "os.fork", "os.open", "os.popen", "os.posix_spawn", "os.spawn", "os.startfile", "os.system", "requests.", "socket.",
     "subprocess.", "torch.distributed.rpc.", "torch.utils.cpp_extension.", "transformers.Seq2SeqTrainer",
     "transformers.Trainer", "transformers.TrainingArguments", "urllib.",
 )  # fmt: skip

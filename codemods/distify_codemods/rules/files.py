@@ -14,6 +14,7 @@ from distify_codemods.libraries.outside import is_command
 from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to, path_given_to
 from distify_codemods.rules.download import downloads
 from distify_codemods.rules.once import guardable, once
+from distify_codemods.rules.save import by_name
 from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import External, Method, Setting, Value
 
@@ -54,6 +55,8 @@ def _is_every_ranks(context: Context, event: Event) -> bool:
 
 def _one(context: Context, event: Event) -> bool:
     """Whether an event has to do with files that are written."""
+    if file_events.is_in_memory(event):
+        return False
     if event.kind is Kind.METHOD:
         if event.name == "mkdir":
             return _makedirs(context, event)
@@ -88,6 +91,7 @@ def _write(context: Context, event: Event) -> bool:
     if context.editable(event.module, event.node, "a file is written"):
         once(context, event, CODE, "one writer")
         context.applied("rank 0 writes", event.module, event.node)
+        by_name(context, event)
     return True
 
 
@@ -205,14 +209,24 @@ def _needs_both(context: Context, event: Event) -> bool:
 
 
 def _is_written(context: Context, event: Event) -> bool:
+    if any(value.constant() == ":memory:" for value in event.arguments.all()):
+        return False
     if event.name in effects.MAPPED:
         return any("w" in mode for mode in files.modes(event.name, event.arguments) or ("w",))
     return any(
-        one.name in effects.DATABASES[event.name] or (one.name == "begin" and one.arguments.get("write") is not None)
+        one.name in effects.DATABASES[event.name]
+        or (one.name == "begin" and one.arguments.get("write") is not None)
+        or (one.name == "execute" and not _only_asks(one))
         for one in context.facts.of_kind(Kind.METHOD)
         for obj in one.receiver.objs
         if isinstance(obj, External) and obj.name.startswith(event.name)
     )
+
+
+def _only_asks(event: Event) -> bool:
+    """`cursor.execute("SELECT ...")`; of text that is put together it is not known."""
+    text = event.arguments.positional[0].constant() if event.arguments.positional else None
+    return isinstance(text, str) and text.lstrip().upper().startswith(("SELECT", "PRAGMA", "EXPLAIN", "ATTACH"))
 
 
 RULE = Rule(

@@ -18,11 +18,23 @@ def run(context: Context) -> None:
             continue
         once(context, event, CODE, "one writer")
         context.applied("rank 0 writes the checkpoint", event.module, event.node)
+        by_name(context, event)
     if not saves:
         context.not_needed(f"no checkpoint is written{claims.unless_written(context.facts)}")
 
 
+def by_name(context: Context, event: Event) -> None:
+    """Says so where something is only known to write since it is called so."""
+    if event in context.named_writers or file_events.is_taken_by_its_name(event):
+        context.advice(
+            f"`{file_events.code_of(event)}` is not known, and taken for what only writes by its name: see whether "
+            "that is so, since rank 0 alone calls it", event.module, event.node,
+        )  # fmt: skip
+
+
 def is_checkpoint(event: Event) -> bool:
+    if file_events.is_in_memory(event):
+        return False
     if event.kind is Kind.METHOD:
         return event.name in effects.CHECKPOINT_METHODS and file_events.is_writing_method(event)
     return event.name in effects.CHECKPOINTS
