@@ -41,6 +41,11 @@ def integers(facts: Facts) -> dict[str, int | None]:
     return {name: defaults[name] for name, kinds in declared.items() if all(kinds)}
 
 
+def declarations(facts: Facts, name: str) -> list[Event]:
+    """Where an option is declared: `add_argument("--device")`."""
+    return [event for event in facts.of_kind(Kind.METHOD) if event.name == "add_argument" and _name(event) == name]
+
+
 def _name(event: Event) -> str:
     """The attribute that holds an option: of several spellings the first long one names it."""
     named = event.arguments.keywords.get("dest")

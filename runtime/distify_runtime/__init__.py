@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from distify_runtime.batchnorm import average_running_statistics, convert_sync_batchnorm
     from distify_runtime.checkpoint import add_module_prefix, map_location, strip_module_prefix
     from distify_runtime.closures import averaged_closure
-    from distify_runtime.environment import device, gpu_index, is_main_process, local_rank, rank, world_size
+    from distify_runtime.environment import (
+        device,
+        device_kind,
+        gpu_index,
+        is_main_process,
+        local_rank,
+        rank,
+        world_size,
+    )
     from distify_runtime.gather import gather_batch
     from distify_runtime.gather_entries import gather_entries
     from distify_runtime.gather_samples import gather_samples
@@ -79,6 +87,7 @@ __all__ = [
     "destroy_process_group",
     "device",
     "device_ids",
+    "device_kind",
     "draw_alike",
     "evaluation_loader",
     "from_main_process",
@@ -135,6 +144,7 @@ _HOME = {
     "map_location": "checkpoint",
     "strip_module_prefix": "checkpoint",
     "device": "environment",
+    "device_kind": "environment",
     "gpu_index": "environment",
     "is_main_process": "environment",
     "local_rank": "environment",

@@ -91,6 +91,12 @@ def device() -> torch.device:
     return torch.device("cuda", index)
 
 
+def device_kind(name: str) -> str:
+    """`"cuda"` for `"cuda:1"`: this rank's own GPU, whatever number the command line says. Other devices stay."""
+    kind, _, number = name.partition(":")
+    return kind if kind == "cuda" and number.isdecimal() else name
+
+
 def gpu_index() -> int:
     """The number of this rank's GPU; -1, which `torch.cuda.device` takes for none, where there is no GPU."""
     found = device().index

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Level
 
 from tests.rules.scripts import (
     GROUP,
     IMPORTS,
     LOOP,
+    MODEL,
     OPTIMIZER,
     SHUFFLED,
     blocked,
     changes,
     converted,
     distributed,
+    findings,
     line_of,
     script,
 )
@@ -255,3 +258,74 @@ def test_group_comes_before_a_device_is_used() -> None:
     model = 'weights = torch.ones(3, device="cuda:0")\n'
     given = script(setup=model, optimizer=OPTIMIZER)
     assert converted(given) == distributed(setup=f'{GROUP}weights = torch.ones(3, device="cuda")\n', group="")
+
+
+# ---- a device that is named on the command line, or elsewhere
+
+OPTIONS = "import argparse\n\n"
+PARSER = "parser = argparse.ArgumentParser()\n"
+PARSED = "args = parser.parse_args()\n"
+TO = "model = nn.Linear(4, 1).to(args.device)\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"--device", default="cuda:0"', '"--device", default="cuda", type=rt.device_kind'),
+        ('"--device", default="cuda"', '"--device", default="cuda", type=rt.device_kind'),
+        ('"--device"', '"--device", type=rt.device_kind'),
+        ('"-d", "--device", type=str, default="cuda"', '"-d", "--device", type=rt.device_kind, default="cuda"'),
+        ('"--device", type=torch.device', '"--device", type=lambda name: torch.device(rt.device_kind(name))'),
+        ('"--gpu", dest="device", default="cuda"', '"--gpu", dest="device", default="cuda", type=rt.device_kind'),
+    ],
+)
+@pytest.mark.parametrize("model", [TO, MODEL.replace("(4, 1)", "(4, 1, device=args.device)"),
+                                   "model = nn.Linear(4, 1).to(torch.device(args.device))\n"])  # fmt: skip
+def test_a_device_on_the_command_line_is_the_ranks_own(before: str, after: str, model: str) -> None:
+    given = script(imports=OPTIONS + IMPORTS, setup=f"{PARSER}parser.add_argument({before})\n{PARSED}", model=model)
+    new = converted(given)
+    assert f"parser.add_argument({after})\n" in new
+    assert model in new
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        pytest.param('"--device", choices=["cpu", "cuda"], default="cuda"', id="no number is taken"),
+        pytest.param('"--rows", default="cuda"', id="something else"),
+    ],
+)
+def test_an_option_that_takes_no_number_stays(option: str) -> None:
+    line = f"parser.add_argument({option})\n"
+    model = TO if "device" in option else "model = nn.Linear(4, 1)\nrows = args.rows\n"
+    before = script(imports=OPTIONS + IMPORTS, setup=f"{PARSER}{line}{PARSED}", model=model)
+    assert line in converted(before)
+    assert len(findings("DEVICE01", before, Level.NOT_NEEDED)) == 1
+
+
+@pytest.mark.parametrize(
+    ("setup", "model"),
+    [
+        pytest.param('import yaml\nsettings = yaml.safe_load(open("a.yml"))\n',
+                     'model = nn.Linear(4, 1).to(settings["device"])\n', id="file"),
+        pytest.param('import os\n', 'model = nn.Linear(4, 1).to(os.environ["DEVICE"])\n', id="environment"),
+        pytest.param('import json\n', 'model = nn.Linear(4, 1).to(torch.device(json.loads(text)[0]))\n', id="json"),
+        pytest.param(f'{PARSER}parser.add_argument("--device", type=kind)\n{PARSED}', TO, id="a type of its own"),
+        pytest.param(f"{PARSER}add(parser)\n{PARSED}", TO, id="an option that is not seen"),
+    ],
+)  # fmt: skip
+def test_a_device_that_is_not_seen_is_told(setup: str, model: str) -> None:
+    imports = f"{OPTIONS}from missing import add, kind\n{IMPORTS}"
+    before = script(imports=imports, setup=setup, model=model)
+    assert findings("DEVICE01", before, Level.NOT_NEEDED) == []
+    (one,) = findings("DEVICE01", before, Level.ADVICE)
+    assert one.message.endswith("let it be `cuda`, since `cuda:0` puts all ranks on one GPU")
+
+
+@pytest.mark.parametrize(
+    "line", ["x = x.to(y.device)", "x = x.to(y)", "z = torch.ones(3, device=x.device)", "x = x.to(float)"]
+)
+def test_a_device_of_a_tensor_is_seen(line: str) -> None:
+    before = script(loop=moving(LOOP, line))
+    assert findings("DEVICE01", before, Level.ADVICE) == []
+    assert len(findings("DEVICE01", before, Level.NOT_NEEDED)) == 1

@@ -144,9 +144,8 @@ def test_wherever_a_number_is_a_device(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     "declared",
     [
-        '"--gpu", default="cpu"', '"--gpu"', '"--gpu", type=str, default=0', '"--gpu", type=torch.device',
-        '"--gpu", type=int, nargs="+"', '"--gpu", action="store_true", default=0', '"--other", type=int',
-        '"--gpu", default=True',
+        '"--gpu", type=str, default=0', '"--gpu", type=float', '"--gpu", type=int, nargs="+"',
+        '"--gpu", action="store_true", default=0', '"--other", type=int', '"--gpu", default=True',
     ],
 )  # fmt: skip
 def test_an_option_that_may_be_anything_stays(declared: str) -> None:

@@ -281,3 +281,12 @@ def test_ranks_with_hashes_of_their_own_are_told_what_to_set() -> None:
     first, second = run_script("import distify_runtime as rt\nrt.init_process_group()", fresh=True, hash_seed="random")
     assert (first.code, second.code, first.err) == (0, 0, "")
     assert "start all ranks with PYTHONHASHSEED=0" in second.err
+
+
+@pytest.mark.parametrize(
+    ("named", "kind"),
+    [("cuda:0", "cuda"), ("cuda:13", "cuda"), ("cuda", "cuda"), ("cpu", "cpu"), ("cpu:0", "cpu:0"), ("mps", "mps"),
+     ("float16", "float16"), ("cuda:", "cuda:"), ("", "")],
+)  # fmt: skip
+def test_the_number_of_a_gpu_on_the_command_line_is_nobodys(named: str, kind: str) -> None:
+    assert rt.device_kind(named) == kind

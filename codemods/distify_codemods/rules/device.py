@@ -11,7 +11,7 @@ from distify_codemods import tree
 from distify_codemods.command_line import is_integer
 from distify_codemods.events import Event, Kind
 from distify_codemods.program import Module
-from distify_codemods.rules import device_map, gpu_counts, visible_devices
+from distify_codemods.rules import device_map, device_options, gpu_counts, visible_devices
 from distify_codemods.rules.base import Context, Example, Rule
 
 CODE = "DEVICE01"
@@ -38,10 +38,12 @@ def run(context: Context) -> None:
     changed = sum(_of_event(context, event, read) for event in context.facts.run.events) > 0 or changed
     counted = gpu_counts.run(context, CODE)
     mapped = device_map.run(context, CODE)
+    told = device_options.run(context, CODE)
     if changed:
         return context.applied("device numbers mean the rank's own GPU")
-    if not counted and not mapped:
-        context.not_needed("no GPU is named by its number; `cuda` means the rank's own, which the process group sets")
+    if not counted and not mapped and not told:
+        own = "`cuda` means the rank's own, which the process group sets"
+        context.not_needed_if_known(f"no GPU is named by its number; {own}")
 
 
 def _plain_cuda(updated: cst.BaseExpression) -> cst.BaseExpression:
@@ -178,7 +180,8 @@ RULE = Rule(
     why="A GPU named by its number puts every rank on that one GPU: it runs out of memory, and the others idle.",
     safety="The process group sets the rank's GPU, so that `cuda` and `.cuda()` mean it and stay as they are. "
     "Numbers, `set_device` and `CUDA_VISIBLE_DEVICES` go; a list that is read again gets another name. What goes by "
-    "the number of GPUs, or spreads a model over them, goes by the rank's one. Several GPUs by number are refused.",
+    "the number of GPUs, or spreads a model over them, goes by the rank's one. Several GPUs by number are refused. Of "
+    "`--device cuda:1` on the command line the number goes, too.",
     run=run,
     pitfalls=(13, 37, 38),
     examples=(
