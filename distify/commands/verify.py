@@ -21,6 +21,9 @@ from distify.terminal import say, show, width
 from distify.verification.pairs import Pair, find_pair
 
 if TYPE_CHECKING:
+    from distify_runtime.trace.traces import Trace
+
+    from distify.verification.copies import Copy
     from distify.verification.reporting import Report
     from distify.verification.running import Failed, Plan
 
@@ -130,7 +133,7 @@ def _report(
 
     from distify.verification.copies import make_copies, project_of
     from distify.verification.reporting import Report
-    from distify.verification.running import Failed, OtherTypes, Plan, in_float32, run_converted, run_original
+    from distify.verification.running import Failed, Plan, run_converted
 
     gpus = gpu_count(sys.executable)
     plan = Plan(ranks, steps, dtype, args, gpus if gpus >= ranks else 0, timeout, Path(project_of(pair)))
@@ -138,27 +141,20 @@ def _report(
     horovod = uses_horovod(dist.script)
     if horovod:
         check_installed()
-    notes = []
-    try:
-        try:
-            original = run_original(plan, base, folder / "original.logs")
-        except OtherTypes as other:
-            notes.append(f"float64 does not suit the original ({other.lines[-1].strip()}): both ran in float32")
-            plan = in_float32(plan)
-            base, dist = make_copies(pair, folder / "float32")
-            original = run_original(plan, base, folder / "original32.logs")
-    except Failed as failed:
-        raise DistifyError("\n".join([f"{pair.original.path}: {failed.reason}", *failed.lines])) from None
+    original, plan, dist, notes = _run_original(pair, plan, (base, dist), folder)
     if not original.steps and not original.saves:
         raise DistifyError(f"{pair.original.path}: took no optimizer step; does it need arguments (behind --)?")
     last_lines: Iterable[str] = ()
     try:
         traces = run_converted(plan, dist, folder / "converted.logs", horovod)
-        tolerance = Tolerance(1e-12, 1e-5, 1e-6) if plan.dtype == "float64" else Tolerance(1e-6, 1e-2, 1e-2)
-        checks = compare(original, traces, tolerance)
     except Failed as failed:
         _check_input(failed, pair)
         checks, last_lines = [Check("it runs", Difference(failed.reason))], failed.lines
+    else:
+        if original.filled and any(trace.shares_forwards for trace in traces):
+            original = _run_whole(pair, plan, folder / "whole")
+        tolerance = Tolerance(1e-12, 1e-5, 1e-6) if plan.dtype == "float64" else Tolerance(1e-6, 1e-2, 1e-2)
+        checks = compare(original, traces, tolerance)
     if original.filled:
         sizes = ", ".join(map(str, dict.fromkeys(original.filled)))
         notes.append(
@@ -172,6 +168,41 @@ def _report(
         tuple(notes),
         tuple(last_lines),
     )
+
+
+def _run_original(
+    pair: Pair, plan: Plan, copies: tuple[Copy, Copy], folder: Path
+) -> tuple[Trace, Plan, Copy, list[str]]:
+    """Its trace; how the conversion is to be run, and what to say of that. Raises DistifyError where it fails."""
+    from distify.verification.copies import make_copies
+    from distify.verification.running import Failed, OtherTypes, in_float32, run_original
+
+    base, dist = copies
+    try:
+        try:
+            return run_original(plan, base, folder / "original.logs"), plan, dist, []
+        except OtherTypes as other:
+            said = f"float64 does not suit the original ({other.lines[-1].strip()}): both ran in float32"
+            plan = in_float32(plan)
+            base, dist = make_copies(pair, folder / "float32")
+            return run_original(plan, base, folder / "original32.logs"), plan, dist, [said]
+    except Failed as failed:
+        raise _of_original(failed, pair) from None
+
+
+def _run_whole(pair: Pair, plan: Plan, folder: Path) -> Trace:
+    """The original once more, with its last batches as they are: who shares forward passes has them whole, too."""
+    from distify.verification.copies import make_copies
+    from distify.verification.running import Failed, run_original
+
+    try:
+        return run_original(plan, make_copies(pair, folder)[0], folder / "original.logs", filled_up=False)
+    except Failed as failed:
+        raise _of_original(failed, pair) from None
+
+
+def _of_original(failed: Failed, pair: Pair) -> DistifyError:
+    return DistifyError("\n".join([f"{pair.original.path}: {failed.reason}", *failed.lines]))
 
 
 def _check_input(failed: Failed, pair: Pair) -> None:

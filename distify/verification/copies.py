@@ -80,7 +80,7 @@ def _bring(source: str, target: Path, reached: set[str]) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for entry in sorted(os.scandir(source), key=lambda one: one.name):
         to = target / entry.name
-        there = os.path.lexists(to) and not (to.is_dir() and entry.is_dir())  # a folder may hold what is reached, so far
+        there = os.path.lexists(to) and not (to.is_dir() and entry.is_dir())  # with what is reached in it
         if entry.path in reached or entry.name.startswith(".") or there:
             continue
         if entry.is_symlink():

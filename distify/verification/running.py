@@ -60,9 +60,12 @@ class OtherTypes(Failed):
     """The script does not bear float64."""
 
 
-def run_original(plan: Plan, copy: Copy, logs: Path) -> Trace:
-    """Raises Failed, with what the script itself said last."""
-    return _run(plan, copy, logs, 0, ["--stands-for", str(plan.ranks)])[0]
+def run_original(plan: Plan, copy: Copy, logs: Path, filled_up: bool = True) -> Trace:
+    """Raises Failed, with what the script itself said last.
+
+    filled_up: last batches that the ranks cannot share evenly, as where each rank has samples of its own.
+    """
+    return _run(plan, copy, logs, 0, ["--stands-for", str(plan.ranks if filled_up else 1)])[0]
 
 
 def run_converted(plan: Plan, copy: Copy, logs: Path, horovod: bool) -> list[Trace]:

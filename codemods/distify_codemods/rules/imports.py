@@ -13,7 +13,8 @@ from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.twins import Twins, twin_path, twins_of
 from distify_codemods.twins.graph import Graph
-from distify_codemods.twins.project import loads_by_name
+from distify_codemods.twins.missing import missing, told
+from distify_codemods.twins.project import chosen_later, loads_by_name
 from distify_codemods.twins.statements import renaming
 from distify_codemods.values import Instance, contained, core
 
@@ -22,6 +23,11 @@ _REASON = "the converted files import each other"
 
 
 def run(context: Context) -> None:
+    if not_found := missing(context.facts.program):
+        context.advice(told(not_found), not_found[0].module, not_found[0].node)
+    if later := chosen_later(context.facts.program, context.facts.run):
+        places = ", ".join(dict.fromkeys(str(module.place(node)) for module, node in later))
+        context.advice(f"what is imported here shows when it runs ({places}); what it does is unknown", *later[0])
     if not context.options.twins:
         context.not_needed("the files keep their names")
         return

@@ -29,6 +29,11 @@ class Import:
         return tree.dotted(self.alias.name) or "" if named and self.alias else ""
 
     @property
+    def source_name(self) -> str:
+        """The source as it is spelled, leading dots and all."""
+        return "." * self.level + self.dotted
+
+    @property
     def bound(self) -> str:
         """The name that the file knows it by."""
         if self.alias is None:

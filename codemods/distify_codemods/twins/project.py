@@ -122,6 +122,17 @@ def loads_by_name(run: Run, node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Call) and bool(node.args) and not _LOADERS.isdisjoint(_called(run, node))
 
 
+def chosen_later(program: Program, run: Run) -> list[tuple[Module, cst.Call]]:
+    """The imports of which file it is shows when the program runs."""
+    return [
+        (module, node)
+        for module in Graph(program).closure([program.entry])
+        for node in tree.walk(module.tree)
+        if isinstance(node, cst.Call) and node.func in run.values and loads_by_name(run, node)
+        if not all(whole for whole, _ in _texts(run, node.args[0].value))
+    ]
+
+
 def _called(run: Run, node: cst.Call) -> set[str]:
     """The library's functions that a call may mean; in code that is not run, what it is called there."""
     objs = run.values[node.func].objs if node.func in run.values else EMPTY

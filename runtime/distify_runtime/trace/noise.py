@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional, init
 from torch.overrides import TorchFunctionMode
 
@@ -21,40 +21,52 @@ from distify_runtime.trace.moment import NOW
 from distify_runtime.trace.patching import enter, wrap
 
 _DROPOUTS = ("dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout")
-_ATEN_DROPOUTS = ("dropout", "dropout_", "feature_dropout", "alpha_dropout")
+_ATEN_DROPOUTS = (
+    "dropout", "dropout_", "feature_dropout", "feature_dropout_", "alpha_dropout", "alpha_dropout_",
+    "feature_alpha_dropout", "feature_alpha_dropout_",
+)  # fmt: skip
+_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 _FILL = {Tensor.normal_, Tensor.uniform_, Tensor.random_, Tensor.bernoulli_, Tensor.exponential_, Tensor.log_normal_}
 _MAKE = {torch.randn: torch.randn, torch.rand: torch.rand, torch.randn_like: torch.randn, torch.rand_like: torch.rand}
 _STEP = 1009  # draws of a step that are told apart
 
 
 def without_dropout() -> None:
+    """Wherever chance leaves out or scales parts of what flows through. In place of torch's functions, not by a mode:
+
+    a mode does not see what a function of torch's, such as attention, calls itself.
+    """
+
     def identity(original: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return input
 
-    def without(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        self.dropout = 0.0
+    def setting(number: int, name: str, value: object) -> Callable[..., Any]:
+        def call(original: Any, *args: Any, **kwargs: Any) -> Any:
+            if name in kwargs:
+                return original(*args, **{**kwargs, name: value})
+            return original(*args[:number], *(value for _ in args[number : number + 1]), *args[number + 1 :], **kwargs)
+
+        return call
 
     for owner, names in ((functional, _DROPOUTS), (torch, _ATEN_DROPOUTS)):
         for name in names:
             wrap(owner, name, identity)
-    wrap(nn.RNNBase, "__init__", without)
-    enter(_NoDropout())
+    wrap(functional, "scaled_dot_product_attention", setting(4, "dropout_p", 0.0))
+    wrap(functional, "rrelu", setting(3, "training", False))  # the mean of its slopes
+    for name in _RECURRENT:
+        wrap(torch._VF, name, _without_recurrent)
 
 
-class _NoDropout(TorchFunctionMode):
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = dict(kwargs or {})
-        if func is functional.scaled_dot_product_attention:
-            kwargs["dropout_p"] = 0.0
-            args = args[:4]
-        return func(*args, **kwargs)
+def _without_recurrent(original: Any, *args: Any) -> Any:
+    """Its share is their only number with a point; where it stands is another place for packed sequences."""
+    return original(*(0.0 if isinstance(one, float) else one for one in args))
 
 
 def same_noise() -> None:
     for name in vars(init):
         if name.endswith("_") and not name.startswith("_"):
             wrap(init, name, _initialising)
+    wrap(functional, "gumbel_softmax", _gumbel_softmax)
     enter(_Noise())
     _same_numpy_noise()
 
@@ -65,6 +77,17 @@ def _initialising(original: Any, *args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs)
     finally:
         NOW.initialising -= 1
+
+
+def _gumbel_softmax(
+    original: Any, logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """torch's, whose own draws a mode does not see."""
+    gumbels = -torch.empty_like(logits).exponential_().log()
+    soft = ((logits + gumbels) / tau).softmax(dim)
+    if not hard:
+        return soft
+    return torch.zeros_like(logits).scatter_(dim, soft.max(dim, keepdim=True)[1], 1.0) - soft.detach() + soft
 
 
 def _key() -> int:
