@@ -6,7 +6,6 @@ import importlib.util
 import os
 import sys
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,11 +20,8 @@ from distify.terminal import say, show, width
 from distify.verification.pairs import Pair, find_pair
 
 if TYPE_CHECKING:
-    from distify_runtime.trace.traces import Trace
-
-    from distify.verification.copies import Copy
     from distify.verification.reporting import Report
-    from distify.verification.running import Failed, Plan
+    from distify.verification.running import Plan
 
 
 class _WithArguments(click.Command):
@@ -129,11 +125,11 @@ def _report(
 ) -> Report:
     """Runs both. Raises DistifyError where the original fails."""
     from distify_runtime.launch import gpu_count, uses_horovod
-    from distify_runtime.trace.compare import Check, Difference, Tolerance, compare
 
+    from distify.verification.comparing import run_and_compare
     from distify.verification.copies import make_copies, project_of
     from distify.verification.reporting import Report
-    from distify.verification.running import Failed, Plan, run_converted
+    from distify.verification.running import Plan
 
     gpus = gpu_count(sys.executable)
     plan = Plan(ranks, steps, dtype, args, gpus if gpus >= ranks else 0, timeout, Path(project_of(pair)))
@@ -141,75 +137,21 @@ def _report(
     horovod = uses_horovod(dist.script)
     if horovod:
         check_installed()
-    original, plan, dist, notes = _run_original(pair, plan, (base, dist), folder)
-    if not original.steps and not original.saves:
-        raise DistifyError(f"{pair.original.path}: took no optimizer step; does it need arguments (behind --)?")
-    last_lines: Iterable[str] = ()
-    try:
-        traces = run_converted(plan, dist, folder / "converted.logs", horovod)
-    except Failed as failed:
-        _check_input(failed, pair)
-        checks, last_lines = [Check("it runs", Difference(failed.reason))], failed.lines
-    else:
-        if original.filled and any(trace.shares_forwards for trace in traces):
-            original = _run_whole(pair, plan, folder / "whole")
-        tolerance = Tolerance(1e-12, 1e-5, 1e-6) if plan.dtype == "float64" else Tolerance(1e-6, 1e-2, 1e-2)
-        checks = compare(original, traces, tolerance)
-    if original.filled:
-        sizes = ", ".join(map(str, dict.fromkeys(original.filled)))
+    done = run_and_compare(pair, plan, (base, dist), folder, horovod)
+    notes = list(done.notes)
+    if done.original.filled:
+        sizes = ", ".join(map(str, dict.fromkeys(done.original.filled)))
         notes.append(
             f"last batches of {sizes} do not divide by {ranks} ranks: they repeat some of their samples, and did so "
             "here in the original, too"
         )
     return Report(
         pair.original.path,
-        _facts(pair, plan, gpus, len(original.steps), horovod),
-        tuple(checks),
+        _facts(pair, done.plan, gpus, len(done.original.steps), horovod),
+        tuple(done.checks),
         tuple(notes),
-        tuple(last_lines),
+        done.last_lines,
     )
-
-
-def _run_original(
-    pair: Pair, plan: Plan, copies: tuple[Copy, Copy], folder: Path
-) -> tuple[Trace, Plan, Copy, list[str]]:
-    """Its trace; how the conversion is to be run, and what to say of that. Raises DistifyError where it fails."""
-    from distify.verification.copies import make_copies
-    from distify.verification.running import Failed, OtherTypes, in_float32, run_original
-
-    base, dist = copies
-    try:
-        try:
-            return run_original(plan, base, folder / "original.logs"), plan, dist, []
-        except OtherTypes as other:
-            said = f"float64 does not suit the original ({other.lines[-1].strip()}): both ran in float32"
-            plan = in_float32(plan)
-            base, dist = make_copies(pair, folder / "float32")
-            return run_original(plan, base, folder / "original32.logs"), plan, dist, [said]
-    except Failed as failed:
-        raise _of_original(failed, pair) from None
-
-
-def _run_whole(pair: Pair, plan: Plan, folder: Path) -> Trace:
-    """The original once more, with its last batches as they are: who shares forward passes has them whole, too."""
-    from distify.verification.copies import make_copies
-    from distify.verification.running import Failed, run_original
-
-    try:
-        return run_original(plan, make_copies(pair, folder)[0], folder / "original.logs", filled_up=False)
-    except Failed as failed:
-        raise _of_original(failed, pair) from None
-
-
-def _of_original(failed: Failed, pair: Pair) -> DistifyError:
-    return DistifyError("\n".join([f"{pair.original.path}: {failed.reason}", *failed.lines]))
-
-
-def _check_input(failed: Failed, pair: Pair) -> None:
-    """Raises DistifyError where the runtime itself has ended the run: it says what the user can change."""
-    for line in failed.lines:
-        if line.startswith("distify: "):
-            raise DistifyError(f"{pair.original.path}: {line.removeprefix('distify: ')}")
 
 
 def _facts(pair: Pair, plan: Plan, gpus: int, steps: int, horovod: bool) -> tuple[tuple[str, str], ...]:

@@ -42,6 +42,7 @@ class Plan:
     gpus: int
     limit: float
     spare: Path  # the user's project
+    each_sample: bool = False  # noise is drawn for each sample, and not one row for all
 
     @property
     def steps_of_pass(self) -> int:
@@ -83,6 +84,7 @@ def _run(
         *("--out", str(logs / "{rank}.pt"), "--dtype", plan.dtype, "--steady"),
         *("--steps", str(plan.steps), "--steps-of-pass", str(plan.steps_of_pass)),
         *("--root", str(copy.folder), "--spare", str(plan.spare), *more),
+        *(["--each-sample"] if plan.each_sample else []),
     ]
     command = [str(traces.PROGRAM), *options, *copy.words, *plan.args]
     env = _environment(plan, copy, world_size)

@@ -188,6 +188,54 @@ def test_chance_within_attention_and_recurrent_layers(strategy: str, distify: Co
     assert ended.code == 0, ended.out.decode() + ended.err
 
 
+ROUNDED = b"""\
+class Maker(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 8))
+
+    def forward(self, z):
+        out = self.body(z)
+        return torch.cat([out[:, :4], nn.functional.gumbel_softmax(out[:, 4:], tau=0.5)], 1)
+
+
+def main():
+    torch.manual_seed(0)
+    loader = DataLoader(TensorDataset(torch.randn(37, 8)), batch_size=16, shuffle=True)
+    maker, judge = Maker(), nn.Linear(8, 1)
+    making = torch.optim.Adam(maker.parameters(), lr=2e-4)
+    judging = torch.optim.Adam(judge.parameters(), lr=2e-4)
+    for x, in loader:
+        loss = judge(maker(torch.randn(len(x), 4)).detach()).mean() - judge(x).mean()
+        judging.zero_grad()
+        loss.backward()
+        judging.step()
+        loss = -judge(maker(torch.randn(len(x), 4))).mean()
+        making.zero_grad()
+        loss.backward()
+        making.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_noise_that_batchnorm_sees(distify: CommandLine, script: Path) -> None:
+    """Rows that are all alike become zeros there, and what rounding makes of these is no sign of a mistake."""
+    script.write_bytes(TRAIN.partition(b"def main")[0] + ROUNDED)
+    assert distify("convert", "train.py", "--yes", "--strategy", "shared").code == 0
+    ended = distify("verify", "train.py")
+    assert ended.code == 0, ended.out.decode() + ended.err
+    converted = script.with_name("train_dist.py")
+    text = converted.read_text()
+    assert text.count("-judge(maker(") == 1
+    converted.write_text(text.replace("-judge(maker(", "-1.001 * judge(maker("))
+    ended = distify("verify", "train.py")
+    assert ended.code == 1, ended.out.decode() + ended.err
+    assert "parameters differ by" in ended.out.decode()
+
+
 def test_files_beside_the_modules_of_a_package(distify: CommandLine) -> None:
     """A conversion that is there, with its twins and the data that the package keeps."""
     loop = TRAIN.partition(b"    for epoch")[2].partition(b"\n\n\nif")[0]
