@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import distify_codemods.backends
 from distify_codemods import Conversion, Level, OptionError, Options, Outcome, SourceError, SourceFile, Strategy
 
@@ -25,7 +27,8 @@ def convert_script(script: SourceFile, modules: LocalModules, options: Options) 
     book = script if isinstance(script, NotebookScript) else None
     try:
         with progress(modules) as seen:
-            conversion = distify_codemods.convert(script, modules, options, seen)
+            here = replace(options, installed=modules.installs)
+            conversion = distify_codemods.convert(script, modules, here, seen)
     except SourceError as error:
         raise DistifyError(book.problem(error) if book else str(error)) from None
     except OptionError as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from importlib.machinery import PathFinder
 
 from distify_codemods import SourceFile
 
@@ -50,6 +52,12 @@ class LocalModules:
             if not _is_package(os.path.dirname(self._entry)) and self._below:
                 self.root = self._here
         return found
+
+    def installs(self, name: str) -> bool:
+        """Whether Python finds a top-level module of that name which is no source of the project."""
+        if name in sys.builtin_module_names:
+            return True
+        return PathFinder.find_spec(name, [*self._roots, *sys.path]) is not None
 
     def _absolute(self, parts: list[str]) -> SourceFile | None:
         roots = [*self._roots, self._here] if parts[0] in self._below[:1] else self._roots
@@ -102,13 +110,14 @@ def _is_package(folder: str) -> bool:
 
 def _projects(folder: str) -> list[str]:
     """The nearest folder above that is a project's. Where none is said to be: those near by that look like one."""
-    above = [folder]
-    while above[-1] not in (os.path.dirname(above[-1]), os.path.expanduser("~")):
+    above, home = [folder], os.path.realpath(os.path.expanduser("~"))
+    while above[-1] != os.path.dirname(above[-1]) and os.path.realpath(above[-1]) != home:
         above.append(os.path.dirname(above[-1]))
     for one in above:
         if _has_any(one, ("pyproject.toml", ".git")) or _sets_up(os.path.join(one, "setup.py")):
             return [one]
-    return [one for one in above[:4] if _has_any(one, _OF_A_COPY)]
+    near = [one for one in above[:4] if os.path.realpath(one) != home]  # a home has its README, and much else
+    return [one for one in near if _has_any(one, _OF_A_COPY)]
 
 
 #: What lies beside a project's packages where it was copied or downloaded without its history.

@@ -24,8 +24,9 @@ from distify_codemods.results import (
     Strategy,
 )
 from distify_codemods.room import with_room
-from distify_codemods.rules import RULES, Context, Rule
+from distify_codemods.rules import RULES, Context, Rule, imports
 from distify_codemods.twins import twin_path
+from distify_codemods.twins.missing import missing, told
 
 SHARED = "shared forward passes: every rank runs the script as it stands, and computes its part of each batch"
 _ORDER = {Level.APPLIED: 0, Level.NOT_NEEDED: 1, Level.ADVICE: 2, Level.BLOCKING: 3}
@@ -76,7 +77,8 @@ def _convert(
     if tensorflow.trains(found):
         return _convert_tensorflow(found, backend, options)
     if not found.backwards or not (found.optimizers or found.by_hand or found.training_loops):
-        return Conversion(Outcome.REFUSED, (), (_no_training(entry, found),), why.beliefs(found) if options.why else ())
+        findings = (_no_training(entry, found), *_not_found(loaded))
+        return Conversion(Outcome.REFUSED, (), findings, why.beliefs(found) if options.why else ())
     if not found.run.complete and not options.partial:  # no trial run would tell more
         return Conversion(Outcome.REFUSED, (), (refusals.too_large(entry),), why.beliefs(found) if options.why else ())
     if found.run.trial.sparing:
@@ -192,6 +194,13 @@ def _no_training(entry: Module, found: Facts) -> Finding:
         f"{len(found.loaders)} DataLoader{'s' * (len(found.loaders) != 1)}",
     ]
     return refusals.no_training(entry, f"found {', '.join(parts)}")
+
+
+def _not_found(loaded: program.Program) -> tuple[Finding, ...]:
+    """Advice: training may be in what is imported and not found."""
+    found = missing(loaded)
+    place = found[0].module.place(found[0].node) if found else None
+    return (Finding(Level.ADVICE, imports.CODE, imports.RULE.name, told(found), place),) if found else ()
 
 
 def _in_order(rules: Sequence[Rule], findings: list[Finding]) -> tuple[Finding, ...]:

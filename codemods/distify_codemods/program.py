@@ -132,6 +132,10 @@ class Program:
         self.modules[file.path] = module
         return module
 
+    def has_file(self, importer: Module, name: str, level: int) -> bool:
+        """Whether there is a local file of that name, readable or not."""
+        return self._file(importer, name, level) is not None
+
     def _file(self, importer: Module, name: str, level: int) -> SourceFile | None:
         if level or len(self.search_path) == 1:
             return self.resolver(importer.path, name, level)

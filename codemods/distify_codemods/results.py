@@ -56,6 +56,7 @@ class Options:
     `compression` ("none", "fp16") and `op` ("average", "adasum"): how Horovod's gradients travel, and become one.
     `scale`: what stays as it is, the global batch ("global"), or each rank's, with the learning rate scaled by the
     optimizer's rule over the first `warmup_epochs` ("linear") or not ("none").
+    `installed`: whether a library of that name is there; None: nobody can tell.
     `strategy`: "sharded" or "shared" (see `Strategy`), or "auto", the first of the two that is seen to be right.
     """
 
@@ -72,6 +73,7 @@ class Options:
     op: str = "average"
     warmup_epochs: int = 5
     strategy: str = "auto"
+    installed: Callable[[str], bool] | None = None
 
     @property
     def per_rank_batch(self) -> bool:

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import sys
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from distify.verification.pairs import Pair, find_pair
 
 if TYPE_CHECKING:
     from distify.verification.reporting import Report
-    from distify.verification.running import Failed, Plan
+    from distify.verification.running import Plan
 
 
 class _WithArguments(click.Command):
@@ -126,11 +125,11 @@ def _report(
 ) -> Report:
     """Runs both. Raises DistifyError where the original fails."""
     from distify_runtime.launch import gpu_count, uses_horovod
-    from distify_runtime.trace.compare import Check, Difference, Tolerance, compare
 
+    from distify.verification.comparing import run_and_compare
     from distify.verification.copies import make_copies, project_of
     from distify.verification.reporting import Report
-    from distify.verification.running import Failed, OtherTypes, Plan, in_float32, run_converted, run_original
+    from distify.verification.running import Plan
 
     gpus = gpu_count(sys.executable)
     plan = Plan(ranks, steps, dtype, args, gpus if gpus >= ranks else 0, timeout, Path(project_of(pair)))
@@ -138,47 +137,21 @@ def _report(
     horovod = uses_horovod(dist.script)
     if horovod:
         check_installed()
-    notes = []
-    try:
-        try:
-            original = run_original(plan, base, folder / "original.logs")
-        except OtherTypes as other:
-            notes.append(f"float64 does not suit the original ({other.lines[-1].strip()}): both ran in float32")
-            plan = in_float32(plan)
-            base, dist = make_copies(pair, folder / "float32")
-            original = run_original(plan, base, folder / "original32.logs")
-    except Failed as failed:
-        raise DistifyError("\n".join([f"{pair.original.path}: {failed.reason}", *failed.lines])) from None
-    if not original.steps and not original.saves:
-        raise DistifyError(f"{pair.original.path}: took no optimizer step; does it need arguments (behind --)?")
-    last_lines: Iterable[str] = ()
-    try:
-        traces = run_converted(plan, dist, folder / "converted.logs", horovod)
-        tolerance = Tolerance(1e-12, 1e-5, 1e-6) if plan.dtype == "float64" else Tolerance(1e-6, 1e-2, 1e-2)
-        checks = compare(original, traces, tolerance)
-    except Failed as failed:
-        _check_input(failed, pair)
-        checks, last_lines = [Check("it runs", Difference(failed.reason))], failed.lines
-    if original.filled:
-        sizes = ", ".join(map(str, dict.fromkeys(original.filled)))
+    done = run_and_compare(pair, plan, (base, dist), folder, horovod)
+    notes = list(done.notes)
+    if done.original.filled:
+        sizes = ", ".join(map(str, dict.fromkeys(done.original.filled)))
         notes.append(
             f"last batches of {sizes} do not divide by {ranks} ranks: they repeat some of their samples, and did so "
             "here in the original, too"
         )
     return Report(
         pair.original.path,
-        _facts(pair, plan, gpus, len(original.steps), horovod),
-        tuple(checks),
+        _facts(pair, done.plan, gpus, len(done.original.steps), horovod),
+        tuple(done.checks),
         tuple(notes),
-        tuple(last_lines),
+        done.last_lines,
     )
-
-
-def _check_input(failed: Failed, pair: Pair) -> None:
-    """Raises DistifyError where the runtime itself has ended the run: it says what the user can change."""
-    for line in failed.lines:
-        if line.startswith("distify: "):
-            raise DistifyError(f"{pair.original.path}: {line.removeprefix('distify: ')}")
 
 
 def _facts(pair: Pair, plan: Plan, gpus: int, steps: int, horovod: bool) -> tuple[tuple[str, str], ...]:

@@ -11,7 +11,6 @@ from distify.errors import DistifyError
 from distify.folders import is_left_out
 from distify.layout import MOST_COPIED
 from distify.notebooks import is_notebook
-from distify.resolver import LocalModules
 from distify.verification.pairs import Pair
 
 #: A folder with more files than that is linked, too.
@@ -52,7 +51,7 @@ def make_copies(pair: Pair, folder: Path) -> tuple[Copy, Copy]:
 def _copied(pair: Pair, folder: Path, script: str, texts: dict[str, bytes]) -> Copy:
     """texts: what some files have instead of what they are."""
     project = project_of(pair)
-    reached = {*pair.scripts, *pair.modules.found, *_modules_of(pair.converted)}
+    reached = {*pair.scripts, *pair.modules.found}
     target = _place(script, project, folder)
     try:
         for path in sorted(reached):
@@ -73,17 +72,16 @@ def _copied(pair: Pair, folder: Path, script: str, texts: dict[str, bytes]) -> C
     return Copy(folder, workdir, target, ("-m", module), (str(root), *mapped))
 
 
-def _modules_of(converted: str) -> set[str]:
-    """What a conversion that is there lies beside: its twins come along with the other files of the project."""
-    return set(LocalModules(converted).found) if converted else set()
-
-
 def _bring(source: str, target: Path, reached: set[str]) -> None:
-    """What else is in a folder of the project; what is large is linked, and guarded while the scripts run."""
+    """What else is in a folder of the project, the twins of a conversion that is there among it.
+
+    What is large is linked, and guarded while the scripts run.
+    """
     target.mkdir(parents=True, exist_ok=True)
     for entry in sorted(os.scandir(source), key=lambda one: one.name):
         to = target / entry.name
-        if entry.path in reached or entry.name.startswith(".") or os.path.lexists(to):
+        there = os.path.lexists(to) and not (to.is_dir() and entry.is_dir())  # with what is reached in it
+        if entry.path in reached or entry.name.startswith(".") or there:
             continue
         if entry.is_symlink():
             os.symlink(os.path.realpath(entry.path), to)

@@ -42,6 +42,7 @@ class Plan:
     gpus: int
     limit: float
     spare: Path  # the user's project
+    each_sample: bool = False  # noise is drawn for each sample, and not one row for all
 
     @property
     def steps_of_pass(self) -> int:
@@ -60,9 +61,12 @@ class OtherTypes(Failed):
     """The script does not bear float64."""
 
 
-def run_original(plan: Plan, copy: Copy, logs: Path) -> Trace:
-    """Raises Failed, with what the script itself said last."""
-    return _run(plan, copy, logs, 0, ["--stands-for", str(plan.ranks)])[0]
+def run_original(plan: Plan, copy: Copy, logs: Path, filled_up: bool = True) -> Trace:
+    """Raises Failed, with what the script itself said last.
+
+    filled_up: last batches that the ranks cannot share evenly, as where each rank has samples of its own.
+    """
+    return _run(plan, copy, logs, 0, ["--stands-for", str(plan.ranks if filled_up else 1)])[0]
 
 
 def run_converted(plan: Plan, copy: Copy, logs: Path, horovod: bool) -> list[Trace]:
@@ -80,6 +84,7 @@ def _run(
         *("--out", str(logs / "{rank}.pt"), "--dtype", plan.dtype, "--steady"),
         *("--steps", str(plan.steps), "--steps-of-pass", str(plan.steps_of_pass)),
         *("--root", str(copy.folder), "--spare", str(plan.spare), *more),
+        *(["--each-sample"] if plan.each_sample else []),
     ]
     command = [str(traces.PROGRAM), *options, *copy.words, *plan.args]
     env = _environment(plan, copy, world_size)

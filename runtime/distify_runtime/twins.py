@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.machinery
 import importlib.util
 import os
@@ -12,22 +13,40 @@ from types import ModuleType
 SUFFIX = "_dist"
 
 
-def import_twins(*paths: str) -> None:
+def import_twins(*paths: str, original: str = "") -> None:
     """Have `pkg/model_dist.py` imported wherever this script, or what it imports, asks for `pkg/model.py`.
 
     paths: of the converted files, relative to the folder of the calling file. What is not among them is imported as
     ever. Modules keep their names, so that pickles, relative imports and `importlib.import_module` mean what they did.
+    original: what the calling file was converted from, for files that import the script; `train.py` for
+    `train_dist.py` by itself. Python then runs the script once more, as the module of that name, as it always does.
     Raises FileNotFoundError for a path that leads nowhere.
     """
-    folder = os.path.dirname(os.path.abspath(sys._getframe(1).f_code.co_filename))
-    twins: dict[str, str] = {}
+    caller = os.path.abspath(sys._getframe(1).f_code.co_filename)
+    folder = os.path.dirname(caller)
+    twins = {os.path.realpath(os.path.join(folder, original) if original else _original_of(caller)): caller}
     for path in paths:
         twin = os.path.normpath(os.path.join(folder, path))
-        stem, ending = os.path.splitext(twin)
         if not os.path.isfile(twin):
             raise FileNotFoundError(f"{twin}: this converted file is missing; convert the script again")
-        twins[os.path.realpath(stem.removesuffix(SUFFIX) + ending)] = twin
+        twins[os.path.realpath(_original_of(twin))] = twin
     sys.meta_path.insert(0, _Twins(twins))
+    _forget(twins)
+
+
+def _forget(twins: dict[str, str]) -> None:
+    """`python -m pkg.train_dist` has run `pkg/__init__.py` before this, and with it originals: it runs anew."""
+    paths = {name: getattr(module, "__file__", None) for name, module in sys.modules.items() if name != "__main__"}
+    packages = {name.partition(".")[0] for name, path in paths.items() if path and os.path.realpath(path) in twins}
+    for name in paths:
+        if name.partition(".")[0] in packages:
+            del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+def _original_of(twin: str) -> str:
+    stem, ending = os.path.splitext(twin)
+    return stem.removesuffix(SUFFIX) + ending
 
 
 class _Twins:
@@ -40,9 +59,22 @@ class _Twins:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         found = importlib.machinery.PathFinder.find_spec(name, path, target)
-        twin = self._twins.get(os.path.realpath(found.origin)) if found is not None and found.origin else None
-        if found is None or twin is None:
+        if found is None or not found.origin:
+            return None
+        twin = self._twins.get(os.path.realpath(found.origin))
+        if twin is None:
+            self._is_another(name, found.origin)
             return None
         return importlib.util.spec_from_file_location(
             name, twin, submodule_search_locations=found.submodule_search_locations
         )
+
+    def _is_another(self, name: str, origin: str) -> None:
+        """Raises RuntimeError where Python finds a copy of an original, as one that is installed, which has no twin."""
+        ending = os.path.join("", *name.split(".")) + ".py"
+        for original in self._twins:
+            if "." in name and original.endswith(os.sep + ending):
+                raise RuntimeError(
+                    f"distify: {name} is {origin} here, and converted was {original}: put "
+                    f"{original.removesuffix(os.sep + ending)} into PYTHONPATH"
+                )

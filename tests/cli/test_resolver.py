@@ -168,6 +168,28 @@ def test_where_it_is_said_what_a_project_is_nothing_above_is_searched() -> None:
     assert found("inner/train.py", "data.dataset") is None
 
 
+@pytest.mark.parametrize("marker", ["README.md", "requirements.txt", "LICENSE"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_what_lies_in_the_home_folder_makes_no_project_of_it(
+    marker: str, linked: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    make(f"me/{marker}", "me/data/dataset.py", "me/work/train.py", "me/train.py", f"me/work/papers/{marker}")
+    (tmp_path / "also_me").symlink_to("me")
+    monkeypatch.setenv("HOME", str(tmp_path / ("also_me" if linked else "me")))
+    assert found("me/work/train.py", "data.dataset") is None
+    assert found("me/train.py", "data.dataset") == "me/data/dataset.py"  # beside the script
+    make("me/work/data/dataset.py")
+    assert found("me/work/papers/train.py", "data.dataset") is None
+    make(f"me/work/{marker}")
+    assert found("me/work/papers/train.py", "data.dataset") == "me/work/data/dataset.py"
+
+
+def test_a_home_folder_that_is_said_to_be_a_project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    make("me/pyproject.toml", "me/data/dataset.py", "me/work/train.py")
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    assert found("me/work/train.py", "data.dataset") == "me/data/dataset.py"
+
+
 def test_a_folder_that_is_no_project_is_not_searched() -> None:
     make("projects/x/train.py", "pkg/model.py", "src/lib/__init__.py")
     assert found("projects/x/train.py", "pkg.model") is None

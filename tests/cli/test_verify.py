@@ -147,6 +147,124 @@ def test_ranks_that_the_batch_does_not_divide_by(distify: CommandLine, script: P
     )
 
 
+def test_a_last_batch_that_does_not_divide(distify: CommandLine, script: Path) -> None:
+    """Shared forward passes leave it as it is, and the original with them; shares of it are filled up in both."""
+    script.write_bytes(TRAIN.replace(b"randn(64,", b"randn(37,"))
+    ended = distify("verify", "train.py", "--strategy", "shared")
+    assert ended.code == 0, ended.out
+    assert ended.out.decode().splitlines()[-1] == "train.py: the same steps"
+    assert "they repeat some of their samples" not in ended.out.decode()
+    ended = distify("verify", "train.py", "--strategy", "sharded")
+    assert ended.code == 0, ended.out
+    assert "last batches of 5 do not divide by 2 ranks: they repeat some of their samples" in ended.out.decode()
+
+
+CHANCE = b"""\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True)
+        self.look = nn.MultiheadAttention(8, 2, dropout=0.5, batch_first=True)
+        self.walk = nn.LSTM(8, 8, num_layers=2, dropout=0.5, batch_first=True)
+        self.out = nn.Sequential(nn.RReLU(), nn.Linear(8, 1))
+
+    def forward(self, x):
+        x = self.mix(x.view(-1, 1, 8).expand(-1, 3, 8))
+        x = x + self.look(x, x, x, need_weights=False)[0]
+        parts = x.view(-1, 3, 2, 4).transpose(1, 2)
+        x = nn.functional.scaled_dot_product_attention(parts, parts, parts, None, 0.5, True).transpose(1, 2)
+        return self.out(self.walk(x.reshape(-1, 3, 8))[0][:, -1])
+
+
+def main"""
+
+
+@pytest.mark.parametrize("strategy", ["sharded", "shared"])
+def test_chance_within_attention_and_recurrent_layers(strategy: str, distify: CommandLine, script: Path) -> None:
+    text = TRAIN.replace(b"def main", CHANCE, 1).replace(b"nn.Linear(8, 1)\n    opt", b"Net()\n    opt")
+    assert text.count(b"Net()") == 1
+    script.write_bytes(text)
+    ended = distify("verify", "train.py", "--strategy", strategy, "--steps", "4")
+    assert ended.code == 0, ended.out.decode() + ended.err
+
+
+ROUNDED = b"""\
+class Maker(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 8))
+
+    def forward(self, z):
+        out = self.body(z)
+        return torch.cat([out[:, :4], nn.functional.gumbel_softmax(out[:, 4:], tau=0.5)], 1)
+
+
+def main():
+    torch.manual_seed(0)
+    loader = DataLoader(TensorDataset(torch.randn(37, 8)), batch_size=16, shuffle=True)
+    maker, judge = Maker(), nn.Linear(8, 1)
+    making = torch.optim.Adam(maker.parameters(), lr=2e-4)
+    judging = torch.optim.Adam(judge.parameters(), lr=2e-4)
+    for x, in loader:
+        loss = judge(maker(torch.randn(len(x), 4)).detach()).mean() - judge(x).mean()
+        judging.zero_grad()
+        loss.backward()
+        judging.step()
+        loss = -judge(maker(torch.randn(len(x), 4))).mean()
+        making.zero_grad()
+        loss.backward()
+        making.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_noise_that_batchnorm_sees(distify: CommandLine, script: Path) -> None:
+    """Rows that are all alike become zeros there, and what rounding makes of these is no sign of a mistake."""
+    script.write_bytes(TRAIN.partition(b"def main")[0] + ROUNDED)
+    assert distify("convert", "train.py", "--yes", "--strategy", "shared").code == 0
+    ended = distify("verify", "train.py")
+    assert ended.code == 0, ended.out.decode() + ended.err
+    converted = script.with_name("train_dist.py")
+    text = converted.read_text()
+    assert text.count("-judge(maker(") == 1
+    converted.write_text(text.replace("-judge(maker(", "-1.001 * judge(maker("))
+    ended = distify("verify", "train.py")
+    assert ended.code == 1, ended.out.decode() + ended.err
+    assert "parameters differ by" in ended.out.decode()
+
+
+def test_files_beside_the_modules_of_a_package(distify: CommandLine) -> None:
+    """A conversion that is there, with its twins and the data that the package keeps."""
+    loop = TRAIN.partition(b"    for epoch")[2].partition(b"\n\n\nif")[0]
+    fit = b"import torch\nfrom torch import nn\n\n\ndef fit(model, loader, optimizer):\n    for epoch" + loop + b"\n"
+    head = b"from pathlib import Path\nfrom pkg.loop import fit\n"
+    main = TRAIN.partition(b"    for epoch")[0].replace(b"lr=0.1", b"lr=float(Path('pkg/data/rate').read_text())")
+    folder = distify.folder
+    (folder / "pkg" / "data").mkdir(parents=True)
+    (folder / "pkg" / "__init__.py").write_bytes(b"")
+    (folder / "pkg" / "data" / "rate").write_bytes(b"0.1")
+    (folder / "pkg" / "loop.py").write_bytes(fit)
+    end = b"    fit(model, loader, optimizer)\n\n\nif __name__ == '__main__':\n    main()\n"
+    (folder / "train.py").write_bytes(head + main + end)
+    assert distify("convert", "train.py", "--yes").code == 0
+    assert (folder / "pkg" / "loop_dist.py").exists()
+    ended = distify("verify", "train.py")
+    assert ended.code == 0, ended.out.decode() + ended.err
+    assert "conversion train_dist.py, which is there already" in ended.out.decode()
+
+
+def test_events_that_are_named_by_time_and_process(distify: CommandLine, script: Path) -> None:
+    name = b"f'events.out.tfevents.{time.time_ns() // 10**9}.here.{os.getpid()}.0'"
+    kept = b"    open(" + name + b", 'w').close()\n    torch.save("
+    script.write_bytes(b"import os\nimport time\n" + TRAIN.replace(b"    torch.save(", kept))
+    ended = distify("verify", "train.py")
+    assert ended.code == 0, ended.out.decode() + ended.err
+    assert "2, each of one rank" in ended.out.decode()
+
+
 def test_a_script_that_cannot_be_converted(distify: CommandLine, script: Path) -> None:
     script.write_bytes(b"import torch_xla\n" + TRAIN)
     ended = distify("verify", "train.py")

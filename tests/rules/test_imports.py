@@ -214,3 +214,55 @@ def test_a_file_that_only_defines_may_be_loaded_twice() -> None:
     )
     before = script(imports=f"{IMPORTS}from pkg import train\n", loop="train(model, optimizer, loader)\n")
     assert "pkg/loop_dist.py" in together(before, {**PACKAGE, "pkg/loop.py": quiet})
+
+
+def test_files_that_are_imported_by_a_name_alone() -> None:
+    """No statement of the script imports one: the line stands above the first call that does."""
+    imports = f'"""Trains."""\nfrom __future__ import annotations\nimport importlib\n{IMPORTS}'
+    loop = "importlib.import_module('pkg.loop').train(model, optimizer, loader)\n"
+    files = {**PACKAGE, "pkg/__init__.py": ""}
+    new = together(script(imports=imports, loop=loop), files)
+    assert sorted(new) == ["pkg/loop_dist.py", "train_dist.py"]
+    line = 'rt.import_twins("pkg/loop_dist.py")\n'
+    assert line in new["train_dist.py"].partition("importlib.import_module")[0]
+    aliased = imports.replace("import importlib\n", "from importlib import import_module as load\n")
+    assert line in together(script(imports=aliased, loop=loop.replace("importlib.import_module", "load")), files)[
+        "train_dist.py"
+    ].partition("load('pkg")[0]
+
+
+def test_files_that_another_file_imports_by_a_name() -> None:
+    """The line stands above the import of that file, also where the script itself names none that changes."""
+    files = {**PACKAGE, "pkg/__init__.py": "", "pick.py": "import importlib\n\n\ndef pick():\n"
+             "    return importlib.import_module('pkg.loop')\n"}  # fmt: skip
+    before = script(imports=f"{IMPORTS}from pick import pick\n", loop="pick().train(model, optimizer, loader)\n")
+    assert 'rt.import_twins("pkg/loop_dist.py")\nfrom pick import pick\n' in together(before, files)["train_dist.py"]
+
+
+def test_a_package_that_imports_its_files_as_modules() -> None:
+    """`from . import loop` of an `__init__` runs the original, as `from .loop import train` does."""
+    files = {**PACKAGE, **REGISTRY, "pkg/__init__.py": "from .book import names\nfrom . import loop\n"}
+    before = script(imports=f"{IMPORTS}from pkg import names\n", loop="names[0](model, optimizer, loader)\n")
+    assert 'rt.import_twins("pkg/loop_dist.py")\nfrom pkg import names\n' in together(before, files)["train_dist.py"]
+
+
+BACK = f"{IMPORTS}\n\n{TRAIN}\n\ndef size():\n    from train import width\n    return width\n"
+
+
+@pytest.mark.parametrize(("output", "more"), [("train_dist.py", ""), ("ddp.py", ', original="train.py"')])
+def test_a_file_that_imports_the_script_under_its_own_name(output: str, more: str) -> None:
+    imports = f"{IMPORTS}import pkg\n"
+    before = script(imports=imports, setup="width = 4\n", loop="pkg.train(model, optimizer, loader)\n")
+    new = together(before, {**PACKAGE, "pkg/loop.py": BACK}, output=output)
+    assert sorted(new) == sorted([output, "pkg/loop_dist.py"])
+    assert f'rt.import_twins("pkg/loop_dist.py"{more})\n' in new[output]
+    assert "    from train import width\n" in new["pkg/loop_dist.py"]
+
+
+@pytest.mark.parametrize("name", ["train", "pkg.nets"])
+def test_a_file_that_imports_the_script_by_a_name(name: str) -> None:
+    files = {"size.py": f"import importlib\n\n\ndef size():\n    return importlib.import_module('{name}').width\n"}
+    before = script(imports=f"{IMPORTS}from size import size\n", setup="width = 4\n", after="print(size())\n")
+    new = together(before, {**files, "pkg/__init__.py": "", "pkg/nets.py": "width = 3\n"})
+    assert sorted(new) == ["train_dist.py"]
+    assert ("rt.import_twins()\nfrom size import size\n" in new["train_dist.py"]) is (name == "train")

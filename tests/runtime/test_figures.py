@@ -40,6 +40,12 @@ def test_a_file_named_by_the_time_is_the_same_in_each_run() -> None:
         ("log_2026_November_22_05-44-58AM.log", "log_2026_December_01_11-47-16PM.log", "log_TIME.log"),
         ("net_174705.pt", "net_174723.pt", "net_TIME.pt"),
         ("run 22.11.2026 17:47.txt", "run 23.11.2026 08:00.txt", "run TIME.txt"),
+        (
+            "runs/Nov22_21-09-37_here/events.out.tfevents.1763844000.here.4711.0",
+            "runs/Nov22_21-12-01_here/events.out.tfevents.1763844144.here.815.0",
+            "runs/TIME_TIME_here/events.out.tfevents.TIME",
+        ),
+        ("1763844000.1234567/a", "1763844144.76/a", "TIME/a"),  # add_hparams
     ],
 )
 def test_whatever_time_a_file_is_named_by(first: str, later: str, named: str) -> None:

@@ -9,9 +9,12 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.plan import Plan
+from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.twins import Twins, twin_path, twins_of
 from distify_codemods.twins.graph import Graph
+from distify_codemods.twins.missing import missing, told
+from distify_codemods.twins.project import chosen_later, loads_by_name
 from distify_codemods.twins.statements import renaming
 from distify_codemods.values import Instance, contained, core
 
@@ -20,6 +23,11 @@ _REASON = "the converted files import each other"
 
 
 def run(context: Context) -> None:
+    if not_found := missing(context.facts.program):
+        context.advice(told(not_found), not_found[0].module, not_found[0].node)
+    if later := chosen_later(context.facts.program, context.facts.run):
+        places = ", ".join(dict.fromkeys(str(module.place(node)) for module, node in later))
+        context.advice(f"what is imported here shows when it runs ({places}); what it does is unknown", *later[0])
     if not context.options.twins:
         context.not_needed("the files keep their names")
         return
@@ -52,9 +60,11 @@ def _under_their_names(context: Context, twins: Twins) -> None:
                 problem.module, problem.node, "convert with --in-place, or into a folder of its own: -o DIR/",
             )  # fmt: skip
     files = [twin_path(module.path) for module, plan in context.plans.items() if plan and module is not entry]
-    paths = ", ".join(f'"{_relative(path, entry.path)}"' for path in sorted(files))
-    first = next(line for line in entry.tree.body if _imports_files(context, line))
-    text = f"{context.rt(entry)}.import_twins({paths})"
+    given = [f'"{_relative(path, entry.path)}"' for path in sorted(files)]
+    if output.name != PurePath(twin_path(entry.path)).name:
+        given.append(f'original="{PurePath(entry.path).name}"')
+    first = next((line for line in entry.tree.body if _imports_files(context, line)), None) or _beginning(entry)
+    text = f"{context.rt(entry)}.import_twins({', '.join(given)})"
     context.plan(entry).insert_before(first, text, CODE, "wherever an original is imported, its twin is")
     context.applied("the converted files are imported under the names of their originals", entry, first)
 
@@ -64,8 +74,20 @@ def _relative(path: str, entry: str) -> str:
 
 
 def _imports_files(context: Context, line: cst.CSTNode) -> bool:
-    own = {one.node for one in Graph(context.facts.program).imports(context.entry) if one.source is not None}
-    return any(node in own for node in tree.walk(line))
+    """By a statement, or by a name in a text."""
+    graph = Graph(context.facts.program)
+    own = {one.node for one in graph.imports(context.entry) if graph.targets(one)}
+    return any(node in own or loads_by_name(context.facts.run, node) for node in tree.walk(line))
+
+
+def _beginning(module: Module) -> cst.CSTNode:
+    """The first statement behind the docstring and what a file imports from the future."""
+    for line in module.tree.body:
+        small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+        future = isinstance(small, cst.ImportFrom) and tree.dotted(small.module or cst.Name("_")) == "__future__"
+        if not future and not (isinstance(small, cst.Expr) and tree.string(small.value) is not None):
+            return line
+    return module.tree.body[-1]
 
 
 def _saved_whole(context: Context, twins: Twins) -> None:
@@ -94,7 +116,7 @@ RULE = Rule(
     safety="Each file that changes, and each that imports one, gets a twin beside it, and all imports of it go to the "
     "twin. What a package's `__init__` passes on is imported from the file that defines it. Where a file would run in "
     "both forms with consequences, or is imported by a computed name, `rt.import_twins` has the twins imported under "
-    "the names of their originals.",
+    "the names of their originals, the script's own among them.",
     run=run,
     examples=(
         Example(

@@ -29,6 +29,11 @@ class Import:
         return tree.dotted(self.alias.name) or "" if named and self.alias else ""
 
     @property
+    def source_name(self) -> str:
+        """The source as it is spelled, leading dots and all."""
+        return "." * self.level + self.dotted
+
+    @property
     def bound(self) -> str:
         """The name that the file knows it by."""
         if self.alias is None:
@@ -142,7 +147,8 @@ class Graph:
         found = self.packages(one)
         if one.source is not None:
             found.append(one.source)
-        if one.name and (one.source is None or one.name not in self.exports(one.source)):
+        known = self.exports(one.source).get(one.name, []) if one.source is not None else []
+        if one.name and (not known or any(not name for _, name in known)):  # `from . import nets` binds `nets`, too
             inner = self.submodule(one, one.name)
             found += [inner] if inner is not None else []
         return found

@@ -13,7 +13,6 @@ from distify_codemods.twins.graph import Graph, Import, Origin
 from distify_codemods.twins.statements import (
     alias_of,
     dotted_name,
-    import_text,
     parts_below,
     source_text,
     with_source,
@@ -92,7 +91,7 @@ class Pointer:
             origins = self.graph.origin(one)
             concerned = [origin for origin in origins if origin[0] in self.twins]
             if one.source in self.twins and one.name in self.graph.exports(one.source):
-                groups.setdefault(self._twin_name(import_text(one), one.source), []).append(one.alias)
+                groups.setdefault(self._twin_name(one.source_name, one.source), []).append(one.alias)
             elif not concerned:
                 kept.append(one.alias)
             elif len(set(origins)) > 1:
@@ -120,7 +119,7 @@ class Pointer:
             source = self._spelling(one, target)
             return source and self._twin_name(source, target), alias_of(name, one.bound)
         if target is self.graph.submodule(one, one.name):
-            return import_text(one), alias_of(self.twins[target], one.bound)
+            return one.source_name, alias_of(self.twins[target], one.bound)
         source = self._spelling(one, target)
         if source is None:
             return None, one.alias
@@ -131,7 +130,7 @@ class Pointer:
         if one.source is None:
             return
         if one.source in self.twins:
-            pointing.statements[node] = [with_source(node, self._twin_name(import_text(one), one.source), None, node)]
+            pointing.statements[node] = [with_source(node, self._twin_name(one.source_name, one.source), None, node)]
             return
         used = {name.value for name in self.graph.names(one.module)}
         groups: dict[str, list[cst.ImportAlias]] = {}
@@ -235,7 +234,7 @@ class Pointer:
         inside = parts_below(PurePath(one.source.path).parent, PurePath(target.path))
         if inside is None:
             return None
-        prefix = import_text(one)
+        prefix = one.source_name
         name = ".".join([prefix, *inside] if prefix.strip(".") else [prefix + inside[0], *inside[1:]])
         level = len(name) - len(name.lstrip("."))
         found = self.graph.program.local_module(one.module, name[level:], level)

@@ -59,8 +59,8 @@ def twins_of(program: Program, run: Run, changed: dict[Module, set[str]], output
         twins |= {module: PurePath(twin_path(module.path)).stem for module in fresh}
     found = {module: pointing for module, pointing in pointings.items() if module in twins}
     problems = [problem for pointing in found.values() for problem in pointing.problems]
+    problems += _loaded_by_name(graph, run, reached, twins)
     if len(twins) > 1:
-        problems += _loaded_by_name(graph, run, reached, twins)
         problems += _loaded_twice(graph, run, twins)
         problems += [problem for module in found for problem in _overshadowed(graph, module, changed)]
     for module in reached if not beside else []:
@@ -107,13 +107,30 @@ def _overshadowed(graph: Graph, module: Module, changed: dict[Module, set[str]])
 
 
 def _loaded_by_name(graph: Graph, run: Run, reached: list[Module], twins: dict[Module, str]) -> Iterator[Problem]:
-    """`importlib.import_module(text)`, where the text may name a file that has a twin."""
+    """`importlib.import_module(text)`, where the text may name a file that has a twin; the script, where it does."""
+    entry = graph.program.entry
     for module in reached:
         for node in tree.walk(module.tree):
-            if isinstance(node, cst.Call) and node.args and _LOADERS & _called(run, node):
-                others = [twin for twin in twins if twin is not graph.program.entry]
-                if any(_may_name(twin, *text) for text in _texts(run, node.args[0].value) for twin in others):
+            if isinstance(node, cst.Call) and loads_by_name(run, node):
+                texts = _texts(run, node.args[0].value)
+                if any(_may_name(twin, *text) for text in texts for twin in twins if twin is not entry or text[0]):
                     yield Problem(module, node, "a file is imported by a name in a text, and it may be one with a twin")
+
+
+def loads_by_name(run: Run, node: cst.CSTNode) -> bool:
+    """Whether this imports what a text names."""
+    return isinstance(node, cst.Call) and bool(node.args) and not _LOADERS.isdisjoint(_called(run, node))
+
+
+def chosen_later(program: Program, run: Run) -> list[tuple[Module, cst.Call]]:
+    """The imports of which file it is shows when the program runs."""
+    return [
+        (module, node)
+        for module in Graph(program).closure([program.entry])
+        for node in tree.walk(module.tree)
+        if isinstance(node, cst.Call) and node.func in run.values and loads_by_name(run, node)
+        if not all(whole for whole, _ in _texts(run, node.args[0].value))
+    ]
 
 
 def _called(run: Run, node: cst.Call) -> set[str]:

@@ -9,7 +9,6 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.plan import Rewrite
-from distify_codemods.twins.graph import Import
 
 
 def parts_below(folder: PurePath, file: PurePath) -> list[str] | None:
@@ -21,10 +20,6 @@ def parts_below(folder: PurePath, file: PurePath) -> list[str] | None:
     if parts[-1] == "__init__":
         parts.pop()
     return parts or None
-
-
-def import_text(one: Import) -> str:
-    return "." * one.level + one.dotted
 
 
 def source_text(node: cst.ImportFrom) -> str:

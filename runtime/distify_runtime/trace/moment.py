@@ -11,6 +11,7 @@ class Moment:
     draws: int = 0  # draws of noise since the last one: by these, each rank finds the same noise
     in_training: bool = False  # some loader has handed out a batch
     in_dataset: bool = False  # a sample is being fetched
+    each_sample: bool = False  # noise is drawn for each sample, and not one row for all
     initialising: int = 0  # calls of `torch.nn.init` that are under way
 
     def step(self) -> None:

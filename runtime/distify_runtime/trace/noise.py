@@ -1,60 +1,75 @@
 """Random numbers inside of training: no dropout, and noise that is drawn for a batch is the same for each sample.
 
-So a rank that draws for its share of a batch gets what one process draws. A single number is left to the script's own
-streams: whether the ranks agree about it is the conversion's business. So is what is drawn before the first batch of a
-loader, and in initialisation: batches that a script chooses by itself, weights.
+So a rank that draws for its share of a batch gets what one process draws. Where forward passes are shared, each sample
+can have noise of its own: who draws for a part of a batch knows which it is. A single number is left to the script's
+own streams: whether the ranks agree about it is the conversion's business. So is what is drawn before the first batch
+of a loader, and in initialisation: batches that a script chooses by itself, weights.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional, init
 from torch.overrides import TorchFunctionMode
 
-from distify_runtime.shared.region import is_comparing
+from distify_runtime.environment import rank
+from distify_runtime.shared.region import current, is_comparing
 from distify_runtime.trace.moment import NOW
 from distify_runtime.trace.patching import enter, wrap
 
 _DROPOUTS = ("dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout")
-_ATEN_DROPOUTS = ("dropout", "dropout_", "feature_dropout", "alpha_dropout")
+_ATEN_DROPOUTS = (
+    "dropout", "dropout_", "feature_dropout", "feature_dropout_", "alpha_dropout", "alpha_dropout_",
+    "feature_alpha_dropout", "feature_alpha_dropout_",
+)  # fmt: skip
+_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 _FILL = {Tensor.normal_, Tensor.uniform_, Tensor.random_, Tensor.bernoulli_, Tensor.exponential_, Tensor.log_normal_}
 _MAKE = {torch.randn: torch.randn, torch.rand: torch.rand, torch.randn_like: torch.randn, torch.rand_like: torch.rand}
 _STEP = 1009  # draws of a step that are told apart
 
 
 def without_dropout() -> None:
+    """Wherever chance leaves out or scales parts of what flows through. In place of torch's functions, not by a mode:
+
+    a mode does not see what a function of torch's, such as attention, calls itself.
+    """
+
     def identity(original: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return input
 
-    def without(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        self.dropout = 0.0
+    def setting(number: int, name: str, value: object) -> Callable[..., Any]:
+        def call(original: Any, *args: Any, **kwargs: Any) -> Any:
+            if name in kwargs:
+                return original(*args, **{**kwargs, name: value})
+            return original(*args[:number], *(value for _ in args[number : number + 1]), *args[number + 1 :], **kwargs)
+
+        return call
 
     for owner, names in ((functional, _DROPOUTS), (torch, _ATEN_DROPOUTS)):
         for name in names:
             wrap(owner, name, identity)
-    wrap(nn.RNNBase, "__init__", without)
-    enter(_NoDropout())
+    wrap(functional, "scaled_dot_product_attention", setting(4, "dropout_p", 0.0))
+    wrap(functional, "rrelu", setting(3, "training", False))  # the mean of its slopes
+    for name in _RECURRENT:
+        wrap(torch._VF, name, _without_recurrent)
 
 
-class _NoDropout(TorchFunctionMode):
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = dict(kwargs or {})
-        if func is functional.scaled_dot_product_attention:
-            kwargs["dropout_p"] = 0.0
-            args = args[:4]
-        return func(*args, **kwargs)
+def _without_recurrent(original: Any, *args: Any) -> Any:
+    """Its share is their only number with a point; where it stands is another place for packed sequences."""
+    return original(*(0.0 if isinstance(one, float) else one for one in args))
 
 
-def same_noise() -> None:
+def same_noise(each_sample: bool = False) -> None:
+    NOW.each_sample = each_sample
     for name in vars(init):
         if name.endswith("_") and not name.startswith("_"):
             wrap(init, name, _initialising)
+    wrap(functional, "gumbel_softmax", _gumbel_softmax)
     enter(_Noise())
     _same_numpy_noise()
 
@@ -65,6 +80,17 @@ def _initialising(original: Any, *args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs)
     finally:
         NOW.initialising -= 1
+
+
+def _gumbel_softmax(
+    original: Any, logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """torch's, whose own draws a mode does not see."""
+    gumbels = -torch.empty_like(logits).exponential_().log()
+    soft = ((logits + gumbels) / tau).softmax(dim)
+    if not hard:
+        return soft
+    return torch.zeros_like(logits).scatter_(dim, soft.max(dim, keepdim=True)[1], 1.0) - soft.detach() + soft
 
 
 def _key() -> int:
@@ -89,9 +115,10 @@ def _fill(func: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return func(tensor, *args, **kwargs)  # type: ignore[no-any-return]
     kwargs.pop("generator", None)
     given = [one[:1].cpu() if isinstance(one, Tensor) and one.dim() == tensor.dim() else one for one in args]
-    row = func(torch.empty(_row(tensor), dtype=tensor.dtype), *given, generator=_generator(), **kwargs)
+    shape, mine = _drawn(tensor.shape)
+    row = func(torch.empty(shape, dtype=tensor.dtype), *given, generator=_generator(), **kwargs)
     with torch.no_grad():
-        return tensor.copy_(row)
+        return tensor.copy_(mine(row))
 
 
 def _make(func: Any, *args: Any, **kwargs: Any) -> Tensor:
@@ -103,29 +130,39 @@ def _make(func: Any, *args: Any, **kwargs: Any) -> Tensor:
     torch.set_rng_state(state[0])
     if state[1] is not None:
         torch.cuda.set_rng_state(state[1])
-    generator, shape = _generator(), _row(made)
+    generator, (shape, mine) = _generator(), _drawn(made.shape)
     row: Tensor
     if func is torch.randint:
         bounds = [one for one in args[:2] if isinstance(one, int)] or [kwargs.get("low", 0), kwargs["high"]]
-        row = torch.randint(*bounds, shape, generator=generator)
+        row = mine(torch.randint(*bounds, shape, generator=generator))
     elif func is torch.normal:
-        row = _normal(shape, made, generator, *args, **kwargs)
+        row = _normal(mine(torch.randn(shape, generator=generator, dtype=made.dtype)).to(made.device), *args, **kwargs)
     elif func is torch.bernoulli:
-        row = torch.rand(shape, generator=generator, dtype=torch.float64).to(made.device) < args[0]
+        row = mine(torch.rand(shape, generator=generator, dtype=torch.float64)).to(made.device) < args[0]
     else:
-        row = _MAKE[func](shape, generator=generator, dtype=made.dtype)
+        row = mine(_MAKE[func](shape, generator=generator, dtype=made.dtype))
     drawn: Tensor = row.to(made).expand_as(made).clone()
     return drawn.requires_grad_(made.requires_grad)
 
 
-def _normal(
-    shape: Any, made: Tensor, generator: torch.Generator, mean: Any = 0.0, std: Any = 1.0, *_: Any, **__: Any
-) -> Any:
-    return mean + std * torch.randn(shape, generator=generator, dtype=made.dtype).to(made.device)
+def _normal(standard: Tensor, mean: Any = 0.0, std: Any = 1.0, *_: Any, **__: Any) -> Any:
+    return mean + std * standard
 
 
-def _row(tensor: Tensor) -> tuple[int, ...]:
-    return (1, *tensor.shape[1:])
+def _drawn(shape: Sequence[int]) -> tuple[tuple[int, ...], Callable[[Tensor], Tensor]]:
+    """The shape to draw in place of another, and what to take of that: the row for all samples, or what is this part's.
+
+    Within a shared pass the first dimension of its part's size is the batch's; what has none is drawn alike by all.
+    """
+    if not NOW.each_sample:
+        return (1, *shape[1:]), lambda row: row
+    region = current()
+    counts, here = (region.counts, rank()) if region is not None else ((), 0)
+    along = next((dim for dim, size in enumerate(shape) if counts and size == counts[here]), None)
+    if along is None:
+        return tuple(shape), lambda all_rows: all_rows
+    start, size = sum(counts[:here]), counts[here]
+    return (*shape[:along], sum(counts), *shape[along + 1 :]), lambda all_rows: all_rows.narrow(along, start, size)
 
 
 def _generator() -> torch.Generator:
@@ -156,7 +193,7 @@ def _sized(name: str, before: int) -> Callable[..., Any]:
         shape = tuple(size) if isinstance(size, (tuple, list)) else () if size is None else (int(size),)
         if not shape or not NOW.draws_noise or is_comparing():
             return original(*args[:before], size=size, **kwargs)
-        return _array(name, shape, *args[:before], size=(1, *shape[1:]), **kwargs)
+        return _array(name, shape, *args[:before], size=_rows(shape), **kwargs)
 
     return draw
 
@@ -164,9 +201,13 @@ def _sized(name: str, before: int) -> Callable[..., Any]:
 def _shaped(name: str) -> Callable[..., Any]:
     def draw(original: Any, *shape: int) -> Any:
         drawn = bool(shape) and NOW.draws_noise and not is_comparing()
-        return _array(name, shape, 1, *shape[1:]) if drawn else original(*shape)
+        return _array(name, shape, *_rows(shape)) if drawn else original(*shape)
 
     return draw
+
+
+def _rows(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape if NOW.each_sample else (1, *shape[1:])
 
 
 def _array(name: str, shape: tuple[int, ...], *args: Any, **kwargs: Any) -> Any:

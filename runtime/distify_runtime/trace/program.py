@@ -45,7 +45,7 @@ def main() -> None:
     if options.steady:
         without_workers()
         fix_augmentation()
-        same_noise()
+        same_noise(options.each_sample)
     _seed(FIRST_SEED + int(os.environ.get("RANK", os.environ.get("HOROVOD_RANK", "0"))))
     _run(options.module, options.script, options.arguments)
 
@@ -59,6 +59,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--stands-for", type=int, default=1, help="as how many ranks last batches are filled up for")
     parser.add_argument(
         "--steady", action="store_true", help="take augmentation, noise and workers out of the run, too"
+    )
+    parser.add_argument(
+        "--each-sample", action="store_true", help="has noise of its own, where forward passes are shared"
     )
     parser.add_argument("--root", type=Path, help="change no file outside of this folder")
     parser.add_argument("--spare", type=Path, help="and none in this one, wherever it lies")

@@ -55,6 +55,12 @@ class Trace:
     share: tuple[int, int] = (0, 0)
 
     @property
+    def shares_forwards(self) -> bool:
+        """Whether models were given whole batches here, and this process computed a part of them."""
+        mine, given = self.share
+        return mine != given
+
+    @property
     def evaluation_lines(self) -> list[str]:
         return [line for line in self.lines if EVALUATION.search(line) and not TRAINING.search(line)]
 

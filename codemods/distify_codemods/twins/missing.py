@@ -1,0 +1,90 @@
+"""Imports that lead nowhere: neither in the project nor, as far as the caller can tell, in a library that is there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from distify_codemods import libraries, tree
+from distify_codemods.program import Module, Program
+from distify_codemods.twins.graph import Graph, Import
+
+#: By which a file gives itself names that no statement of it binds.
+_BINDING = frozenset("globals vars locals setattr exec eval __getattr__ __dict__ modules".split())
+_CAUGHT = frozenset("ImportError ModuleNotFoundError Exception BaseException".split())
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A name that is imported, as `pkg.nets.Net`."""
+
+    module: Module
+    node: cst.Import | cst.ImportFrom
+    name: str
+
+
+def missing(program: Program) -> list[Missing]:
+    """What the files of a program import and is not found, in order; not what they try, and can do without."""
+    graph = Graph(program)
+    found: dict[str, Missing] = {}
+    for module in graph.closure([program.entry]):
+        for one in graph.imports(module):
+            name = _missing(graph, one, program.options.installed)
+            if name and name not in found and not _can_do_without(module, one.node):
+                found[name] = Missing(module, one.node, name)
+    return list(found.values())
+
+
+def told(all_missing: list[Missing]) -> str:
+    """One line about all of them."""
+    names = [f"`{one.name}` ({one.module.place(one.node)})" for one in all_missing]
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return f"not found: {shown}; what comes from there is unknown here"
+
+
+def _missing(graph: Graph, one: Import, installed: Callable[[str], bool] | None) -> str:
+    """The name that an import asks for and nobody has; empty if it is found, or cannot be told."""
+    if one.source is not None:
+        known = not one.name or one.name in graph.exports(one.source) or _binds_more(graph, one.source)
+        return "" if known or graph.submodule(one, one.name) is not None else f"{one.source_name}.{one.name}"
+    if one.name and graph.submodule(one, one.name) is not None:
+        return ""  # a file of a folder without `__init__`
+    if graph.program.unreadable and graph.program.has_file(one.module, one.dotted, one.level):
+        return ""  # it is there, and no Python
+    if one.level:
+        return one.source_name
+    top = one.dotted.partition(".")[0]
+    package = graph.program.local_module(one.module, top, 0)
+    if package is not None:
+        return "" if _binds_more(graph, package) else one.dotted
+    if installed is None or top in sys.stdlib_module_names or libraries.knows(top) or installed(top):
+        return ""
+    return one.dotted
+
+
+def _binds_more(graph: Graph, module: Module) -> bool:
+    """Whether a file may have names that its statements do not show."""
+    if any(one.alias is None and one.source is None for one in graph.imports(module)):
+        return True
+    return any(isinstance(node, cst.Name) and node.value in _BINDING for node in tree.walk(module.tree))
+
+
+def _can_do_without(module: Module, node: cst.CSTNode) -> bool:
+    """In a `try` that catches what a missing module raises, in its handlers too; or for type checkers."""
+    return any(_catches(one) or _is_for_types(one) for one in module.enclosing(node))
+
+
+def _catches(node: cst.CSTNode) -> bool:
+    handlers = node.handlers if isinstance(node, cst.Try) else ()
+    return any(one.type is None or not _CAUGHT.isdisjoint(_names(one.type)) for one in handlers)
+
+
+def _is_for_types(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.If) and "TYPE_CHECKING" in _names(node.test)
+
+
+def _names(node: cst.CSTNode) -> Iterator[str]:
+    return (one.value for one in tree.walk(node) if isinstance(one, cst.Name))

@@ -1,0 +1,99 @@
+"""Runs an original and its conversion, as often as it takes to compare like with like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from distify_runtime.trace.compare import Check, Difference, Tolerance, compare
+from distify_runtime.trace.traces import Trace
+
+from distify.errors import DistifyError
+from distify.verification.copies import Copy, make_copies
+from distify.verification.pairs import Pair
+from distify.verification.running import Failed, OtherTypes, Plan, in_float32, run_converted, run_original
+
+_TOLERANCES = {"float64": Tolerance(1e-12, 1e-5, 1e-6), "float32": Tolerance(1e-6, 1e-2, 1e-2)}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """`notes`: what is to be said of the runs; `last_lines`: of a converted script that failed."""
+
+    original: Trace
+    checks: Sequence[Check]
+    plan: Plan
+    notes: tuple[str, ...] = ()
+    last_lines: tuple[str, ...] = ()
+
+
+def run_and_compare(pair: Pair, plan: Plan, copies: tuple[Copy, Copy], folder: Path, horovod: bool) -> Compared:
+    """Raises DistifyError where the original fails, or what the user can change ends the conversion."""
+    original, plan, dist, notes = _run_original(pair, plan, copies, folder)
+    if not original.steps and not original.saves:
+        raise DistifyError(f"{pair.original.path}: took no optimizer step; does it need arguments (behind --)?")
+    try:
+        traces = run_converted(plan, dist, folder / "converted.logs", horovod)
+        if any(trace.shares_forwards for trace in traces):
+            return _compare_shared(pair, plan, original, traces, folder, horovod, notes)
+    except Failed as failed:
+        _check_input(failed, pair)
+        return Compared(original, [Check("it runs", Difference(failed.reason))], plan, notes, tuple(failed.lines))
+    return Compared(original, compare(original, traces, _TOLERANCES[plan.dtype]), plan, notes)
+
+
+def _compare_shared(
+    pair: Pair, plan: Plan, original: Trace, traces: list[Trace], folder: Path, horovod: bool, notes: tuple[str, ...]
+) -> Compared:
+    """Every rank has the original's batches whole, so that last ones are not filled up, and noise need not be one row.
+
+    One row for all samples is a batch that BatchNorm makes zeros of, and by rounding alone what comes next is cut off
+    or not (ReLU): who parts in such a run is run with noise for each sample.
+    """
+    if original.filled:
+        original = _run_whole(pair, plan, make_copies(pair, folder / "whole")[0], folder / "whole.logs")
+    checks = compare(original, traces, _TOLERANCES[plan.dtype])
+    if not any(check.difference and check.name == "parameters" for check in checks):
+        return Compared(original, checks, plan, notes)
+    plan = replace(plan, each_sample=True)
+    base, dist = make_copies(pair, folder / "each_sample")
+    original = _run_whole(pair, plan, base, folder / "each_sample.logs")
+    traces = run_converted(plan, dist, folder / "each_sample_converted.logs", horovod)
+    return Compared(original, compare(original, traces, _TOLERANCES[plan.dtype]), plan, notes)
+
+
+def _run_original(
+    pair: Pair, plan: Plan, copies: tuple[Copy, Copy], folder: Path
+) -> tuple[Trace, Plan, Copy, tuple[str, ...]]:
+    """Its trace; how the conversion is to be run, and what is to be said of that."""
+    base, dist = copies
+    try:
+        try:
+            return run_original(plan, base, folder / "original.logs"), plan, dist, ()
+        except OtherTypes as other:
+            said = f"float64 does not suit the original ({other.lines[-1].strip()}): both ran in float32"
+            plan = in_float32(plan)
+            base, dist = make_copies(pair, folder / "float32")
+            return run_original(plan, base, folder / "original32.logs"), plan, dist, (said,)
+    except Failed as failed:
+        raise _of_original(failed, pair) from None
+
+
+def _run_whole(pair: Pair, plan: Plan, copy: Copy, logs: Path) -> Trace:
+    """The original once more, with its last batches as they are."""
+    try:
+        return run_original(plan, copy, logs, filled_up=False)
+    except Failed as failed:
+        raise _of_original(failed, pair) from None
+
+
+def _of_original(failed: Failed, pair: Pair) -> DistifyError:
+    return DistifyError("\n".join([f"{pair.original.path}: {failed.reason}", *failed.lines]))
+
+
+def _check_input(failed: Failed, pair: Pair) -> None:
+    """Raises DistifyError where the runtime itself has ended the run: it says what the user can change."""
+    for line in failed.lines:
+        if line.startswith("distify: "):
+            raise DistifyError(f"{pair.original.path}: {line.removeprefix('distify: ')}")

@@ -1,0 +1,89 @@
+"""What a script imports and nobody has: the checklist says so once, plainly."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Conversion, Level, Outcome
+
+from tests.rules.projects import NET, TRAIN
+from tests.rules.scripts import IMPORTS, conversion_of, script
+
+FILES = {"nets.py": f"{IMPORTS}\n\n{NET}", "pkg/__init__.py": "", "pkg/part.py": "SIZE = 4\n"}
+
+
+def told(conversion: Conversion) -> list[str]:
+    return [one.message for one in conversion.of(Level.ADVICE) if one.message.startswith("not found: ")]
+
+
+def converted(imports: str, files: dict[str, str] | None = None, **more: str) -> Conversion:
+    before = script(imports=f"{IMPORTS}{imports}\n", **more)
+    return conversion_of(before, files={**FILES, **(files or {})}, installed=lambda name: name in ("torch", "some"))
+
+
+@pytest.mark.parametrize(
+    ("imports", "named"),
+    [
+        ("from nets import Nt", "`nets.Nt` (train.py:4)"),
+        ("from nets import Net, Nt", "`nets.Nt` (train.py:4)"),
+        ("from pkg import nothing", "`pkg.nothing` (train.py:4)"),
+        ("import pkg.nothing", "`pkg.nothing` (train.py:4)"),
+        ("from pkg.nothing import that", "`pkg.nothing` (train.py:4)"),
+        ("import helpers", "`helpers` (train.py:4)"),
+        ("from helpers.more import one, two", "`helpers.more` (train.py:4)"),
+        ("import helpers\nfrom nets import Nt", "`helpers` (train.py:4), `nets.Nt` (train.py:5)"),
+    ],
+)
+def test_what_is_not_found_is_told_in_one_line(imports: str, named: str) -> None:
+    assert told(converted(imports)) == [f"not found: {named}; what comes from there is unknown here"]
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "from nets import Net\nfrom nets import *\nimport nets",
+        "from pkg import part\nimport pkg.part\nfrom pkg.part import SIZE",
+        "import some.where\nfrom some.where import thing",
+        "import os, json\nfrom collections import abc",
+        "import torchvision, cv2, wandb",  # what is known of them does not need them here
+        "try:\n    import helpers\nexcept ImportError:\n    import assistants as helpers",
+        "try:\n    from nets import Nt\nexcept (ImportError, AttributeError):\n    Nt = None",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from helpers import Thing",
+    ],
+)
+def test_what_is_found_or_can_be_done_without_is_not_told(imports: str) -> None:
+    assert told(converted(imports)) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["from some.where import *\n", "globals()['Nt'] = None\n", "def __getattr__(name):\n    return None\n"]
+)
+def test_a_file_that_may_have_more_names_than_it_shows(text: str) -> None:
+    assert told(converted("from nets import Nt", {"nets.py": f"{IMPORTS}{text}"})) == []
+
+
+def test_what_another_file_imports() -> None:
+    files = {"nets.py": f"from .near import far\nimport helpers\n{IMPORTS}\n\n{NET}"}
+    (line,) = told(converted("from nets import Net", files))
+    assert line.startswith("not found: `.near` (nets.py:1), `helpers` (nets.py:2); ")
+
+
+def test_a_caller_that_cannot_tell_what_is_installed() -> None:
+    before = script(imports=f"{IMPORTS}import helpers\nfrom nets import Nt\n")
+    (line,) = told(conversion_of(before, files=FILES))
+    assert line.startswith("not found: `nets.Nt` (train.py:5); ")
+
+
+def test_training_that_is_nowhere_to_be_seen() -> None:
+    """The reason of a refusal would be false without it."""
+    conversion = converted("from nets import fit", {"nets.py": f"{IMPORTS}\n\n{TRAIN}"}, loop="fit(model)\n")
+    assert conversion.outcome is Outcome.REFUSED
+    assert [one.code for one in conversion.of(Level.BLOCKING)] == ["REFUSE02"]
+    assert len(told(conversion)) == 1
+
+
+def test_an_import_of_what_is_chosen_later() -> None:
+    chosen = "import importlib, sys\nhelper = importlib.import_module('pkg.' + sys.argv[1])"
+    found = [one.message for one in converted(chosen).of(Level.ADVICE) if one.code == "IMPORT01"]
+    assert found == ["what is imported here shows when it runs (train.py:5); what it does is unknown"]
+    known = "import importlib\nhelper = importlib.import_module('pkg.part')"
+    assert not [one for one in converted(known).of(Level.ADVICE) if one.code == "IMPORT01"]
