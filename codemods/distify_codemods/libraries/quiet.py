@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from distify_codemods.libraries import computing, downloads, effects, outside
 
 _LIBRARIES = (
@@ -40,6 +42,7 @@ _PLAIN = (
 _WRITERS_KNOWN = ("torch.", "sys.", "tqdm.", "os.write", "builtins.", "local.")
 
 
+@cache
 def is_quiet(name: str) -> bool:
     """Whether a function or class of a library writes no file and asks nobody, or some table says which it does."""
     named = name.startswith((*_PLAIN, *effects.TRACKERS)) or downloads.fetches(name) or outside.is_named(name)

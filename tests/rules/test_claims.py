@@ -1,0 +1,150 @@
+"""What is said of all calls of a program is said where each is known; else the first that is not known is named."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Options
+
+from tests.rules.scripts import (
+    DATA,
+    IMPORTS,
+    LOOP,
+    SHUFFLED,
+    conversion_of,
+    converted,
+    distributed,
+    findings,
+    indented,
+    script,
+)
+
+SHARDED = Options(strategy="sharded")
+SHARED = Options(strategy="shared")
+#: The rules that say something of all calls, of this script.
+OF_ALL_CALLS = {
+    "DEVICE01", "DATA03", "BATCH01", "GRAD01", "ACCUM01", "GRAD02", "OLD02", "EVAL01", "DECIDE01", "SAVE01", "LOAD01",
+    "OUT01", "OUT02", "OUT03", "OUT04", "OUT05", "PATH01", "MEET01", "OTHER01",
+}  # fmt: skip
+#: Where forward passes are shared, these are not needed whatever is called; random numbers are said to be drawn alike.
+OF_SHARDED_DATA = {"BATCH01", "GRAD01", "ACCUM01", "GRAD02", "EVAL01"}
+
+
+def said(before: str, options: Options, files: dict[str, str] | None = None) -> dict[str, str]:
+    seen = conversion_of(before, options=options, files=files)
+    return {one.code: one.message for one in seen.of(Level.NOT_NEEDED)}
+
+
+@pytest.mark.parametrize("options", [SHARDED, SHARED], ids=["sharded", "shared"])
+@pytest.mark.parametrize(
+    ("setup", "name"),
+    [
+        pytest.param("arena.tick()\n", "arena.tick", id="function"),
+        pytest.param("class Game(arena.Game):\n    pass\n\n\ngame = Game()\n", "Game", id="subclass"),
+        pytest.param(
+            "getattr(torch, str(data))\ncall = getattr(nn.Linear(1, 1), str(data))\ncall()\n", "call", id="name"
+        ),
+        pytest.param("import helper\nhelper.run()\n", "arena.inside", id="another file"),
+        pytest.param("import lost\nlost.run()\n", "lost.run", id="a file that is not found"),
+    ],
+)
+def test_the_first_that_is_not_known_is_named(setup: str, name: str, options: Options) -> None:
+    files = {"helper.py": "import arena\n\n\ndef run():\n    arena.inside()\n"}
+    claims = said(script(imports=f"import arena\n{IMPORTS}", data=DATA + setup), options, files)
+    named = {code for code, message in claims.items() if f", unless by `{name}` at " in message}
+    expected = OF_ALL_CALLS if options is SHARDED else (OF_ALL_CALLS - OF_SHARDED_DATA) | {"SEED01"}
+    assert named == expected
+    assert all(claims[code].endswith(", which is not known") for code in named)
+
+
+@pytest.mark.parametrize("options", [SHARDED, SHARED], ids=["sharded", "shared"])
+@pytest.mark.parametrize(
+    "setup",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param("import json, math\nhalf = math.sqrt(json.loads('3'))\n", id="Python's libraries"),
+        pytest.param("import torchvision, timm, sklearn\nnet = timm.create_model('a')\n", id="others"),
+        pytest.param(
+            "class Loss(nn.MSELoss):\n    pass\n\n\nworth = Loss()(torch.ones(1), torch.ones(1))\n", id="subclass"
+        ),
+        pytest.param("import helper\nhelper.run()\n", id="another file"),
+    ],
+)
+def test_where_all_are_known_nothing_is_named(setup: str, options: Options) -> None:
+    claims = said(script(data=DATA + setup), options, {"helper.py": "def run():\n    return sum([1])\n"})
+    assert not [message for message in claims.values() if "unless" in message]
+    assert claims.keys() >= (OF_ALL_CALLS if options is SHARDED else OF_ALL_CALLS - OF_SHARDED_DATA)
+
+
+def test_what_a_run_decides_is_said_to_be_decided_there() -> None:
+    (one,) = [one.message for one in conversion_of(script(), options=SHARED).of(Level.APPLIED) if one.code == "SHARE01"]
+    assert one == (
+        "forward passes of `model` are shared where the run's check finds that they can be; it says so where they "
+        "cannot"
+    )
+
+
+def test_evaluations_are_not_said_to_be_shared() -> None:
+    after = (
+        "frozen = nn.Linear(4, 1)\nmodel.eval()\nfor x, y in loader:\n    total = frozen(x).sum() + model(x).sum()\n"
+    )
+    claim = said(script(after=after), SHARED)["EVAL01"]
+    assert claim == "each rank evaluates as one process does, and no more is shared than what SHARE01 names"
+
+
+def test_a_loader_that_is_left_alone_is_no_share() -> None:
+    loader = "loader = DataLoader(data, batch_size=8, shuffle=True)  # distify: skip\n"
+    claim = said(script(loader=loader), SHARDED)["SHARE01"]
+    assert claim == "each rank trains on its own samples, but where READ01 says otherwise"
+    assert said(script(), SHARDED)["SHARE01"] == "each rank trains on its own samples"
+
+
+def epoch(loop: str) -> str:
+    """One pass, as a function."""
+    body = "".join(line.removeprefix("    ") for line in loop.splitlines(keepends=True)[1:])
+    return f"def train():\n{indented(body)}"
+
+
+def test_what_something_unknown_may_call_again_has_another_order_each_time() -> None:
+    before = script(imports=f"import arena\n{IMPORTS}", loop=epoch(LOOP), after="arena.repeat(train, 9)\n")
+    assert "    loader.sampler.set_epoch(loader.sampler.epoch + 1)\n    for x, y in loader:\n" in converted(before)
+
+
+def test_what_the_script_calls_once_has_an_order_of_its_own() -> None:
+    after = converted(script(loop=epoch(LOOP), after="train()\n"))
+    assert "set_epoch" not in after
+
+
+def test_text_on_a_stream_is_printed() -> None:
+    before = script(imports=f"import sys\n{IMPORTS}", after='sys.stdout.write("done")\n')
+    assert findings("OUT01", before, Level.NOT_NEEDED) == []
+
+
+@pytest.mark.parametrize("name", ["tqdm.std.tqdm", "tqdm.autonotebook.tqdm", "tqdm.tqdm_notebook", "tqdm.auto.trange"])
+def test_a_bar_of_tqdm_is_one_wherever_it_is_taken_from(name: str) -> None:
+    module, own = name.rsplit(".", 1)
+    after = f"for number in {own}([3]):\n    pass\n"
+    imports = f"{IMPORTS}from {module} import {own}\n"
+    quiet = after.replace("[3]", "[3], disable=not rt.is_main_process()")
+    assert converted(script(imports=imports, after=after)) == distributed(imports=imports, after=quiet)
+
+
+@pytest.mark.parametrize(
+    ("imports", "line"),
+    [
+        ("from rich.progress import track\n", "numbers = list(track([3]))\n"),
+        ("from alive_progress import alive_bar\n", "bar = alive_bar(3)\n"),
+        ("import click\n", "bar = click.progressbar([3])\n"),
+    ],
+)
+def test_bars_of_other_libraries_are_told(imports: str, line: str) -> None:
+    before = script(imports=imports + IMPORTS, after=line)
+    (one,) = findings("OUT02", before, Level.ADVICE)
+    assert one.message.startswith("every rank draws the bar of `")
+    assert findings("OUT02", before, Level.NOT_NEEDED) == []
+
+
+def test_records_of_absl_are_rank_0s() -> None:
+    imports = f"from absl import logging\n{IMPORTS}"
+    before = script(imports=imports, loop=LOOP, after='logging.info("done")\n')
+    assert "rt.rank_zero_logging()\n" in converted(before)
+    assert SHUFFLED in converted(before)
