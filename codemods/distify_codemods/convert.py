@@ -26,6 +26,7 @@ from distify_codemods.results import (
 from distify_codemods.room import with_room
 from distify_codemods.rules import RULES, Context, Rule, imports
 from distify_codemods.twins import twin_path
+from distify_codemods.twins.graph import Graph
 from distify_codemods.twins.missing import missing, told
 
 SHARED = "shared forward passes: every rank runs the script as it stands, and computes its part of each batch"
@@ -198,7 +199,7 @@ def _no_training(entry: Module, found: Facts) -> Finding:
 
 def _not_found(loaded: program.Program) -> tuple[Finding, ...]:
     """Advice: training may be in what is imported and not found."""
-    found = missing(loaded)
+    found = missing(Graph(loaded))
     place = found[0].module.place(found[0].node) if found else None
     return (Finding(Level.ADVICE, imports.CODE, imports.RULE.name, told(found), place),) if found else ()
 

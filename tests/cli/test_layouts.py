@@ -165,6 +165,43 @@ def test_twins_that_take_the_names_of_their_originals(distify: CommandLine, proj
     assert again.code == 0
 
 
+@pytest.mark.parametrize(("output", "named"), [("train_dist.py", "train_dist"), ("ddp.py", "ddp")])
+@pytest.mark.parametrize("pointed", [True, False])
+def test_a_file_that_imports_the_script(
+    pointed: bool, output: str, named: str, distify: CommandLine, project: Path
+) -> None:
+    """It gets the converted script: the original's `keep` would write on every rank, and ranks would print."""
+    keep = b"def keep(model):\n    print('kept by', __file__.split('/')[-1])\n    torch.save(model.state_dict(), 'k')\n"
+    train = TRAIN.replace(b"def main", keep + b"\n\ndef main")
+    if not pointed:
+        train = train.replace(b"from pkg import fit\n", b"import pkg\n").replace(b"    fit(", b"    pkg.fit(")
+    fit = FIT.replace(b"    torch.save(model.state_dict(), ", b"    from train import keep\n    keep(model)  # (")
+    write(project, {"train.py": train, "pkg/loop.py": fit})
+    assert distify("convert", "train.py", "--yes", "-o", f"./{output}").code == 0
+    asks = f"from {named} import keep".encode() if pointed else b"from train import keep"
+    assert asks in files(project)["pkg/loop_dist.py"]
+    assert (b"import_twins(" in files(project)[output]) is not pointed
+    assert run(distify, output) == f"epoch 0\nepoch 1\nkept by {output}\n".encode()
+
+
+def test_a_package_that_keeps_its_models_in_a_registry(distify: CommandLine) -> None:
+    """`python -m app.train_dist` runs the package first, and so the originals: they give way."""
+    book = b"BOOK = {}\n\n\ndef kept(function):\n    assert function.__name__ not in BOOK\n"
+    package = {
+        "app/__init__.py": b"from .book import BOOK\nfrom . import loop\n",
+        "app/book.py": book + b"    BOOK[function.__name__] = function\n    return function\n",
+        "app/loop.py": b"from .book import kept\n" + FIT.replace(b"def fit", b"@kept\ndef fit"),
+        "app/train.py": TRAIN.replace(b"from pkg import fit", b"from . import BOOK")
+        .replace(b"from settings import EPOCHS\n", b"")
+        .replace(b"    fit(model, loader, optimizer, EPOCHS)", b"    BOOK['fit'](model, loader, optimizer, 1)"),
+    }
+    write(distify.folder, package)
+    assert distify("convert", "app/train.py", "--yes").code == 0
+    assert b'import_twins("loop_dist.py")' in files(distify.folder)["app/train_dist.py"]
+    assert run(distify, "-m", "app.train_dist") == b"epoch 0\n"
+    assert distify("convert", "app/train.py", "--yes").err == "app/train_dist.py is there already, and up to date\n"
+
+
 # --- in place, and as a diff
 
 

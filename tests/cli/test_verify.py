@@ -229,8 +229,8 @@ def test_noise_that_batchnorm_sees(distify: CommandLine, script: Path) -> None:
     assert ended.code == 0, ended.out.decode() + ended.err
     converted = script.with_name("train_dist.py")
     text = converted.read_text()
-    assert text.count("-judge(maker(") == 1
-    converted.write_text(text.replace("-judge(maker(", "-1.001 * judge(maker("))
+    assert text.count("making.zero_grad()") == 1
+    converted.write_text(text.replace("making.zero_grad()", "pass"))
     ended = distify("verify", "train.py")
     assert ended.code == 1, ended.out.decode() + ended.err
     assert "parameters differ by" in ended.out.decode()

@@ -23,9 +23,10 @@ _REASON = "the converted files import each other"
 
 
 def run(context: Context) -> None:
-    if not_found := missing(context.facts.program):
+    graph = Graph(context.facts.program)
+    if not_found := missing(graph):
         context.advice(told(not_found), not_found[0].module, not_found[0].node)
-    if later := chosen_later(context.facts.program, context.facts.run):
+    if later := chosen_later(graph, context.facts.run):
         places = ", ".join(dict.fromkeys(str(module.place(node)) for module, node in later))
         context.advice(f"what is imported here shows when it runs ({places}); what it does is unknown", *later[0])
     if not context.options.twins:

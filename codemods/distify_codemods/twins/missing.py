@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from distify_codemods import libraries, tree
-from distify_codemods.program import Module, Program
+from distify_codemods.program import Module
 from distify_codemods.twins.graph import Graph, Import
 
 #: By which a file gives itself names that no statement of it binds.
@@ -26,9 +26,9 @@ class Missing:
     name: str
 
 
-def missing(program: Program) -> list[Missing]:
+def missing(graph: Graph) -> list[Missing]:
     """What the files of a program import and is not found, in order; not what they try, and can do without."""
-    graph = Graph(program)
+    program = graph.program
     found: dict[str, Missing] = {}
     for module in graph.closure([program.entry]):
         for one in graph.imports(module):

@@ -122,11 +122,11 @@ def loads_by_name(run: Run, node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Call) and bool(node.args) and not _LOADERS.isdisjoint(_called(run, node))
 
 
-def chosen_later(program: Program, run: Run) -> list[tuple[Module, cst.Call]]:
+def chosen_later(graph: Graph, run: Run) -> list[tuple[Module, cst.Call]]:
     """The imports of which file it is shows when the program runs."""
     return [
         (module, node)
-        for module in Graph(program).closure([program.entry])
+        for module in graph.closure([graph.program.entry])
         for node in tree.walk(module.tree)
         if isinstance(node, cst.Call) and node.func in run.values and loads_by_name(run, node)
         if not all(whole for whole, _ in _texts(run, node.args[0].value))
