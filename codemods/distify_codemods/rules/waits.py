@@ -14,6 +14,7 @@ from distify_codemods.file_events import path_of, reads
 from distify_codemods.file_names import Names, into_a_handle
 from distify_codemods.libraries import effects
 from distify_codemods.program import Module
+from distify_codemods.rules import attempts
 from distify_codemods.rules.base import Context
 from distify_codemods.rules.download import downloads
 from distify_codemods.values import Value
@@ -79,6 +80,14 @@ def _wait(context: Context, event: Event, waited_for: list[Event], waits: list[_
     module, place = _listing(context, event) or context.above_file_tests(
         event, lambda node: isinstance(node, (cst.For, cst.While)) and node not in writing
     )
+    found = attempts.outside(context, event, (module, place), waited_for)
+    if found is None:
+        context.needs_you(
+            "a file is read in the `try` that writes it: where it fails on rank 0 alone, the others would wait for it",
+            event.module, event.node, "read it after the `try`",
+        )  # fmt: skip
+        return
+    module, place = found
     loops = frozenset(_loops_around(event, module, place))
     if _in_unequal_turns(context, loops):
         context.needs_you(
