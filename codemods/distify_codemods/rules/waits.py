@@ -20,6 +20,8 @@ from distify_codemods.rules.download import downloads
 from distify_codemods.values import Value
 
 MAKES_FOLDERS = frozenset({"os.makedirs", "mkdir"})
+#: What they make is no file that could be read: that is written by something else.
+_ONLY_FOLDERS = MAKES_FOLDERS | {"os.mkdir"}
 
 
 def run(context: Context, code: str) -> bool:
@@ -137,6 +139,8 @@ def _awaited(context: Context, event: Event, written: list[Event], names: Names)
     if downloads(event):
         return []  # the others come when rank 0 is done
     before = [one for one in written if _may_come_before(one, event)]
+    if reads(event):
+        before = [one for one in before if one.name not in _ONLY_FOLDERS]
     paths = [path_of(event)] if reads(event) else file_events.unknown_paths(context.facts, event) if before else []
     wanted = [path.constant() for path in paths]
     same = [write for write in before if any(_may_be_same(path_of(write).constant(), one) for one in wanted)]
