@@ -29,6 +29,7 @@ from distify_codemods.values import (
     Origin,
     Parameters,
     Partial,
+    Ref,
     Sequence,
     Setting,
     Value,
@@ -261,10 +262,30 @@ _EXTENSION = re.compile(r"\w\.[A-Za-z][A-Za-z0-9]{0,5}$")
 
 def _is_a_path(facts: Facts, module: Module, node: cst.BaseExpression) -> bool:
     value = facts.value(node)
-    if any(_stands_for_a_path(obj) for obj in value.objs) or any(isinstance(one, Origin) for one in value.sources):
+    if any(_stands_for_a_path(obj) for obj in value.objs):
+        return True
+    if any(isinstance(one, Origin) for one in value.sources) and not _is_an_array(facts, module, node):
         return True
     texts = [text for one in (node, *_assigned(module, node)) for text in _texts(one)]
     return any(map(_looks_like_a_path, texts))
+
+
+def _is_an_array(facts: Facts, module: Module, node: cst.BaseExpression) -> bool:
+    """Numbers that were computed, if of the time: what is named like a method that reads may be given these."""
+    return all(_computes(facts, one) for one in list(_assigned(module, node)) or [node])
+
+
+def _computes(facts: Facts, node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.BinaryOperation):
+        return _computes(facts, node.left) or _computes(facts, node.right)
+    if not isinstance(node, cst.Call):
+        return False
+    called = facts.value(node.func).objs
+    known = bool(called) and all(isinstance(obj, Ref) and obj.name.startswith(_ARITHMETIC) for obj in called)
+    return known or (isinstance(node.func, cst.Attribute) and _computes(facts, node.func.value))
+
+
+_ARITHMETIC = ("numpy.", "torch.", "math.")
 
 
 def _stands_for_a_path(obj: Obj) -> bool:

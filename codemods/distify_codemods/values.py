@@ -458,6 +458,14 @@ SIZE = Size(None).alone
 #: A source of what was unpacked from a batch: iterated, it gives samples, where a batch gives its parts.
 LENGTH = "the length of a loader"  # what follows from it counts the steps of an epoch
 PART = "a part of a batch"
+#: Random numbers went into it; they also say how many entries it has, or where it ends, if that is before its end; they
+#: became truths, which pick some out.
+CHANCE = "random"
+BY_CHANCE = "as many as random numbers say"
+CUT_OFF = "cut off at the end, if random numbers say so"
+OUTCOME = "true or false, by random numbers"
+#: It was made where ranks may come or not: see `ways`.
+ON_A_WAY = "made on one of several ways"
 
 
 def _is_the_number_zero(obj: Obj) -> bool:

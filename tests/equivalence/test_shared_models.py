@@ -98,6 +98,36 @@ for fold in range(2):
             loss.backward()
             optimizer.step()
 """,
+    "a frozen backbone": f"""
+backbone = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6), nn.ReLU())
+backbone.requires_grad_(False)
+backbone.eval()
+{LOADER}
+for epoch in range(3):
+    for x, y in loader:
+        with torch.no_grad():
+            found = backbone(x)
+        out = net(found)
+        loss = F.cross_entropy(out, y) + out.std(0).sum(){STEP}""",
+    "a loss of a frozen network, and a teacher that follows": f"""
+{AUTOENCODER}
+import copy
+judge = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Dropout(0.5), nn.Linear(5, 3)).eval()
+for p in judge.parameters():
+    p.requires_grad = False
+teacher = copy.deepcopy(coder)
+teacher.eval()
+{LOADER}
+for epoch in range(3):
+    for x, y in loader:
+        made = coder(x)
+        with torch.no_grad():
+            codes = teacher.encode(x)
+        loss = F.mse_loss(judge(made), judge(x)) + F.mse_loss(coder.encode(x), codes) + F.cross_entropy(net(x), y){STEP}
+        with torch.no_grad():
+            for p, q in zip(teacher.parameters(), coder.parameters()):
+                p.mul_(0.9).add_(q, alpha=0.1)
+""",
     "nn.DataParallel around it": f"""
 net = nn.DataParallel(net)
 optimizer = torch.optim.SGD(net.module.parameters(), lr=0.05)

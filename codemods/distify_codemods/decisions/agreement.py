@@ -21,6 +21,7 @@ from distify_codemods.libraries import effects
 from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import (
+    CHANCE,
     Answer,
     CallChain,
     Choice,
@@ -75,7 +76,7 @@ def averages(facts: Facts) -> tuple[Averaging, ...]:
     loops = [loop.event for loop in facts.training_loops]
     drawn = [
         (event, node) for event, node in tests
-        if "random" in event.value.sources and not dealt_by(event.value.sources) and any(map(event.inside, loops))
+        if CHANCE in event.value.sources and not dealt_by(event.value.sources) and any(map(event.inside, loops))
     ]  # fmt: skip
     for event, branch in dict.fromkeys([*decisive, *drawn]):
         for figure in figures.behind(branch.test) or ():
@@ -319,7 +320,7 @@ def why_different(facts: Facts, sources: Ordered[Obj | str]) -> str:
         return "depends on the time"
     if "machine" in sources:
         return "depends on the process or machine"
-    if "random" in sources and facts.backwards and not facts.run.trial.draws_alike:
+    if CHANCE in sources and facts.backwards and not facts.run.trial.draws_alike:
         return "depends on chance"
     return ""
 

@@ -21,6 +21,7 @@ from distify_codemods.decisions.wrapping import after_last, frames_around_traini
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.machine import Frame
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import Obj, Value, core
 
 
@@ -56,19 +57,21 @@ def first_use(facts: Facts, model: Obj) -> Event:
     return [*forwards, *steps, *backwards, *facts.run.events][0]
 
 
-def places_of(facts: Facts, model: Obj, held: Obj, anchor: Event, sync: bool) -> Iterator[Broadcast]:
-    """As late as it can be, in the outermost function that has an expression for what is held."""
-    return (place for _, place in places_in_frames(facts, model, held, anchor, sync))
+def places_of(
+    facts: Facts, model: Obj, held: Obj, anchor: Event, sync: bool, others: Ordered[Obj] = EMPTY
+) -> Iterator[Broadcast]:
+    """As late as it can be, in the outermost function that has an expression for what is held, or for one of others."""
+    return (place for _, place in places_in_frames(facts, model, held, anchor, sync, others))
 
 
 def places_in_frames(
-    facts: Facts, model: Obj, held: Obj, anchor: Event, sync: bool
+    facts: Facts, model: Obj, held: Obj, anchor: Event, sync: bool, others: Ordered[Obj] = EMPTY
 ) -> Iterator[tuple[Frame, Broadcast]]:
     touched = facts.with_unused()
     touching = Touching(touched).before(model, anchor)
     if held is not model:
         touching = [event for event in touched.run.events if event.before(anchor) and held in event.value.objs]
-    instead = made_instead(facts, model)
+    instead = made_instead(facts, model) | others
     for frame in frames_around_training(facts, anchor):
         texts = {
             (rank, len(text), text, name): what

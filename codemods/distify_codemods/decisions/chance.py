@@ -13,10 +13,11 @@ from distify_codemods.decisions.base import Link
 from distify_codemods.directives import DRAW_ALIKE
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.interpreter import forms
 from distify_codemods.naming import brief
 from distify_codemods.program import Module
 from distify_codemods.results import OptionError
-from distify_codemods.values import Draw, Scale
+from distify_codemods.values import CHANCE, Draw, Scale
 
 
 def decided_by_chance(facts: Facts) -> Iterator[Link]:
@@ -44,23 +45,26 @@ def _tests(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
         if event.grad and facts.in_a_model(event) and any(map(event.inside, loops)):
             functions.setdefault(event.here.frame.node, event.module)
     for function, module in functions.items():
+        picked: set[cst.CSTNode] = set()  # lists that are known to be what chance left of others
         for node in tree.walk(function):
             tests = [one.test for one in node.ifs] if isinstance(node, cst.CompFor) else []
             tests += [node.test] if isinstance(node, (cst.If, cst.While, cst.IfExp)) else []
-            tests += [node.iter] if isinstance(node, cst.For) else []
-            yield from (
-                (module, one) for one in tests if any(_is_drawn(facts, part) for part in _looked_at(facts, one))
-            )
+            tests = [one for one in tests if any(_is_drawn(facts, part) for part in _looked_at(facts, one))]
+            if tests and isinstance(node, cst.CompFor):
+                picked.add(module.parents[node])
+            if isinstance(node, cst.For) and forms.is_drawn(facts.value(node.iter)):
+                tests += [node.iter] if not any(obj.site in picked for obj in facts.value(node.iter).objs) else []
+            yield from ((module, one) for one in tests)
 
 
 def _is_drawn(facts: Facts, node: cst.BaseExpression) -> bool:
-    return "random" in facts.value(node).sources
+    return CHANCE in facts.value(node).sources
 
 
-#: What is asked of a tensor without looking at its numbers.
-_FORM = frozenset(
-    "shape size dim ndim numel device dtype is_cuda requires_grad training len isinstance hasattr is_tensor "
-    "is_floating_point ndimension".split()
+#: What is asked of a tensor without looking at its numbers; how many there are may itself be drawn.
+_KIND = frozenset(
+    "dim ndim device dtype is_cuda requires_grad training isinstance hasattr is_tensor is_floating_point "
+    "ndimension".split()
 )
 
 
@@ -83,7 +87,7 @@ def _looked_at(facts: Facts, test: cst.BaseExpression) -> Iterator[cst.BaseExpre
             for node in tree.walk(test)
             if isinstance(node, cst.Call) and isinstance(node.func, cst.Name)
         }
-        if not asked & _FORM:
+        if not asked & _KIND:
             yield test
 
 
@@ -108,7 +112,7 @@ def draws_for_all(facts: Facts) -> Iterator[Common]:
     chosen = set(streams.choices(facts))
     found: dict[cst.CSTNode, Common] = {one.statement: one for one in _said(facts)}
     for event in facts.of_kind(Kind.CALL, Kind.METHOD):
-        drawn = event in chosen or "random" in event.value.sources
+        drawn = event in chosen or CHANCE in event.value.sources
         if not drawn or not facts.in_a_model(event) or not any(map(event.inside, loops)):
             continue
         under = any(here.node in branches and here.arm for here in event.here.up())

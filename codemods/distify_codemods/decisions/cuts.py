@@ -17,7 +17,8 @@ from distify_codemods.decisions.base import Blocked, Slicing
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, infer
 from distify_codemods.interpreter import Cutting, Trial, run
-from distify_codemods.interpreter.cuts import OUTPUT, key_of
+from distify_codemods.interpreter.cuts import key_of
+from distify_codemods.interpreter.forms import OUTPUT
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import (

@@ -28,7 +28,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_in, loaders_of
 from distify_codemods.interpreter.library import IMPURE, PURE
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import PER_SAMPLE, Bound, Const, External, Function, Scale, Value, core
+from distify_codemods.values import CHANCE, PER_SAMPLE, Bound, Const, External, Function, Scale, Value, core
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _never(facts: Facts, loop: BatchLoop) -> str:
     ):
         return "its model changes to train mode inside"
     for event in facts.of_kind(Kind.TEST):
-        if event.value.sources & {"random", "time"} and event.inside(loop.event) and _steers(facts, loop, event):
+        if event.value.sources & {CHANCE, "time"} and event.inside(loop.event) and _steers(facts, loop, event):
             return "what it does depends on chance or time"
     return ""
 

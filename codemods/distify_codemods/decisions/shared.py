@@ -13,7 +13,7 @@ from itertools import chain
 import libcst as cst
 
 from distify_codemods import half_done, tree
-from distify_codemods.decisions import agreement, cuts, outside
+from distify_codemods.decisions import agreement, cuts, frozen, outside
 from distify_codemods.decisions.base import Averaging, Blocked, Decisions, SharedPass
 from distify_codemods.decisions.broadcasts import places_of
 from distify_codemods.decisions.prefixes import prefixed, reached_through
@@ -22,8 +22,10 @@ from distify_codemods.decisions.trials import share_forwards, try_out
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.libraries import computing
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
 from distify_codemods.results import Strategy
+from distify_codemods.settled import is_module
 from distify_codemods.values import External, Obj, core
 
 CODE = "SHARE01"
@@ -49,8 +51,24 @@ def decide_shared(facts: Facts) -> Decisions:
         decisions.blocked += decisions.unshared
     if not decisions.shared and not decisions.blocked:
         decisions.blocked.append(_nothing(seen))
+    if decisions.shared:
+        _add_frozen(decisions, called)
     decisions.prefixed, decisions.reached_through = prefixed(facts), reached_through(facts)
     return decisions
+
+
+def _add_frozen(decisions: Decisions, trained: list[Called]) -> None:
+    """Models that training only calls: shared as well, or said to be computed by every rank."""
+    facts = decisions.facts
+    models, whole = frozen.called_in_steps(facts, trained)
+    for one in models:
+        place = _place(facts, one, {each.held for each in models})
+        if place is not None:
+            decisions.shared += (place,)
+        else:
+            decisions.unshared += (_nowhere(facts, one),)
+    decisions.unshared += tuple(whole)
+    decisions.shared = tuple(_each_target_once(decisions.shared))
 
 
 def _each_target_once(shared: Iterable[SharedPass]) -> Iterable[SharedPass]:
@@ -79,10 +97,18 @@ def _told(facts: Facts) -> tuple[Facts, tuple[Averaging, ...]]:
 
 def _place(facts: Facts, one: Called, called: set[Obj]) -> SharedPass | None:
     """As late as it can be before training; where no name is left by then, right where there is one."""
-    late = next(places_of(facts, one.model, one.held, one.first, False), None)
+    late = next(places_of(facts, one.model, one.held, one.first, False, _in_its_place(facts, one)), None)
     if late is not None:
         return SharedPass(late.target, late.module, late.statement, late.after, one.held, one.model, one.methods)
     return next(chain(_when_kept(facts, one), _when_made(facts, one), _when_chosen(facts, one, called)), None)
+
+
+def _in_its_place(facts: Facts, one: Called) -> Ordered[Obj]:
+    """What else training calls there: in a run that is resumed, the model that was read, of whichever class it is."""
+    events = (event for event in facts.of_kind(Kind.FORWARD) if in_training(facts, event))
+    called = [Ordered(core(obj) for obj in event.receiver.objs) for event in events]
+    others = Ordered(obj for objs in called if one.held in objs for obj in objs if obj is not one.held)
+    return others if all(isinstance(obj, External) or is_module(obj) for obj in others) else EMPTY
 
 
 def _when_kept(facts: Facts, one: Called) -> Iterator[SharedPass]:

@@ -19,7 +19,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.machine import Frame
 from distify_codemods.program import Module
-from distify_codemods.values import NOTHING, PER_SAMPLE, CallChain, Parameters, Scale, Turn, core
+from distify_codemods.values import CHANCE, NOTHING, PER_SAMPLE, CallChain, Parameters, Scale, Turn, core
 
 #: Draws that choose samples: they must be the same on all ranks.
 _CHOOSING = frozenset(
@@ -203,7 +203,7 @@ def draws_of_weights(facts: Facts) -> Iterator[Event]:
     """Where random numbers go into weights or gradients that are there already."""
     for event in facts.of_kind(Kind.STORE, Kind.CALL, Kind.METHOD):
         written = event.name in ("data", "grad") if event.kind is Kind.STORE else event.name.endswith("_")
-        random = event.name in _DRAWING or (written and "random" in event.value.sources)
+        random = event.name in _DRAWING or (written and CHANCE in event.value.sources)
         drawn = event.kind is not Kind.CALL and random and _is_weight(facts, event.receiver_node)
         if (drawn or event.name.startswith(_OF_WEIGHTS)) and not _in_a_maker(event):
             yield event

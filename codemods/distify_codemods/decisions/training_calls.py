@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -40,7 +40,7 @@ class Called:
     methods: tuple[str, ...] = ()  # beside `forward`
 
 
-class _Entry(NamedTuple):
+class Entry(NamedTuple):
     """Where training enters a module: by its forward, or by a method of its own."""
 
     obj: Obj
@@ -61,16 +61,27 @@ def called_in_training(facts: Facts) -> list[Called]:
         for part in parts_of(model):
             owners.setdefault(part, model)
     owners.update((model, model) for model in models)
-    called = [*_forwards(facts, owners), *_own_methods(facts, owners), *_of_libraries(facts, models)]
-    entries = _outermost(_without_steps(called))
+    entries = entries_into(facts, owners, in_training)
     seen = {owners[one.obj] for one in entries}
     entries += _handed_over(facts, [model for model in models if model not in seen])
+    found = each_called(entries, owners)
+    return sorted(found, key=lambda one: (models.index(one.model), one.held is not one.model))
+
+
+def entries_into(facts: Facts, owners: dict[Obj, Obj], when: Callable[[Facts, Event], bool]) -> list[Entry]:
+    """The outermost calls of modules that are given something of a batch. `owners`: of each part, and of itself."""
+    called = [*_forwards(facts, owners, when), *_own_methods(facts, owners, when), *_of_libraries(facts, owners, when)]
+    return _outermost(_without_steps(called))
+
+
+def each_called(entries: Iterable[Entry], owners: dict[Obj, Obj]) -> list[Called]:
+    """The modules that are entered, each once."""
     found: dict[Obj, Called] = {}
     for entry in sorted(entries, key=lambda one: one.event.number):
         known = found.get(entry.obj) or Called(entry.obj, owners[entry.obj], entry.event)
         methods = dict.fromkeys((*known.methods, entry.method)) if entry.method else known.methods
         found[entry.obj] = replace(known, methods=tuple(methods))
-    return sorted(found.values(), key=lambda one: (models.index(one.model), one.held is not one.model))
+    return list(found.values())
 
 
 def in_training(facts: Facts, event: Event) -> bool:
@@ -80,12 +91,12 @@ def in_training(facts: Facts, event: Event) -> bool:
     )
 
 
-def _outermost(entries: list[_Entry]) -> list[_Entry]:
+def _outermost(entries: list[Entry]) -> list[Entry]:
     chains = {one.chain for one in entries}
     return [one for one in entries if not any(one.chain[:depth] in chains for depth in range(1, len(one.chain)))]
 
 
-def _without_steps(entries: list[_Entry]) -> list[_Entry]:
+def _without_steps(entries: list[Entry]) -> list[Entry]:
     """Without methods that only call the model itself, as `training_step` does: what they add sees the whole batch."""
     goes_on: dict[tuple[Obj, str], set[bool]] = {}
     for one in (each for each in entries if each.method):
@@ -106,15 +117,15 @@ def _takes_a_batch(facts: Facts, event: Event) -> bool:
     )
 
 
-def _forwards(facts: Facts, owners: dict[Obj, Obj]) -> Iterator[_Entry]:
+def _forwards(facts: Facts, owners: dict[Obj, Obj], when: Callable[[Facts, Event], bool]) -> Iterator[Entry]:
     for event in facts.of_kind(Kind.FORWARD):
         mine = [core(obj) for obj in event.receiver.objs if core(obj) in owners]
         mine = [obj for obj in mine if owners[obj] is obj or owners[obj] not in mine]
-        if mine and in_training(facts, event) and _takes_a_batch(facts, event):
-            yield from (_Entry(obj, event) for obj in mine)
+        if mine and when(facts, event) and _takes_a_batch(facts, event):
+            yield from (Entry(obj, event) for obj in mine)
 
 
-def _own_methods(facts: Facts, owners: dict[Obj, Obj]) -> Iterator[_Entry]:
+def _own_methods(facts: Facts, owners: dict[Obj, Obj], when: Callable[[Facts, Event], bool]) -> Iterator[Entry]:
     """`model.encode(x)`, where a part of the model is called in its course."""
     calling = {
         here.frame.node
@@ -128,22 +139,22 @@ def _own_methods(facts: Facts, owners: dict[Obj, Obj]) -> Iterator[_Entry]:
         if event.name in _OF_ALL_MODULES or not calling.intersection(functions):
             continue
         for obj in event.receiver.objs:
-            if obj in owners and in_training(facts, event) and _takes_a_batch(facts, event):
-                yield _Entry(obj, event, event.name)
+            if obj in owners and when(facts, event) and _takes_a_batch(facts, event):
+                yield Entry(obj, event, event.name)
 
 
-def _of_libraries(facts: Facts, models: Iterable[Obj]) -> Iterator[_Entry]:
+def _of_libraries(facts: Facts, owners: dict[Obj, Obj], when: Callable[[Facts, Event], bool]) -> Iterator[Entry]:
     """`model.encode(x)` of a model whose class is not to be seen."""
-    foreign = {model for model in models if isinstance(model, External)}
+    foreign = {model for model, owner in owners.items() if isinstance(model, External) and model is owner}
     for event in facts.of_kind(Kind.METHOD) if foreign else ():
-        if event.name in _OF_ALL_MODULES or not in_training(facts, event) or not _takes_a_batch(facts, event):
+        if event.name in _OF_ALL_MODULES or not when(facts, event) or not _takes_a_batch(facts, event):
             continue
         for obj in map(core, event.receiver.objs):
             if obj in foreign:
-                yield _Entry(obj, event, event.name)
+                yield Entry(obj, event, event.name)
 
 
-def _handed_over(facts: Facts, models: list[Obj]) -> Iterator[_Entry]:
+def _handed_over(facts: Facts, models: list[Obj]) -> Iterator[Entry]:
     """Models that training hands to something of a library, which calls them: `diffusion.loss(model, x)`."""
     wanted = set(models)
     for event in facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD) if wanted else ():
@@ -153,4 +164,4 @@ def _handed_over(facts: Facts, models: list[Obj]) -> Iterator[_Entry]:
         for value in event.arguments.all():
             for obj in map(core, value.objs):
                 if obj in wanted:
-                    yield _Entry(obj, event)
+                    yield Entry(obj, event)

@@ -15,7 +15,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, loaders_of
 from distify_codemods.interpreter.graph import modules_behind
 from distify_codemods.program import Module
-from distify_codemods.values import Const, Counter, External, Instance, Obj, Parameters, Setting, Value, core
+from distify_codemods.values import CHANCE, Const, Counter, External, Instance, Obj, Parameters, Setting, Value, core
 
 #: torch's layers with parameters of their own, and the containers that call what they hold.
 _LAYERS = (
@@ -193,7 +193,7 @@ def _varies(facts: Facts, test: cst.BaseExpression, module: Module, forward: Eve
     turns = {here.node for here in forward.here.up()}
     for node in tree.walk(test):
         value = facts.value(node)
-        if "random" in value.sources or loaders_of(value.sources):
+        if CHANCE in value.sources or loaders_of(value.sources):
             return True
         if isinstance(node, cst.Name) and node.value in given[1:] and not _is_fixed(value, turns):
             return True

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import classes, cuts, imports, ranks, text
+from distify_codemods.interpreter import classes, forms, imports, ranks, text
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -127,8 +127,8 @@ _TENSOR_ATTRIBUTES = {"data", "grad", "real", "values", "indices"}
 def tensor_attribute(machine: Machine, receiver: Value, name: str, node: cst.Attribute) -> Value:
     if name == "shape":
         if receiver.scale in PER_SAMPLE:
-            return Value(machine.made(Shape, node).alone, Scale.COUNT, cuts.shape_sources(receiver.sources))
-        return Value(sources=cuts.shape_sources(receiver.sources))
+            return Value(machine.made(Shape, node).alone, Scale.COUNT, forms.sources_of(receiver))
+        return Value(sources=forms.sources_of(receiver))
     if name == "num_graphs" and receiver.scale is Scale.SAMPLES:  # of a batch of torch_geometric
         return Value(scale=Scale.COUNT, sources=receiver.sources)
     if name == "grad" and receiver.scale in PER_SAMPLE:

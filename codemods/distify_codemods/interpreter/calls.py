@@ -14,6 +14,7 @@ from distify_codemods.interpreter import (
     cuts,
     definitions,
     expressions,
+    forms,
     graph,
     library,
     optimizers,
@@ -62,7 +63,7 @@ def evaluate_call(machine: Machine, node: cst.Call) -> Value:
     callee = _without_forward(node, expressions.evaluate(machine, node.func))
     arguments = _arguments(machine, node)
     if not callee.objs:
-        return library.unknown_call(machine, callee, arguments, node)
+        return forms.by_chance(library.unknown_call(machine, callee, arguments, node))
     return call(machine, callee, arguments, node)
 
 
@@ -182,7 +183,7 @@ def _forward(machine: Machine, obj: Instance | External | Wrapped, arguments: Ar
         inner = inner.inner
     result = _run_forward(machine, inner, arguments, node)
     if machine.cutting is not None and inner in machine.optimized:
-        result = cuts.marked(machine, result, node, Ordered([cuts.OUTPUT]))
+        result = cuts.marked(machine, result, node, Ordered([forms.OUTPUT]))
     if inner in machine.optimized:
         result = whole.through_a_model(machine, result, arguments, node)
     return graph.through(machine, inner, arguments, result, node) if machine.tracing and machine.grad else result
@@ -200,7 +201,7 @@ def _place_of(machine: Machine, obj: Obj, node: cst.CSTNode) -> cst.BaseExpressi
 
 def _run_forward(machine: Machine, inner: Obj, arguments: Arguments, node: cst.CSTNode) -> Value:
     if isinstance(inner, External):
-        result = library.call_external_object(machine, inner, arguments, node)
+        result = forms.applied(inner, library.call_external_object(machine, inner, arguments, node))
         own = _own_parts(inner)
         return _in_turn(machine, own, arguments, node, result) if own else result
     if not isinstance(inner, Instance):
@@ -212,7 +213,7 @@ def _run_forward(machine: Machine, inner: Obj, arguments: Arguments, node: cst.C
             result = call(machine, method, arguments, node)
             machine.inside_models -= name == "forward"
             return _per_sample(result, arguments) if name == "forward" else result
-    return library.unknown_call(machine, NOTHING, arguments, node)
+    return forms.by_chance(library.unknown_call(machine, NOTHING, arguments, node))
 
 
 def _own_parts(container: External) -> list[Instance]:

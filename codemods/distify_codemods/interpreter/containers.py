@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import attributes, calls, cuts, holding, iteration, scales, targets, tensors, turns
+from distify_codemods.interpreter import (
+    attributes,
+    calls,
+    forms,
+    holding,
+    iteration,
+    scales,
+    targets,
+    tensors,
+    turns,
+    ways,
+)
 from distify_codemods.libraries.parallel import COUNT
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
@@ -41,7 +52,7 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
     if name == "len":
         scale = Scale.COUNT if first.scale in (Scale.SAMPLES, Scale.TURNED, Scale.COUNT) else Scale.CONST
         scale = Scale.SUM if first.scale is Scale.RAGGED else scale
-        sources = cuts.shape_sources(first.sources)
+        sources = forms.sources_of(first)
         measured = (to_library(obj) for obj in first.objs)
         if any(isinstance(one, External) and one.name in attributes.LOADERS for one in measured):
             sources |= [LENGTH]
@@ -149,10 +160,11 @@ def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Argument
         return iteration.element_of(machine, own, node)
     if name in ("append", "add", "insert", "extend", "appendleft"):
         value = arguments.positional[-1] if arguments.positional else NOTHING
-        holding.append(machine, obj, machine.tainted(targets.any_item(value) if name == "extend" else value))
+        item = targets.any_item(value) if name == "extend" else value
+        holding.append(machine, obj, machine.tainted(forms.added(machine, item)))
         return NOTHING
     if name in ("pop", "popleft"):
-        return targets.any_item(own)
+        return ways.chosen(targets.any_item(own), join(*arguments.positional))
     return own if name == "copy" else Value(*((EMPTY,)))
 
 
@@ -168,7 +180,8 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
         fallback = arguments.positional[1] if len(arguments.positional) > 1 else NOTHING
         if name == "setdefault" and known is not None:
             machine.keep(obj.items, known, fallback)
-        return join(obj.items.get(known, obj.rest or NOTHING) if known is not None else obj.any(), fallback)
+        found = join(obj.items.get(known, obj.rest or NOTHING) if known is not None else obj.any(), fallback)
+        return ways.chosen(found, arguments.positional[0] if arguments.positional else NOTHING)
     if name == "copy":
         return Value(obj.alone)
     if name in ("values", "items", "keys"):

@@ -12,6 +12,7 @@ import libcst as cst
 from distify_codemods.events import Kind
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
+    CHANCE,
     NOTHING,
     Arguments,
     Const,
@@ -32,8 +33,6 @@ from distify_codemods.values import (
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
-#: Among the sources of a value: it comes out of a module that is trained.
-OUTPUT = "output"
 _FOLDS = frozenset(["view", "reshape"])
 _SPLITS = frozenset(["split", "chunk", "array_split"])
 #: Functions that draw as many as they are told, and the position of that number or shape.
@@ -77,7 +76,7 @@ def _in_loop(machine: Machine) -> bool:
 
 def _moves(value: Value) -> bool:
     """Whether it is another one in each turn: reckoned from a counter, or drawn."""
-    return any(isinstance(source, Counter) or source == "random" for source in value.sources)
+    return any(isinstance(source, Counter) or source == CHANCE for source in value.sources)
 
 
 def _cut(
@@ -103,7 +102,7 @@ def rows(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Valu
         return None
     if keys[0].scale is not Scale.CONST:
         return None  # a piece for each sample: of as many steps, not of as many samples
-    if not _moves(keys[0]) and "random" not in receiver.sources:
+    if not _moves(keys[0]) and CHANCE not in receiver.sources:
         return None
     lower = machine.values.get(first.lower, NOTHING) if first.lower is not None else NOTHING
     upper = machine.values.get(first.upper, NOTHING) if first.upper is not None else NOTHING
@@ -203,7 +202,7 @@ def made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -
         return _sized(machine, sizes, node)
     drawn = name in _DRAWS or name in _DRAWN_TENSORS or name in _DRAWN_ARRAYS
     if drawn and not machine.cutting.sizes and not machine.inside_models and _in_loop(machine) and _size_objs(sizes[0]):
-        return _cut(machine, node, _size_objs(sizes[0]), Ordered(["random"]), deep=len(sizes) > 1)
+        return _cut(machine, node, _size_objs(sizes[0]), Ordered([CHANCE]), deep=len(sizes) > 1)
     return None
 
 
@@ -351,8 +350,3 @@ def of_module(machine: Machine, obj: External, arguments: Arguments, node: cst.C
 def couples(machine: Machine, obj: External, scales: set[Scale]) -> bool:
     """A convolution over a dimension that the samples lie along."""
     return machine.cutting is not None and obj.name.startswith("torch.nn.Conv") and scales == {Scale.TURNED}
-
-
-def shape_sources(sources: Ordered[Obj | str]) -> Ordered[Obj | str]:
-    """What the shape of a tensor depends on: shares are equal in size, so that it is the same on all ranks."""
-    return Ordered(source for source in sources if not isinstance(source, (Share, Cut)) and source != OUTPUT)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import cuts, expressions, holding, iteration, targets, turns
+from distify_codemods.interpreter import cuts, expressions, forms, holding, iteration, targets, turns, ways
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import NOTHING, External, Mapping, Obj, Scale, Sequence, Value, join
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def sequence(machine: Machine, node: cst.Tuple | cst.List | cst.Set) -> Value:
     starred = any(isinstance(element, cst.StarredElement) for element in node.elements)
-    items = tuple(expressions.evaluate(machine, element.value) for element in node.elements)
+    items = tuple(ways.marked(machine, expressions.evaluate(machine, element.value)) for element in node.elements)
     obj = machine.made(Sequence, node)
     assert isinstance(obj, Sequence)
     if starred:
@@ -39,7 +39,7 @@ def dictionary(machine: Machine, node: cst.Dict) -> Value:
     assert isinstance(obj, Mapping)
     values = []
     for element in node.elements:
-        value = expressions.evaluate(machine, element.value)
+        value = ways.marked(machine, expressions.evaluate(machine, element.value))
         values.append(value)
         if isinstance(element, cst.StarredDictElement):
             holding.update(machine, obj, value)
@@ -116,7 +116,8 @@ def _comp_result(
     made.items = tuple(value for _, value in turns) if known else None
     made.per_sample = over is not None and cuts.goes_through_samples(machine, node, over)
     made.deals |= dealt & whole.sources
-    return Value(made.alone, whole.scale, whole.sources)
+    value = Value(made.alone, whole.scale, whole.sources)
+    return value if known else forms.comprehended(machine, node.for_in, value)
 
 
 def _comp_for(machine: Machine, node: cst.CompFor) -> Value:

@@ -13,6 +13,7 @@ import libcst as cst
 
 from distify_codemods.libraries import computing
 from distify_codemods.values import (
+    CHANCE,
     NOTHING,
     PER_SAMPLE,
     Arguments,
@@ -50,7 +51,7 @@ def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
 
 def drawn(machine: Machine, value: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
     """What a library returned, marked if the random numbers in it were drawn here, and not given to it."""
-    if any("random" in given.sources for given in arguments.all()):
+    if any(CHANCE in given.sources for given in arguments.all()):
         return value
     return replace(value, sources=value.sources | [machine.made(Draw, node)])
 

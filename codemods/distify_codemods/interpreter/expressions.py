@@ -24,6 +24,7 @@ from distify_codemods.interpreter import (
     reductions,
     subscripts,
     targets,
+    ways,
     whole,
 )
 from distify_codemods.ordered import EMPTY, Ordered
@@ -160,7 +161,7 @@ def _constant(machine: Machine, node: cst.BaseExpression) -> Value:
 
 def _name_or_keyword(machine: Machine, node: cst.Name) -> Value:
     if node.value in ("True", "False", "None"):
-        return literal(machine, node, {"True": True, "False": False, "None": None}[node.value])
+        return ways.marked(machine, literal(machine, node, {"True": True, "False": False, "None": None}[node.value]))
     return _name(machine, node)
 
 

@@ -16,6 +16,7 @@ from distify_codemods.interpreter import (
     cuts,
     evidence,
     files,
+    forms,
     iteration,
     iterators,
     kinds,
@@ -36,6 +37,7 @@ from distify_codemods.interpreter import (
 from distify_codemods.libraries import datasets, effects, parallel
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
+    CHANCE,
     NOTHING,
     PER_SAMPLE,
     Arguments,
@@ -98,8 +100,8 @@ _SOURCES = {
     "os.path.isdir": "file",
     "os.listdir": "file",
     "glob.": "file",
-    "random.": "random",
-    "numpy.random.": "random",
+    "random.": CHANCE,
+    "numpy.random.": CHANCE,
     "torch.distributed.get_rank": "rank",
     "torch.distributed.get_node_local_rank": "rank",
     "torch.distributed.get_world_size": "ranks",
@@ -209,7 +211,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         value = _external(machine, name, arguments, node)
     own = _sources(name) | ranks.of_call(name, arguments) | files.seen_by_itself(machine, name, arguments, node)
     value = Value(value.objs, value.scale, value.sources | own, value.mask, value.open, value.deep)
-    if machine.shared and "random" in value.sources:
+    value = forms.called(name, arguments, value)
+    if machine.shared and CHANCE in value.sources:
         value = evidence.drawn(machine, value, arguments, node)
     if name != "builtins.print":
         record_call(machine, name, arguments, node, value)
@@ -310,8 +313,9 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
             targets.fill(machine, node.func, value)
         state.method(machine, name, node, join(*arguments.all()), attributes.LOADERS)
     if name in _DRAWS:
-        value = Value(value.objs, value.scale, value.sources | ("random",), value.mask, value.open, value.deep)
+        value = Value(value.objs, value.scale, value.sources | [CHANCE], value.mask, value.open, value.deep)
         value = evidence.drawn(machine, value, arguments, node) if machine.shared else value
+    value = forms.called(name, arguments, value, receiver)
     value = files.carried(receiver, name, arguments, value)
     interesting = obj is not None or name in _RECORDED or (name.endswith("_") and not name.endswith("__"))
     if interesting:

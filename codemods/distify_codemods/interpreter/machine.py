@@ -22,6 +22,7 @@ from distify_codemods.interpreter import (
     cuts,
     definitions,
     expressions,
+    forms,
     imports,
     iteration,
     kinds,
@@ -32,6 +33,7 @@ from distify_codemods.interpreter import (
     targets,
     turns,
     unused,
+    ways,
 )
 from distify_codemods.interpreter.trial import NOTHING_TRIED, Hooks, Trial
 from distify_codemods.ordered import EMPTY, Ordered
@@ -39,6 +41,7 @@ from distify_codemods.program import Module, Program
 from distify_codemods.values import (
     AT_THE_TOP,
     NOTHING,
+    ON_A_WAY,
     Arguments,
     CallChain,
     Class,
@@ -80,6 +83,7 @@ class Frame:
     at_yield: Callable[[Value], None] | None = None  # of a context manager: what is done under `with`
     drawn: Ordered[External] = EMPTY  # loaders that batches were taken from
     turns: dict[Turn, Frame] = field(default_factory=dict)
+    parted: bool = False  # ranks may have left it, or one of its loops, at different times
 
     @property
     def scope(self) -> Frame:
@@ -172,6 +176,7 @@ class Machine:
         self.here: Here
         self.grad = True
         self.control: Ordered[Obj | str] = EMPTY  # what the branches taken depend on
+        self.parted = False  # ranks may go different ways, of which this is one
         self.outcomes: dict[tuple[cst.CSTNode, CallChain], set[bool | None]] = {}
         self.record = unused.Record()
         self.pending: list[tuple[Frame, str]] = []  # names of tensors that something of a batch was written into
@@ -192,11 +197,13 @@ class Machine:
 
     def run_frame(self, frame: Frame, body: Sequence[cst.CSTNode]) -> None:
         outer = getattr(self, "frame", None), getattr(self, "here", None), self.grad
+        parted = self.parted
         self.frame = frame
         self.here = Here(outer[1], frame.node, frame, CALLED)
         self.block(body)
         if outer[0] is not None and outer[1] is not None:
             self.frame, self.here, self.grad = outer[0], outer[1], outer[2]
+        self.parted = parted
 
     # ---- events and objects
 
@@ -249,9 +256,8 @@ class Machine:
 
     def tainted(self, value: Value) -> Value:
         """What is assigned in a branch depends on what the branch depends on."""
-        if not self.control:
-            return value
-        return replace(value, sources=value.sources | self.control)
+        value = ways.marked(self, value)
+        return replace(value, sources=value.sources | self.control) if self.control else value
 
     def bind(self, name: str, value: Value) -> None:
         value = self.tainted(value)
@@ -336,8 +342,10 @@ class Machine:
         outcomes.add(known)
         self.event(Kind.TEST, node, value=test)
         env = self.frame.env
-        before, outer = dict(env), self.control
-        self.control = outer | test.sources | (operators.choice(self, node, test) if known is None else ())
+        before, outer, parted = dict(env), self.control, self.parted
+        self.parted = parted or (known is None and ways.may_part(test))
+        self.control = outer | forms.decided(test.sources)
+        self.control |= operators.choice(self, node, test) if known is None else ()
         kinds.refine(self, node.test, True)
         falls = self.either(node, "body", node.body.body, known, outcomes)
         after = dict(env) if falls else None
@@ -346,7 +354,7 @@ class Machine:
         kinds.refine(self, node.test, False)
         orelse = node.orelse.body.body if isinstance(node.orelse, cst.Else) else [node.orelse] if node.orelse else []
         other = self.either(node, "orelse", orelse, None if known is None else not known, outcomes)
-        self.control = outer
+        self.control, self.parted = outer, parted
         if after is not None:
             merge(env, after, only_other=not other)
         return falls or other
@@ -388,7 +396,10 @@ class Machine:
             else:
                 self.event(Kind.TEST, node, value=expressions.evaluate(self, node.test))
             self.here = outer
+            parted = self.parted
+            self.parted = parted or ways.turns_part(node, over if isinstance(node, cst.For) else self.values[node.test])
             self.arm(node, "body", node.body)
+            self.parted = parted
             for env in (before, *frame.exits):
                 merge(frame.env, env)
             if self.stores == stores and all(frame.env[name] == value for name, value in before.items()):
@@ -406,6 +417,7 @@ class Machine:
             for env in self.frame.exits:
                 merge(frame.env, env, only_other=not falls)
                 falls = True
+            frame.parted |= self.frame.parted
             if not falls:
                 break
         self.frame = frame
@@ -435,9 +447,13 @@ class Machine:
             self.frame.env.clear()
             self.frame.env.update(before)
             merge(self.frame.env, after)
+            ways.interrupted(self, before)
             if handler.name is not None:
                 targets.assign(self, handler.name.name, NOTHING)
-            if self.arm(node, f"handler {number}", handler.body):
+            parted, self.parted = self.parted, True
+            goes_on = self.arm(node, f"handler {number}", handler.body)
+            self.parted = parted
+            if goes_on:
                 merge(after, self.frame.env, only_other=not falls)
                 falls = True
         self.frame.env.clear()
@@ -447,8 +463,10 @@ class Machine:
         return falls
 
     def match(self, node: cst.Match) -> bool:
-        self.event(Kind.TEST, node, value=expressions.evaluate(self, node.subject))
-        env = self.frame.env
+        subject = expressions.evaluate(self, node.subject)
+        self.event(Kind.TEST, node, value=subject)
+        env, parted = self.frame.env, self.parted
+        self.parted = parted or ways.may_part(subject)
         before, after = dict(env), dict(env)
         for number, case in enumerate(node.cases):
             env.clear()
@@ -458,6 +476,7 @@ class Machine:
                     targets.assign(self, name.name, NOTHING)
             if self.arm(node, f"case {number}", case.body):
                 merge(after, env)
+        self.parted = parted
         env.clear()
         env.update(after)
         return True
@@ -505,9 +524,16 @@ def _annotated(machine: Machine, node: cst.AnnAssign) -> bool:
 
 
 def _return(machine: Machine, node: cst.Return) -> bool:
-    machine.frame.returned.append(machine.tainted(expressions.evaluate(machine, node.value)) if node.value else NOTHING)
+    value = machine.tainted(expressions.evaluate(machine, node.value)) if node.value else _no_value(machine)
+    machine.frame.returned.append(value)
+    machine.frame.parted |= machine.parted
     machine.event(Kind.LEAVE, node, name="return")
     return False
+
+
+def _no_value(machine: Machine) -> Value:
+    """`return` gives None: on which way is all that matters of it."""
+    return Value(sources=Ordered([ON_A_WAY])) if machine.parted else NOTHING
 
 
 def _raise(machine: Machine, node: cst.Raise) -> bool:
@@ -519,6 +545,7 @@ def _raise(machine: Machine, node: cst.Raise) -> bool:
 
 def _leave_loop(machine: Machine, node: cst.Break | cst.Continue) -> bool:
     machine.frame.exits.append(dict(machine.frame.env))
+    machine.frame.parted |= machine.parted
     machine.event(Kind.LEAVE, node, name="break" if isinstance(node, cst.Break) else "continue")
     return False
 

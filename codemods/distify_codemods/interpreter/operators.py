@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import expressions, files, holding, scales, targets
+from distify_codemods.interpreter import expressions, files, forms, holding, scales, targets, ways
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
-    PER_SAMPLE,
     Choice,
     Const,
     External,
@@ -49,7 +48,9 @@ def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
         both = machine.made(Sequence, node)
         assert isinstance(both, Sequence)
         both.element = join(both.element or NOTHING, *(targets.any_item(Value(obj.alone)) for obj in lists))
-        return Value(both.alone, value.scale, value.sources)
+        repeated = [one for one in (left, right) if not any(obj in lists for obj in one.objs)]
+        value = Value(both.alone, value.scale, value.sources)
+        return forms.of(value, *repeated) if isinstance(node.operator, cst.Multiply) else value
     settings = Ordered(obj for obj in (*left.objs, *right.objs) if _may_be_a_size(obj))
     value = Value(EMPTY, value.scale, value.sources | settings)
     return files.joined_path(machine, node, left, value)
@@ -82,7 +83,7 @@ def boolean(machine: Machine, node: cst.BooleanOperation) -> Value:
         if known is not None:
             decides = known is isinstance(node.operator, cst.Or)
             return one if decides else other
-    return join(left, right)
+    return ways.chosen(join(left, right), left)
 
 
 def comparison(machine: Machine, node: cst.Comparison) -> Value:
@@ -91,11 +92,12 @@ def comparison(machine: Machine, node: cst.Comparison) -> Value:
     known = _compared(node.comparisons[0].operator, *values) if len(values) == 2 else None
     if known is not None:
         return expressions.literal(machine, node, known)
-    if len(values) == 2 and values[1].is_none and values[0].scale in PER_SAMPLE:
-        return Value(sources=Ordered(one for one in values[0].sources if isinstance(one, str)))  # no batch is None
+    if len(values) == 2 and values[1].is_none and (decided := ways.is_none(values[0])) is not None:
+        return decided
     result = values[0]
     for value in values[1:]:
         result = scales.compared(result, value)
+    result = forms.compared(result)
     if result.mask or not result.sources:
         return result
     verdict = machine.made(Verdict, node)
@@ -154,7 +156,9 @@ def conditional(machine: Machine, node: cst.IfExp) -> Value:
     if chosen and machine.grad:
         machine.event(Kind.TEST, node, value=test)
     value = join(expressions.evaluate(machine, node.body), expressions.evaluate(machine, node.orelse))
-    return Value(value.objs, value.scale, value.sources | test.sources | chosen, value.mask, value.open, value.deep)
+    value = ways.chosen(value, test)
+    sources = value.sources | forms.decided(test.sources) | chosen
+    return Value(value.objs, value.scale, sources, value.mask, value.open, value.deep)
 
 
 def choice(machine: Machine, node: cst.If | cst.IfExp, test: Value) -> Ordered[Obj]:

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import calls, classes, cuts, expressions, modules, ranks, records, scales, targets
+from distify_codemods.interpreter import (
+    calls,
+    classes,
+    cuts,
+    expressions,
+    forms,
+    modules,
+    ranks,
+    records,
+    scales,
+    targets,
+    ways,
+)
 from distify_codemods.ordered import EMPTY
 from distify_codemods.values import (
     NOTHING,
@@ -44,13 +56,14 @@ def subscript(machine: Machine, node: cst.Subscript) -> Value:
     if any(isinstance(obj, (Instance, External, Wrapped)) or _is_environment(obj) for obj in receiver.objs):
         machine.event(Kind.ATTRIBUTE, node, name="[]", receiver=receiver, receiver_node=node.value)
     if machine.cutting is not None and (cut := cuts.rows(machine, receiver, node, keys)) is not None:
-        return cut
+        return forms.part(machine, node, keys, cut)
     only_index = len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index)
     known = keys[0].constant() if only_index else None
     found = [_item_of(machine, obj, known, only_index, receiver, node) for obj in receiver.objs]
     if found and not all(value is NOTHING for value in found):
-        return join(*found)
-    return _tensor_item(machine, receiver, node, keys)
+        value = ways.chosen(join(*found), join(*keys))
+        return value if only_index else forms.part(machine, node, keys, value)
+    return forms.part(machine, node, keys, _tensor_item(machine, receiver, node, keys))
 
 
 def _is_environment(obj: Obj) -> bool:

@@ -21,6 +21,7 @@ from distify_codemods.interpreter import (
     scales,
     state,
     subscripts,
+    ways,
 )
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
@@ -95,9 +96,9 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
         elif isinstance(obj, External) and isinstance(key.constant(), str):
             classes.store(machine, obj, str(key.constant()), value, target)
         elif isinstance(obj, Mapping):
-            holding.set_item(machine, obj, key.constant(), value)
+            holding.set_item(machine, obj, key.constant(), ways.chosen(value, key))
         elif isinstance(obj, Sequence):
-            holding.append(machine, obj, value)
+            holding.append(machine, obj, ways.chosen(value, key))
     if machine.tracing and not receiver.objs and isinstance(target.value, cst.Name):
         machine.bind(target.value.value, graph.stored(receiver, value))
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import cuts, losses, patterns, scales, sizes, targets, whole
+from distify_codemods.interpreter import cuts, forms, losses, patterns, scales, sizes, targets, whole
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
+    CHANCE,
     NOTHING,
     PER_SAMPLE,
     SIZE,
@@ -117,7 +118,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
         rest = Arguments(arguments.positional[1:], arguments.keywords, arguments.star, arguments.double_star)
         value = method(machine, tensor, last, rest, node)
     if last in _RANDOM and name.startswith("torch."):
-        value = Value(value.objs, value.scale, value.sources | ["random"], value.mask, value.open, value.deep)
+        value = Value(value.objs, value.scale, value.sources | [CHANCE], value.mask, value.open, value.deep)
     return value
 
 
@@ -156,6 +157,11 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
     plain = name.rstrip("_") or name
     if plain == "backward":
         return NOTHING
+    if plain in ("size", "shape"):
+        return _size(machine, tensor, arguments, node)
+    if plain in ("numel", "nelement"):
+        counted = {S.RAGGED: S.SUM, S.SAMPLES: S.COUNT, S.TURNED: S.COUNT}
+        return Value(scale=counted.get(tensor.scale, S.CONST), sources=forms.sources_of(tensor))
     if all(value.scale is S.CONST for value in given):
         held = _held(tensor) if plain in _IDENTITY else EMPTY
         if tensor.is_zero and plain in ("tensor", "as_tensor"):
@@ -169,17 +175,12 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
         return Value(scale=S.SAMPLES if plain in ("sign", "sgn") else S.COUPLED, sources=sources)
     if plain in _COMPARE:
         return scales.compared(tensor, arguments.positional[0] if arguments.positional else NOTHING)
-    if plain in ("size", "shape"):
-        return _size(machine, tensor, arguments, node)
     if plain in _PLACES or (plain == "where" and not arguments.all()):
         return _places(machine, plain, tensor, arguments, node)
     by_sizes = plain == "new" and any(value.scale is S.COUNT for value in arguments.positional)
     if by_sizes or plain in ("new_zeros", "new_ones", "new_full", "new_empty"):
         value = sizes.made(machine, plain.removeprefix("new_"), arguments, node)
         return Value(value.objs, value.scale, value.sources | sources)
-    if plain in ("numel", "nelement"):
-        counted = {S.RAGGED: S.SUM, S.SAMPLES: S.COUNT, S.TURNED: S.COUNT}
-        return Value(scale=counted.get(tensor.scale, S.CONST), sources=sources)
     if plain in _SUMS or plain in _MEANS:
         return Value(scale=_reduced(plain, tensor, arguments), sources=sources)
     if plain == "cosine_similarity" and arguments.positional:
@@ -246,7 +247,7 @@ def _sources(given: list[Value]) -> Ordered[Obj | str]:
 
 
 def _size(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
-    sources = cuts.shape_sources(tensor.sources)
+    sources = forms.sources_of(tensor)
     if tensor.scale not in PER_SAMPLE:
         return Value(sources=sources)
     dimension = arguments.get("dim", 0)

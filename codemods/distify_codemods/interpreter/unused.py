@@ -130,7 +130,7 @@ def _run_arm(machine: Machine, one: LeftOut) -> Iterator[Event]:
     known, complete, outer = dict(machine.values), machine.complete, one.frame.env
     machine.events, machine.draws, machine.record.order = [], [], one.order
     machine.frame, machine.here, machine.grad, machine.control = one.frame, one.here, one.grad, one.control
-    one.frame.env = dict(one.env)
+    one.frame.env, machine.parted = dict(one.env), False
     machine.arm(one.node, one.arm, one.body, frozenset({None}))
     one.frame.env = outer
     machine.values.update(known)

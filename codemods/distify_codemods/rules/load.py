@@ -6,6 +6,7 @@ import libcst as cst
 
 from distify_codemods.arguments import PARAMETERS, bound
 from distify_codemods.events import Event, Kind
+from distify_codemods.rules import attempts
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.rules.save import is_checkpoint
 
@@ -35,16 +36,25 @@ def run(context: Context) -> None:
                 CODE,
                 "each rank reads onto its own GPU, not all onto the first",
             )
-        if any(save.before(event) for save in saves):
-            _wait(context, event)
+        _wait(context, event, [save for save in saves if save.before(event)])
         context.applied("each rank reads the checkpoint onto its own device", module, node)
     if not loads:
         context.not_needed_if_known("the script reads no checkpoint with `torch.load`")
 
 
-def _wait(context: Context, event: Event) -> None:
+def _wait(context: Context, event: Event, saves: list[Event]) -> None:
     """No rank reads the file before rank 0 has written it."""
-    module, place = context.above_file_tests(event)
+    if not saves:
+        return
+    found = attempts.outside(context, event, context.above_file_tests(event), saves)
+    if found is None:
+        context.needs_you(
+            "a checkpoint is read in the `try` that writes it: where it fails on rank 0 alone, the others would wait "
+            "for it",
+            event.module, event.node, "read it after the `try`",
+        )  # fmt: skip
+        return
+    module, place = found
     reason = "rank 0 has written the file before it is read"
     context.plan(module).insert_before(place, f"{context.rt(module)}.barrier()", CODE, reason)
 

@@ -14,11 +14,14 @@ from distify_codemods.file_events import path_of, reads
 from distify_codemods.file_names import Names, into_a_handle
 from distify_codemods.libraries import effects
 from distify_codemods.program import Module
+from distify_codemods.rules import attempts
 from distify_codemods.rules.base import Context
 from distify_codemods.rules.download import downloads
 from distify_codemods.values import Value
 
 MAKES_FOLDERS = frozenset({"os.makedirs", "mkdir"})
+#: What they make is no file that could be read: that is written by something else.
+_ONLY_FOLDERS = MAKES_FOLDERS | {"os.mkdir"}
 
 
 def run(context: Context, code: str) -> bool:
@@ -79,6 +82,14 @@ def _wait(context: Context, event: Event, waited_for: list[Event], waits: list[_
     module, place = _listing(context, event) or context.above_file_tests(
         event, lambda node: isinstance(node, (cst.For, cst.While)) and node not in writing
     )
+    found = attempts.outside(context, event, (module, place), waited_for)
+    if found is None:
+        context.needs_you(
+            "a file is read in the `try` that writes it: where it fails on rank 0 alone, the others would wait for it",
+            event.module, event.node, "read it after the `try`",
+        )  # fmt: skip
+        return
+    module, place = found
     loops = frozenset(_loops_around(event, module, place))
     if _in_unequal_turns(context, loops):
         context.needs_you(
@@ -128,6 +139,8 @@ def _awaited(context: Context, event: Event, written: list[Event], names: Names)
     if downloads(event):
         return []  # the others come when rank 0 is done
     before = [one for one in written if _may_come_before(one, event)]
+    if reads(event):
+        before = [one for one in before if one.name not in _ONLY_FOLDERS]
     paths = [path_of(event)] if reads(event) else file_events.unknown_paths(context.facts, event) if before else []
     wanted = [path.constant() for path in paths]
     same = [write for write in before if any(_may_be_same(path_of(write).constant(), one) for one in wanted)]

@@ -1,0 +1,76 @@
+"""Models that training calls and does not train: a frozen backbone, a teacher, the network of a perceptual loss.
+
+They cost a forward pass of the whole batch, which ranks can share, too. In evaluation mode each sample is computed by
+itself, and nothing is kept of it. What is not seen to be in that mode may keep something from call to call; there every
+rank computes the whole batch.
+"""
+
+from __future__ import annotations
+
+from distify_codemods.decisions.base import Blocked
+from distify_codemods.decisions.modes import modes, trains
+from distify_codemods.decisions.touching import parts_of
+from distify_codemods.decisions.training_calls import Called, each_called, entries_into
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
+from distify_codemods.parameters import has_parameters_for_sure
+from distify_codemods.settled import is_module
+from distify_codemods.values import External, Instance, Obj, core
+
+
+def called_in_steps(facts: Facts, trained: list[Called]) -> tuple[list[Called], list[Blocked]]:
+    """Those whose forward passes can be shared; and why others cannot. `trained`: what is shared anyway."""
+    optimized = [model for optimizer in facts.optimizers for model in optimizer.models]
+    known = {part for model in (*optimized, *(one.model for one in trained)) for part in parts_of(model)}
+    copies = {event.node for event in facts.calls("copy.deepcopy")}  # to the analysis, their parts are the original's
+    models = [
+        model for model in _candidates(facts)
+        if model not in known and (model.site in copies or not known.intersection(parts_of(model)))
+    ]  # fmt: skip
+    inner = {part for model in models for part in parts_of(model)[1:]}
+    owners: dict[Obj, Obj] = {}
+    for model in models:
+        if model not in inner:
+            owners.update(dict.fromkeys(parts_of(model), model))
+    entries = [one for one in entries_into(facts, owners, _in_a_step) if not _inside(facts, one.event, known)]
+    entries = [one for one in entries if one.obj is owners[one.obj] or one.obj not in known]
+    found = each_called(entries, owners)
+    kept = [one for one in found if _evaluates(facts, one)]
+    return kept, [_computed_whole(facts, one) for one in found if one not in kept]
+
+
+def _candidates(facts: Facts) -> list[Obj]:
+    """Modules with parameters, as far as that is seen."""
+    called = (core(obj) for event in facts.of_kind(Kind.FORWARD, Kind.METHOD, Kind.OWN) for obj in event.receiver.objs)
+    asked = facts.run.machine.modules
+    return [
+        obj for obj in dict.fromkeys(called)
+        if isinstance(obj, (Instance, External)) and (is_module(obj) or obj in asked) and has_parameters_for_sure(obj)
+    ]  # fmt: skip
+
+
+def _in_a_step(facts: Facts, event: Event) -> bool:
+    return any(event.inside(loop.event) for loop in facts.training_loops)
+
+
+def _inside(facts: Facts, event: Event, known: set[Obj]) -> bool:
+    """Whether it happens in the course of a call of a trained model, which is shared as a whole."""
+    calls = facts.of_kind(Kind.FORWARD, Kind.OWN)
+    nodes = {one.node for one in calls if any(core(obj) in known for obj in one.receiver.objs)}
+    return not nodes.isdisjoint(event.here.frame.context)
+
+
+def _evaluates(facts: Facts, one: Called) -> bool:
+    """Whether it has been put into evaluation mode before, and nothing ever puts it back."""
+    set_ = modes(facts, {one.held, one.model})
+    return any(event.dominates(one.first) for event in set_) and all(trains(event) is False for event in set_)
+
+
+def _computed_whole(facts: Facts, one: Called) -> Blocked:
+    name = facts.names.of(one.held)
+    return Blocked(
+        "SHARE01", one.first.module, one.first.node,
+        f"`{name}` is called in training and not trained, and it is not seen to be in evaluation mode for good: every "
+        "rank computes all of it",
+        f"call `{name}.eval()` before training",
+    )  # fmt: skip

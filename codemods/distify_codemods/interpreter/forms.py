@@ -1,0 +1,205 @@
+"""What the form of a thing depends on: how many entries a tensor or a list has, not what they are.
+
+Numbers drawn at random have a form of their own, which is not drawn: a batch of random crops is as long as the script
+says. So a value with the source "random" has a second one, `BY_CHANCE`, where the random numbers may also say how many
+there are: a slice up to one of them, what a mask of them picks out, a list that grows in turns they decide upon. What
+is not known to leave the form alone, has it. A crop may be shorter at the end of the data (`CUT_OFF`); crops that are
+stacked are not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.libraries import forms as known
+from distify_codemods.ordered import Ordered
+from distify_codemods.values import (
+    BY_CHANCE,
+    CHANCE,
+    CUT_OFF,
+    NOTHING,
+    OUTCOME,
+    Arguments,
+    Cut,
+    Draw,
+    External,
+    Obj,
+    Ref,
+    Sequence,
+    Share,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+#: Among the sources of a value: it comes out of a module that is trained.
+OUTPUT = "output"
+
+
+def sources_of(value: Value) -> Ordered[Obj | str]:
+    """What the form depends on. Shares are equal in size, so that it is the same on all ranks."""
+    drawn = is_drawn(value)
+    return Ordered(
+        one for one in value.sources
+        if not isinstance(one, (Share, Cut)) and one != OUTPUT
+        and (drawn or not (one in (CHANCE, OUTCOME) or isinstance(one, Draw)))
+    )  # fmt: skip
+
+
+def is_drawn(value: Value) -> bool:
+    """Whether random numbers say how many entries it has."""
+    return not value.sources.isdisjoint({BY_CHANCE, CUT_OFF})
+
+
+def _is_random(value: Value) -> bool:
+    return CHANCE in value.sources
+
+
+def by_chance(value: Value) -> Value:
+    """The same, with a form that was drawn, too."""
+    drawn = _is_random(value) and BY_CHANCE not in value.sources
+    return replace(value, sources=value.sources | [BY_CHANCE]) if drawn else value
+
+
+def of(value: Value, *drawn: Value) -> Value:
+    """The same, with a form that is one of these random numbers."""
+    found = Ordered(one for each in drawn for one in each.sources if one == CHANCE or isinstance(one, Draw))
+    return by_chance(replace(value, sources=value.sources | found)) if found else value
+
+
+def decided(sources: Ordered[Obj | str]) -> Ordered[Obj | str]:
+    """What is done under a test depends on these, and so does the form of what is made there."""
+    return sources | [BY_CHANCE] if CHANCE in sources else sources
+
+
+def compared(value: Value) -> Value:
+    """The outcome of a comparison: what it picks out of something else is as long as chance says."""
+    return replace(value, sources=value.sources | [OUTCOME]) if _is_random(value) else value
+
+
+def called(name: str, arguments: Arguments, value: Value, receiver: Value | None = None) -> Value:
+    """What a function, or a method of `receiver`, gave. `name`: the full one, or that of the method."""
+    if not _is_random(value):
+        return value
+    last = name.rsplit(".", 1)[-1].rstrip("_")
+    if last in known.OF_EQUAL_LENGTH and any(isinstance(obj, Sequence) for obj in _first(arguments).objs):
+        value = replace(value, sources=value.sources - {CUT_OFF})
+    if last in known.TRUTHS or _as_truths(arguments):
+        value = compared(value)
+    return value if _keeps_form(name, last, arguments, receiver) else by_chance(value)
+
+
+def applied(module: External, value: Value) -> Value:
+    """What a module of a library made of what it was given."""
+    return value if module.name.startswith(known.MODULES) else by_chance(value)
+
+
+def _keeps_form(name: str, last: str, arguments: Arguments, receiver: Value | None) -> bool:
+    if name in known.OF_NUMBERS or name.startswith("math."):
+        return True
+    owners = [name] if receiver is None else [obj.name for obj in receiver.objs if isinstance(obj, External)]
+    foreign = not all(one.startswith(known.LIBRARIES) for one in owners)
+    if foreign or last in known.BY_VALUES or (last == "where" and len(arguments.all()) < 2):
+        return False
+    if last in known.ALIKE_IN_FORM:
+        return True
+    makes = receiver is None and (name.startswith(known.DRAWING) or last in known.BY_SIZES)
+    makes = makes or last.endswith("Tensor")
+    given = arguments.all()
+    return not any(_is_random(one) for one in (given if makes or receiver is not None else given[1:]))
+
+
+def _first(arguments: Arguments) -> Value:
+    return arguments.positional[0] if arguments.positional else NOTHING
+
+
+def _as_truths(arguments: Arguments) -> bool:
+    """`noise.to(torch.bool)`"""
+    names = (obj.name for value in arguments.all() for obj in value.objs if isinstance(obj, Ref))
+    return any(name in known.TRUE_OR_FALSE for name in names)
+
+
+# ---- parts
+
+
+def part(machine: Machine, node: cst.Subscript, keys: list[Value], value: Value) -> Value:
+    """`data[i : i + length]` is as long as said, but at the end; `data[:i]` is not, nor is what a mask picks out."""
+    for element, key in zip(node.slice, keys, strict=True):
+        if not _is_random(key):
+            continue
+        moved = isinstance(element.slice, cst.Slice) and _is_moved(machine, element.slice)
+        counted = isinstance(element.slice, cst.Index) and not key.sources & {OUTCOME, BY_CHANCE} and not key.mask
+        if moved:
+            value = replace(value, sources=value.sources | [CUT_OFF])
+        elif not counted:
+            value = of(value, key)
+    return value
+
+
+def _is_moved(machine: Machine, cut: cst.Slice) -> bool:
+    """Whether a slice begins somewhere by chance, and ends a given number of entries behind that."""
+    if cut.lower is None or cut.upper is None:
+        return False
+    upper, lower = _said(machine, cut.upper), cut.lower
+    if not isinstance(upper, cst.BinaryOperation) or not isinstance(upper.operator, cst.Add):
+        return False
+    steps = [cut.step] if cut.step is not None else []
+    for start, length in ((upper.left, upper.right), (upper.right, upper.left)):
+        if start.deep_equals(lower):
+            return not any(_is_random(machine.values.get(one, NOTHING)) for one in (length, *steps))
+    return False
+
+
+def _said(machine: Machine, node: cst.BaseExpression) -> cst.BaseExpression:
+    """What a name was given, where there is one place for that."""
+    if not isinstance(node, cst.Name):
+        return node
+    given = [
+        one for one in tree.walk(machine.frame.node)
+        if isinstance(one, (cst.Assign, cst.AugAssign, cst.AnnAssign, cst.NamedExpr))
+        and any(isinstance(name, cst.Name) and name.value == node.value for name in _targets(one))
+    ]  # fmt: skip
+    only = given[0] if len(given) == 1 else None
+    return only.value if isinstance(only, cst.Assign) and len(only.targets) == 1 else node
+
+
+def _targets(node: cst.Assign | cst.AugAssign | cst.AnnAssign | cst.NamedExpr) -> list[cst.CSTNode]:
+    targets = [one.target for one in node.targets] if isinstance(node, cst.Assign) else [node.target]
+    return [inner for one in targets for inner in tree.walk(one)]
+
+
+# ---- lists
+
+
+def added(machine: Machine, value: Value) -> Value:
+    """What is put into a list, in turns of which chance may say how many there are."""
+    drawn = _is_random(value) and any(_turns_by_chance(machine, here.node) for here in machine.here.loops)
+    return by_chance(value) if drawn else value
+
+
+def _turns_by_chance(machine: Machine, loop: cst.CSTNode) -> bool:
+    if isinstance(loop, cst.For) and BY_CHANCE in machine.values.get(loop.iter, NOTHING).sources:
+        return True
+    if isinstance(loop, cst.While) and _is_random(machine.values.get(loop.test, NOTHING)):
+        return True
+    tests = (one for one in tree.walk(loop) if isinstance(one, cst.If))
+    return any(
+        _is_random(machine.values.get(one.test, NOTHING))
+        and any(isinstance(inner, (cst.Break, cst.Continue, cst.Return)) for inner in tree.walk(one))
+        for one in tests
+    )
+
+
+def comprehended(machine: Machine, node: cst.CompFor, value: Value) -> Value:
+    """A list that is as long as what it goes over, but where tests leave some out."""
+    tests = [machine.values.get(one.test, NOTHING) for one in node.ifs]
+    over = machine.values.get(node.iter, NOTHING)
+    why = [one for one in tests if _is_random(one)] + ([over] if BY_CHANCE in over.sources else [])
+    inner = node.inner_for_in
+    value = comprehended(machine, inner, value) if inner is not None else value
+    return of(value, *why)

@@ -1,0 +1,49 @@
+"""`try:` whose handler goes on: a rank that fails there leaves out what the others do, and ranks do not meet in it."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.events import Event, Here
+from distify_codemods.program import Module
+from distify_codemods.rules.base import Context
+
+#: What ends a run, or is no matter of one rank.
+_FOR_ALL = frozenset("KeyboardInterrupt SystemExit ImportError ModuleNotFoundError GeneratorExit".split())
+
+
+def outside(
+    context: Context, event: Event, place: tuple[Module, cst.CSTNode], writes: list[Event]
+) -> tuple[Module, cst.CSTNode] | None:
+    """The place before an event, or before the attempts that it is in. None: one of these writes is in there, too."""
+    passed = not any(here.node is place[1] and not here.arm for here in event.here.up())
+    for here in event.here.up():
+        passed = passed or (here.node is place[1] and not here.arm)
+        if not passed or not isinstance(here.node, (cst.Try, cst.TryStar)) or not _may_be_left_out(here):
+            continue
+        if any(_holds(here, one) for one in context.facts.backwards):
+            break  # ranks meet in there anyhow
+        if any(_holds(here, one) for one in writes):
+            return None
+        place = here.frame.module, here.node
+    return place
+
+
+def _holds(attempt: Here, event: Event) -> bool:
+    return any(here.node is attempt.node and here.frame.context == attempt.frame.context for here in event.here.up())
+
+
+def _may_be_left_out(here: Here) -> bool:
+    if here.arm != "body":
+        return here.arm.startswith("handler")
+    assert isinstance(here.node, (cst.Try, cst.TryStar))
+    return any(map(_goes_on, here.node.handlers))
+
+
+def _goes_on(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:
+    kinds = [one.value for one in handler.type.elements] if isinstance(handler.type, cst.Tuple) else [handler.type]
+    names = {(tree.dotted(one) or "?").rsplit(".", 1)[-1] if one is not None else "?" for one in kinds}
+    last = handler.body.body[-1] if handler.body.body else None
+    small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
+    return not names <= _FOR_ALL and not isinstance(small, cst.Raise)

@@ -1,0 +1,73 @@
+"""PATH01, LOAD01: ranks do not meet where one of them may have failed and gone on."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Options
+
+from tests.rules.scripts import LOOP, conversion_of, indented, script
+
+SAVE = "torch.save(model.state_dict(), 'last.pt')\n"
+LOAD = "model.load_state_dict(torch.load('last.pt'))\n"
+NOTE = "with open('note.txt', 'w') as note:\n    note.write('done')\n"
+READ = "print(open('note.txt').read())\n"
+GOES_ON = "except OSError as error:\n    print(error)\n"
+
+
+def lines_of(after: str) -> list[str]:
+    (new,) = conversion_of(script(after=after), options=Options(strategy="sharded")).files
+    return new.after.decode().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("write", "attempt"),
+    [
+        (SAVE, f"try:\n{indented(LOAD)}{GOES_ON}"),
+        (SAVE, f"try:\n    if len(data) > 3:\n{indented(indented(LOAD))}{GOES_ON}"),
+        (SAVE, f"try:\n    print(len(data))\nexcept ValueError:\n{indented(LOAD)}"),
+        (SAVE, f"try:\n    print(len(data))\nexcept ValueError:\n{indented(LOAD)}    raise\n"),
+        (NOTE, f"try:\n{indented(READ)}{GOES_ON}"),
+        (NOTE, f"try:\n    for _ in range(2):\n{indented(indented(READ))}{GOES_ON}"),
+    ],
+)
+def test_they_meet_before_it(write: str, attempt: str) -> None:
+    lines = lines_of(write + attempt)
+    assert lines[lines.index("try:") - 1] == "rt.barrier()"
+    assert sum("rt.barrier()" in line for line in lines) == 1
+
+
+def test_they_meet_before_a_call_in_it() -> None:
+    lines = lines_of(f"def restore():\n{indented(LOAD)}\n\n{SAVE}try:\n    restore()\n{GOES_ON}")
+    assert lines[lines.index("try:") - 1] == "rt.barrier()"
+    assert sum("rt.barrier()" in line for line in lines) == 1
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        f"try:\n{indented(LOAD)}except OSError:\n    raise\n",
+        f"try:\n{indented(LOAD)}finally:\n    print('over')\n",
+        f"try:\n{indented(LOAD)}except (KeyboardInterrupt, SystemExit):\n    print('over')\n",
+        f"try:\n    print(len(data))\nexcept OSError:\n    print('none')\nfinally:\n{indented(LOAD)}",
+    ],
+)
+def test_a_failure_that_ends_the_run_needs_no_other_place(attempt: str) -> None:
+    lines = lines_of(SAVE + attempt)
+    (line,) = [number for number, line in enumerate(lines) if "rt.barrier()" in line]
+    assert lines[line].startswith("    ")
+    assert "torch.load(" in lines[line + 1]
+
+
+def test_an_attempt_that_is_the_whole_training_is_not_left() -> None:
+    body = indented(LOOP + SAVE + LOAD)
+    (new,) = conversion_of(script(loop=f"try:\n{body}{GOES_ON}"), options=Options(strategy="sharded")).files
+    assert "    rt.barrier()\n    model.module.load_state_dict(" in new.after.decode()
+
+
+@pytest.mark.parametrize(
+    ("code", "attempt"),
+    [("LOAD01", f"try:\n{indented(SAVE + LOAD)}{GOES_ON}"), ("PATH01", f"try:\n{indented(NOTE + READ)}{GOES_ON}")],
+)
+def test_what_is_written_and_read_in_one_attempt_needs_a_person(code: str, attempt: str) -> None:
+    conversion = conversion_of(script(after=attempt), options=Options(strategy="sharded"))
+    assert [one.code for one in conversion.of(Level.BLOCKING)] == [code]
