@@ -20,13 +20,25 @@ from distify_runtime.noticing import notice
 from distify_runtime.output import note
 from distify_runtime.process_group import at_the_end
 from distify_runtime.randomness import seed_ranks_alike
-from distify_runtime.shared import agreement, alike, backward, check, costs, functions, operations, plans, region
+from distify_runtime.shared import (
+    agreement,
+    alike,
+    backward,
+    check,
+    costs,
+    functions,
+    operations,
+    plans,
+    readings,
+    region,
+)
 from distify_runtime.shared.attributes import Watched, sizes_made_whole
 from distify_runtime.shared.copies import Copies
-from distify_runtime.shared.forms import Forms
+from distify_runtime.shared.forms import Forms, even_counts_of
 from distify_runtime.shared.graph import leaves_past
 from distify_runtime.shared.messages import RanksParted, Tag, What, numbered, report_failure
 from distify_runtime.shared.plans import Plan
+from distify_runtime.shared.readings import Readings
 from distify_runtime.shared.shapes import Surprise
 from distify_runtime.shared.streams import kept, own_stream
 from distify_runtime.shared.structure import rebuilt, tensors_in
@@ -57,6 +69,7 @@ def data_parallel(*models: Any, methods: Iterable[str] = (), forward: bool = Tru
         broadcast_parameters(found)
     own_stream()
     functions.patch()
+    readings.patch()
     backward.patch(_before_step)
     at_the_end(_forget)
     for model in found:
@@ -111,21 +124,26 @@ class SharedModel:
         plan = self._plan(call)
         if plan is None:
             return function(*args, **kwargs)
-        counts = region.even_counts(plan.batch.samples(call.tensors), world_size())
+        counts = even_counts_of(call, plan)
         if min(counts) == 0:  # a batch smaller than the world
             return function(*args, **kwargs)
-        return self.shared_pass(call, plan, counts)[0]
+        before, readings = self.forms.kept(self, call), Readings()
+        outputs, _ = self.shared_pass(call, plan, counts, readings)
+        if self.forms.stands(self, call, plan, readings, before):
+            return outputs
+        del outputs
+        return function(*args, **kwargs)
 
     def shared_pass(
-        self, call: plans.Call, plan: Plan, counts: tuple[int, ...], probes: bool = False
+        self, call: plans.Call, plan: Plan, counts: tuple[int, ...], readings: Readings, probes: bool = False
     ) -> tuple[Any, list[Tensor]]:
         """The outputs of a pass that the ranks share; and all of its tensors, with those left in attributes."""
-        inside = self._region(call, plan, counts)
+        inside = replace(self._region(call, plan, counts), readings=readings)
         arguments, inside.anchors = self._arguments(call, plan, inside)
         changed = Watched(self.model, self.copies)
         sizes = sizes_made_whole(self.model, plan.sizes, counts[rank()], sum(counts))
         try:
-            with sizes, inside.entered(own_draws=not probes), costs.of_computing(not probes):
+            with sizes, inside.entered(own_draws=not probes), costs.of_computing(not probes), readings.recorded():
                 outputs = call.function(*arguments[0], **arguments[1])
         except Exception as error:
             if not probes:
@@ -167,12 +185,12 @@ class SharedModel:
                 "own: its gradient would be one rank's. Let it be an attribute of the module that uses it"
             )
 
-    def own_part(self, call: plans.Call, plan: Plan, counts: tuple[int, ...]) -> list[Tensor]:
+    def own_part(self, call: plans.Call, plan: Plan, counts: tuple[int, ...], readings: Readings) -> list[Tensor]:
         """This rank's outputs, for its part of the batch alone, and what it left in attributes."""
         inside = replace(self._region(call, plan, counts), asks=True)
         arguments, _ = self._arguments(call, plan, inside)
         changed = Watched(self.model, self.copies)
-        with inside.all_or_none(), inside.entered(own_draws=False):
+        with inside.all_or_none(), inside.entered(own_draws=False), readings.recorded():
             outputs = call.function(*arguments[0], **arguments[1])
         return [*tensors_in(outputs), *changed.now()]
 

@@ -222,13 +222,14 @@ def _gathered(region: Region, mine: list[Tensor], agreed: Agreed) -> list[Tensor
     """Or None, on every rank, where some rank's shapes are others than agreed. A collective."""
     sent = [(index, layout) for index, layout in enumerate(agreed.layouts) if layout is not None]
     if not sent:
+        region.readings.everyone = messages.exchange(region.tag, [], [], read=region.readings.words).read
         return mine
     if not agreed.fits(mine):
         agreed.differ(region.tag)
         return None
     parts = [mine[index] for index, _ in sent]
     try:
-        whole = operations.gather(region.tag, [layout for _, layout in sent], parts, region.anchors)
+        whole = operations.gather(region.tag, [layout for _, layout in sent], parts, region.anchors, region.readings)
     except messages.Misfit:
         return None
     for (index, _), one in zip(sent, whole, strict=True):
