@@ -3,7 +3,8 @@
 At the first training call of each form of arguments, and again at calls 2, 10, 100 and 1000, the whole batch goes
 through the model once more on every rank. Outputs, buffers and attributes that the pass changed, and the gradients of
 one random projection of the outputs are compared. The model's state, random numbers and `.grad` stay as they are. It
-costs about two forward and backward passes of the whole batch each time.
+costs about two forward and backward passes of the whole batch each time, and memory for the parameters three times
+more: as they were, and the gradients of both passes.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from distify_runtime.shared import check
 from distify_runtime.shared.check import Traces
 from distify_runtime.shared.decided import Decided
 from distify_runtime.shared.messages import RanksParted
-from distify_runtime.shared.plans import Call, Plan
+from distify_runtime.shared.plans import Call, Plan, batches
 from distify_runtime.shared.readings import Readings, readings_differ_at
 from distify_runtime.shared.region import even_counts
 from distify_runtime.shared.state import State
@@ -30,6 +30,7 @@ class Forms:
     plans: dict[Any, Plan | None] = field(default_factory=dict)  # by form
     patterns: dict[Any, Plan | None] = field(default_factory=dict)
     decided: dict[Any, Decided] = field(default_factory=dict)  # by form
+    said_small: bool = False
 
     @property
     def any_shared(self) -> bool:
@@ -41,9 +42,15 @@ class Forms:
         if known is not None and not known.batch.fits(call.tensors):
             form = form, "of other sizes"
             known = self.plans.get(form)
+        if form not in self.plans and call.is_small:  # what holds for it says nothing about larger batches
+            form = form, "of few samples"
+            known = self.plans.get(form)
         if known is not None:
             return self._of_pattern(model, call, known, form), ""
         if form in self.plans:
+            return None, ""
+        if all(batch.samples(call.tensors) < world_size() for batch in batches(call.tensors)):
+            self._say_small(model, call)
             return None, ""
         found = check.find_plan(model, call, None)
         if found.plan is not None or found.why:
@@ -57,6 +64,7 @@ class Forms:
 
     def _of_pattern(self, model: SharedModel, call: Call, first: Plan, form: Any) -> Plan | None:
         if first.batch.samples(call.tensors) < world_size():
+            self._say_small(model, call)
             return None
         key = form, call.pattern(first.batch)
         known = self.patterns.get(key)
@@ -70,6 +78,11 @@ class Forms:
         if found.plan is None:
             _say_whole(model, call, found.why)
         return found.plan
+
+    def _say_small(self, model: SharedModel, call: Call) -> None:
+        if not self.said_small:
+            self.said_small = True
+            _say_whole(model, call, "there are fewer samples in it than ranks")
 
     def _again(self, model: SharedModel, call: Call, known: Plan) -> Plan | None:
         """The plan as it is found now. It has been found for such calls before: nothing may have changed."""

@@ -65,6 +65,12 @@ class Call:
     def sizes(self) -> tuple[torch.Size, ...]:
         return tuple(one.shape for one in self.tensors)
 
+    @property
+    def is_small(self) -> bool:
+        """Whether what is the batch most of the time holds fewer samples than there are ranks."""
+        first = next(one for one in self.tensors if one.dim() > 0)
+        return first.shape[0] < communicator.world_size()
+
     def pattern(self, batch: Batch) -> tuple[Any, ...]:
         """What a model may go by that is of the sizes alone: dimensions of one (`squeeze`), parts of one sample."""
         counts = even_counts(batch.samples(self.tensors), communicator.world_size())
