@@ -217,8 +217,8 @@ _noticing: dict[str, Callable[..., Any]] = {}
 _noticing_codes: set[CodeType] = set()
 
 
-def patch() -> None:
-    """Have readings noticed. Harmless to call twice."""
+def notice_readings() -> None:
+    """From now on. Harmless to call twice."""
     if _noticing:
         return
     for notice, names in _METHODS.items():
