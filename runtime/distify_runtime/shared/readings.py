@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._guards import TracingContext
 
 from distify_runtime import communicator
 
@@ -79,9 +80,11 @@ class Readings:
                     setattr(torch, name, original)
 
     def add(self, outcome: int, number: float | None) -> None:
+        if threading.get_ident() != self._thread:
+            return  # a loader's, say
         reader = _reader()
-        if threading.get_ident() != self._thread or _module(reader).startswith("distify_runtime"):
-            return  # a loader's thread, say, or BatchNorm as it is computed here
+        if _module(reader).startswith("distify_runtime"):
+            return  # BatchNorm, as it is computed here
         first, rest = self._at.setdefault(self._place(reader), ([], set()))
         if len(first) < _TOLD_APART:
             first.append(outcome)
@@ -142,7 +145,7 @@ _written: dict[int, str] = {}
 
 @functools.cache
 def _number_of(code: CodeType) -> int:
-    return zlib.crc32(f"{code.co_filename}:{code.co_name}:{code.co_firstlineno}".encode())
+    return zlib.crc32(f"{os.path.basename(code.co_filename)}:{code.co_name}:{code.co_firstlineno}".encode())
 
 
 def _module(frame: FrameType) -> str:
@@ -177,8 +180,9 @@ def _of_numbers(now: Readings, found: Any, tensor: Tensor, *_: Any) -> None:
     if tensor.numel() < 2:
         _of_number(now, _item(tensor)) if tensor.numel() else now.add(_SHAPE, None)
     elif not tensor.is_complex():
-        values = tensor.detach().reshape(-1).double()
-        now.add(_NUMBERS + 8 * _sign(_item(values.min())) + _sign(_item(values.max())), None)
+        values = tensor.detach()
+        low, high = torch.aminmax(values if values.dtype in _WITH_ORDER else values.double())
+        now.add(_NUMBERS + 8 * _sign(_item(low)) + _sign(_item(high)), None)
 
 
 def _of_shape(now: Readings, found: Any, *_: Any) -> None:
@@ -211,6 +215,7 @@ _FUNCTIONS: dict[Callable[..., None], tuple[str, ...]] = {
     _of_number: ("is_nonzero", "equal", "allclose"),
     _of_shape: ("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive"),
 }
+_WITH_ORDER = (torch.float32, torch.float64, torch.int32, torch.int64)
 _item = Tensor.item
 _originals: dict[str, Callable[..., Any]] = {}
 _noticing: dict[str, Callable[..., Any]] = {}
@@ -238,7 +243,7 @@ def _noticed(original: Callable[..., Any], notice: Callable[..., None]) -> Calla
 
     def read(*args: Any, **kwargs: Any) -> Any:
         found = original(*args, **kwargs)
-        if _now is not None:
+        if _now is not None and TracingContext.try_get() is None:  # a compiler reads no values
             told(_now, found, *args)
         return found
 
