@@ -116,6 +116,18 @@ def test_the_same_in_evaluation() -> None:
         assert states == pytest.approx(expected, abs=1e-12)
 
 
+def only_the_first(net: Net, hidden: Tensor) -> Tensor:
+    return hidden[:1] if (hidden[:, 7] > 5).any() else hidden
+
+
+def test_outputs_that_no_longer_follow_the_batch_are_those_of_one_process() -> None:
+    """From then on, parts of the model are shared."""
+    ((expected, calls, *_),) = on_ranks(follow, only_the_first, ranks=1)
+    for states, counted, given_up, _ in on_ranks(follow, only_the_first):
+        assert (states, counted) == (pytest.approx(expected, abs=1e-12), calls)
+        assert "do not follow the batch" in given_up
+
+
 def nothing(net: Net, hidden: Tensor) -> Tensor:
     return hidden
 

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 CHECKED_CALLS = (2, 10, 100, 1000)
 
 
+class NotInParts(Exception):
+    """The outputs of a pass make up no whole, in no way that a check has found. Raised on every rank; says why."""
+
+    def __init__(self, found: check.Found, why: str) -> None:
+        super().__init__(why)
+        self.found = found
+
+
 @dataclass
 class Forms:
     """What the calls of a model have shown. None: such calls are computed whole."""
@@ -136,24 +144,39 @@ class Forms:
             before.put_back()
         return stands
 
+    def no_longer(self, model: SharedModel, call: Call, error: NotInParts, before: State | None) -> None:
+        """Calls of this form are whole from now on, and the model is as it was before this one, or RanksParted."""
+        _check_can_be_taken_back(model, "", str(error), error.found, before)
+        self.plans[call.form] = None
+        if before is not None:
+            before.put_back()
+        if not call.trains:
+            _say_whole(model, call, str(error))
+
 
 def even_counts_of(call: Call, plan: Plan) -> tuple[int, ...]:
     return even_counts(plan.batch.samples(call.tensors), world_size())
 
 
 def _say_decided(model: SharedModel, places: str, found: check.Found, before: State | None) -> None:
-    """Raises RanksParted where a pass has left what cannot be taken back."""
     where = f" (at {places})" if places else ""
-    if found.traces & Traces.ELSEWHERE or (found.traces and before is None):
-        raise RanksParted(
-            f"distify: {model.name} (call {model.calls}) decides by what it reads out of its part of the batch{where}, "
-            f"otherwise than one process would: {found.why}. And it has left there what cannot be taken back. Share "
-            "the parts of the model in its place (`rt.data_parallel(model.part)`)"
-        )
+    _check_can_be_taken_back(model, where, found.why, found, before)
     note(
         f"{model.name}: where ranks decide differently by their parts of a batch{where}, as in call {model.calls}, it "
         f"is computed whole by every rank: {found.why}"
     )
+
+
+def _check_can_be_taken_back(
+    model: SharedModel, where: str, why: str, found: check.Found, before: State | None
+) -> None:
+    """Raises RanksParted where a pass has left what cannot be taken back."""
+    if found.traces & Traces.ELSEWHERE or (found.traces and before is None):
+        raise RanksParted(
+            f"distify: {model.name} (call {model.calls}) decides by what is in its part of the batch{where}, "
+            f"otherwise than one process would: {why}. And it has left there what cannot be taken back. Share "
+            "the parts of the model in its place (`rt.data_parallel(model.part)`)"
+        )
 
 
 def _say_whole(model: SharedModel, call: Call, why: str) -> None:

@@ -23,7 +23,7 @@ from distify_runtime.randomness import seed_ranks_alike
 from distify_runtime.shared import agreement, alike, backward, check, costs, functions, operations, plans, region, steps
 from distify_runtime.shared.attributes import Watched, sizes_made_whole
 from distify_runtime.shared.copies import Copies
-from distify_runtime.shared.forms import Forms, even_counts_of
+from distify_runtime.shared.forms import Forms, NotInParts, even_counts_of
 from distify_runtime.shared.graph import leaves_past
 from distify_runtime.shared.messages import RanksParted, Tag, What, numbered, report_failure
 from distify_runtime.shared.plans import Plan
@@ -121,7 +121,13 @@ class SharedModel:
         if plan is None:
             return None
         before, readings = self.forms.kept(self, call), Readings()
-        outputs, _ = self.shared_pass(call, plan, even_counts_of(call, plan), readings)
+        try:
+            outputs, _ = self.shared_pass(call, plan, even_counts_of(call, plan), readings)
+        except NotInParts as error:
+            self.forms.no_longer(self, call, error, before)
+            if call.trains:
+                self._give_up(str(error))
+            return None
         return (outputs,) if self.forms.stands(self, call, plan, readings, before) else None
 
     def shared_pass(
@@ -154,16 +160,13 @@ class SharedModel:
         except Surprise as surprise:
             if probes:
                 raise
-            now = check.find_plan(self, call, [plan]).plan
+            found_now = check.find_plan(self, call, [plan])
             with suppress(Surprise):
-                if now is not None:
-                    whole = now.gathered(inside, found, call.sizes)
-                    plan.outputs = now.outputs
+                if found_now.plan is not None:
+                    whole = found_now.plan.gathered(inside, found, call.sizes)
+                    plan.outputs = found_now.plan.outputs
                     return whole
-            raise RanksParted(
-                f"distify: {inside.tag} do not make up those of the whole batch: {surprise}. What a sample's are goes "
-                "by the other samples: share the parts of the model in its place (`rt.data_parallel(model.part)`)"
-            ) from None
+            raise NotInParts(found_now, f"its outputs do not follow the batch: {surprise}") from None
 
     def _check_nothing_is_past_its_copy(self, outputs: list[Tensor]) -> None:
         past = [one for one in leaves_past(outputs).values() if isinstance(one, nn.Parameter) or self.copies.has(one)]
