@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -52,12 +52,19 @@ def all_reduce_gradients(*of: Any) -> None:
     gradients = [parameter.grad for parameter in parameters]
     kinds = reducer.agree(gradients) if reducer else agreed(list(map(held_of, gradients)))
     done = reducer.write_back(parameters, kinds) if reducer else set()
-    _average_now((one, kinds[index]) for index, one in enumerate(parameters) if index not in done)
+    _average((one, kinds[index]) for index, one in enumerate(parameters) if index not in done)
     if reducer:
         reducer.end_round(parameters, kinds)
 
 
-def _average_now(held: Iterable[tuple[Tensor, int]]) -> None:
+def average_now(parameters: Sequence[Tensor]) -> None:
+    """Average their gradients over the ranks, in place, and sparse ones too. A collective, unless there are none."""
+    if parameters:
+        kinds = agreed([held_of(one.grad) for one in parameters])
+        _average(zip(parameters, kinds, strict=True))
+
+
+def _average(held: Iterable[tuple[Tensor, int]]) -> None:
     """The gradients of parameters, each with what all ranks hold of it."""
     dense: list[Tensor] = []
     for parameter, kinds in held:
@@ -111,11 +118,6 @@ def _check_alike(tensors: list[Tensor]) -> None:
 
 
 # ---- buckets
-
-
-def average_in_place(tensors: list[Tensor]) -> None:
-    """Their mean over the ranks. A collective, unless there are none."""
-    _in_buckets(tensors, _mean)
 
 
 def _in_buckets(tensors: list[Tensor], collective: Callable[[Tensor], object]) -> None:

@@ -226,9 +226,12 @@ def test_files_that_are_imported_by_a_name_alone() -> None:
     line = 'rt.import_twins("pkg/loop_dist.py")\n'
     assert line in new["train_dist.py"].partition("importlib.import_module")[0]
     aliased = imports.replace("import importlib\n", "from importlib import import_module as load\n")
-    assert line in together(script(imports=aliased, loop=loop.replace("importlib.import_module", "load")), files)[
-        "train_dist.py"
-    ].partition("load('pkg")[0]
+    assert (
+        line
+        in together(script(imports=aliased, loop=loop.replace("importlib.import_module", "load")), files)[
+            "train_dist.py"
+        ].partition("load('pkg")[0]
+    )
 
 
 def test_files_that_another_file_imports_by_a_name() -> None:

@@ -621,3 +621,41 @@ def test_a_step_inside_of_a_forward_pass_is_taken_once_or_not_at_all() -> None:
     assert on_ranks(_steps_inside, True, False) == [pytest.approx(wanted, abs=1e-12)] * 2
     with pytest.raises(RankFailed, match="an optimizer takes a step inside of a forward pass that ranks share"):
         on_ranks(_steps_inside, True, True)
+
+
+class Scaled(nn.Module):
+    """Could be split along any dimension."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.seen = nn.Parameter(torch.tensor(0.5)), array("i")
+
+    def forward(self, samples: Tensor) -> Tensor:
+        self.seen.extend(samples.shape)
+        return (samples * self.scale).tanh()
+
+
+def _few_samples(kind: type[Net] | type[Scaled], sizes: list[int]) -> Any:
+    net, said = kind(), io.StringIO()
+    rt.data_parallel(net)
+    out = []
+    with redirect_stderr(said):
+        for size in sizes:
+            before = len(net.seen)
+            net(whole(size)).square().mean().backward()
+            out.append(net.seen[before:].tolist())
+    shared = shared_model(net)
+    return out, shared and shared.given_up, said.getvalue().count("fewer samples")
+
+
+def test_batches_smaller_than_the_world_are_computed_whole_without_a_check_and_say_nothing_about_larger_ones() -> None:
+    found, given_up, _ = on_ranks(_few_samples, Net, [1, 1, 8, 8, 1, 1, 1, 8])[0]
+    assert given_up == ""
+    assert [found[1], *found[4:]] == [[1], [1], [1], [1], [4]]
+    for found, given_up, _ in on_ranks(_few_samples, Scaled, [1, 1, 1, 8, 8, 1, 8]):
+        assert (given_up, found[-1]) == ("", [4, 5])
+
+
+def test_batches_in_which_nothing_can_be_split_are_said_once() -> None:
+    told = on_ranks(_few_samples, Net, [8, 8, 1, 0, 1])
+    assert [said for *_, said in told] == [1, 0]

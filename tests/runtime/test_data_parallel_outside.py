@@ -9,7 +9,7 @@ from typing import Any
 import distify_runtime as rt
 import pytest
 import torch
-from distify_runtime.shared.alike import EXACT
+from distify_runtime.shared import alike
 from distify_runtime.shared.models import shared_model
 from ranks import on_ranks
 from torch import Tensor, nn
@@ -151,6 +151,12 @@ def test_attributes_that_count_samples_count_all_of_them() -> None:
     assert on_ranks(_sizes) == [(expected, "")] * 2
 
 
+def _rounded_apart(tensor: Tensor) -> Tensor:
+    """As on a device that adds in any order: the last digits of a gradient are each rank's own."""
+    tensor.register_hook(lambda gradient: gradient * (1 + 1e-9 * rt.rank()))
+    return tensor
+
+
 class Coupled(nn.Module):
     """Is computed whole by every rank, since it compares the samples of a batch; its head is shared."""
 
@@ -159,27 +165,53 @@ class Coupled(nn.Module):
         self.scale, self.head = nn.Parameter(torch.ones(5)), nn.Linear(5, 3)
 
     def forward(self, samples: Tensor) -> Tensor:
-        scaled = samples * self.scale
+        scaled = _rounded_apart(samples * self.scale)
         out: Tensor = self.head(scaled - scaled.mean(0))
         return out
 
 
-def rounded_apart() -> list[Tensor]:
-    """As on a device that adds in any order: the last digits of a gradient are each rank's own."""
-    EXACT.clear()
+class Rarely(Coupled):
+    """The same, for batches with a large value in them."""
+
+    def forward(self, samples: Tensor) -> Tensor:
+        scaled = _rounded_apart(samples * self.scale)
+        out: Tensor = self.head(scaled - scaled.mean(0) if (samples > 3).any() else scaled)
+        return out
+
+
+class Words(nn.Module):
+    """Is computed whole, and has sparse gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.head = nn.Embedding(5, 5, sparse=True), nn.Linear(5, 3)
+
+    def forward(self, samples: Tensor) -> Tensor:
+        found = _rounded_apart(self.scale(samples.argmax(1)))
+        out: Tensor = self.head(found - found.mean(0))
+        return out
+
+
+def rounded_apart(kind: type[nn.Module], sizes: list[int]) -> list[Tensor]:
+    alike.rounds_alike = lambda _: False
     torch.manual_seed(0)
-    net = Coupled().double()
+    net: Any = kind().double()
     rt.data_parallel(net)
-    net.scale.register_hook(lambda gradient: gradient + 1e-9 * rt.rank())
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    for step in range(6):
+    for step, size in enumerate(sizes):
         optimizer.zero_grad()
-        net(whole(step)).square().mean().backward()
+        samples = whole(step, size)
+        samples[0, 0] += 9 * (step == 4)
+        net(samples).square().mean().backward()
         optimizer.step()
     return [parameter.detach() for parameter in net.parameters()]
 
 
-def test_what_every_rank_computes_whole_stays_alike() -> None:
-    first, second = on_ranks(rounded_apart, ranks=2)
+@pytest.mark.parametrize(
+    ("kind", "sizes"), [(Coupled, [8] * 6), (Words, [8] * 6), (Rarely, [8] * 6), (Rarely, [8, 8, 1, 8])]
+)
+def test_what_every_rank_computes_whole_stays_alike(kind: type[nn.Module], sizes: list[int]) -> None:
+    """Of a model that is computed whole, a call of one that is shared, and a batch that is too small to be."""
+    first, second = on_ranks(rounded_apart, kind, sizes)
     for one, other in zip(first, second, strict=True):
         assert torch.equal(one, other)

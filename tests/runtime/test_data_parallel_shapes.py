@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -47,6 +48,22 @@ def mlp(*, out: int = 3) -> nn.Sequential:
     return nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, out))
 
 
+def train(models: list[nn.Module], loss_of: Callable[[int], Tensor], steps: int, lr: float = 0.1) -> Iterator[Any]:
+    """A program: a step for each loss, by the step's number."""
+    optimizer = sgd(*models, lr=lr)
+    yield models
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss = loss_of(step)
+        loss.backward()
+        optimizer.step()
+        yield loss
+
+
+def classes(net: nn.Module, step: int, size: int = 8) -> Tensor:
+    return F.cross_entropy(net(batch(step, size, 5)), labels(step, size, 3))
+
+
 def sgd(*models: nn.Module, lr: float = 0.1) -> torch.optim.SGD:
     return torch.optim.SGD([one for model in models for one in model.parameters()], lr=lr, momentum=0.9)
 
@@ -63,33 +80,27 @@ class Losses3(nn.Module):
 
 @program
 def a_dictionary_of_losses() -> Iterator[Any]:
-    net = Losses3()
-    optimizer = sgd(net, lr=0.01)
-    yield [net]
-    for step, size in enumerate((8, 8, 5, 7, 9, 3)):
-        optimizer.zero_grad()
-        loss = sum(net(batch(step, size, 5), labels(step, size, 3)).values())
-        loss.backward()
-        optimizer.step()
-        yield loss
+    net, sizes = Losses3(), (8, 8, 5, 7, 9, 3)
+
+    def loss(step: int) -> Tensor:
+        losses = net(batch(step, sizes[step], 5), labels(step, sizes[step], 3))
+        return torch.stack(list(losses.values())).sum()
+
+    return train([net], loss, len(sizes), lr=0.01)
 
 
 @program
 def functional_calls() -> Iterator[Any]:
     net = mlp()
-    optimizer = sgd(net)
-    yield [net]
-    for step in range(5):
-        optimizer.zero_grad()
-        inner = F.cross_entropy(net(batch(step, 8, 5)), labels(step, 8, 3))
-        slopes = torch.autograd.grad(inner, list(net.parameters()), create_graph=True)
+
+    def loss(step: int) -> Tensor:
+        slopes = torch.autograd.grad(classes(net, step), list(net.parameters()), create_graph=True)
         fast = {
             name: one - 0.1 * slope for (name, one), slope in zip(net.named_parameters(), slopes, strict=True)
         }  # as meta-learning steps
-        loss = F.cross_entropy(functional_call(net, fast, (batch(50 + step, 8, 5),)), labels(50 + step, 8, 3))
-        loss.backward()
-        optimizer.step()
-        yield loss
+        return F.cross_entropy(functional_call(net, fast, (batch(50 + step, 8, 5),)), labels(50 + step, 8, 3))
+
+    return train([net], loss, 5)
 
 
 @program
@@ -118,14 +129,11 @@ def per_sample_gradients() -> Iterator[Any]:
 @program
 def an_ensemble_by_vmap() -> Iterator[Any]:
     net = mlp()
-    optimizer = sgd(net)
-    yield [net]
-    for step in range(4):
-        optimizer.zero_grad()
-        loss = net(batch(step, 8, 5)).square().mean() + vmap(net)(batch(step, 3, 4, 5)).square().mean()
-        loss.backward()
-        optimizer.step()
-        yield loss
+
+    def loss(step: int) -> Tensor:
+        return net(batch(step, 8, 5)).square().mean() + vmap(net)(batch(step, 3, 4, 5)).square().mean()
+
+    return train([net], loss, 4)
 
 
 @program
@@ -133,14 +141,7 @@ def parametrized_weights() -> Iterator[Any]:
     net = mlp()
     parametrizations.weight_norm(net[0])
     parametrizations.spectral_norm(net[2])
-    optimizer = sgd(net)
-    yield [net]
-    for step in range(5):
-        optimizer.zero_grad()
-        loss = F.cross_entropy(net(batch(step, 8, 5)), labels(step, 8, 3))
-        loss.backward()
-        optimizer.step()
-        yield loss
+    return train([net], functools.partial(classes, net), 5)
 
 
 @program
@@ -149,14 +150,7 @@ def weights_normed_by_hooks() -> Iterator[Any]:
     with warnings.catch_warnings(action="ignore"):
         nn.utils.weight_norm(net[0])
         nn.utils.spectral_norm(net[2])
-    optimizer = sgd(net)
-    yield [net]
-    for step in range(5):
-        optimizer.zero_grad()
-        loss = F.cross_entropy(net(batch(step, 8, 5)), labels(step, 8, 3))
-        loss.backward()
-        optimizer.step()
-        yield loss
+    return train([net], functools.partial(classes, net), 5)
 
 
 @program
@@ -198,7 +192,7 @@ def lbfgs() -> Iterator[Any]:
 
         def closure(step: int = step) -> Tensor:
             optimizer.zero_grad()
-            loss = F.cross_entropy(net(batch(step, 9, 5)), labels(step, 9, 3))
+            loss = classes(net, step, 9)
             loss.backward()
             return loss
 
@@ -211,7 +205,7 @@ def scaled_and_accumulated() -> Iterator[Any]:
     optimizer, scaler = sgd(net), torch.amp.GradScaler("cpu", init_scale=2.0**10)
     yield [net]
     for step in range(8):
-        loss = F.cross_entropy(net(batch(step, 7, 5)), labels(step, 7, 3)) / 2
+        loss = classes(net, step, 7) / 2
         scaler.scale(loss).backward()
         if step % 2:
             scaler.unscale_(optimizer)
@@ -224,15 +218,8 @@ def scaled_and_accumulated() -> Iterator[Any]:
 
 @program
 def empty_batches() -> Iterator[Any]:
-    net = mlp()
-    optimizer = sgd(net)
-    yield [net]
-    for step, size in enumerate((8, 0, 6, 1, 0, 5)):
-        optimizer.zero_grad()
-        loss = net(batch(step, size, 5)).square().sum()
-        loss.backward()
-        optimizer.step()
-        yield loss
+    net, sizes = mlp(), (8, 0, 6, 1, 0, 5)
+    return train([net], lambda step: net(batch(step, sizes[step], 5)).square().sum(), len(sizes))
 
 
 class Packed(nn.Module):
@@ -251,15 +238,15 @@ class Packed(nn.Module):
 
 
 def _with_lengths(net: nn.Module) -> Iterator[Any]:
-    optimizer = sgd(net)
-    yield [net]
-    for step, size in enumerate((8, 8, 5, 6)):
+    sizes = (8, 8, 5, 6)
+
+    def loss(step: int) -> Tensor:
+        size = sizes[step]
         words, lengths = labels(step, size * 7, 11).view(size, 7), 1 + labels(40 + step, size, 7)
-        optimizer.zero_grad()
-        loss = net(words, lengths).square().mean()
-        loss.backward()
-        optimizer.step()
-        yield loss
+        found: Tensor = net(words, lengths).square().mean()
+        return found
+
+    return train([net], loss, len(sizes))
 
 
 @program
@@ -285,17 +272,15 @@ class OfPacked(nn.Module):
 @program
 def packed_sequences_as_arguments() -> Iterator[Any]:
     embedding, net = nn.Embedding(11, 4), OfPacked()
-    optimizer = sgd(embedding, net)
-    yield [embedding, net]
-    for step, is_sorted in enumerate((True, False, False, True)):
-        lengths = 1 + labels(40 + step, 8, 7)
+
+    def loss(step: int) -> Tensor:
+        is_sorted, lengths = step in (0, 3), 1 + labels(40 + step, 8, 7)
         lengths = lengths.sort(descending=True).values if is_sorted else lengths
         embedded = embedding(labels(step, 56, 11).view(7, 8))
-        optimizer.zero_grad()
-        loss = net(rnn.pack_padded_sequence(embedded, lengths, enforce_sorted=is_sorted)).square().mean()
-        loss.backward()
-        optimizer.step()
-        yield loss
+        found: Tensor = net(rnn.pack_padded_sequence(embedded, lengths, enforce_sorted=is_sorted)).square().mean()
+        return found
+
+    return train([embedding, net], loss, 4)
 
 
 class Detector(nn.Module):
@@ -312,16 +297,14 @@ class Detector(nn.Module):
 @program
 def lists_with_one_entry_per_sample() -> Iterator[Any]:
     net = Detector()
-    optimizer = sgd(net)
-    yield [net]
-    for step in range(4):
+
+    def loss(step: int) -> Tensor:
         images = [batch(10 * step + index, 2, 6 + index, 7) for index in range(4)]
         targets = [{"boxes": batch(200 + 10 * step + index, 1 + index, 2)} for index in range(4)]
-        optimizer.zero_grad()
-        loss = net(images, targets)["loss"]
-        loss.backward()
-        optimizer.step()
-        yield loss
+        found: Tensor = net(images, targets)["loss"]
+        return found
+
+    return train([net], loss, 4)
 
 
 class OfNested(nn.Module):
@@ -338,16 +321,14 @@ class OfNested(nn.Module):
 @program
 def nested_tensors() -> Iterator[Any]:
     net = OfNested()
-    optimizer = sgd(net)
-    yield [net]
-    for step in range(4):
+
+    def loss(step: int) -> Tensor:
         with warnings.catch_warnings(action="ignore"):
             nested = torch.nested.nested_tensor([batch(10 * step + index, 2 + index, 5) for index in range(4)])
-        optimizer.zero_grad()
-        loss = net(nested).square().mean()
-        loss.backward()
-        optimizer.step()
-        yield loss
+        found: Tensor = net(nested).square().mean()
+        return found
+
+    return train([net], loss, 4)
 
 
 class Channels(nn.Module):
@@ -366,14 +347,7 @@ class Channels(nn.Module):
 @program
 def channels_that_are_no_batch() -> Iterator[Any]:
     net = Channels()
-    optimizer = sgd(net)
-    yield [net]
-    for step in range(4):
-        optimizer.zero_grad()
-        loss = net(batch(step, 6, 5)).square().mean()
-        loss.backward()
-        optimizer.step()
-        yield loss
+    return train([net], lambda step: net(batch(step, 6, 5)).square().mean(), 4)
 
 
 def follow(name: str) -> tuple[list[float], list[list[float]], dict[str, str]]:

@@ -1,4 +1,8 @@
-"""What a forward pass leaves in attributes of its model, to be read outside: outputs by another way."""
+"""What a forward pass leaves in attributes of its model, to be read outside: outputs by another way.
+
+They are gathered at the end of the pass, also those that nobody reads: to gather is for all ranks, and a script may
+read an attribute on one (`if rank == 0: print(model.attention)`), or save it with the model.
+"""
 
 from __future__ import annotations
 

@@ -3,12 +3,14 @@
 At the first training call of each form of arguments, and again at calls 2, 10, 100 and 1000, the whole batch goes
 through the model once more on every rank. Outputs, buffers and attributes that the pass changed, and the gradients of
 one random projection of the outputs are compared. The model's state, random numbers and `.grad` stay as they are. It
-costs about two forward and backward passes of the whole batch each time.
+costs about two forward and backward passes of the whole batch each time, and memory for the parameters three times
+more: as they were, and the gradients of both passes.
 """
 
 from __future__ import annotations
 
 import contextlib
+import enum
 import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +28,8 @@ from distify_runtime.shared.escapes import Births
 from distify_runtime.shared.graph import leaves_past
 from distify_runtime.shared.plans import Call, Output, Plan, batches
 from distify_runtime.shared.proposals import output_of
-from distify_runtime.shared.state import State, put_back
+from distify_runtime.shared.readings import Mixture, Readings, mixture_of
+from distify_runtime.shared.state import WRITTEN, State, put_back
 from distify_runtime.shared.streams import Rewound, kept, numpy_position
 from distify_runtime.shared.structure import Unknown, tensors_in
 from distify_runtime.shared.surroundings import Surroundings
@@ -35,17 +38,35 @@ if TYPE_CHECKING:
     from distify_runtime.shared.models import SharedModel
 
 
+class Traces(enum.Flag):
+    """What is not as it was after a pass: in the model's modules, but for its parameters, and elsewhere."""
+
+    NONE = 0
+    MODULES = enum.auto()
+    ELSEWHERE = enum.auto()
+
+
 @dataclass
 class Found:
-    """`why`: what speaks against sharing, if there is no plan; empty if this call does not tell."""
+    """`why`: what speaks against sharing, if there is no plan; empty if this call does not tell.
+
+    read: what ranks have read out of the parts that were compared. traces: what a whole batch leaves behind.
+    """
 
     plan: Plan | None
     why: str = ""
+    read: Mixture = frozenset()
+    traces: Traces = Traces.NONE
 
 
-def find_plan(model: SharedModel, call: Call, known: Sequence[Plan] | None) -> Found:
-    """The first plan, of those known or of all that could be, that passes. All ranks find the same. Collectives."""
-    check = _Check(model, call.cut_off())
+def find_plan(
+    model: SharedModel, call: Call, known: Sequence[Plan] | None, counts: tuple[int, ...] | None = None
+) -> Found:
+    """The first plan, of those known or of all that could be, that passes. All ranks find the same. Collectives.
+
+    counts: the samples of each rank; else as uneven as can be.
+    """
+    check = _Check(model, call.cut_off(), counts)
     before = numpy_position()
     with _unseen():
         whole = check.whole(())
@@ -61,9 +82,9 @@ def find_plan(model: SharedModel, call: Call, known: Sequence[Plan] | None) -> F
         with _unseen():
             found = check.settled(plan)
         if isinstance(found, Plan):
-            return Found(found)
+            return Found(found, "", check.read)
         why = why or found  # of the likeliest plan
-    return Found(None, why)
+    return Found(None, why, check.read, _agreed(check.traces(whole)))
 
 
 def _candidates(call: Call, whole: Passed) -> Iterator[Plan]:
@@ -77,8 +98,10 @@ def _candidates(call: Call, whole: Passed) -> Iterator[Plan]:
 class _Check:
     """One call, in parts and whole."""
 
-    def __init__(self, model: SharedModel, call: Call) -> None:
-        self._model, self._call = model, call
+    def __init__(self, model: SharedModel, call: Call, counts: tuple[int, ...] | None = None) -> None:
+        self._model, self._call, self._counts = model, call, counts
+        self._readings = Readings()
+        self.read: Mixture = frozenset()
         self._wholes: dict[tuple[Dims, ...], Passed | str] = {}
         self._draws, self._numbers = Rewound(), Surroundings(model.model).numbers()
 
@@ -91,7 +114,7 @@ class _Check:
 
     def settled(self, plan: Plan) -> Plan | str:
         """The plan with its outputs, or why it does not do."""
-        counts = region.uneven_counts(plan.batch.samples(self._call.tensors), world_size())
+        counts = self._counts or region.uneven_counts(plan.batch.samples(self._call.tensors), world_size())
         along: tuple[Dims, ...] = ()
         whole, part, dims, outside = self._both(plan, counts, along)
         if dims is not None and any(dims):  # now that it shows where the batch is in what is drawn
@@ -112,7 +135,7 @@ class _Check:
         if len(plan.outputs) == len(outputs):
             outputs = [one.as_ragged_as(before) for one, before in zip(outputs, plan.outputs, strict=True)]
         proposed = Plan(plan.batch, outputs, plan.exact_losses, plan.seen or seen, tuple(sizes.values()))
-        found = self._attempt(lambda: self._model.shared_pass(self._call, proposed, counts, probes=True)[1], along)
+        found = self._attempt(lambda: self._model.shared_pass(self._call, proposed, counts, Readings(), True)[1], along)
         why = found if isinstance(found, str) else comparing.difference(found, whole)
         return _first(why) or proposed
 
@@ -122,12 +145,22 @@ class _Check:
         """The whole, this rank's part, where the batch is in what they draw, what ranks leave outside. A collective."""
         whole, part = self.whole(along), self._part(plan, counts, along)
         told = ([], Outside()) if isinstance(part, str) else (part.draws, part.outside)
-        everyone = communicator.all_gather_object(told)
-        dims = batch_dims([drawn for drawn, _ in everyone], [] if isinstance(whole, str) else whole.draws)
-        return whole, part, dims, [outside for _, outside in everyone]
+        everyone = communicator.all_gather_object((*told, self._readings.outcomes()))
+        self.read = mixture_of([read for *_, read in everyone])
+        dims = batch_dims([drawn for drawn, *_ in everyone], [] if isinstance(whole, str) else whole.draws)
+        return whole, part, dims, [outside for _, outside, _ in everyone]
 
     def _part(self, plan: Plan, counts: tuple[int, ...], along: tuple[Dims, ...]) -> Passed | str:
-        return self._attempt(lambda: self._model.own_part(self._call, plan, counts), along, gradients=False)
+        self._readings = readings = Readings()
+        return self._attempt(lambda: self._model.own_part(self._call, plan, counts, readings), along, gradients=False)
+
+    def traces(self, whole: Passed) -> Traces:
+        """What the whole batch left behind, and a check took back."""
+        modules = Surroundings(self._model.model).numbers_of_modules()
+        is_parameter = [name.endswith(WRITTEN) for name in whole.state]
+        inside = not all(is_parameter) or not modules.isdisjoint(whole.outside.numbers)
+        elsewhere = any(is_parameter) or whole.outside.tensors or not whole.outside.numbers.keys() <= modules
+        return (Traces.MODULES if inside else Traces.NONE) | (Traces.ELSEWHERE if elsewhere else Traces.NONE)
 
     def _judged(
         self, whole: Passed, outside: list[Outside], counts: tuple[int, ...]

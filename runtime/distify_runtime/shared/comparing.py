@@ -64,7 +64,11 @@ def gradients_of(tensors: list[Tensor], wanted: dict[int, Tensor]) -> dict[int, 
         found = _by_backward(flowing, inputs, directions)
     else:
         found = torch.autograd.grad(flowing, inputs, directions, allow_unused=True)
-    return dict(zip(wanted, (None if one is None else one.detach() for one in found), strict=True))
+    return dict(zip(wanted, (None if one is None else _dense(one.detach()) for one in found), strict=True))
+
+
+def _dense(gradient: Tensor) -> Tensor:
+    return gradient.to_dense() if gradient.is_sparse else gradient
 
 
 def _direction(tensor: Tensor) -> Tensor:

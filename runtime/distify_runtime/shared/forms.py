@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any
 from distify_runtime.environment import world_size
 from distify_runtime.output import note
 from distify_runtime.shared import check
+from distify_runtime.shared.check import Traces
+from distify_runtime.shared.decided import Decided
 from distify_runtime.shared.messages import RanksParted
-from distify_runtime.shared.plans import Call, Plan
+from distify_runtime.shared.plans import Call, Plan, batches
+from distify_runtime.shared.readings import Readings, readings_differ_at
+from distify_runtime.shared.region import even_counts
+from distify_runtime.shared.state import State
 
 if TYPE_CHECKING:
     from distify_runtime.shared.models import SharedModel
@@ -18,12 +23,22 @@ if TYPE_CHECKING:
 CHECKED_CALLS = (2, 10, 100, 1000)
 
 
+class NotInParts(Exception):
+    """The outputs of a pass make up no whole, in no way that a check has found. Raised on every rank; says why."""
+
+    def __init__(self, found: check.Found, why: str) -> None:
+        super().__init__(why)
+        self.found = found
+
+
 @dataclass
 class Forms:
     """What the calls of a model have shown. None: such calls are computed whole."""
 
     plans: dict[Any, Plan | None] = field(default_factory=dict)  # by form
     patterns: dict[Any, Plan | None] = field(default_factory=dict)
+    decided: dict[Any, Decided] = field(default_factory=dict)  # by form
+    said_small: bool = False
 
     @property
     def any_shared(self) -> bool:
@@ -35,28 +50,36 @@ class Forms:
         if known is not None and not known.batch.fits(call.tensors):
             form = form, "of other sizes"
             known = self.plans.get(form)
+        if form not in self.plans and call.is_small:  # what holds for it says nothing about larger batches
+            form = form, "of few samples"
+            known = self.plans.get(form)
         if known is not None:
             return self._of_pattern(model, call, known, form), ""
         if form in self.plans:
+            return None, ""
+        if all(batch.samples(call.tensors) < world_size() for batch in batches(call.tensors)):
+            self._say_small(model, call)
             return None, ""
         found = check.find_plan(model, call, None)
         if found.plan is not None or found.why:
             self.plans[form] = found.plan
         if found.plan is not None:
             self.patterns[form, call.pattern(found.plan.batch)] = found.plan
+            self._decided(call).learn(found.read, True)
         elif form is not call.form and found.why:
             _say_whole(model, call, found.why)
         return found.plan, found.why if form is call.form else ""
 
     def _of_pattern(self, model: SharedModel, call: Call, first: Plan, form: Any) -> Plan | None:
         if first.batch.samples(call.tensors) < world_size():
+            self._say_small(model, call)
             return None
         key = form, call.pattern(first.batch)
         known = self.patterns.get(key)
         if key in self.patterns:
-            if known is None or not _is_checked(model.calls, call, known):
+            if known is None or not self._is_checked(model.calls, call, known):
                 return known
-            known = self.patterns[key] = _again(model, call, known)
+            known = self.patterns[key] = self._again(model, call, known)
             return known
         found = check.find_plan(model, call, [first])
         self.patterns[key] = found.plan
@@ -64,24 +87,98 @@ class Forms:
             _say_whole(model, call, found.why)
         return found.plan
 
+    def _say_small(self, model: SharedModel, call: Call) -> None:
+        if not self.said_small:
+            self.said_small = True
+            _say_whole(model, call, "there are fewer samples in it than ranks")
 
-def _again(model: SharedModel, call: Call, known: Plan) -> Plan | None:
-    """The plan as it is found now. It has been found for such calls before: nothing may have changed."""
-    found = check.find_plan(model, call, [known])
-    if found.plan is None and model.calls > 2:  # until then, nothing can have drifted
+    def _again(self, model: SharedModel, call: Call, known: Plan) -> Plan | None:
+        """The plan as it is found now. It has been found for such calls before: nothing may have changed."""
+        decided = self._decided(call)
+        found = check.find_plan(model, call, [known])
+        if found.plan is None and not decided.verdict(found.read):
+            found = check.find_plan(model, call, [known], even_counts_of(call, known))
+            if found.plan is None and not decided.verdict(found.read):
+                return known  # what this very batch decides: that is looked at when its pass is over
+        if found.plan is not None:
+            decided.learn(found.read, True)
+        elif model.calls > 2:  # until then, nothing can have drifted
+            raise RanksParted(
+                f"distify: {model.name} no longer computes in parts what it computes of a whole batch (call "
+                f"{model.calls}; {found.why}). What it keeps from one call to the next may have drifted since the last "
+                "check. Give it to one process, or leave `rt.data_parallel` away for it"
+            )
+        return found.plan
+
+    def _is_checked(self, calls: int, call: Call, plan: Plan) -> bool:
+        is_a_power_of_2 = calls & (calls - 1) == 0
+        often = not plan.seen or self._decided(call).differing_numbers
+        return call.trains and (calls in CHECKED_CALLS or (is_a_power_of_2 and often))
+
+    # ---- what passes decide by their part of the batch
+
+    def _decided(self, call: Call) -> Decided:
+        return self.decided.setdefault(call.form, Decided())
+
+    def kept(self, model: SharedModel, call: Call) -> State | None:
+        """What a pass may have to be taken back to: where such passes read nothing, they have nothing to decide by."""
+        return State(model.model, parameters=False) if self._decided(call).reads else None
+
+    def stands(self, model: SharedModel, call: Call, plan: Plan, readings: Readings, before: State | None) -> bool:
+        """Whether a pass in which the ranks have read this gave what the whole batch gives; else `before` is put back.
+
+        Collectives. Raises RanksParted where the pass cannot be taken back.
+        """
+        decided = self._decided(call)
+        stands = decided.seen(readings.everyone)
+        if stands is None:
+            mixture = readings.mixture()
+            stands = decided.verdict(mixture)
+            if stands is None:
+                found = check.find_plan(model, call, [plan], even_counts_of(call, plan))
+                stands = found.plan is not None
+                if not stands:
+                    _say_decided(model, readings_differ_at(mixture), found, before)
+            decided.learn(mixture, stands, readings.everyone)
+        if not stands and before is not None:
+            before.put_back()
+        return stands
+
+    def no_longer(self, model: SharedModel, call: Call, error: NotInParts, before: State | None) -> None:
+        """Calls of this form are whole from now on, and the model is as it was before this one, or RanksParted."""
+        _check_can_be_taken_back(model, "", str(error), error.found, before)
+        self.plans[call.form] = None
+        if before is not None:
+            before.put_back()
+        if not call.trains:
+            _say_whole(model, call, str(error))
+
+
+def even_counts_of(call: Call, plan: Plan) -> tuple[int, ...]:
+    return even_counts(plan.batch.samples(call.tensors), world_size())
+
+
+def _say_decided(model: SharedModel, places: str, found: check.Found, before: State | None) -> None:
+    where = f" (at {places})" if places else ""
+    _check_can_be_taken_back(model, where, found.why, found, before)
+    note(
+        f"{model.name}: where ranks decide differently by their parts of a batch{where}, as in call {model.calls}, it "
+        f"is computed whole by every rank: {found.why}"
+    )
+
+
+def _check_can_be_taken_back(
+    model: SharedModel, where: str, why: str, found: check.Found, before: State | None
+) -> None:
+    """Raises RanksParted where a pass has left what cannot be taken back."""
+    if found.traces & Traces.ELSEWHERE or (found.traces and before is None):
         raise RanksParted(
-            f"distify: {model.name} no longer computes in parts what it computes of a whole batch (call "
-            f"{model.calls}; {found.why}). What it keeps from one call to the next may have drifted since the last "
-            "check. Give it to one process, or leave `rt.data_parallel` away for it"
+            f"distify: {model.name} (call {model.calls}) decides by what is in its part of the batch{where}, "
+            f"otherwise than one process would: {why}. And it has left there what cannot be taken back. Share "
+            "the parts of the model in its place (`rt.data_parallel(model.part)`)"
         )
-    return found.plan
 
 
 def _say_whole(model: SharedModel, call: Call, why: str) -> None:
     shapes = ", ".join(str(tuple(one)) for one in call.sizes)
     note(f"{model.name}: calls like this one, with shapes {shapes}, are computed whole by every rank: {why}")
-
-
-def _is_checked(calls: int, call: Call, plan: Plan) -> bool:
-    is_a_power_of_2 = calls & (calls - 1) == 0
-    return call.trains and (calls in CHECKED_CALLS or (is_a_power_of_2 and not plan.seen))

@@ -16,7 +16,7 @@ from torch import Tensor
 from distify_runtime import communicator
 from distify_runtime.shared import costs
 
-_HEADER_WORDS, _TAG_WORDS = 8, 6
+_HEADER_WORDS, _TAG_WORDS = 10, 6
 _NO_SHAPES = -1  # in the place of a fingerprint
 _ALIGNED = 16  # bytes: what every dtype can be viewed at
 
@@ -97,19 +97,25 @@ class Tag:
 
 @dataclass(frozen=True)
 class Received:
-    """What the ranks sent: `parts[i][r]` is rank r's part of the i-th tensor, `flags[r]` its flags."""
+    """What the ranks sent: `parts[i][r]` is rank r's part of the i-th tensor, `flags[r]` its flags, `read[r]` what
+    stands for what it has read."""
 
     parts: list[list[Tensor]]
     flags: list[int]
+    read: list[tuple[int, int]]
 
 
 def exchange(
-    tag: Tag, tensors: Sequence[Tensor], shapes: Sequence[Sequence[Sequence[int]]], flags: int = 0
+    tag: Tag,
+    tensors: Sequence[Tensor],
+    shapes: Sequence[Sequence[Sequence[int]]],
+    flags: int = 0,
+    read: tuple[int, int] = (0, 0),
 ) -> Received:
     """Each rank's tensors on every rank. A collective.
 
-    shapes[i][r]: the shape of the i-th tensor on rank r. flags: 63 bits of the caller's. Raises RanksParted on every
-    rank where the ranks' tags differ, and Misfit where their shapes do.
+    shapes[i][r]: the shape of the i-th tensor on rank r. flags: 63 bits of the caller's. read: `Readings.words`. Raises
+    RanksParted on every rank where the ranks' tags differ, and Misfit where their shapes do.
     """
     rank, ranks = communicator.rank(), communicator.world_size()
     device = tensors[0].device if tensors else torch.device("cpu")
@@ -118,17 +124,18 @@ def exchange(
     sent = torch.zeros(size, dtype=torch.uint8, device=device)
     for tensor, place in zip(tensors if fits else (), places, strict=False):
         _view(sent, place, tensor.dtype, tensor.shape).copy_(tensor)
-    everyone, headers = _exchanged(tag, sent, flags, _fingerprint(tensors, shapes) if fits else _NO_SHAPES)
+    everyone, headers = _exchanged(tag, sent, (flags, *read, _fingerprint(tensors, shapes) if fits else _NO_SHAPES))
     parts = [
         [_view(everyone[rank], place, tensor.dtype, shape[rank]).to(tensor.device) for rank in range(ranks)]
         for tensor, place, shape in zip(tensors, places, shapes, strict=True)
     ]
-    return Received(parts, [header[_TAG_WORDS] for header in headers])
+    told = [header[_TAG_WORDS:] for header in headers]
+    return Received(parts, [flags for flags, *_ in told], [(first, second) for _, first, second, _ in told])
 
 
 def exchange_nothing(tag: Tag, size: int, device: torch.device) -> None:
     """Meet the others, who exchange messages of `size` bytes, where this rank has no such thing. Raises Misfit."""
-    _exchanged(tag, torch.zeros(size, dtype=torch.uint8, device=device), 0, _NO_SHAPES)
+    _exchanged(tag, torch.zeros(size, dtype=torch.uint8, device=device), (0, 0, 0, _NO_SHAPES))
 
 
 def size_of(tensors: Sequence[Tensor], shapes: Sequence[Sequence[Sequence[int]]]) -> int:
@@ -136,8 +143,8 @@ def size_of(tensors: Sequence[Tensor], shapes: Sequence[Sequence[Sequence[int]]]
     return _places(tensors, shapes, communicator.world_size())[1]
 
 
-def _exchanged(tag: Tag, sent: Tensor, flags: int, fingerprint: int) -> tuple[Tensor, list[list[int]]]:
-    words = torch.tensor([*tag.words(), flags, fingerprint])
+def _exchanged(tag: Tag, sent: Tensor, told: Sequence[int]) -> tuple[Tensor, list[list[int]]]:
+    words = torch.tensor([*tag.words(), *told])
     sent[: 8 * _HEADER_WORDS].view(torch.int64).copy_(words)
     everyone = torch.empty(communicator.world_size(), len(sent), dtype=torch.uint8, device=sent.device)
     with costs.of_meeting():

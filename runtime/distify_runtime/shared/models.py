@@ -20,18 +20,18 @@ from distify_runtime.noticing import notice
 from distify_runtime.output import note
 from distify_runtime.process_group import at_the_end
 from distify_runtime.randomness import seed_ranks_alike
-from distify_runtime.shared import agreement, alike, backward, check, costs, functions, operations, plans, region
+from distify_runtime.shared import agreement, alike, backward, check, costs, functions, operations, plans, region, steps
 from distify_runtime.shared.attributes import Watched, sizes_made_whole
 from distify_runtime.shared.copies import Copies
-from distify_runtime.shared.forms import Forms
+from distify_runtime.shared.forms import Forms, NotInParts, even_counts_of
 from distify_runtime.shared.graph import leaves_past
 from distify_runtime.shared.messages import RanksParted, Tag, What, numbered, report_failure
 from distify_runtime.shared.plans import Plan
+from distify_runtime.shared.readings import Readings, notice_readings
 from distify_runtime.shared.shapes import Surprise
 from distify_runtime.shared.streams import kept, own_stream
 from distify_runtime.shared.structure import rebuilt, tensors_in
 
-_STEPS_TO_SHARE = 20  # by then, something must be
 _DEEPEST = 3  # how far down the parts of a model are shared in its place
 
 
@@ -57,6 +57,7 @@ def data_parallel(*models: Any, methods: Iterable[str] = (), forward: bool = Tru
         broadcast_parameters(found)
     own_stream()
     functions.patch()
+    notice_readings()
     backward.patch(_before_step)
     at_the_end(_forget)
     for model in found:
@@ -68,7 +69,7 @@ class SharedModel:
 
     def __init__(self, model: nn.Module, name: str, depth: int = 0) -> None:
         self._model = weakref.ref(model)
-        self.name, self._number, self._depth = name, numbered(name), depth
+        self.name, self._number, self.depth = name, numbered(name), depth
         self.copies = Copies(model)
         self.calls = 0
         self.forms = Forms()
@@ -98,34 +99,47 @@ class SharedModel:
     # ---- one call
 
     def called(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self.given_up or any(is_lazy(one) for one in self.model.parameters()):
+        if self.given_up:
             return function(*args, **kwargs)
-        call = plans.Call.of(self.model, function, args, kwargs)
-        if isinstance(call, str):
-            if self.model.training and torch.is_grad_enabled():
-                self._give_up(call)
-            return function(*args, **kwargs)
+        if not any(is_lazy(one) for one in self.model.parameters()):
+            call = plans.Call.of(self.model, function, args, kwargs)
+            if isinstance(call, str):
+                if self.model.training and torch.is_grad_enabled():
+                    self._give_up(call)
+            elif (outputs := self._shared(call)) is not None:
+                return outputs[0]
+        if not self.given_up:
+            alike.computed_whole(self.model)
+        return function(*args, **kwargs)
+
+    def _shared(self, call: plans.Call) -> tuple[Any] | None:
+        """What the call returns, or None: it is to be computed whole."""
         self.calls += 1
         if agreement.is_compared(self.calls):
             agreement.check_arguments(self._tag(call), self.name, call.tensors)
         plan = self._plan(call)
         if plan is None:
-            return function(*args, **kwargs)
-        counts = region.even_counts(plan.batch.samples(call.tensors), world_size())
-        if min(counts) == 0:  # a batch smaller than the world
-            return function(*args, **kwargs)
-        return self.shared_pass(call, plan, counts)[0]
+            return None
+        before, readings = self.forms.kept(self, call), Readings()
+        try:
+            outputs, _ = self.shared_pass(call, plan, even_counts_of(call, plan), readings)
+        except NotInParts as error:
+            self.forms.no_longer(self, call, error, before)
+            if call.trains:
+                self._give_up(str(error))
+            return None
+        return (outputs,) if self.forms.stands(self, call, plan, readings, before) else None
 
     def shared_pass(
-        self, call: plans.Call, plan: Plan, counts: tuple[int, ...], probes: bool = False
+        self, call: plans.Call, plan: Plan, counts: tuple[int, ...], readings: Readings, probes: bool = False
     ) -> tuple[Any, list[Tensor]]:
         """The outputs of a pass that the ranks share; and all of its tensors, with those left in attributes."""
-        inside = self._region(call, plan, counts)
+        inside = replace(self._region(call, plan, counts), readings=readings)
         arguments, inside.anchors = self._arguments(call, plan, inside)
         changed = Watched(self.model, self.copies)
         sizes = sizes_made_whole(self.model, plan.sizes, counts[rank()], sum(counts))
         try:
-            with sizes, inside.entered(own_draws=not probes), costs.of_computing(not probes):
+            with sizes, inside.entered(own_draws=not probes), costs.of_computing(not probes), readings.recorded():
                 outputs = call.function(*arguments[0], **arguments[1])
         except Exception as error:
             if not probes:
@@ -146,16 +160,13 @@ class SharedModel:
         except Surprise as surprise:
             if probes:
                 raise
-            now = check.find_plan(self, call, [plan]).plan
+            found_now = check.find_plan(self, call, [plan])
             with suppress(Surprise):
-                if now is not None:
-                    whole = now.gathered(inside, found, call.sizes)
-                    plan.outputs = now.outputs
+                if found_now.plan is not None:
+                    whole = found_now.plan.gathered(inside, found, call.sizes)
+                    plan.outputs = found_now.plan.outputs
                     return whole
-            raise RanksParted(
-                f"distify: {inside.tag} do not make up those of the whole batch: {surprise}. What a sample's are goes "
-                "by the other samples: share the parts of the model in its place (`rt.data_parallel(model.part)`)"
-            ) from None
+            raise NotInParts(found_now, f"its outputs do not follow the batch: {surprise}") from None
 
     def _check_nothing_is_past_its_copy(self, outputs: list[Tensor]) -> None:
         past = [one for one in leaves_past(outputs).values() if isinstance(one, nn.Parameter) or self.copies.has(one)]
@@ -167,12 +178,12 @@ class SharedModel:
                 "own: its gradient would be one rank's. Let it be an attribute of the module that uses it"
             )
 
-    def own_part(self, call: plans.Call, plan: Plan, counts: tuple[int, ...]) -> list[Tensor]:
+    def own_part(self, call: plans.Call, plan: Plan, counts: tuple[int, ...], readings: Readings) -> list[Tensor]:
         """This rank's outputs, for its part of the batch alone, and what it left in attributes."""
         inside = replace(self._region(call, plan, counts), asks=True)
         arguments, _ = self._arguments(call, plan, inside)
         changed = Watched(self.model, self.copies)
-        with inside.all_or_none(), inside.entered(own_draws=False):
+        with inside.all_or_none(), inside.entered(own_draws=False), readings.recorded():
             outputs = call.function(*arguments[0], **arguments[1])
         return [*tensors_in(outputs), *changed.now()]
 
@@ -209,9 +220,9 @@ class SharedModel:
 
     def _give_up(self, why: str) -> None:
         self.given_up = why
-        parts = [] if self._depth == _DEEPEST else list(_parts(self.model))
+        parts = [] if self.depth == _DEEPEST else list(_parts(self.model))
         for name, part in parts:
-            shared = SharedModel.of(part, f"{self.name}.{name}", self._depth + 1)
+            shared = SharedModel.of(part, f"{self.name}.{name}", self.depth + 1)
             shared.patch()
             self.parts.append(shared)
         instead = f"; its parts are shared in its place: {', '.join(name for name, _ in parts)}" if parts else ""
@@ -223,7 +234,6 @@ class SharedModel:
 
 
 _shared: dict[int, SharedModel] = {}
-_steps = 0
 
 
 def _parts(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
@@ -249,8 +259,10 @@ def _call(owner: nn.Module, function: Callable[..., Any], args: tuple[Any, ...],
         if _is_exported():
             with kept():  # the other ranks draw nothing for it
                 return function(*args, **kwargs)
-        whole = region.computes_whole() or _is_transformed()
-        return function(*args, **kwargs) if whole else model.called(function, args, kwargs)
+        if not region.computes_whole() and not _is_transformed():
+            return model.called(function, args, kwargs)
+        alike.computed_whole(owner)
+        return function(*args, **kwargs)
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)
     if all(not one.requires_grad or not one.is_leaf for one in model.model.parameters()):
@@ -273,29 +285,7 @@ def _is_transformed() -> bool:
 
 
 def _before_step(optimizer: Optimizer) -> None:
-    if region.current() is not None or region.computes_whole():
-        raise RanksParted(
-            "distify: an optimizer takes a step inside of a forward pass that ranks share, and compare: it would be "
-            "taken more than once. Share the methods that `forward` calls: rt.data_parallel(model, methods=(...), "
-            "forward=False)"
-        )
-    shared = (one for one in _shared.values() if one.forms.any_shared and not one.given_up)
-    alike.make_alike(optimizer, {id(parameter) for one in shared for parameter in one.model.parameters()})
-    _stop_where_nothing_is_shared()
-
-
-def _stop_where_nothing_is_shared() -> None:
-    """A run in which every rank does the work of all would be no use."""
-    global _steps
-    _steps += 1
-    costs.step()
-    if _steps > _STEPS_TO_SHARE or not _shared:
-        return
-    tops = [one for one in _shared.values() if one._depth == 0]
-    judged = tops if _steps == _STEPS_TO_SHARE else [one for one in tops if one.given_up]
-    if judged and not any(one.is_shared for one in _shared.values()):
-        why = "; ".join(f"{one.name}: {one.given_up or 'no call of it had a batch to split'}" for one in judged)
-        raise RanksParted(f"distify: no model could be shared, so every rank would do all of the work ({why})")
+    steps.before(optimizer, list(_shared.values()))
 
 
 def _forget() -> None:

@@ -23,7 +23,8 @@ from torch import Tensor
 
 from distify_runtime import communicator
 from distify_runtime.shared.layouts import Layout
-from distify_runtime.shared.messages import Tag, What, exchange
+from distify_runtime.shared.messages import Received, Tag, What, exchange
+from distify_runtime.shared.readings import Readings
 from distify_runtime.shared.sums import sum_in_buckets
 
 Maybe = Tensor | None
@@ -38,11 +39,15 @@ def split(tag: Tag, layouts: Sequence[Layout], whole: Sequence[Tensor]) -> tuple
 
 
 def gather(
-    tag: Tag, layouts: Sequence[Layout], parts: Sequence[Tensor], anchors: Sequence[Maybe]
+    tag: Tag, layouts: Sequence[Layout], parts: Sequence[Tensor], anchors: Sequence[Maybe], readings: Readings
 ) -> tuple[Tensor, ...]:
-    """The whole tensors, on all ranks. A collective. Raises Misfit on all ranks where shapes do not go together."""
+    """The whole tensors, on all ranks. A collective. Raises Misfit on all ranks where shapes do not go together.
+
+    readings: of the pass that ends here; what stands for them travels along.
+    """
     kept = [anchor for anchor in anchors if anchor is not None]
     there = _There.of(torch.is_grad_enabled() and part.requires_grad for part in parts)
+    there.readings = readings
     return tuple(_gather(tag, layouts, len(parts), there, *parts, *kept))
 
 
@@ -106,13 +111,15 @@ class _There:
 
     here: int
     anywhere: int = 0
+    readings: Readings = field(default_factory=Readings)
 
     @classmethod
     def of(cls, there: Iterable[bool]) -> _There:
         return cls(sum(1 << index for index, one in enumerate(there) if one))
 
-    def met(self, flags: Iterable[int]) -> None:
-        for one in flags:
+    def met(self, received: Received) -> None:
+        self.readings.everyone = received.read
+        for one in received.flags:
             self.anywhere |= one
 
     def is_anywhere(self, index: int) -> bool:
@@ -128,8 +135,8 @@ class _Gather(torch.autograd.Function):
         ctx.tag, ctx.layouts, ctx.anchors = tag, layouts, tensors[count:]
         parts = [tensor.contiguous() for tensor in tensors[:count]]
         shapes = [layout.shapes(part.shape) for layout, part in zip(layouts, parts, strict=True)]
-        received = exchange(tag, parts, shapes, there.here)
-        there.met(received.flags)
+        received = exchange(tag, parts, shapes, there.here, there.readings.words)
+        there.met(received)
         whole = tuple(layout.join(parts) for layout, parts in zip(layouts, received.parts, strict=True))
         still = [index for index, one in enumerate(whole) if not (_flows(one.dtype) and there.is_anywhere(index))]
         ctx.mark_non_differentiable(*(whole[index] for index in still))

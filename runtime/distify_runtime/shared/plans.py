@@ -65,6 +65,12 @@ class Call:
     def sizes(self) -> tuple[torch.Size, ...]:
         return tuple(one.shape for one in self.tensors)
 
+    @property
+    def is_small(self) -> bool:
+        """Whether what is the batch most of the time holds fewer samples than there are ranks."""
+        first = next(one for one in self.tensors if one.dim() > 0)
+        return first.shape[0] < communicator.world_size()
+
     def pattern(self, batch: Batch) -> tuple[Any, ...]:
         """What a model may go by that is of the sizes alone: dimensions of one (`squeeze`), parts of one sample."""
         counts = even_counts(batch.samples(self.tensors), communicator.world_size())
@@ -222,13 +228,14 @@ def _gathered(region: Region, mine: list[Tensor], agreed: Agreed) -> list[Tensor
     """Or None, on every rank, where some rank's shapes are others than agreed. A collective."""
     sent = [(index, layout) for index, layout in enumerate(agreed.layouts) if layout is not None]
     if not sent:
+        region.readings.everyone = messages.exchange(region.tag, [], [], read=region.readings.words).read
         return mine
     if not agreed.fits(mine):
         agreed.differ(region.tag)
         return None
     parts = [mine[index] for index, _ in sent]
     try:
-        whole = operations.gather(region.tag, [layout for _, layout in sent], parts, region.anchors)
+        whole = operations.gather(region.tag, [layout for _, layout in sent], parts, region.anchors, region.readings)
     except messages.Misfit:
         return None
     for (index, _), one in zip(sent, whole, strict=True):

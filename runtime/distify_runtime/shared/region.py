@@ -17,6 +17,7 @@ from distify_runtime import communicator
 from distify_runtime.shared import operations
 from distify_runtime.shared.copies import Copies
 from distify_runtime.shared.messages import Tag, What, exchange
+from distify_runtime.shared.readings import Readings, unnoticed
 from distify_runtime.shared.streams import own_stream
 
 _FAILED, _MEETS, _DONE = range(3)
@@ -38,15 +39,19 @@ class Region:
     place: int = 0  # of the collective before, within the pass
     asks: bool = False  # before each collective, whether all ranks come to it: a part of a batch may raise an error
 
+    readings: Readings = field(default_factory=Readings)
+
     #: What the outputs hang on besides, so that every backward pass comes by on all ranks.
     anchors: list[Tensor | None] = field(default_factory=list)
 
+    @unnoticed()
     def sum(self, term: Tensor) -> Tensor:
         """The sum over the ranks, each of which goes on with it by itself. A collective."""
         self._ask(_MEETS, term.shape)
         self.place += 1
         return operations.sum_over_ranks(replace(self.tag, what=What.SUM, place=self.place), term)
 
+    @unnoticed()
     def everyones(self, values: Tensor, of: Tensor | None) -> Tensor:
         """Each rank's values, of shape (ranks, …), without gradients. A collective.
 

@@ -13,16 +13,22 @@ from torch import Tensor, nn
 
 _CONTAINERS = (list, dict, set, deque)
 _OF_TORCH = frozenset(vars(nn.Module()))
+#: How the name of a parameter ends that a pass has written into.
+WRITTEN = " (a parameter)"
 
 
 class State:
-    """Parameters, buffers, attributes and what they contain, of a model and all of its parts."""
+    """Parameters, buffers, attributes and what they contain, of a model and all of its parts.
 
-    def __init__(self, model: nn.Module) -> None:
+    Its tensors are copied: while a call is checked, a process holds the model once more. parameters: these, too.
+    """
+
+    def __init__(self, model: nn.Module, parameters: bool = True) -> None:
         self._of = [(module, _kept(vars(module)), dict(module._buffers)) for module in model.modules()]
         held = [one for _, attributes, buffers in self._of for one in (*attributes.values(), *buffers.values())]
         self._tensors = {id(one): (one, one.detach().clone()) for one in held if isinstance(one, Tensor)}
-        self._parameters = [(name, one, one.data, one.detach().clone()) for name, one in model.named_parameters()]
+        moved = model.named_parameters() if parameters else ()
+        self._parameters = [(name, one, one.data, one.detach().clone()) for name, one in moved]
         self._contents = {id(one): (one, copy.copy(one)) for one in held if type(one) in _CONTAINERS}
 
     @torch.no_grad()
@@ -49,7 +55,7 @@ class State:
         attributes that were written into. (What is new in an attribute is an output, by another way.)
         """
         written = (each for each in self._parameters if not _same(each[1], each[3]))
-        found = {f"{name} (a parameter)": parameter.detach().clone() for name, parameter, _, _ in written}
+        found = {name + WRITTEN: parameter.detach().clone() for name, parameter, _, _ in written}
         for index, (module, attributes, buffers) in enumerate(self._of):
             values = {**{name: one for name, one in attributes.items() if vars(module).get(name) is one}}
             for name, value in (*values.items(), *module._buffers.items()):

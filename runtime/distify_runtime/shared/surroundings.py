@@ -54,6 +54,11 @@ class Surroundings:
         """Those that are there now, by where they are, as a script would write it."""
         return {_joined(held, key): one for held in self._held for key, one in _numbers(_content(held.holder))}
 
+    def numbers_of_modules(self) -> set[str]:
+        """Where those are that modules have as attributes, and in containers there: what `State` puts back."""
+        modules = (held for held in self._held if isinstance(held.holder, nn.Module))
+        return {_joined(held, key) for held in modules for key, _ in _numbers(_content(held.holder))}
+
     def put_back(self) -> None:
         """All of it as it was."""
         for held in self._held:

@@ -1,0 +1,56 @@
+"""What passes decide by what they read out of their part of the batch, held against what has been checked.
+
+Where the ranks come to other outcomes than in any call that was compared with the whole batch, the call is compared,
+before its outputs are used; calls in which that made a difference are computed whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from distify_runtime.shared.readings import Mixture, Words
+
+_MOST_WORDS = 10_000
+
+#: The same without telling apart the readings at one place.
+_Combination = frozenset[tuple[int, frozenset[int]]]
+
+
+@dataclass
+class Decided:
+    """Of the calls of one form. `differing_numbers`: ranks have read different ones."""
+
+    differing_numbers: bool = False
+    _combinations: dict[_Combination, bool] = field(default_factory=dict)
+    _outcomes: set[tuple[int, int, frozenset[int]]] = field(default_factory=set)
+    _words: dict[frozenset[int], bool] = field(default_factory=dict)
+
+    @property
+    def reads(self) -> bool:
+        """Whether anything has been read."""
+        return bool(self._outcomes)
+
+    def seen(self, everyone: Sequence[Words]) -> bool | None:
+        """Whether calls in which ranks read this are right in parts; None: not known."""
+        self.differing_numbers |= len({numbers for _, numbers in everyone}) > 1
+        words = frozenset(word for word, _ in everyone)
+        return self._words.get(words, None if any(words) else True)
+
+    def verdict(self, mixture: Mixture) -> bool | None:
+        """The same, of all that was read. New is an outcome, and a new combination of those that were there."""
+        known = self._combinations.get(_combination(mixture))
+        return None if known and not mixture <= self._outcomes else known
+
+    def learn(self, mixture: Mixture, verdict: bool, everyone: Sequence[Words] = ()) -> None:
+        combination = _combination(mixture)
+        self._combinations[combination] = verdict and self._combinations.get(combination, True)
+        self._outcomes |= mixture
+        if everyone:
+            if len(self._words) >= _MOST_WORDS:
+                self._words.clear()
+            self._words[frozenset(word for word, _ in everyone)] = verdict
+
+
+def _combination(mixture: Mixture) -> _Combination:
+    return frozenset((place, outcomes) for place, _, outcomes in mixture)

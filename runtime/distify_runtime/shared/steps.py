@@ -1,0 +1,44 @@
+"""What is looked at before each step of an optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from torch.optim import Optimizer
+
+from distify_runtime.shared import alike, costs, region
+from distify_runtime.shared.messages import RanksParted
+
+if TYPE_CHECKING:
+    from distify_runtime.shared.models import SharedModel
+
+_STEPS_TO_SHARE = 20  # by then, something must be
+
+_steps = 0
+
+
+def before(optimizer: Optimizer, models: Sequence[SharedModel]) -> None:
+    """models: all whose calls are shared. A collective where gradients are made alike."""
+    if region.current() is not None or region.computes_whole():
+        raise RanksParted(
+            "distify: an optimizer takes a step inside of a forward pass that ranks share, and compare: it would be "
+            "taken more than once. Share the methods that `forward` calls: rt.data_parallel(model, methods=(...), "
+            "forward=False)"
+        )
+    alike.make_alike(optimizer, [one.model for one in models if one.forms.any_shared and not one.given_up])
+    _stop_where_nothing_is_shared(models)
+
+
+def _stop_where_nothing_is_shared(models: Sequence[SharedModel]) -> None:
+    """A run in which every rank does the work of all would be no use."""
+    global _steps
+    _steps += 1
+    costs.step()
+    if _steps > _STEPS_TO_SHARE or not models:
+        return
+    tops = [one for one in models if one.depth == 0]
+    judged = tops if _steps == _STEPS_TO_SHARE else [one for one in tops if one.given_up]
+    if judged and not any(one.is_shared for one in models):
+        why = "; ".join(f"{one.name}: {one.given_up or 'no call of it had a batch to split'}" for one in judged)
+        raise RanksParted(f"distify: no model could be shared, so every rank would do all of the work ({why})")
