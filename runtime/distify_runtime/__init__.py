@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from distify_runtime.reduce import all_reduce_mean, all_reduce_sum, any_rank
     from distify_runtime.replica import device_ids, unwrap
     from distify_runtime.samplers import ShardedBatchSampler, UnpaddedSampler
+    from distify_runtime.shared.loading import shard_loading
     from distify_runtime.shared.models import data_parallel
     from distify_runtime.shared.streams import draw_alike
     from distify_runtime.text_iterators import shard_text_iterator, shard_text_iterators
@@ -111,6 +112,7 @@ __all__ = [
     "shard_batch",
     "shard_evaluation",
     "shard_iterable",
+    "shard_loading",
     "shard_text_iterator",
     "shard_text_iterators",
     "shard_training",
@@ -188,6 +190,7 @@ _HOME = {
     "UnpaddedSampler": "samplers",
     "data_parallel": "shared.models",
     "draw_alike": "shared.streams",
+    "shard_loading": "shared.loading",
     "shard_text_iterator": "text_iterators",
     "shard_text_iterators": "text_iterators",
     "DistributedBatchSampler": "training_samplers",
