@@ -16,6 +16,7 @@ from distify_codemods import half_done, tree
 from distify_codemods.decisions import agreement, cuts, outside
 from distify_codemods.decisions.base import Averaging, Blocked, Decisions, SharedPass
 from distify_codemods.decisions.broadcasts import places_of
+from distify_codemods.decisions.loading import decide_loading
 from distify_codemods.decisions.prefixes import prefixed, reached_through
 from distify_codemods.decisions.training_calls import Called, called_in_training, in_training
 from distify_codemods.decisions.trials import share_forwards, try_out
@@ -50,6 +51,7 @@ def decide_shared(facts: Facts) -> Decisions:
     if not decisions.shared and not decisions.blocked:
         decisions.blocked.append(_nothing(seen))
     decisions.prefixed, decisions.reached_through = prefixed(facts), reached_through(facts)
+    decisions.shared_loading = decide_loading(seen)
     return decisions
 
 
