@@ -353,6 +353,7 @@ class Decisions:
     strategy: Strategy = Strategy.SHARDED
     shared: tuple[SharedPass, ...] = ()  # where forward passes alone are shared
     shared_loading: tuple[SharedLoading, ...] = ()
+    enlarged: tuple[LoaderDecision, ...] = ()  # of shared passes: whose batches grow with the number of ranks
     unshared: tuple[Blocked, ...] = ()  # what every rank computes whole, though it is called in training
     wraps: tuple[Wrap, ...] = ()
     unwrapped: tuple[Unwrapped, ...] = ()

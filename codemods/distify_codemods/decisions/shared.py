@@ -13,7 +13,7 @@ from itertools import chain
 import libcst as cst
 
 from distify_codemods import half_done, tree
-from distify_codemods.decisions import agreement, cuts, outside
+from distify_codemods.decisions import agreement, cuts, enlarging, outside
 from distify_codemods.decisions.base import Averaging, Blocked, Decisions, SharedPass
 from distify_codemods.decisions.broadcasts import places_of
 from distify_codemods.decisions.loading import decide_loading
@@ -52,6 +52,8 @@ def decide_shared(facts: Facts) -> Decisions:
         decisions.blocked.append(_nothing(seen))
     decisions.prefixed, decisions.reached_through = prefixed(facts), reached_through(facts)
     decisions.shared_loading = decide_loading(seen)
+    if facts.program.options.per_rank_batch:
+        enlarging.decide_enlarging(decisions)
     return decisions
 
 
