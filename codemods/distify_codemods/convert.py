@@ -59,7 +59,7 @@ def _convert(
     except ValueError as error:
         raise OptionError(str(error)) from None
     if options.strategy == Strategy.SHARED.value and (other := _only_sharded(options)):
-        raise OptionError(f"{other} goes with --strategy sharded: shared forward passes leave batches and steps alone")
+        raise OptionError(f"{other} goes with --strategy sharded: shared forward passes leave steps alone")
     loaded = program.load(source, resolver, options)
     loaded.on_run = on_run
     entry = loaded.entry
@@ -151,8 +151,7 @@ def _may_share(options: Options) -> bool:
 
 def _only_sharded(options: Options) -> str:
     """An option that shared forward passes have no part in; empty: none is given."""
-    given = {"--scale": (options.scale, "global"), "--compression": (options.compression, "none"),
-             "--op": (options.op, "average")}  # fmt: skip
+    given = {"--compression": (options.compression, "none"), "--op": (options.op, "average")}
     return next((f"{name} {value}" for name, (value, default) in given.items() if value != default), "")
 
 

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from distify_runtime.reduce import all_reduce_mean, all_reduce_sum, any_rank
     from distify_runtime.replica import device_ids, unwrap
     from distify_runtime.samplers import ShardedBatchSampler, UnpaddedSampler
+    from distify_runtime.scaled_batches import scale_batch_size
+    from distify_runtime.shared.loading import shard_loading
     from distify_runtime.shared.models import data_parallel
     from distify_runtime.shared.streams import draw_alike
     from distify_runtime.text_iterators import shard_text_iterator, shard_text_iterators
@@ -113,6 +115,7 @@ __all__ = [
     "rank",
     "rank_zero_logging",
     "rank_zero_print",
+    "scale_batch_size",
     "scale_learning_rate",
     "seed_ranks_alike",
     "seed_ranks_apart",
@@ -120,6 +123,7 @@ __all__ = [
     "shard_batch",
     "shard_evaluation",
     "shard_iterable",
+    "shard_loading",
     "shard_text_iterator",
     "shard_text_iterators",
     "shard_training",
@@ -198,6 +202,8 @@ _HOME = {
     "UnpaddedSampler": "samplers",
     "data_parallel": "shared.models",
     "draw_alike": "shared.streams",
+    "scale_batch_size": "scaled_batches",
+    "shard_loading": "shared.loading",
     "shard_text_iterator": "text_iterators",
     "shard_text_iterators": "text_iterators",
     "DistributedBatchSampler": "training_samplers",

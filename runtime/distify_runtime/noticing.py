@@ -6,13 +6,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from torch import nn
-
 #: What is called in a method's place: with the object, what the method does of it, and what that is given.
 Instead = Callable[[Any, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 
-def notice(model: nn.Module, method: str, instead: Instead, mark: str) -> None:
+def notice(model: Any, method: str, instead: Instead, mark: str) -> None:
     """Have `instead` called where this method is. Harmless to call twice; `mark`: what is noticed, and for whom."""
     if method in vars(model):  # a method that was put into the object itself
         if not hasattr(vars(model)[method], mark):
@@ -32,7 +30,7 @@ def _noticing(function: Callable[..., Any], instead: Instead, mark: str) -> Call
     return forward
 
 
-def _noticing_bound(model: nn.Module, function: Callable[..., Any], instead: Instead, mark: str) -> Callable[..., Any]:
+def _noticing_bound(model: Any, function: Callable[..., Any], instead: Instead, mark: str) -> Callable[..., Any]:
     @functools.wraps(function)
     def forward(*args: Any, **kwargs: Any) -> Any:
         return instead(model, function, args, kwargs)

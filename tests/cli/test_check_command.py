@@ -108,9 +108,9 @@ def test_the_strategy_is_told_and_can_be_chosen(distify: CommandLine, script: Pa
     [report] = json.loads(distify("check", "--json", "--strategy", "shared", "train.py").out)
     assert report["strategy"] == "shared"
     assert distify("check", "--strategy", "split", "train.py").code == 2
-    ended = distify("check", "--strategy", "shared", "--scale", "linear", "train.py")
+    ended = distify("check", "--strategy", "shared", "--op", "adasum", "--backend", "horovod", "train.py")
     assert (ended.code, ended.out) == (2, b"")
-    assert ended.err.startswith("distify: --scale linear goes with --strategy sharded: ")
+    assert ended.err.startswith("distify: --op adasum goes with --strategy sharded: ")
 
 
 def test_at_a_terminal_messages_are_wrapped_and_coloured(distify: CommandLine, script: Path) -> None:

@@ -72,7 +72,7 @@ def test_codes_of_no_rule_have_a_page(code: str, distify: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        ("DATA9", "DATA9: there is no such rule; did you mean DATA03, DATA01, DATA04, DATA02?"),
+        ("DATA9", "DATA9: there is no such rule; did you mean DATA03, DATA01, DATA04, DATA05, DATA02?"),
         ("SVAE01", "SVAE01: there is no such rule; did you mean SAVE01, SHARE01, SEED01?"),
         ("xyz", "xyz: there is no such rule; `distify rules` lists all"),
     ],

@@ -84,9 +84,11 @@ def written(batch: int, rate: float, optimizer: str, **parts: str) -> str:
     return text
 
 
-def follows(original: str, script: str, folder: Path, warmup: int) -> None:
+def follows(
+    original: str, script: str, folder: Path, warmup: int, strategy: str = "sharded", scale: str = "linear"
+) -> None:
     """Raises AssertionError where the conversion of `script` takes other steps on two ranks than `original`."""
-    options = Options(scale="linear", warmup_epochs=warmup)
+    options = Options(scale=scale, warmup_epochs=warmup, strategy=strategy)
     conversion = convert(SourceFile("train.py", script.encode()), lambda *_: None, options)
     assert conversion.outcome is Outcome.CONVERTED, [str(one) for one in conversion.of(Level.BLOCKING)]
     (folder / "train_dist.py").write_bytes(conversion.files[0].after)
@@ -95,17 +97,30 @@ def follows(original: str, script: str, folder: Path, warmup: int) -> None:
     assert_equivalent(run_original(folder / "train.py", [], folder / "base"), ranks)
 
 
+@pytest.mark.parametrize("strategy", ["sharded", "shared"])
 @pytest.mark.parametrize("name", CASES)
-def test_as_one_process_with_a_larger_batch(name: str, tmp_path: Path) -> None:
+def test_as_one_process_with_a_larger_batch(name: str, strategy: str, tmp_path: Path) -> None:
     optimizer, factor, parts = CASES[name]
     large = written(16, 0.05 * factor, optimizer, **parts)
-    follows(large, written(8, 0.05, optimizer, **parts), tmp_path, warmup=0)
+    follows(large, written(8, 0.05, optimizer, **parts), tmp_path, warmup=0, strategy=strategy)
 
 
-def test_warm_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("strategy", ["sharded", "shared"])
+def test_warm_up(strategy: str, tmp_path: Path) -> None:
     """Two epochs of ten, by the step: four steps each."""
     by_hand = 'optimizer.param_groups[0]["lr"] = 0.05 * min(1 + (epoch + number / 4) / 2, 2)'
-    follows(written(16, 0.05, SGD, rated=by_hand), written(8, 0.05, SGD), tmp_path, warmup=5)
+    follows(written(16, 0.05, SGD, rated=by_hand), written(8, 0.05, SGD), tmp_path, warmup=5, strategy=strategy)
+
+
+PAIRS = "torch.cdist(model(x), model(x)).mean() + nn.functional.cross_entropy(model(x), y, reduction='sum')"
+
+
+@pytest.mark.parametrize("scale", ["none", "linear"])
+def test_whole_batches_are_larger_where_forward_passes_are_shared(scale: str, tmp_path: Path) -> None:
+    """The loss is what it is, of all samples: all pairs, and their sum."""
+    factor = 2 if scale == "linear" else 1
+    large = written(16, 0.001 * factor, SGD, loss=PAIRS)
+    follows(large, written(8, 0.001, SGD, loss=PAIRS), tmp_path, warmup=0, strategy="shared", scale=scale)
 
 
 def test_a_sum_is_a_mean_of_sums(tmp_path: Path) -> None:

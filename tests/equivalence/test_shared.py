@@ -18,6 +18,7 @@ def converted(source: bytes, folder: Path, strategy: str, backend: str = "ddp") 
     assert conversion.outcome is Outcome.CONVERTED, [str(one) for one in conversion.of(Level.BLOCKING)]
     path = folder / "train_dist.py"
     path.write_bytes(conversion.files[0].after)
+    assert strategy != "shared" or (b"rt.shard_loading(" in conversion.files[0].after) == (b"time.sleep" in source)
     assert strategy != "shared" or b"rt.data_parallel(" in conversion.files[0].after
     return path
 
@@ -177,6 +178,28 @@ for epoch in range(3):
     for x, y in loader:
         out = made(x, torch.ones(1, 5))
         loss = F.cross_entropy(out, y) + out.std(0).sum() + F.cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    "samples that take long to load": """
+import time
+from torch.utils.data import Dataset
+
+class Slow(Dataset):
+    def __len__(self):
+        return len(samples)
+
+    def __getitem__(self, index):
+        time.sleep(0.01)
+        return samples[index], labels[index]
+
+stacked = lambda rows: [torch.stack(one) for one in zip(*rows)]
+loader = DataLoader(Slow(), batch_size=6, shuffle=True, collate_fn=stacked)
+for epoch in range(4):
+    for x, y in loader:
+        out = net(x)
+        loss = F.cross_entropy(out, y) + torch.cdist(out, out).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

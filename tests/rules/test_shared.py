@@ -478,10 +478,8 @@ def test_an_environment_that_is_played() -> None:
     assert conversion_of(before, options=AUTO).outcome is Outcome.REFUSED
 
 
-@pytest.mark.parametrize(
-    "options", [{"scale": "linear"}, {"scale": "none"}, {"backend": "horovod", "compression": "fp16"}]
-)
-def test_options_of_sharded_data(options: dict[str, str]) -> None:
+def test_options_of_sharded_data() -> None:
+    options: dict[str, str] = {"backend": "horovod", "compression": "fp16"}
     with pytest.raises(OptionError, match="goes with --strategy sharded"):
         conversion_of(script(), options=Options(strategy="shared", **options))  # type: ignore[arg-type]
     conversion = conversion_of(script(imports=STRANGE, loop=COUPLED), options=Options(**options))  # type: ignore[arg-type]
@@ -561,3 +559,39 @@ def test_each_fixture(path: Path, backend: str) -> None:
 @pytest.mark.parametrize("path", PROJECTS, ids=lambda path: path.parent.name)
 def test_each_project(path: Path) -> None:
     _is_shared(convert(read_script(str(path)), LocalModules(str(path)), SHARED))
+
+
+# ---- larger batches
+
+SCALED = "loader = rt.scale_batch_size(DataLoader(data, batch_size=8, shuffle=True))\n"
+
+
+def test_larger_batches() -> None:
+    after = converted(script(), Options(strategy="shared", scale="linear"))
+    assert SCALED in after
+    assert "optimizer = rt.scale_learning_rate(torch.optim.SGD(model.parameters(), lr=0.1))\n" in after
+    assert "rt.init_process_group()\n" in after
+    after = converted(script(), Options(strategy="shared", scale="none"))
+    assert SCALED in after
+    assert "scale_learning_rate" not in after
+    assert "scale_batch_size" not in converted(script(), SHARED)
+
+
+@pytest.mark.parametrize(
+    ("parts", "place"),
+    [
+        ({"loop": LOOP.replace("mse_loss(model(x), y)", "mse_loss(model(x), torch.ones(8, 1))").replace("8", "SIZE"),
+          "data": f"SIZE = 8\n{DATA}", "loader": LOADER.replace("8", "SIZE")}, "torch.ones(SIZE"),
+        ({"loader": "loader = DataLoader(data, batch_sampler=[[1, 2], [3, 4]])\n"}, "batch_sampler"),
+        ({"data": "data = torch.randn(64, 4), torch.randn(64, 1)\n", "loader": "",
+          "loop": LOOP.replace("    for x, y in loader:", "    for start in range(0, 64, 8):\n"
+                               "        x, y = data[0][start:start + 8], data[1][start:start + 8]")}, "loss.backward"),
+    ],
+)  # fmt: skip
+def test_batches_that_cannot_grow(parts: dict[str, str], place: str) -> None:
+    before = script(**parts)
+    conversion = conversion_of(before, options=Options(strategy="shared", scale="linear"))
+    assert conversion.outcome is Outcome.REFUSED
+    found = conversion.of(Level.BLOCKING)
+    assert ("BATCH01", line_of(before, place)) in {(one.code, one.place.line) for one in found if one.place}
+    assert conversion_of(before, options=SHARED).outcome is Outcome.CONVERTED

@@ -14,9 +14,8 @@ OVER_BOTH = (
 )  # fmt: skip
 #: Over Horovod only where all of the grid is run.
 OVER_BOTH_IN_THE_GRID = (
-    "test_data_parallel", "test_data_parallel_decided",
-    "test_data_parallel_objects", "test_data_parallel_outside", "test_data_parallel_parts",
-    "test_data_parallel_shapes",
+    "test_data_parallel", "test_data_parallel_decided", "test_data_parallel_objects", "test_data_parallel_outside",
+    "test_data_parallel_parts", "test_data_parallel_shapes", "test_shard_loading",
 )  # fmt: skip
 
 

@@ -173,6 +173,14 @@ class SharedPass:
 
 
 @dataclass(frozen=True)
+class SharedLoading:
+    """`rt.shard_loading(DataLoader(...))`: its batches, which all ranks see whole, may be loaded in shares."""
+
+    module: Module
+    node: cst.Call
+
+
+@dataclass(frozen=True)
 class Reduction:
     """After an evaluation loop, these sums are all-reduced."""
 
@@ -344,6 +352,8 @@ class Decisions:
     facts: Facts  # of the program as it will be
     strategy: Strategy = Strategy.SHARDED
     shared: tuple[SharedPass, ...] = ()  # where forward passes alone are shared
+    shared_loading: tuple[SharedLoading, ...] = ()
+    enlarged: tuple[LoaderDecision, ...] = ()  # of shared passes: whose batches grow with the number of ranks
     unshared: tuple[Blocked, ...] = ()  # what every rank computes whole, though it is called in training
     wraps: tuple[Wrap, ...] = ()
     unwrapped: tuple[Unwrapped, ...] = ()

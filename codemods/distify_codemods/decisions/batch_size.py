@@ -38,7 +38,7 @@ def decide_divisions(decisions: Decisions) -> None:
             continue
         value = join(*sizes)
         objs: set[Obj] = {obj for obj in value.objs if isinstance(obj, (Const, Setting, External))}
-        used = next((event for event in _shaping(decisions) if _depends(event, objs)), None) or _met(decisions, objs)
+        used = sized_by(decisions, objs)
         if used is None:
             continue
         division = _division(decisions, value, used) if _is_alone(decision) else None
@@ -69,6 +69,11 @@ def decide_divisions(decisions: Decisions) -> None:
             )
         elif division not in decisions.divisions:
             decisions.divisions += (division,)
+
+
+def sized_by(decisions: Decisions, sizes: set[Obj]) -> Event | None:
+    """Where in training a tensor has one of these sizes."""
+    return next((event for event in _shaping(decisions) if _depends(event, sizes)), None) or _met(decisions, sizes)
 
 
 def _is_alone(decision: LoaderDecision) -> bool:

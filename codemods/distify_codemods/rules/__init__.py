@@ -34,6 +34,7 @@ from distify_codemods.rules import (
     seeds,
     set_epoch,
     shared,
+    shared_loading,
     trackers,
     training_data,
     training_figures,
@@ -45,10 +46,10 @@ from distify_codemods.rules.base import Context, Example, Rule
 RULES: tuple[Rule, ...] = tuple(
     module.RULE
     for module in (
-        process_group, device, download, shared, training_data, batch_share, set_epoch, batch_size, learning_rate,
-        seeds, batchnorm, wrap, gradients, accumulation, hand_updates, data_parallel, half_done, reach, gathering,
-        loss, evaluation, training_figures, decisions, save, load, output, progress, logs, trackers, files, paths,
-        outside, meetings, unsupported, imports, readings,
+        process_group, device, download, shared, training_data, batch_share, shared_loading, set_epoch, batch_size,
+        learning_rate, seeds, batchnorm, wrap, gradients, accumulation, hand_updates, data_parallel, half_done, reach,
+        gathering, loss, evaluation, training_figures, decisions, save, load, output, progress, logs, trackers, files,
+        paths, outside, meetings, unsupported, imports, readings,
     )
 )  # fmt: skip
 

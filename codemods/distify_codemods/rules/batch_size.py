@@ -17,6 +17,9 @@ def run(context: Context) -> None:
     for blocked in context.decisions.blocked:
         if blocked.code == CODE:
             context.blocked(blocked)
+    if context.shares_forwards:
+        _enlarge(context)
+        return
     for division in context.decisions.divisions:
         _divide(context, division)
     for decision in context.decisions.loaders:
@@ -26,6 +29,17 @@ def run(context: Context) -> None:
         context.not_needed("each rank's batch is as large as the script says")
     elif not context.decisions.divisions:
         context.not_needed_if_known("no tensor is shaped by the batch size")
+
+
+def _enlarge(context: Context) -> None:
+    """Where all ranks see whole batches: `--scale linear` and `--scale none`."""
+    for one in context.decisions.enlarged:
+        if context.editable(one.module, one.node, "the training loader is made here"):
+            text = call_of(f"{context.rt(one.module)}.scale_batch_size({{}})")
+            context.plan(one.module).replace(one.node, text, CODE, "each rank computes as much as the script says")
+            context.applied("batches have as many times as many samples as there are ranks", one.module, one.node)
+    if not context.options.per_rank_batch:
+        context.not_needed("every rank sees the batch size of the script")
 
 
 def _advise(context: Context, decision: LoaderDecision) -> None:
@@ -62,9 +76,9 @@ RULE = Rule(
     why="Tensors that are sized by the batch size (labels, noise, hidden states) no longer fit a rank's share "
     "of the batch.",
     safety="When a training loader's batch size also sizes tensors in the training loop, it is divided where it "
-    "is defined.",
+    "is defined. Where forward passes are shared, `--scale linear` and `--scale none` make the batches that all ranks "
+    "see larger, and tensors that are sized by the batch size need you.",
     run=run,
-    shared="every rank sees the batch size of the script",
     pitfalls=(3,),
     examples=(
         Example(

@@ -12,7 +12,8 @@ def run(context: Context) -> None:
         return
     statement, after = found
     module, plan = context.entry, context.plan(context.entry)
-    text = context.backend.process_group(context.rt(module), context.options.per_rank_batch)
+    per_rank = context.options.per_rank_batch and not context.shares_forwards
+    text = context.backend.process_group(context.rt(module), per_rank)
     reason = "each process joins the group, takes its own GPU, and starts from rank 0's random numbers"
     insert = plan.insert_after if after else plan.insert_before
     for line in context.backend.starts(context.engine(module)):

@@ -216,7 +216,7 @@ RULE = Rule(
     "ranks draw from them alike, and share what is drawn; so do streams (IterableDataset). Data sets that yield whole "
     "batches, and batches that do not come from a DataLoader, are left to a person.",
     run=run,
-    shared="every rank loads the batches of the script, whole",
+    shared="every rank sees the batches of the script, whole",
     limits="When the number of samples does not divide by the world size, at most N-1 samples of the last batch count "
     "twice in it; of a batch sampler, in each batch that does not divide. Every rank reads the whole of a stream, "
     "and a stream that draws from a generator of its own must seed it alike on all ranks.",

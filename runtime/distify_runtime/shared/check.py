@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from distify_runtime import communicator
 from distify_runtime.environment import world_size
+from distify_runtime.output import note
 from distify_runtime.shared import comparing, escapes, region, surroundings
 from distify_runtime.shared.attributes import Watched
 from distify_runtime.shared.comparing import Outside, Passed
@@ -36,6 +38,8 @@ from distify_runtime.shared.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from distify_runtime.shared.models import SharedModel
+
+_TOO_MUCH = (torch.cuda.OutOfMemoryError, MemoryError)
 
 
 class Traces(enum.Flag):
@@ -71,6 +75,8 @@ def find_plan(
     with _unseen():
         whole = check.whole(())
         model.draws_numpy = model.draws_numpy or numpy_position() != before
+    if _first(whole if isinstance(whole, _OutOfMemory) else ""):
+        return _of_fewer(model, call, known)
     raised = _first(whole if isinstance(whole, _Raised) else "")
     failed = raised or _first(whole if isinstance(whole, str) else "")
     if failed or isinstance(whole, str):  # where it raises an error, the call itself raises it
@@ -85,6 +91,18 @@ def find_plan(
             return Found(found, "", check.read)
         why = why or found  # of the likeliest plan
     return Found(None, why, check.read, _agreed(check.traces(whole)))
+
+
+def _of_fewer(model: SharedModel, call: Call, known: Sequence[Plan] | None) -> Found:
+    """Of as many samples as one process has memory for: what holds for these, is taken to hold for all."""
+    for batch in [plan.batch for plan in known] if known else list(batches(call.tensors)):
+        samples = batch.samples(call.tensors) // 2
+        if samples >= 2 * world_size():
+            found = find_plan(model, call.narrowed(batch, samples), known)
+            if found.plan is not None:
+                note(f"{model.name} is checked on {samples} samples of a batch: there is no memory for all of them")
+                return found
+    return Found(None, "its whole batch needs more memory than there is, and a part of it tells nothing")
 
 
 def _candidates(call: Call, whole: Passed) -> Iterator[Plan]:
@@ -109,7 +127,10 @@ class _Check:
         """The whole batch, with what is drawn alike along these dimensions."""
         if along not in self._wholes:
             with region.whole_batch():
-                self._wholes[along] = self._attempt(self._in_whole, along)
+                try:
+                    self._wholes[along] = self._attempt(self._in_whole, along)
+                except _TOO_MUCH:
+                    self._wholes[along] = _OutOfMemory("it needs more memory than there is for a whole batch")
         return self._wholes[along]
 
     def settled(self, plan: Plan) -> Plan | str:
@@ -197,6 +218,8 @@ class _Check:
                 return f"it returns {unknown}"
             except region.OtherRankFailed:
                 return _Raised("")  # the other says with what
+            except _TOO_MUCH:
+                raise
             except Exception as error:  # whatever a model says of a part of its batch, or of a whole one
                 return _Raised(f"it raises {type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
             inputs = self._inputs()
@@ -242,6 +265,10 @@ def _put_back(model: nn.Module) -> Iterator[tuple[State, Surroundings]]:
 
 class _Raised(str):
     """What the model said of a batch."""
+
+
+class _OutOfMemory(_Raised):
+    """There is none for as many samples."""
 
 
 _T = TypeVar("_T")

@@ -42,6 +42,7 @@ class What(IntEnum):
     SHAPES = 5
     ARGUMENTS = 6
     LOSS = 7
+    SAMPLES = 8
 
     @property
     def said(self) -> str:
@@ -56,6 +57,7 @@ _SAID = {
     What.SHAPES: "the shapes of the outputs",
     What.ARGUMENTS: "the arguments",
     What.LOSS: "the loss",
+    What.SAMPLES: "the samples",
 }
 
 #: The names of models, by the numbers under which they are registered: the same on every rank.
@@ -147,7 +149,7 @@ def _exchanged(tag: Tag, sent: Tensor, told: Sequence[int]) -> tuple[Tensor, lis
     words = torch.tensor([*tag.words(), *told])
     sent[: 8 * _HEADER_WORDS].view(torch.int64).copy_(words)
     everyone = torch.empty(communicator.world_size(), len(sent), dtype=torch.uint8, device=sent.device)
-    with costs.of_meeting():
+    with costs.of_meeting(tag.what.name):
         _meet(tag, list(everyone.unbind()), sent)
     headers = everyone[:, : 8 * _HEADER_WORDS].contiguous().view(torch.int64).tolist()
     _check_tags(tag, headers)

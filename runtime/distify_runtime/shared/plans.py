@@ -53,6 +53,15 @@ class Call:
         args, kwargs = rebuilt((self.args, self.kwargs), iter(tensors))
         return replace(self, args=args, kwargs=kwargs, tensors=tensors)
 
+    def narrowed(self, batch: Batch, samples: int) -> Call:
+        """The same call, of the first samples of its batch."""
+        tensors = [
+            one.narrow(batch.dims[index], 0, samples) if index in batch.dims else one
+            for index, one in enumerate(self.tensors)
+        ]
+        args, kwargs = rebuilt((self.args, self.kwargs), iter(tensors))
+        return replace(self, args=args, kwargs=kwargs, tensors=tensors)
+
     def repeated(self) -> tuple[Any, bool]:
         """What the call gives, and whether it has written into its arguments; these stay as they are."""
         given = [one.clone() for one in self.tensors]

@@ -35,7 +35,7 @@ def sum_in_buckets(tag: Tag, terms: Sequence[Tensor], present: Sequence[bool]) -
     sums: list[Tensor] = list(terms)
     counts: list[float] = []
     for bucket, before, flat, pending in started:
-        with costs.of_meeting():
+        with costs.of_meeting(costs.SUMS):
             _wait(tag, pending)
         counts = counts or (flat.real if flat.is_complex() else flat)[:before].tolist()
         pieces = torch.split(flat[before:], [terms[index].numel() for index in bucket])

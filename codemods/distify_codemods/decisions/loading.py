@@ -1,0 +1,52 @@
+"""Loaders whose batches ranks may load in shares, where forward passes alone are shared.
+
+Every rank has to come by with each batch, and each sample has to follow from its index and from random numbers: whoever
+loads it, it is the same.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods.decisions.base import SharedLoading
+from distify_codemods.decisions.samples import Samples
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts, Loader
+from distify_codemods.interpreter import Machine, run
+
+_LOADER = "torch.utils.data.DataLoader"
+
+
+def decide_loading(facts: Facts) -> tuple[SharedLoading, ...]:
+    found = {loader.made.node: loader for loader in facts.loaders if _is_torchs(loader)}
+    nodes = [node for node, loader in found.items() if _is_met(facts, loader)]
+    if not nodes or not facts.run.exact:
+        return ()
+    again = run(facts.program, trial=facts.run.trial)  # whose values may go on to what loaders call
+    made: dict[cst.CSTNode, list[Event]] = {node: [] for node in nodes}
+    for event in again.events:
+        if event.kind is Kind.CALL and event.node in made:
+            made[event.node].append(event)
+    plain = (node for node in nodes if made[node] and all(_is_plain(again.machine, one) for one in made[node]))
+    return tuple(SharedLoading(found[node].made.module, found[node].call) for node in plain)
+
+
+def _is_torchs(loader: Loader) -> bool:
+    return loader.obj.name == _LOADER and loader.made.name == _LOADER and isinstance(loader.made.node, cst.Call)
+
+
+def _is_met(facts: Facts, loader: Loader) -> bool:
+    """Whether its batches are taken in loops that all ranks go through together, and nowhere else."""
+    same = {one.obj for one in facts.loaders if one.made.node is loader.made.node}
+    met = {draw.node for loop in facts.loops if loop.trains or loop.forwards for draw in loop.draws}
+    taken = [event for event in facts.of_kind(Kind.DRAW) if event.value.objs & same]
+    return bool(taken) and all(event.node in met for event in taken) and not any(map(facts.left_alone, same))
+
+
+def _is_plain(machine: Machine, made: Event) -> bool:
+    samples, given = Samples(machine, made), made.arguments
+    dataset = given.get("dataset", 0)
+    if dataset is None or given.star is not None or given.double_star is not None:
+        return False
+    collate = given.get("collate_fn", 6)
+    return samples.follow_from_indices(dataset) and samples.take_time and samples.is_plain_function(collate)

@@ -1,0 +1,98 @@
+"""DATA05: batches that all ranks see whole are loaded in shares, and put together before the script sees them."""
+
+from __future__ import annotations
+
+from distify_codemods.rules.base import Context, Example, Rule, call_of
+
+CODE = "DATA05"
+_WHY = "each rank loads its share of a batch's samples, and all get the whole batch"
+
+
+def run(context: Context) -> None:
+    if not context.shares_forwards:
+        context.not_needed("each rank loads its own samples")
+        return
+    for one in context.decisions.shared_loading:
+        if context.editable(one.module, one.node, "the loader is made here"):
+            context.plan(one.module).replace(
+                one.node, call_of(f"{context.rt(one.module)}.shard_loading({{}})"), CODE, _WHY
+            )
+            context.applied("ranks load shares of each batch, where the run finds that faster", one.module, one.node)
+    if not context.decisions.shared_loading:
+        context.not_needed("every rank loads the batches of the script, whole")
+
+
+_BEFORE = """\
+import torch
+from PIL import Image
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+from torchvision.transforms import functional as F
+
+
+class Pictures(Dataset):
+    def __len__(self):
+        return 600
+
+    def __getitem__(self, index):
+        return F.to_tensor(Image.open(f"{index}.png").convert("RGB"))
+
+
+loader = DataLoader(Pictures(), batch_size=8, shuffle=True)
+model = nn.Conv2d(3, 8, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x in loader:
+        out = model(x).flatten(1)
+        loss = torch.cdist(out, out).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+_AFTER = """\
+import torch
+from PIL import Image
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+from torchvision.transforms import functional as F
+import distify_runtime as rt
+
+
+class Pictures(Dataset):
+    def __len__(self):
+        return 600
+
+    def __getitem__(self, index):
+        return F.to_tensor(Image.open(f"{index}.png").convert("RGB"))
+
+
+rt.init_process_group()
+loader = rt.shard_loading(DataLoader(Pictures(), batch_size=8, shuffle=True))
+model = nn.Conv2d(3, 8, 3)
+rt.data_parallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x in loader:
+        out = model(x).flatten(1)
+        loss = torch.cdist(out, out).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+_KEEPS = _BEFORE.replace("        return F", "        self.seen = index\n        return F")
+
+RULE = Rule(
+    code=CODE,
+    name="loading",
+    why="Where forward passes are shared, each rank sees whole batches, and N ranks load each sample N times. Where "
+    "samples take long to read, training waits for that.",
+    safety="For a DataLoader of torch that loops with forward passes go through, over a data set whose samples are "
+    "seen to follow from their indices and from torch's, NumPy's and Python's random numbers alone: nothing is kept, "
+    "and nothing unknown is called. The run times some batches, checks one, and loads shares only where that is "
+    "faster. A batch is bit for bit what one process would have loaded; what a data set draws is drawn for each sample "
+    "by its place.",
+    run=run,
+    limits="Samples go over the network to all ranks, and each puts the batch together. A data set that draws sees "
+    "other random numbers than in one process, from the batch on that is loaded in shares.",
+    examples=(Example(_BEFORE, _AFTER, strategy="shared"), Example(_KEEPS, strategy="shared")),
+)
