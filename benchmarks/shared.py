@@ -1,23 +1,25 @@
 """Times training on two Gloo ranks: forward passes that ranks share, against DistributedDataParallel on shards.
 
-    python benchmarks/shared.py [--rounds 9] [--profile]
+    python benchmarks/shared.py [--rounds 9] [--loader] [--profile]
 
 Three models: an MLP (a step of some 5 ms), a CNN with BatchNorm (some 25 ms) and a transformer (over 100 ms). Both
 kinds of training run in the same two processes, in rounds that take turns, so that whatever else the machine does meets
-both alike; medians are printed, and their ratio. `--profile` adds where the time of a shared step goes. At the end
-stands the peak memory of a process that does one kind alone.
+both alike; medians are printed, and their ratio, and what of a shared step goes to loading, computing, gathering and
+sums of gradients. `--loader` has a DataLoader make the batches, which lie in memory else; `--profile` adds a profile of
+a shared step. At the end stands the peak memory of a process that does one kind alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import resource
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,6 +33,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="shared forward passes against DistributedDataParallel")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--only", choices=list(MODELS))
+    parser.add_argument("--loader", action="store_true", help="batches come from a DataLoader")
     parser.add_argument("--profile", action="store_true", help="also where the time of a shared step goes")
     parser.add_argument("--memory", choices=["shared", "ddp"], help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -40,7 +43,7 @@ def main() -> int:
     code = _launch(sys.argv[1:])
     for model in [options.only] if options.only else MODELS:
         for kind in ("ddp", "shared"):
-            code = code or _launch(["--only", model, "--memory", kind])
+            code = code or _launch(["--only", model, "--memory", kind, *["--loader"] * options.loader])
     return code
 
 
@@ -68,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
     rt.init_process_group()
     for name in [options.only] if options.only else MODELS:
         if options.memory:
-            step = _training(name, options.memory == "shared")
+            step = _training(name, options.memory == "shared", options.loader)
             for _ in range(WARM_UP):
                 step()
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -79,8 +82,10 @@ def run(options: argparse.Namespace) -> None:
 
 def _compare(name: str, options: argparse.Namespace) -> None:
     import distify_runtime as rt
+    from distify_runtime.shared import costs
 
-    kinds = {"ddp": _training(name, shared=False), "shared": _training(name, shared=True)}
+    kinds = {kind: _training(name, kind == "shared", options.loader) for kind in ("ddp", "shared")}
+    spent: dict[str, float] = {}
     for step in kinds.values():
         for _ in range(WARM_UP):
             step()
@@ -88,21 +93,30 @@ def _compare(name: str, options: argparse.Namespace) -> None:
     for _ in range(options.rounds):
         for kind, step in kinds.items():
             rt.barrier()
+            before = costs.all_taken()
             began = time.perf_counter()
             for _ in range(MODELS[name]):
                 step()
             times[kind].append((time.perf_counter() - began) / MODELS[name] * 1e3)
+            if kind == "shared":
+                for what, seconds in costs.all_taken().items():
+                    spent[what] = spent.get(what, 0.0) + max(seconds - before.get(what, 0.0), 0.0)
     ddp, shared = median(times["ddp"]), median(times["shared"])
     ratios = [one / other for one, other in zip(times["ddp"], times["shared"], strict=True)]
     rt.rank_zero_print(
         f"{name:12} ddp {ddp:7.2f} ms  shared {shared:7.2f} ms  speed {ddp / shared:.2f} "
         f"(rounds {min(ratios):.2f} to {max(ratios):.2f})"
     )
+    steps = options.rounds * MODELS[name]
+    parts = {"loading": ("LOADING", "SAMPLES"), "computing": ("COMPUTING",), "all-reduce": ("SUMS",)}
+    parts["gathering"] = tuple(what for what in spent if all(what not in kinds for kinds in parts.values()))
+    told = (f"{part} {sum(spent.get(one, 0.0) for one in of) / steps * 1e3:.2f} ms" for part, of in parts.items())
+    rt.rank_zero_print(f"{'':12} of a shared step: {', '.join(told)} (rank 0, waiting for the others included)")
     if options.profile:
         _profile(kinds["shared"])
 
 
-def _training(name: str, shared: bool) -> Callable[[], None]:
+def _training(name: str, shared: bool, loads: bool) -> Callable[[], None]:
     import distify_runtime as rt
     import torch
     from torch.nn import functional as F
@@ -118,13 +132,24 @@ def _training(name: str, shared: bool) -> Callable[[], None]:
         half = slice(rt.rank() * len(samples) // RANKS, (rt.rank() + 1) * len(samples) // RANKS)
         samples, labels = samples[half], labels[half]
 
+    batches = _loaded(samples, labels) if loads else itertools.repeat((samples, labels))
+
     def step() -> None:
+        samples, labels = next(batches)
         optimizer.zero_grad()
         out = model(samples)
         F.cross_entropy(out.flatten(0, -2), labels.flatten()).backward()
         optimizer.step()
 
     return step
+
+
+def _loaded(samples: Any, labels: Any) -> Iterator[Any]:
+    """The same batch again and again, put together of its samples."""
+    from torch.utils.data import DataLoader, TensorDataset
+
+    while True:
+        yield from DataLoader(TensorDataset(samples, labels), batch_size=len(samples))
 
 
 def _model(name: str) -> tuple[Any, Any, Any]:

@@ -6,6 +6,7 @@ import copy
 import io
 import pickle
 import random
+import time
 import warnings
 from array import array
 from contextlib import nullcontext, redirect_stderr
@@ -20,6 +21,7 @@ from distify_runtime.shared.models import shared_model
 from ranks import RankFailed, on_ranks
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader
 
 
 class Net(nn.Module):
@@ -534,21 +536,47 @@ def test_a_model_that_writes_into_its_arguments_sees_them_whole() -> None:
     )
 
 
-def _told(meeting: float, computing: float) -> str:
+def _told(meeting: float, computing: float, loading: float = 0.0, spared: float = 0.0) -> str:
+    """Of a step of 30 ms: where its time goes, in ms."""
     costs._steps = 0
     with redirect_stderr(io.StringIO()) as said:
         for _ in range(40):
             costs.step()
-            costs._meeting += meeting / 20e3
-            costs._computing += computing / 20e3
+            costs._began -= 0.03
+            costs._taken[costs.SUMS] += meeting / 2e3
+            costs._taken["OUTPUTS"] += meeting / 2e3
+            costs._taken["OUTPUTS"] += 1e-4
+            costs._taken[costs.COMPUTING] += computing / 1e3
+            costs._taken[costs.LOADING] += loading / 1e3
+            costs.spared(spared / 1e3)
     return said.getvalue()
 
 
 def test_where_sharing_costs_more_than_it_saves_is_said_once() -> None:
-    (text, nothing) = on_ranks(_told, 60.0, 20.0)
-    assert text.count("exchanging takes 3.0 ms, and 1.0 ms of computing are spared") == 1
+    (text, nothing) = on_ranks(_told, 3.0, 1.0)
+    assert text.count("exchanging takes 3.1 ms, most of it gathering outputs (1.6 ms)") == 1
+    assert "1.0 ms of computing and loading are spared" in text
     assert nothing == ""  # rank 0 speaks
-    assert on_ranks(_told, 20.0, 60.0) == ["", ""]
+    assert on_ranks(_told, 1.0, 3.0) == ["", ""]
+    assert on_ranks(_told, 3.0, 1.0, 5.0, 4.0) == ["", ""]
+
+
+def test_what_most_of_a_step_goes_to_is_said() -> None:
+    (text, _) = on_ranks(_told, 1.0, 3.0, 20.0)
+    assert "most of a step is loading: 20.0 of 30." in text
+
+
+def _loads() -> float:
+    before = costs.taken(costs.LOADING)
+    rt.data_parallel(nn.Linear(2, 2))
+    rows: Any = range(4)
+    for _ in DataLoader(rows, collate_fn=lambda row: time.sleep(0.05)):
+        pass
+    return costs.taken(costs.LOADING) - before
+
+
+def test_waiting_for_a_loader_is_timed() -> None:
+    assert all(found >= 0.2 for found in on_ranks(_loads))
 
 
 class Target(nn.Module):

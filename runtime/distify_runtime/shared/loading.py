@@ -154,7 +154,11 @@ class _Pass:
         return len(self._loader)
 
     def __next__(self) -> Any:
-        began, met = time.perf_counter(), costs.met(What.SAMPLES.name)
+        with costs.of_loading():
+            return self._next()
+
+    def _next(self) -> Any:
+        began, met = time.perf_counter(), costs.taken(costs.SAMPLES)
         failed: Exception | None = None
         loaded = Loaded(None)
         try:
@@ -164,12 +168,14 @@ class _Pass:
         except Exception as error:  # whatever a data set says of a sample
             failed = error
         task = self._tasks.popleft() if self._tasks else None
+        while failed is None and self._tasks and task is not None and task.number != loaded.number:
+            task = self._tasks.popleft()  # whoever goes through the sampler may leave some out
         if task is not None and task.is_share:
             loaded = self._put_together(task, loaded, failed)
         elif failed is not None:
             raise failed
         assert task is not None
-        exchanging = costs.met(What.SAMPLES.name) - met
+        exchanging = costs.taken(costs.SAMPLES) - met
         loading = time.perf_counter() - began - exchanging
         self._shared.phases.loaded(task, loaded, Took(loading, exchanging), len(self._tasks))
         return loaded.batch
@@ -194,7 +200,7 @@ class _Pass:
             drew = drawn()
         if self._loader.pin_memory and torch.cuda.is_available():
             batch = pinned(batch)
-        return Loaded(batch, drew or any(bool(words[2]) for words, _ in rows))
+        return Loaded(batch, task.number, drew or any(bool(words[2]) for words, _ in rows))
 
 
 def _told(error: Exception) -> Tensor:

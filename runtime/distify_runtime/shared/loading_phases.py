@@ -21,6 +21,7 @@ from distify_runtime import communicator
 from distify_runtime.environment import rank, world_size
 from distify_runtime.output import note
 from distify_runtime.randomness import common_seed
+from distify_runtime.shared import costs
 from distify_runtime.shared.messages import exchange
 from distify_runtime.shared.region import even_counts
 from distify_runtime.shared.samples import Loaded, Task
@@ -105,6 +106,7 @@ class Phases:
         elif self.phase is Phase.TRY and task.is_share and self._is_timed(took):
             self._tried()
         elif task.is_share:
+            costs.spared(self._whole - took.loading - took.exchanging)
             self._seeded = self._seeded or self._draws  # which all ranks have heard of
 
     def _is_timed(self, took: Took) -> bool:

@@ -59,6 +59,7 @@ def data_parallel(*models: Any, methods: Iterable[str] = (), forward: bool = Tru
     functions.patch()
     notice_readings()
     backward.patch(_before_step)
+    costs.watch_loaders()
     at_the_end(_forget)
     for model in found:
         SharedModel.of(model).patch((*["forward"] * forward, *methods))

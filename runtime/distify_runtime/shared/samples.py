@@ -36,6 +36,7 @@ class Loaded:
     """`batch`: as the loader would give it; of a share, its samples as one row of bytes."""
 
     batch: Any
+    number: int = -1  # of its task
     drew: bool = False
     same: bool = True
     is_share: bool = False
@@ -64,16 +65,16 @@ class Samples(Dataset[Any]):
         with drawing() as drawn:
             if task.is_share:
                 assert task.own is not None
-                return Loaded(packed(self._some(task, task.own)), drawn(), is_share=True)
+                return Loaded(packed(self._some(task, task.own)), task.number, drawn(), is_share=True)
             samples = self._some(task, None)
             before = packed(samples[task.own]) if task.checks and task.own is not None else None
             batch = collated(self.collate, samples, task)
             drew = drawn()
         if before is None or task.own is None:
-            return Loaded(batch, drew)
+            return Loaded(batch, task.number, drew)
         with kept() if get_worker_info() is None else drawing():
             again = packed(self._some(task, task.own))
-        return Loaded(batch, drew, torch.equal(before, again))
+        return Loaded(batch, task.number, drew, torch.equal(before, again))
 
     def _some(self, task: Task, part: slice | None) -> list[Any]:
         indices = task.indices if part is None else task.indices[part]
