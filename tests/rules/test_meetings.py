@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import distify_runtime
 import pytest
+from distify_codemods import Options, Outcome
 from distify_codemods.rules.meetings import BY_ITSELF
 
-from tests.rules.scripts import IMPORTS, LOOP, blocked, converted, script
+from tests.rules.scripts import IMPORTS, LOOP, blocked, conversion_of, converted, script
 
 TORCHS = (
     IMPORTS
@@ -57,3 +58,46 @@ def test_a_decision_that_not_all_ranks_come_to_needs_a_person(after: str, setup:
 
 def test_what_a_rank_calls_by_itself_is_there() -> None:
     assert set(distify_runtime.__all__) >= BY_ITSELF
+
+
+# ---- under the guards of the conversion
+
+PLOTS = """\
+try:
+    import matplotlib.pyplot as plt
+except ImportError:
+    class Texts:
+        def plot(self, value, **options):
+            self.value = value
+
+        def savefig(self, path, **options):
+            {}
+
+    plt = Texts()
+"""
+MEAN = 'open(path, "w").write("%.5f" % (self.value / 2))'
+
+
+def _plotted(line: str, kept: str) -> str:
+    shown = f'plt.plot({kept}, label="training")\nplt.savefig("curve.png", dpi=100)\n'
+    return script(imports=IMPORTS + PLOTS.format(line), loop=LOOP, after=shown)
+
+
+def test_a_figure_is_not_put_together_where_rank_0_alone_comes() -> None:
+    """The drawing is rank 0's, and what takes the library's place would wait there for the other ranks."""
+    assert "MEET01" in {code for code, _ in blocked(_plotted(MEAN, "loss.item()"))}
+
+
+def test_such_a_script_is_converted_by_shared_forward_passes() -> None:
+    shared = conversion_of(_plotted(MEAN, "loss.item()"), options=Options())
+    assert shared.outcome is Outcome.CONVERTED
+    assert b"all_reduce_mean" not in shared.files[0].after
+
+
+def test_what_rank_0_draws_of_figures_that_are_alike_is_its_own() -> None:
+    assert "MEET01" not in {code for code, _ in blocked(_plotted(MEAN, "epoch"))}
+
+
+def test_a_figure_that_is_put_together_before_it_is_drawn() -> None:
+    new = converted(_plotted('open(path, "w").write("plot")', "loss.item()"))
+    assert "if rt.is_main_process():\n    plt.savefig" in new

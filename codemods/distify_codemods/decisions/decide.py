@@ -13,6 +13,7 @@ from distify_codemods.decisions import (
     batch_size,
     broadcasts,
     bystanders,
+    contradictions,
     cuts,
     doubts,
     gathering,
@@ -68,6 +69,7 @@ def decide(facts: Facts, backend: Backend) -> Decisions:
     else:
         batch_size.decide_divisions(decisions)
     decisions.training_sums = tuple(_training_sums(decisions))
+    decisions.blocked += contradictions.contradictions(decisions)
     decisions.prefixed, decisions.reached_through = prefixed(facts), reached_through(facts)
     return decisions
 

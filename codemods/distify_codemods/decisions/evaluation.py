@@ -24,6 +24,7 @@ from distify_codemods.decisions.names import (
     update_of,
     updates,
 )
+from distify_codemods.decisions.stand_ins import evaluated, may_differ
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_in, loaders_of
 from distify_codemods.interpreter.library import IMPURE, PURE
@@ -71,8 +72,11 @@ def sums(facts: Facts, loop: BatchLoop) -> Reduction | Refusal:
     return Reduction(loop, tuple(accumulators))
 
 
-def gathers(facts: Facts, loop: BatchLoop) -> Gathering | Refusal:
-    """Each batch split over the ranks, what the model returns gathered; the rest of the loop stays as it is."""
+def gathers(facts: Facts, loop: BatchLoop, everywhere: Sequence[BatchLoop]) -> Gathering | Refusal:
+    """Each batch split over the ranks, what the model returns gathered; the rest of the loop stays as it is.
+
+    `everywhere`: the loop in each of its contexts, in some of which something else may take a trained model's place.
+    """
     common = _never(facts, loop)
     if common:
         return Refusal(common)
@@ -83,10 +87,9 @@ def gathers(facts: Facts, loop: BatchLoop) -> Gathering | Refusal:
     if loader is None:
         return Refusal("the loader has no name here")
     statements = list(flat(facts, loop))
-    forwards = [number for number, one in enumerate(statements) if _has_forward(loop, one)]
-    inside = {event.node for event in loop.forwards}
+    forwards = [number for number, one in enumerate(statements) if _has_forward(everywhere, one)]
     direct = [number for number in forwards if isinstance(statements[number], cst.SimpleStatementLine)]
-    if not direct or direct != forwards or not inside:
+    if not direct or direct != forwards:
         return Refusal("its forward pass is not a statement of the loop itself")
     last = forwards[-1]
     before = statements[: last + 1]
@@ -104,7 +107,9 @@ def gathers(facts: Facts, loop: BatchLoop) -> Gathering | Refusal:
 
 def _never(facts: Facts, loop: BatchLoop) -> str:
     """Why the loop must see all samples on every rank, whatever it computes."""
-    models = Ordered(core(obj) for event in loop.forwards for obj in event.receiver.objs)
+    models = Ordered(core(obj) for event in evaluated(facts, loop) for obj in event.receiver.objs)
+    if may_differ(facts, loop):
+        return "what it evaluates is not seen to be the same on all ranks"
     for model in models:
         last = next((one for one in reversed(modes.modes(facts, {model})) if one.before(loop.event)), None)
         if last is not None and modes.trains(last) is None:
@@ -132,7 +137,7 @@ def _steers(facts: Facts, loop: BatchLoop, test: Event) -> bool:
 def _effects(facts: Facts, loop: BatchLoop) -> Iterator[Event]:
     """What the loop does beside computing with names: printing, storing, appending, leaving, unknown calls."""
     models = set(facts.models)
-    calls = {event.node for event in loop.forwards}
+    calls = {event.node for event in evaluated(facts, loop)}
     for event in facts.run.events:
         if not event.inside(loop.event):
             continue
@@ -205,8 +210,8 @@ def _contains(statement: cst.CSTNode, event: Event, loop: BatchLoop) -> bool:
     return any(here.node is statement and here.frame is loop.event.here.frame for here in event.here.up())
 
 
-def _has_forward(loop: BatchLoop, statement: cst.CSTNode) -> bool:
-    return any(_contains(statement, event, loop) for event in loop.forwards)
+def _has_forward(everywhere: Sequence[BatchLoop], statement: cst.CSTNode) -> bool:
+    return any(_contains(statement, event, loop) for loop in everywhere for event in loop.forwards)
 
 
 def _of_statement(facts: Facts, loop: BatchLoop, statement: cst.CSTNode, accumulators: list[str]) -> str:

@@ -68,6 +68,12 @@ def not_reached_by_all(facts: Facts, found: Iterable[Averaging]) -> list[cst.CST
     return [one.node for one in kept if places.of(one.module, one.node) is Place.UNSURE]
 
 
+def is_of_one_rank(facts: Facts, node: cst.CSTNode) -> bool:
+    """Whether a figure depends on one rank's share of a batch."""
+    training = Ordered(facts.training_loaders)
+    return any(one in training or isinstance(one, Share) for one in dealt_by(facts.value(node).sources))
+
+
 @dataclass(eq=False)
 class _Search:
     facts: Facts

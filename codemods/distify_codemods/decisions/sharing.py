@@ -19,11 +19,15 @@ def decide_evaluations(decisions: Decisions) -> None:
 
 
 def _together(facts: Facts) -> list[list[BatchLoop]]:
-    """Evaluation loops grouped by shared loops and shared loader calls."""
+    """Evaluation loops grouped by shared loops and shared loader calls.
+
+    A loop is written once: where it is an evaluation in one call, what it is in any other is decided with that.
+    """
     groups: list[tuple[set[cst.CSTNode], list[BatchLoop]]] = []
     calls = {loader.obj: loader.made.node for loader in facts.loaders}
+    evaluating = {loop.node for loop in facts.loops if loop.forwards and not loop.trains}
     for loop in facts.loops:
-        if loop.trains or not loop.forwards:
+        if loop.trains or loop.node not in evaluating:
             continue
         keys: set[cst.CSTNode] = {loop.node, *(calls[loader] for loader in loop.loaders if loader in calls)}
         joined = [group for group in groups if group[0] & keys]
@@ -92,7 +96,7 @@ def _way(
     if not apart:
         reasons = [one.why for one in first if isinstance(one, evaluation.Refusal)]
         return "replicated", "; ".join(dict.fromkeys(reasons))
-    second = [_gathers(facts, loop, loaders) for loop in loops]
+    second = [_gathers(facts, loop, loops, loaders) for loop in loops]
     if not any(isinstance(one, evaluation.Refusal) for one in second):
         return list(second), "what the model returns is gathered before it is used"  # type: ignore[arg-type]
     reasons = [one.why for one in (*first, *second) if isinstance(one, evaluation.Refusal)]
@@ -129,7 +133,9 @@ _FREE = frozenset(
 )
 
 
-def _gathers(facts: Facts, loop: BatchLoop, loaders: list[Loader]) -> Gathering | evaluation.Refusal:
+def _gathers(
+    facts: Facts, loop: BatchLoop, together: list[BatchLoop], loaders: list[Loader]
+) -> Gathering | evaluation.Refusal:
     for loader in loaders:
         if loader.arguments.double_star is not None and not (
             loader.arguments.expanded().keys() <= _FREE and dealing.is_known(loader.arguments.double_star)
@@ -139,4 +145,4 @@ def _gathers(facts: Facts, loop: BatchLoop, loaders: list[Loader]) -> Gathering 
             return evaluation.Refusal("its loader has a sampler of its own")
         if dealing.may_be_on(loader, "shuffle"):
             return evaluation.Refusal("its loader shuffles")
-    return evaluation.gathers(facts, loop)
+    return evaluation.gathers(facts, loop, [one for one in together if one.node is loop.node])

@@ -10,6 +10,7 @@ import libcst as cst
 from distify_codemods.decisions import figures
 from distify_codemods.decisions.agreement import averages
 from distify_codemods.decisions.base import Averaging, Left, Reduction, Wrap
+from distify_codemods.decisions.places import Place, Places
 from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts, dealt_by, infer
@@ -29,6 +30,7 @@ def agreed(facts: Facts, wraps: tuple[Wrap, ...]) -> tuple[Facts, tuple[Averagin
     denied: set[cst.CSTNode] = set()
     while True:
         after, found, left = _agreed(facts, wraps, denied)
+        after, found = _each_once(facts, after, wraps, found)
         lonely = figures.not_reached_by_all(after, found)
         if not lonely:
             return after, found, left
@@ -46,6 +48,27 @@ def _agreed(
             return facts, tuple(found.values()), left
         found.update((one.node, one) for one in more)
         facts = _with(facts, wraps, found)
+
+
+def _each_once(
+    facts: Facts, after: Facts, wraps: tuple[Wrap, ...], found: tuple[Averaging, ...]
+) -> tuple[Facts, tuple[Averaging, ...]]:
+    """Without figures that are alike by now where they come out: what they are made of was put together, or decided.
+
+    What a loop keeps is put together first, while its own test may still be each rank's.
+    """
+    kept = [one for one in found if one.code == figures.CODE]
+    if not kept or len(kept) == len(found):
+        return after, found
+    places = Places(after)
+    left: dict[cst.CSTNode, Averaging] = {one.node: one for one in found}
+    for one in reversed(kept):
+        if places.of(one.module, one.node) is not Place.INSIDE:
+            others = {node: other for node, other in left.items() if other is not one}
+            trial = _with(facts, wraps, others)
+            if not figures.is_of_one_rank(trial, one.node):
+                after, left = trial, others
+    return after, tuple(left.values())
 
 
 def _with_kept(

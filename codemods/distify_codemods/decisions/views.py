@@ -35,8 +35,9 @@ def decide_view(decisions: Decisions, loop: BatchLoop, sharding: Sharding) -> No
 
 def decide_other_uses(decisions: Decisions) -> None:
     """What is neither training nor an evaluation loop sees all samples, in the batches of before."""
+    evaluating = {loop.node for loop in decisions.facts.loops if loop.forwards and not loop.trains}
     for loop in decisions.facts.loops:
-        if not loop.trains and not loop.forwards and _is_sharded(decisions, loop.event.value):
+        if not loop.trains and loop.node not in evaluating and _is_sharded(decisions, loop.event.value):
             decide_view(decisions, loop, Sharding.REPLICATED)
     for event, node in _reads(decisions.facts):
         if _is_sharded(decisions, decisions.facts.value(node)):

@@ -61,7 +61,9 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         return dictionary(machine, arguments, node)
     if (gpus := _gpus(name, arguments.positional)) is not None:
         return gpus
-    if name in ("float", "int", "abs", "round", "bool", "str", "repr"):
+    if name in ("str", "repr"):  # a text is no number, whatever it tells
+        return Value(scale=Scale.CONST if first.scale is Scale.CONST else Scale.UNKNOWN, sources=first.sources)
+    if name in ("float", "int", "abs", "round", "bool"):
         return Value(scale=first.scale if name != "abs" else scales.elementwise(first.scale), sources=first.sources)
     if name == "sum":
         return _sum(arguments)

@@ -12,6 +12,7 @@ from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
+from distify_codemods.rules.alone import Alone
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.values import core
 
@@ -31,8 +32,16 @@ def run(context: Context) -> None:
     tests = {event.node for event in context.facts.of_kind(Kind.TEST) if _asks_for_rank(context, event)}
     parted = _Parted(context, tests)
     found = False
-    for module, node in _meetings(context):
-        if parted.holds(module, node):
+    alone = Alone(context)
+    for module, node, beside in _meetings(context):
+        if alone.holds(module, node, beside):
+            found = True
+            context.needs_you(
+                "ranks meet here, and the conversion would let rank 0 alone come, which writes something there",
+                module, module.statement(node),
+                "compute what is written before the statement that writes it",
+            )  # fmt: skip
+        elif parted.holds(module, node):
             found = True
             context.needs_you(
                 "ranks meet here, and a test of the script's own lets only some of them come",
@@ -119,19 +128,19 @@ def _holder(module: Module, node: cst.CSTNode) -> cst.CSTNode:
 # ---- where the ranks of the converted program meet
 
 
-def _meetings(context: Context) -> Iterator[tuple[Module, cst.CSTNode]]:
-    """What is written into it, training, evaluations that are shared."""
+def _meetings(context: Context) -> Iterator[tuple[Module, cst.CSTNode, bool]]:
+    """What is written into it, training, evaluations that are shared; and whether it stands beside the node."""
     for module, plan in list(context.plans.items()):
         runtime = context.aliases.get((module, "rt"))
-        for node, code in _written(plan) if runtime else ():
+        for node, code, beside in _written(plan) if runtime else ():
             if set(re.findall(rf"\b{runtime}\.(\w+)", code)) - BY_ITSELF:
-                yield module, node
+                yield module, node, beside
     for event in context.facts.backwards:
-        yield event.module, event.node
-    yield from _shared_passes(context)
+        yield event.module, event.node, False
+    yield from ((module, node, False) for module, node in _shared_passes(context))
     for loop in context.facts.evaluation_loops:
         if any(context.decisions.sharding_of(one) in (Sharding.SUMS, Sharding.GATHERED) for one in loop.loaders):
-            yield loop.module, loop.node
+            yield loop.module, loop.node, False
 
 
 def _shared_passes(context: Context) -> Iterator[tuple[Module, cst.CSTNode]]:
@@ -142,20 +151,20 @@ def _shared_passes(context: Context) -> Iterator[tuple[Module, cst.CSTNode]]:
             yield event.module, event.node
 
 
-def _written(plan: Plan) -> Iterator[tuple[cst.CSTNode, str]]:
-    """The code that the edits of a file bring, and where."""
+def _written(plan: Plan) -> Iterator[tuple[cst.CSTNode, str, bool]]:
+    """The code that the edits of a file bring, where, and whether it stands beside that."""
     for table in (plan.before, plan.after):
         for statement, lines in table.items():
-            yield from ((statement, line.code) for line in lines)
+            yield from ((statement, line.code, True) for line in lines)
     for statement, guard in plan.guards.items():
-        yield statement, guard.header
+        yield statement, guard.header, True
     for node, rewrites in plan.expressions.items():
         assert isinstance(node, cst.BaseExpression)
-        yield from ((node, tree.code_of(rewrite(node))) for rewrite in rewrites.values())
+        yield from ((node, tree.code_of(rewrite(node)), False) for rewrite in rewrites.values())
     for call, keywords in plan.keywords.items():
         for value in keywords.values():
             code = value if isinstance(value, str) or value is None else tree.code_of(value(cst.Name("_")))
-            yield call, code or ""
+            yield call, code or "", False
 
 
 _PLAIN = """\
@@ -179,9 +188,9 @@ RULE = Rule(
     code=CODE,
     name="meetings",
     why="A rank that waits where the others never come waits until a time limit ends the run.",
-    safety="The conversion puts nothing under `if rt.is_main_process():` that ranks do together. Where a test of the "
-    "script's own asks which rank it is, and ranks would meet under it, also in functions that are called there, "
-    "it needs you.",
+    safety="When all edits are known, it is looked whether any lets ranks meet under an `if rt.is_main_process():` "
+    "of the conversion, or under a test of the script's own that asks which rank it is, also in functions that are "
+    "called there; then it needs you.",
     run=run,
     pitfalls=(17,),
     examples=(Example(_PLAIN), Example(_PLAIN + "print(loss.item())\n")),

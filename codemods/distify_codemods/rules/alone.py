@@ -1,0 +1,88 @@
+"""Where rank 0 comes alone in the new file: under the guards that the rules have written, and in what these call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.facts import Facts
+from distify_codemods.plan import Plan
+from distify_codemods.program import Module
+from distify_codemods.rules.base import Context
+from distify_codemods.values import Bound, Class, Function, Instance, Obj, Partial, core
+
+#: What has one rank run a block, or a function that it is given.
+_GUARD = ".is_main_process():"
+_CALLS = (".main_process_only(", ".call_on_main_process(")
+_FUNCTIONS = (cst.FunctionDef, cst.Lambda, cst.Module)
+
+
+class Alone:
+    """Of the finished edits: to be asked when all other rules have written theirs."""
+
+    def __init__(self, context: Context) -> None:
+        self.guarded: set[cst.CSTNode] = set()
+        calls: set[cst.CSTNode] = set()
+        for module, plan in context.plans.items():
+            self.guarded.update(_guarded(plan))
+            calls.update(_handed_over(module, plan))
+        calls.update(node for one in self.guarded for node in tree.walk(one) if isinstance(node, cst.Call))
+        self.functions = _run_by(context.facts, calls) if calls else set()
+
+    def holds(self, module: Module, node: cst.CSTNode, beside: bool = False) -> bool:
+        """`beside`: what stands before or after a node, and not in it."""
+        for around in (*(() if beside else (node,)), *module.enclosing(node)):
+            if around in self.guarded:
+                return True
+            if isinstance(around, _FUNCTIONS):
+                return around in self.functions
+        return False
+
+
+def _guarded(plan: Plan) -> Iterator[cst.CSTNode]:
+    for statement, guard in plan.guards.items():
+        if guard.header.endswith(_GUARD):
+            yield from guard.around or (statement,)
+
+
+def _handed_over(module: Module, plan: Plan) -> Iterator[cst.CSTNode]:
+    """Calls of what one rank runs; their arguments are evaluated by all."""
+    for node, rewrites in plan.expressions.items():
+        assert isinstance(node, cst.BaseExpression)
+        if any(name in tree.code_of(rewrite(node)) for rewrite in rewrites.values() for name in _CALLS):
+            parent = module.parents.get(node)
+            yield parent if isinstance(parent, cst.Call) and parent.func is node else node
+
+
+def _run_by(facts: Facts, calls: set[cst.CSTNode]) -> set[cst.CSTNode]:
+    """The functions that run in the course of calls: as they were followed, and as they stand in the text."""
+    frames = {here.frame for event in facts.run.events for here in event.here.up()}
+    found = {frame.node for frame in frames if not calls.isdisjoint(frame.context)}
+    queue = list(calls)
+    while queue:
+        call = queue.pop()
+        called = facts.value(call.func).objs if isinstance(call, cst.Call) else ()
+        for function in _functions(called):
+            if function not in found:
+                found.add(function)
+                queue += [node for node in tree.walk(function) if isinstance(node, cst.Call)]
+    return found
+
+
+def _functions(objs: Iterable[Obj]) -> Iterator[cst.CSTNode]:
+    for obj in map(core, objs):
+        if isinstance(obj, Function) and obj.node is not None:
+            yield obj.node
+        elif isinstance(obj, Bound) and obj.function is not None and obj.function.node is not None:
+            yield obj.function.node
+        elif isinstance(obj, Partial) and obj.function is not None:
+            yield from _functions(obj.function.objs)
+        elif isinstance(obj, (Class, Instance)):
+            cls = obj.of if isinstance(obj, Instance) else obj
+            name = "__call__" if isinstance(obj, Instance) else "__init__"
+            for one in cls.order() if cls is not None else ():
+                if name in one.attributes:
+                    yield from _functions(one.attributes[name].objs)
+                    break
