@@ -186,6 +186,8 @@ def draws_by_itself(event: Event) -> bool:
     """Whether random numbers are drawn by a call, and not given to it."""
     if event.name in _DRAWING or event.name.startswith((*_OF_WEIGHTS, "random.", "numpy.random.")):
         return event.name not in SEEDING
+    if event.name.startswith("builtins."):
+        return False  # an order that a function of the script has drawn
     given = (event.receiver, *event.arguments.all())
     return CHANCE in event.value.sources and not any(CHANCE in value.sources for value in given)
 

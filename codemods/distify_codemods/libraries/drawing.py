@@ -18,9 +18,25 @@ _LIBRARIES = (
 )  # fmt: skip
 
 
+#: Of those, what draws whenever it is called.
+_ALWAYS = (
+    "sklearn.utils.shuffle",
+    "sklearn.utils.resample",
+    "sklearn.model_selection.",
+    "torchvision.models.",
+    "timm.",
+)
+
+
+def draws(name: str) -> bool:
+    """Whether a function or class draws samples or weights."""
+    last = name.rpartition(".")[2]
+    layer = name.startswith("torch.nn.") and last[:1].isupper() and not last.endswith(_WITHOUT_WEIGHTS)
+    return layer or name.startswith(_ALWAYS)
+
+
 def may_draw(name: str) -> bool:
     """Whether a function or class may draw, beyond what the results of functions of torch and numpy say."""
     if name.startswith("torch.nn."):
-        last = name.rpartition(".")[2]
-        return last[:1].isupper() and not last.endswith(_WITHOUT_WEIGHTS)
+        return draws(name)
     return not is_quiet(name) or name.startswith(_LIBRARIES)
