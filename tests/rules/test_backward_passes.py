@@ -93,6 +93,31 @@ def test_it_is_told_of_parameters_without_gradients(forward: str, step: str) -> 
     assert TOLD in converted(script(forward, step))
 
 
+IF_GIVEN = "x = self.a(x)\nif {}:\n    x = self.b(x)\nreturn self.out(x)"
+SOMETIMES = "k = None if i % 3 == 0 else x\nF.cross_entropy(model(x, k), y).backward()"
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        IF_GIVEN.format("k is not None"),
+        IF_GIVEN.format("not (k is None)"),
+        IF_GIVEN.format("self.training and k is not None"),
+        "x = self.a(x)\nif k is None:\n    return self.out(x)\nreturn self.out(self.b(x))",
+        "return self.out(self.b(self.a(x)) if k is not None else self.a(x))",
+    ],
+)
+def test_it_is_told_of_parts_that_need_what_is_not_always_given(forward: str) -> None:
+    assert TOLD in converted(script(forward, SOMETIMES))
+
+
+@pytest.mark.parametrize("given", ["x", "x * 2", "x if i % 2 else -x"])
+def test_what_is_always_given_leaves_nothing_out(given: str) -> None:
+    assert WRAP in converted(
+        script(IF_GIVEN.format("k is not None"), f"F.cross_entropy(model(x, {given}), y).backward()")
+    )
+
+
 @pytest.mark.parametrize(
     ("forward", "step"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from distify_codemods import Level
 
-from tests.rules.scripts import LOOP, MODEL, OPTIMIZER, blocked, converted, findings, line_of, script
+from tests.rules.scripts import IMPORTS, LOOP, MODEL, OPTIMIZER, blocked, converted, findings, line_of, script
 
 NET = """\
 class Net(nn.Module):
@@ -68,6 +68,51 @@ def test_before_whatever_reads_gradients(reader: str) -> None:
     lines = training(script(model=NET, loop=loop))
     assert lines.count(AVERAGED) == 1
     assert lines[lines.index("loss.backward()") + 1] == AVERAGED
+
+
+CHAINED = """\
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD({}, lr=0.1)
+
+    def step(self, x, y):
+        loss = self.model.loss(x, y)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+trainer = Trainer(model)
+"""
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["itertools.chain(model.parameters())", "itertools.chain(self.model.parameters())"],
+)
+def test_nothing_reads_gradients_before_there_are_any(given: str) -> None:
+    """The optimizer that is made of them is not there yet."""
+    loop = LOOP.split("        loss")[0] + "        trainer.step(x, y)\n"
+    before = script(
+        imports=f"import itertools\nimport strange\n{IMPORTS}",
+        model=f"{NET}strange.look(model)\n",
+        optimizer=CHAINED.format(given),
+        loop=loop,
+    )
+    lines = [line.strip() for line in converted(before).splitlines()]
+    assert [line for line in lines if "all_reduce" in line] == ["rt.all_reduce_gradients(self.optimizer)"]
+    assert lines[lines.index("rt.all_reduce_gradients(self.optimizer)") + 1] == "self.optimizer.step()"
+
+
+def test_reader_before_the_backward_pass_of_a_turn() -> None:
+    """From the second turn on it reads what the first one left."""
+    read = "        strange.look(model.parameters())\n"
+    before = script(
+        imports=f"import strange\n{IMPORTS}", model=NET, loop=METHOD.replace("        loss =", f"{read}        loss =")
+    )
+    lines = [line.strip() for line in converted(before).splitlines()]
+    assert lines[lines.index("strange.look(model.parameters())") - 1] == AVERAGED
 
 
 def test_before_gradients_are_unscaled() -> None:

@@ -156,6 +156,45 @@ def test_training_twice() -> None:
     assert (after.count(APART), after.count(ALIKE)) == (2, 1)
 
 
+def training_functions(between: str) -> str:
+    """A second training in another function, with something between the two."""
+    functions = "".join(f"def {name}(model, optimizer, loader):\n{indented(LOOP)}\n\n" for name in ("warm_up", "tune"))
+    made = f"def made():\n    {between}\n\n\n"
+    calls = "warm_up(model, optimizer, loader)\nother = made()\ntune(model, optimizer, loader)\n"
+    return script(imports=f"import random\nimport strange\n{IMPORTS}", loop=functions + made + calls)
+
+
+@pytest.mark.parametrize(
+    "between",
+    ["return torch.randn(64, 4)", "return nn.Linear(4, 4)", "return [random.random() for _ in range(4)]",
+     "return strange.samples()", "return 3"],
+)  # fmt: skip
+def test_what_is_made_between_two_trainings_is_drawn_alike(between: str) -> None:
+    """Else the second training would be on other data, or after another network, on each rank."""
+    text = converted(training_functions(between))
+    assert (text.count(APART), text.count(ALIKE)) == (2, 1)
+    assert text.index(ALIKE) < text.index("def tune")
+
+
+@pytest.mark.parametrize("made", ["probe = torch.randn(64, 4)", "probe = nn.Linear(4, 4)", "probe = strange.Probe()"])
+def test_what_is_made_after_training_is_drawn_alike(made: str) -> None:
+    assert converted(script(imports=f"import strange\n{IMPORTS}", after=f"{made}\n")).endswith(f"{ALIKE}{made}\n")
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "figure = loss.item() * 2",
+        "score = nn.functional.mse_loss(model(inputs), targets).item()",
+        "names = sorted(str(number) for number in range(3))",
+        "torch.manual_seed(1)",
+    ],
+)
+def test_nothing_ends_after_the_last_training_if_nothing_is_drawn(after: str) -> None:
+    setup = "inputs, targets = torch.randn(8, 4), torch.randn(8, 1)\n"
+    assert ALIKE not in converted(script(setup=setup, after=f"{after}\n"))
+
+
 SEEDS = ["torch.manual_seed(epoch)", "np.random.seed(epoch)", "set_seed(epoch)"]
 
 
@@ -184,6 +223,20 @@ def test_one_number_for_a_batch(draw: str) -> None:
     loop = LOOP.replace("        loss =", f"        drawn = {draw}\n        loss =")
     after = converted(script(imports=f"import random\nimport numpy as np\n{IMPORTS}", loop=loop))
     assert f"        drawn = rt.from_main_process({draw})\n" in after
+
+
+def test_a_verdict_on_a_draw_is_not_told_without_the_draw() -> None:
+    """Rank 0 would say of its own number that it is free, and another rank would take one that is not."""
+    functions = "def choose():\n    j = np.random.randint(64)\n    while taken[j]:\n        j = np.random.randint(64)\n"
+    imports, setup = f"import numpy as np\n{IMPORTS}", f"taken = np.zeros(64)\n{functions}    return j\n\n\n"
+    before = script(imports=imports, setup=setup, loop=LOOP.replace("    for x", "    chosen = choose()\n    for x"))
+    assert line_of(before, "while taken") in [line for _, line in blocked(before)]
+
+
+def test_a_verdict_on_a_draw_that_serves_nothing_else_is_rank_0s() -> None:
+    flip = "        chance = random.random()\n        if chance < 0.5:\n            x = -x\n"
+    loop = LOOP.replace("        loss =", f"{flip}        loss =")
+    assert "if rt.from_main_process(chance < 0.5):" in converted(script(imports=f"import random\n{IMPORTS}", loop=loop))
 
 
 def test_numbers_for_each_sample_of_a_batch() -> None:

@@ -82,7 +82,7 @@ def averages(facts: Facts) -> tuple[Averaging, ...]:
         for figure in figures.behind(branch.test) or ():
             if facts.value(figure).scale is Scale.MEAN:
                 found[figure] = Averaging(event.module, figure, "all ranks decide on the mean over the global batch")
-            elif reached_alike(facts, event):
+            elif reached_alike(facts, event) and not _is_about_a_draw(facts, event, figure):
                 found[figure] = Averaging(event.module, figure, "rank 0 decides for all", told=True)
     for module, node in _steering(facts):
         found.setdefault(node, Averaging(module, node, "training depends on it: rank 0's", told=True))
@@ -95,6 +95,23 @@ def averages(facts: Facts) -> tuple[Averaging, ...]:
     for module, node in _shown(facts):
         found.setdefault(node, Averaging(module, node, "shown for the samples of all ranks"))
     return tuple(found.values())
+
+
+def _is_about_a_draw(facts: Facts, event: Event, figure: cst.BaseExpression) -> bool:
+    """`while taken[j]`: whether rank 0 would judge what it has drawn itself, and others go on with what they have."""
+    if facts.run.trial.draws_alike:
+        return False
+    for node in tree.walk(figure):
+        if not isinstance(node, (cst.Name, cst.Attribute)) or CHANCE not in facts.value(node).sources:
+            continue
+        code, parents = tree.code_of(node), event.module.parents
+        if isinstance(node, cst.Attribute) and not isinstance(parents.get(node), cst.Call):
+            return True
+        others = [one for one in tree.walk(event.here.frame.node) if isinstance(one, cst.Name) and one.value == code]
+        targets = [one for one in others if isinstance(parents.get(one), (cst.AssignTarget, cst.AugAssign))]
+        if len(others) - len(targets) > 1:
+            return True
+    return False
 
 
 class _Figures:

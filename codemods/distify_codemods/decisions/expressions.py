@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.decisions.alternatives import made_instead
 from distify_codemods.decisions.names import bound_by
 from distify_codemods.decisions.several import reaches_all
@@ -96,6 +97,19 @@ def is_bound_before(module: Module, statement: cst.CSTNode, name: str) -> bool:
         stores = [node for node in module.bindings.get(name, ()) if _scope_of(module, node) is scope]
         if stores:
             return scope is not scopes[0] or any(module.place(node).line <= line for node in stores)
+    return False
+
+
+def is_set_between(module: Module, statement: cst.CSTNode, wanted: cst.BaseExpression, read: cst.CSTNode) -> bool:
+    """Whether an attribute is set from a statement on to where it is read, so that it is something else before."""
+    first, last = module.place(statement).line, module.place(read).line
+    code = tree.code_of(wanted)
+    for node in tree.walk(_scope_of(module, statement)):
+        set_here = isinstance(node, (cst.AssignTarget, cst.AnnAssign)) and first <= module.place(node).line <= last
+        parts = tree.walk(node.target) if set_here and isinstance(node, (cst.AssignTarget, cst.AnnAssign)) else ()
+        for part in parts:
+            if isinstance(part, cst.Attribute) and f"{code}.".startswith(f"{tree.code_of(part)}."):
+                return True
     return False
 
 

@@ -14,8 +14,9 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.decisions.backward_passes import excludes
 from distify_codemods.decisions.base import Blocked, GradientAveraging, GradientCall, Unwrapped
-from distify_codemods.decisions.expressions import held_in, is_bound_before
+from distify_codemods.decisions.expressions import held_in, is_bound_before, is_set_between
 from distify_codemods.decisions.models import same
+from distify_codemods.decisions.several import repeated_by
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, Optimizer, dealt_by
 from distify_codemods.interpreter.machine import Frame
@@ -27,7 +28,9 @@ from distify_codemods.values import PER_SAMPLE, External, Obj, Parameters, Scale
 _READING = ("torch.nn.utils.clip_grad", "torch.nn.utils.get_total_norm")
 _STEPPING = ("step", "unscale_")
 #: Libraries' functions that may be given a model and do not look at its gradients.
-_NOT_READING = ("torch.", "builtins.", "copy.", "numpy.", "tqdm.", "logging.", "time.", "math.", "os.", "functools.")
+_NOT_READING = (
+    "torch.", "builtins.", "copy.", "numpy.", "tqdm.", "logging.", "time.", "math.", "os.", "functools.", "itertools.",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -127,14 +130,16 @@ _SHARED_FIX = "take it of a mean over the batch by parameters, or of a sum over 
 
 
 def groups_of_readers(facts: Facts, trainee: Trainee) -> list[list[Event]]:
-    """The events that read a trainee's gradients, in runs between backward passes."""
+    """The events that read a trainee's gradients, in runs between backward passes; before the first there are none."""
     groups: list[list[Event]] = []
     backwards = {event.number for event in facts.backwards}
+    first = min(backwards, default=0)
+    repeated = {loop for event in facts.backwards for loop in repeated_by(facts, event)}
     open_group = False
     for event in facts.run.events:
         if event.number in backwards:
             open_group = False
-        elif reads(event, trainee):
+        elif reads(event, trainee) and (event.number > first or not repeated.isdisjoint(repeated_by(facts, event))):
             if not open_group:
                 groups.append([])
             open_group = True
@@ -301,7 +306,9 @@ def _can_be_written(node: cst.BaseExpression, event: Event, place: _Place) -> bo
     names = [one.value for one in tree.walk(node) if isinstance(one, cst.Name)]
     if isinstance(node, cst.Attribute):
         names = [tree.code_of(node).split(".")[0].split("[")[0]]
-    return all(is_bound_before(place.module, place.node, name) for name in names)
+    return all(is_bound_before(place.module, place.node, name) for name in names) and not is_set_between(
+        place.module, place.node, node, event.node
+    )
 
 
 def _unreachable(reader: Event) -> Blocked:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods.decisions.names import bound_by
-from distify_codemods.events import Kind
+from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.machine import Frame
 from distify_codemods.program import Module
@@ -145,6 +145,15 @@ def loops_around(module: Module, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     for outer, inner in around(module, node):
         if isinstance(outer, REPEATING) and not (isinstance(outer, cst.For) and inner is outer.iter):
             yield outer
+
+
+def repeated_by(facts: Facts, event: Event) -> Iterator[cst.CSTNode]:
+    """The loops and comprehensions in whose turns an event happens again, across calls."""
+    for step in (*event.here.frame.context, event.node):
+        node = step.loop if isinstance(step, Turn) else step
+        if isinstance(step, Turn):
+            yield node
+        yield from loops_around(facts.module_of(node), node)
 
 
 def function_around(facts: Facts, node: cst.CSTNode) -> cst.CSTNode | None:

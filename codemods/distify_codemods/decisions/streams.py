@@ -18,6 +18,7 @@ from distify_codemods.decisions.several import around, loops_around
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.machine import Frame
+from distify_codemods.libraries import drawing
 from distify_codemods.program import Module
 from distify_codemods.values import CHANCE, NOTHING, PER_SAMPLE, CallChain, Parameters, Scale, Turn, core
 
@@ -159,14 +160,45 @@ _BY_SAMPLES = PER_SAMPLE | {Scale.COUNT}
 
 
 def ends(facts: Facts, found: list[Stretch]) -> Iterator[Stretch]:
-    """Those after which something may be drawn that has to be alike: in a next turn, or right away."""
-    free = [event for event in choices(facts) if not any(one.holds(event) for one in found)]
+    """Those after which something may be drawn that has to be alike: in a next turn, or from there on."""
+    after = max((event.number for event in _drawing(facts, found)), default=-1)
+    last = max((one.loop.number for one in found), default=-1)
     for one in found:
         before = next(number for number, (_, node) in enumerate(chain(one.loop)) if node is one.node)
         around = {node for _, node in chain(one.loop)[:before]} & {here.node for here in one.loop.loops()}
         often = any(other.node is one.node and other is not one for other in found)
-        if around or often or any(event.number > one.loop.number for event in free):
+        followed = any(other.loop.number == last and other.node is not one.node for other in found)
+        if around or often or followed or after > one.loop.number:
             yield one
+
+
+def _drawing(facts: Facts, found: list[Stretch]) -> Iterator[Event]:
+    """What may draw outside of all stretches, but for what an evaluation draws for each of its batches."""
+    loops = [loop.event for loop in facts.loops]
+    chosen = {event.node for event in choices(facts)}
+    for event in facts.of_kind(Kind.CALL, Kind.METHOD):
+        draws = event.node in chosen or may_draw(event)
+        if draws and not any(one.holds(event) for one in found) and not any(map(event.inside, loops)):
+            yield event
+
+
+def draws_by_itself(event: Event) -> bool:
+    """Whether random numbers are drawn by a call, and not given to it."""
+    if event.name in _DRAWING or event.name.startswith((*_OF_WEIGHTS, "random.", "numpy.random.")):
+        return event.name not in SEEDING
+    if event.name.startswith("builtins."):
+        return False  # an order that a function of the script has drawn
+    given = (event.receiver, *event.arguments.all())
+    return CHANCE in event.value.sources and not any(CHANCE in value.sources for value in given)
+
+
+def may_draw(event: Event) -> bool:
+    """Whether random numbers may go into what a library does: samples, the weights of a module, or nobody knows."""
+    if draws_by_itself(event):
+        return True
+    if event.kind is not Kind.CALL or event.name in SEEDING:
+        return False
+    return drawing.may_draw(event.name)
 
 
 def end(facts: Facts, one: Stretch) -> tuple[cst.CSTNode, Module] | None:

@@ -184,8 +184,14 @@ def _in_expressions(use: Event) -> Iterator[tuple[cst.BaseExpression, str]]:
 
 def _varies(facts: Facts, test: cst.BaseExpression, module: Module, forward: Event) -> bool:
     """Whether a test may have another outcome in another step: it looks at more than how the model was built."""
-    if isinstance(test, (cst.Integer, cst.SimpleString)) or _is_about_none(test):
+    if isinstance(test, (cst.Integer, cst.SimpleString)):
         return False
+    if isinstance(test, cst.UnaryOperation):
+        return _varies(facts, test.expression, module, forward)
+    if isinstance(test, cst.BooleanOperation):
+        return any(_varies(facts, one, module, forward) for one in (test.left, test.right))
+    if isinstance(test, cst.Comparison) and _is_about_none(test):
+        return _may_be_none(facts, test.left)
     if facts.value(test).constant() is not None:
         return False
     function = next((one for one in module.enclosing(test) if isinstance(one, cst.FunctionDef)), None)
@@ -202,10 +208,17 @@ def _varies(facts: Facts, test: cst.BaseExpression, module: Module, forward: Eve
     return False
 
 
-def _is_about_none(test: cst.BaseExpression) -> bool:
-    return isinstance(test, cst.Comparison) and any(
-        isinstance(one.comparator, cst.Name) and one.comparator.value == "None" for one in test.comparisons
-    )
+def _is_about_none(test: cst.Comparison) -> bool:
+    return any(isinstance(one.comparator, cst.Name) and one.comparator.value == "None" for one in test.comparisons)
+
+
+def _may_be_none(facts: Facts, node: cst.BaseExpression) -> bool:
+    """Whether it may be None in one step and something else in another: not an attribute that is set once and kept."""
+    if isinstance(node, cst.Attribute) and not _is_set_later(facts, node):
+        return False
+    value = facts.value(node)
+    nothing = any(isinstance(obj, Const) and obj.value is None for obj in value.objs)
+    return nothing and (len(value.objs) > 1 or value.open)
 
 
 def _is_fixed(value: Value, turns: Container[cst.CSTNode | None]) -> bool:

@@ -13,6 +13,7 @@ from distify_codemods.interpreter import (
     forms,
     holding,
     iteration,
+    iterators,
     scales,
     targets,
     tensors,
@@ -167,6 +168,8 @@ def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Argument
         return NOTHING
     if name in ("pop", "popleft"):
         return ways.chosen(targets.any_item(own), join(*arguments.positional))
+    if name == "sort":
+        iterators.sorted_by(machine, arguments, targets.any_item(own), node)
     return own if name == "copy" else Value(*((EMPTY,)))
 
 

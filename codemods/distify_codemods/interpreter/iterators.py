@@ -81,7 +81,14 @@ def _listed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
         made.items = None
         made.element = join(made.element or NOTHING, item, Value(parameters))
         made.deals |= dealt
-    return Value(made.alone, given.scale, given.sources)
+    key = sorted_by(machine, arguments, targets.any_item(Value(made.alone)), node)
+    return Value(made.alone, given.scale, given.sources | key.sources)
+
+
+def sorted_by(machine: Machine, arguments: Arguments, item: Value, node: cst.CSTNode) -> Value:
+    """What `key` says of an item: it may draw, so that the order is one of chance."""
+    key = arguments.keywords.get("key")
+    return calls.call(machine, key, Arguments([item]), node) if key is not None and not key.is_none else NOTHING
 
 
 def _map(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:

@@ -180,8 +180,8 @@ RULE = Rule(
     "from the start "
     "they build different splits.",
     safety="The group starts all ranks with rank 0's random numbers. Right before training the ranks go apart, and "
-    "after it, where another fold or run follows, together again. A seed that the script sets in training is followed "
-    "by another parting, and samples that are chosen there are chosen by rank 0.",
+    "after it, where another fold or a draw follows, together again. A seed that the script sets in training is "
+    "followed by another parting, and samples that are chosen there are chosen by rank 0.",
     run=run,
     pitfalls=(22, 23),
     examples=(

@@ -1,0 +1,138 @@
+"""What ranks draw apart between passes over the data, and keep: an order, a shift, other weights of a frozen module.
+
+In a stretch each rank draws for its own batches. What is drawn there outside of a batch's turn is for all samples:
+harmless only where it is seen to end in what is shown or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions import entropy, streams
+from distify_codemods.decisions.base import Decisions, Link
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
+from distify_codemods.libraries import drawing, effects
+from distify_codemods.naming import brief
+from distify_codemods.program import Module
+from distify_codemods.values import External, core
+
+#: What is done with a number on its way, in an expression.
+_PARTS = (
+    cst.Arg, cst.Attribute, cst.BinaryOperation, cst.UnaryOperation, cst.Subscript, cst.SubscriptElement, cst.Index,
+    cst.Slice, cst.FormattedStringExpression, cst.FormattedString, cst.Tuple, cst.Element,
+)  # fmt: skip
+#: Libraries whose functions keep nothing of what they are given, but for what they write.
+_COMPUTING = ("torch.", "torchvision.", "numpy.", "math.", "matplotlib.", "logging.", "tqdm.", "PIL.", "einops.")
+_OF_NUMBERS = frozenset(f"builtins.{name}" for name in "abs float int len max min print repr round str sum".split())
+_SCOPES = (cst.FunctionDef, cst.Lambda, cst.Module)
+
+
+def drawn_between_passes(decisions: Decisions) -> Iterator[Link]:
+    """Draws that are for all samples, where every rank has another."""
+    facts = decisions.facts
+    apart = streams.stretches(decisions) if not decisions.slicings else []
+    turns = [loop.event for loop in facts.loops]
+    alike = {event.node for event in streams.choices(facts)}
+    alike |= {one.node for one in decisions.averages if one.told}
+    for event in facts.of_kind(Kind.CALL, Kind.METHOD) if apart else ():
+        if not _draws(event) or facts.in_a_model(event) or any(map(event.inside, turns)):
+            continue
+        told = event.node in alike or any(one in alike for one in event.module.enclosing(event.node))
+        if not told and any(one.holds(event) for one in apart) and not _is_harmless(facts, event):
+            yield Link(
+                event.module, event.node,
+                f"`{brief(event.node)}` draws between passes over the data, where each rank draws other numbers: what "
+                "comes of it may be for the samples of all",
+                "numbers that are drawn before training, or from a generator with a seed of its own, are the same on "
+                "all ranks",
+            )  # fmt: skip
+
+
+def _draws(event: Event) -> bool:
+    """Whether random numbers come from what all of the process draws from."""
+    own = event.arguments.keywords.keys() & {"generator", "random_state", "seed", "rng"}
+    roots = [core(obj) for obj in event.receiver.objs]
+    generators = any(isinstance(obj, External) and obj.name in entropy.GENERATORS for obj in roots)
+    if own or generators or event.name in entropy.GENERATORS or "state" in event.name.rpartition(".")[2]:
+        return False
+    if event.kind is Kind.METHOD and event.name == "sample":
+        return any(isinstance(obj, External) and obj.name.startswith("pandas.") for obj in roots)
+    return streams.draws_by_itself(event) or (event.kind is Kind.CALL and drawing.draws(event.name))
+
+
+def _is_harmless(facts: Facts, event: Event) -> bool:
+    """Whether all that comes of it is shown or written."""
+    if event.name.endswith("_") or event.name.endswith("shuffle"):
+        return False  # into something that is there already
+    return _ends_here(facts, event.module, event.node, set())
+
+
+def _ends_here(facts: Facts, module: Module, node: cst.CSTNode, seen: set[cst.CSTNode]) -> bool:
+    inner = node
+    for outer in module.enclosing(node):
+        if isinstance(outer, cst.Expr):
+            return True
+        if isinstance(outer, cst.Assign):
+            return _names_end_here(facts, module, outer, seen)
+        passes = isinstance(outer, cst.Call) and (inner is outer.func or _only_computes(facts, outer))
+        if not passes and not isinstance(outer, _PARTS):
+            return False
+        inner = outer
+    return False
+
+
+def _only_computes(facts: Facts, call: cst.Call) -> bool:
+    """Whether a call keeps nothing of what it is given: a module's, a print, a log, a function of torch."""
+    calls = facts.of_kind(Kind.CALL, Kind.FORWARD, Kind.METHOD, Kind.PRINT)
+    found = [event for event in calls if event.node is call]
+    return bool(found) and all(map(_keeps_nothing, found))
+
+
+def _keeps_nothing(event: Event) -> bool:
+    if event.kind is Kind.METHOD:
+        roots = [core(obj) for obj in event.receiver.objs]
+        return any(isinstance(obj, External) and obj.name.startswith(effects.TRACKERS) for obj in roots)
+    return event.kind is not Kind.CALL or event.name.startswith(_COMPUTING) or event.name in _OF_NUMBERS
+
+
+def _names_end_here(facts: Facts, module: Module, assign: cst.Assign, seen: set[cst.CSTNode]) -> bool:
+    """Whether this holds for all that is done with the names that it is given, none of which another function sees."""
+    if assign in seen:
+        return True
+    seen.add(assign)
+    scope = next((one for one in module.enclosing(assign) if isinstance(one, _SCOPES)), module.tree)
+    names = {one.target.value for one in assign.targets if isinstance(one.target, cst.Name)}
+    if len(names) < len(assign.targets):
+        return False
+    for node in tree.walk(scope):
+        if isinstance(node, (cst.Global, cst.Nonlocal)) and any(one.name.value in names for one in node.names):
+            return False
+        if not isinstance(node, cst.Name) or node.value not in names:
+            continue
+        parent = module.parents.get(node)
+        if isinstance(parent, (cst.AssignTarget, cst.Param)) or (
+            isinstance(parent, cst.Attribute) and parent.attr is node
+        ):
+            continue
+        if isinstance(parent, cst.Arg) and parent.keyword is node:
+            continue
+        around = next((one for one in module.enclosing(node) if isinstance(one, _SCOPES)), module.tree)
+        if around is scope:
+            if not _ends_here(facts, module, node, seen):
+                return False
+        elif not _binds(around, node.value):
+            return False
+    return True
+
+
+def _binds(function: cst.CSTNode, name: str) -> bool:
+    """Whether a function has a name for itself: what is bound outside under the same name is not seen there."""
+    own = (cst.Param, cst.AssignTarget)
+    held = [
+        one.name if isinstance(one, cst.Param) else one.target for one in tree.walk(function) if isinstance(one, own)
+    ]
+    return any(isinstance(one, cst.Name) and one.value == name for one in held)
