@@ -15,6 +15,7 @@ from distify_runtime.shared.plans import Call, Plan, batches
 from distify_runtime.shared.readings import Readings, readings_differ_at
 from distify_runtime.shared.region import even_counts
 from distify_runtime.shared.state import State
+from distify_runtime.shared.streams import take_back_draws
 
 if TYPE_CHECKING:
     from distify_runtime.shared.models import SharedModel
@@ -140,14 +141,17 @@ class Forms:
                 if not stands:
                     _say_decided(model, readings_differ_at(mixture), found, before)
             decided.learn(mixture, stands, readings.everyone)
-        if not stands and before is not None:
-            before.put_back()
+        if not stands:
+            take_back_draws()
+            if before is not None:
+                before.put_back()
         return stands
 
     def no_longer(self, model: SharedModel, call: Call, error: NotInParts, before: State | None) -> None:
         """Calls of this form are whole from now on, and the model is as it was before this one, or RanksParted."""
         _check_can_be_taken_back(model, "", str(error), error.found, before)
         self.plans[call.form] = None
+        take_back_draws()
         if before is not None:
             before.put_back()
         if not call.trains:

@@ -1,11 +1,12 @@
-"""Random numbers of a shared forward pass: each rank's own inside, the script's untouched outside."""
+"""Random numbers of a shared forward pass: each rank's own, but for what is drawn alike; the script's outside of it."""
 
 from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,20 +28,25 @@ class Stream:
 
     @contextmanager
     def drawn(self, numpy: bool) -> Iterator[None]:
-        """Draw from this stream; afterwards the one from before goes on as if nothing had been drawn."""
-        outside = _state(numpy)
-        _set_state({name: self._state[name] for name in outside})
+        """Draw from this stream; afterwards the script's goes on as if nothing but what is drawn alike had been."""
+        global _outside, _drawn_alike
+        before, _outside, _drawn_alike = _outside, _state(numpy), None
+        _set_state({name: self._state[name] for name in _outside})
         try:
             yield
         finally:
             self._state |= _state(numpy)
-            _set_state(outside)
+            _set_state(_outside)
+            _outside = before
 
 
 _own: Stream | None = None
 
+#: The script's streams, which are alike on all ranks, while a shared pass draws from the rank's own.
+_outside: dict[str, Any] | None = None
 
-_alike: Stream | None = None
+#: Where they were before the last shared pass, if it has drawn from them.
+_drawn_alike: dict[str, Any] | None = None
 
 
 @contextmanager
@@ -48,22 +54,34 @@ def draw_alike() -> Iterator[None]:
     """Inside of a shared forward pass: what is drawn here is the same on all ranks, as a decision for the whole batch
     has to be (which layers to leave out, how long a sequence to take). Elsewhere all ranks draw alike anyway.
 
-    Every rank has to come by as often as the others.
+    It is drawn from the script's own streams, as in one process. Every rank has to come by as often as the others.
     """
-    if _alike is None:
+    global _outside, _drawn_alike
+    if _outside is None:
         yield
         return
-    with _alike.drawn(numpy=True):
+    outside, _outside = _outside, None
+    _drawn_alike = _drawn_alike or outside
+    own = _state("numpy" in outside)
+    _set_state(outside)
+    try:
         yield
+    finally:
+        _outside = _state("numpy" in outside)
+        _set_state(own)
+
+
+def take_back_draws() -> None:
+    """The last shared pass counts for nothing: what it has drawn alike is drawn again."""
+    if _drawn_alike is not None:
+        _set_state(_drawn_alike)
 
 
 def own_stream() -> Stream:
     """This rank's stream, which all shared models draw from. The first call has to be made by all ranks."""
-    global _own, _alike
+    global _own
     if _own is None:
-        seed = common_seed()
-        _own = Stream(random.Random(f"{seed}/shared/{rank()}").getrandbits(31))
-        _alike = Stream(random.Random(f"{seed}/alike").getrandbits(31))
+        _own = Stream(random.Random(f"{common_seed()}/shared/{rank()}").getrandbits(31))
     return _own
 
 
@@ -85,6 +103,20 @@ class Rewound:
 
     def again(self) -> None:
         _set_state(self._state)
+
+
+def rewinding(generator: Any) -> Callable[[], Any] | None:
+    """What has a generator of random numbers draw again what it draws from here on; None where something is none."""
+    numpy: Any = sys.modules.get("numpy")
+    if isinstance(generator, torch.Generator):
+        return partial(generator.set_state, generator.get_state())
+    if isinstance(generator, random.Random) and not isinstance(generator, random.SystemRandom):
+        return partial(generator.setstate, generator.getstate())
+    if numpy and isinstance(generator, numpy.random.RandomState):
+        return partial(generator.set_state, generator.get_state())
+    if numpy and isinstance(generator, numpy.random.Generator):
+        return partial(setattr, generator.bit_generator, "state", generator.bit_generator.state)
+    return None
 
 
 def numpy_position() -> Any:

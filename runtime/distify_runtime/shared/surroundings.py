@@ -1,4 +1,5 @@
-"""What a pass may write to outside of its modules: lists that a hook fills, an object that forward gives its numbers.
+"""What a pass may change outside of its modules: lists that a hook fills, an object that forward gives its numbers, a
+generator of random numbers.
 
 Looked for from the model: through attributes, closures of hooks, and the global variables that its methods name.
 """
@@ -18,6 +19,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from distify_runtime.shared.state import refill
+from distify_runtime.shared.streams import rewinding
 
 _MOST = 2000  # objects that are looked at
 _MOST_ITEMS = 1000  # of a container: longer ones are data
@@ -42,6 +44,7 @@ class _Held:
     name: str
     holder: Any
     before: Any
+    rewind: Callable[[], Any] | None = None  # of a generator of random numbers
 
 
 class Surroundings:
@@ -62,7 +65,9 @@ class Surroundings:
     def put_back(self) -> None:
         """All of it as it was."""
         for held in self._held:
-            if isinstance(held.holder, types.CellType):
+            if held.rewind:
+                held.rewind()
+            elif isinstance(held.holder, types.CellType):
                 if _is_filled(held.holder):
                     held.holder.cell_contents = held.before
             elif type(held.holder) in _CONTAINERS:
@@ -137,7 +142,9 @@ def _reached(model: nn.Module) -> Iterator[_Held]:
         met[id(value)] = value
         if type(value) in _CONTAINERS and len(value) > _MOST_ITEMS:
             continue
-        if type(value) in _CONTAINERS or isinstance(value, types.CellType | nn.Module) or _is_of_the_script(value):
+        if rewind := rewinding(value):
+            yield _Held(name, value, None, rewind)
+        elif type(value) in _CONTAINERS or isinstance(value, types.CellType | nn.Module) or _is_of_the_script(value):
             content = _content(value)
             yield _Held(name, value, content if isinstance(value, types.CellType) else copy.copy(content))
         left.extend((name + step, one) for step, one in _within(value))
@@ -150,7 +157,7 @@ def _content(value: Any) -> Any:
         return value
     if isinstance(value, nn.Module):
         return {name: one for name, one in vars(value).items() if name not in _OF_TORCH}
-    return vars(value)
+    return getattr(value, "__dict__", None)  # which generators of random numbers have none of
 
 
 def _within(value: Any) -> Iterator[tuple[str, Any]]:

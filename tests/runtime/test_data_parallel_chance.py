@@ -1,0 +1,130 @@
+"""What models decide by chance: alike on all ranks, as in one process, also while parts are held against the whole."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import distify_runtime as rt
+import numpy
+import pytest
+import torch
+from distify_runtime.shared.models import shared_model
+from ranks import on_ranks
+from torch import Tensor, nn
+
+CALLS = 12  # with those that are checked
+
+
+class Skipping(nn.Module):
+    def __init__(self, coin: Callable[[nn.Module], float], alike: bool = True) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.first, self.last, self.alike = nn.Linear(5, 7), nn.Linear(7, 3), alike
+        self.coin, self.own = coin, numpy.random.default_rng(5)
+        self.own_python, self.own_torch = random.Random(5), torch.Generator().manual_seed(5)
+
+    def forward(self, samples: Tensor) -> Tensor:
+        if self.alike:
+            with rt.draw_alike():
+                coin = self.coin(self)
+        else:
+            coin = self.coin(self)
+        out: Tensor = self.last(self.first(samples) if coin < 0.5 else self.first(samples).tanh())
+        return out
+
+
+def _of_python(model: nn.Module) -> float:
+    return random.random()
+
+
+def _of_numpy(model: nn.Module) -> float:
+    return float(numpy.random.rand())
+
+
+def _of_torch(model: nn.Module) -> float:
+    return float(torch.rand(1))
+
+
+def _of_its_own_numpy(model: Any) -> float:
+    return float(model.own.random())
+
+
+def _of_its_own_python(model: Any) -> float:
+    return float(model.own_python.random())
+
+
+def _of_its_own_torch(model: Any) -> float:
+    return float(torch.randperm(100, generator=model.own_torch)[0]) / 100
+
+
+def _trained(coin: Callable[[nn.Module], float], alike: bool = True) -> tuple[list[Any], bool]:
+    net = Skipping(coin, alike)
+    random.seed(4), numpy.random.seed(4), torch.manual_seed(4)
+    batch = torch.randn(CALLS, 8, 5, generator=torch.Generator().manual_seed(1))
+    rt.data_parallel(net)
+    optimizer, outputs = torch.optim.SGD(net.parameters(), 0.1), []
+    for samples in batch:
+        out = net(samples)
+        optimizer.zero_grad()
+        out.square().mean().backward()
+        optimizer.step()
+        outputs.append(out.detach())
+    after = [random.random(), float(numpy.random.rand())]
+    shared = shared_model(net)
+    return [torch.stack(outputs), after], shared is not None and not shared.given_up
+
+
+@pytest.mark.parametrize("coin", [_of_python, _of_numpy, _of_torch])
+def test_what_is_drawn_alike_in_checked_calls_is_what_one_process_draws(coin: Callable[[nn.Module], float]) -> None:
+    alone, _ = _trained(coin)
+    for (outputs, after), is_shared in on_ranks(_trained, coin):
+        assert is_shared
+        torch.testing.assert_close(outputs, alone[0])
+        assert after == alone[1]  # and the script's draws go on as they do there
+
+
+@pytest.mark.parametrize("coin", [_of_its_own_python, _of_its_own_numpy, _of_its_own_torch])
+def test_a_check_puts_back_the_generators_that_a_model_has(coin: Callable[[nn.Module], float]) -> None:
+    alone, _ = _trained(coin, False)
+    for (outputs, _), is_shared in on_ranks(_trained, coin, False):
+        assert is_shared
+        torch.testing.assert_close(outputs, alone[0])
+
+
+class Deciding(nn.Module):
+    """A part of a batch that has a large sample goes another way: such calls are taken back, and computed whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.body, self.norm = nn.Linear(5, 7), nn.Linear(7, 7)
+
+    def forward(self, samples: Tensor) -> Tensor:
+        with rt.draw_alike():
+            factor = random.random()
+        hidden = self.body(samples)
+        if samples.max() > 5:
+            hidden = self.norm(hidden)
+        return hidden * factor
+
+
+def _taken_back() -> list[float]:
+    net = Deciding()
+    random.seed(4)
+    rt.data_parallel(net)
+    found = []
+    for call in range(CALLS):
+        samples = torch.ones(8, 5)
+        samples[0] += 10 * (call % 4 == 3)
+        out = net(samples)
+        out.sum().backward()
+        found.append(float(out.detach().sum()))
+    return found
+
+
+def test_what_a_call_drew_that_is_taken_back_is_drawn_once() -> None:
+    alone = _taken_back()
+    for found in on_ranks(_taken_back):
+        assert found == pytest.approx(alone, rel=1e-5)
