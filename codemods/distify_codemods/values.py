@@ -389,6 +389,18 @@ class Reduction(Obj):
 
 
 @dataclass(eq=False, repr=False)
+class Padded(Obj):
+    """As a source: samples were made as long as the longest of their batch; `packed`: how long each was, goes along."""
+
+    packed: bool = False
+
+
+@dataclass(eq=False, repr=False)
+class Listed(Obj):
+    """As a source: a list with something of each sample, of which is not known how many rows it has."""
+
+
+@dataclass(eq=False, repr=False)
 class Size(Obj):
     """The number of samples in a batch, not a part or a multiple of it."""
 

@@ -12,7 +12,7 @@ from typing import TypeGuard
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions import entropy, outside, streams
+from distify_codemods.decisions import entropy, outside, put_together, streams
 from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.between import drawn_between_passes
 from distify_codemods.decisions.chance import decided_by_chance
@@ -27,7 +27,6 @@ from distify_codemods.values import (
     Function,
     Obj,
     Parameters,
-    Reduction,
     Value,
     contained,
     core,
@@ -59,8 +58,8 @@ def links_seen(facts: Facts) -> list[Link]:
     seen = with_evidence(facts)
     return _each_once(
         [
-            *_foreign(seen), *_given_the_model(seen), *_ragged(seen), *decided_by_chance(seen), *_skipped(seen),
-            *_asked(facts),
+            *_foreign(seen), *_given_the_model(seen), *put_together.links(seen, _marks), *decided_by_chance(seen),
+            *_skipped(seen), *_asked(facts),
         ]
     )  # fmt: skip
 
@@ -142,62 +141,6 @@ def _is_foreign(obj: Obj) -> TypeGuard[External]:
 def _is_model(facts: Facts, value: Value) -> bool:
     objs = (core(obj) for obj in contained(value))
     return any(obj in facts.models or (isinstance(obj, Parameters) and obj.of in facts.models) for obj in objs)
-
-
-# ---- batches of another form on each rank
-
-#: Losses that make one number of each sample, whatever its length, and take their mean.
-_BY_SAMPLE = ("CrossEntropyLoss", "NLLLoss", "CTCLoss", "cross_entropy", "nll_loss", "ctc_loss")
-_FLATTENING = frozenset("view reshape flatten permute transpose swapaxes movedim".split())
-#: What makes batches out of samples that are all of one form.
-_STACKING = frozenset(
-    "stack tensor as_tensor from_numpy LongTensor FloatTensor Tensor array asarray zip list tuple dict set map "
-    "default_collate append extend items keys values long float int bool to str".split()
-)
-
-
-def _ragged(facts: Facts) -> Iterator[Link]:
-    """Batches that a function of the script pads: each rank's as far as its own longest sample."""
-    for loader in facts.loaders:
-        given = loader.arguments.get("collate_fn", 6)
-        if loader.obj not in facts.training_loaders or given is None or given.is_none or _stacks(given):
-            continue
-        for mark in _marks(facts, Reduction):
-            assert mark.site is not None
-            if not _is_by_sample(facts, mark.site):
-                yield Link(
-                    loader.made.module, loader.made.node,
-                    "its `collate_fn` may pad each rank's share to another length, and a mean over all entries "
-                    f"(`{brief(mark.site)}`) is then another one",
-                    "a mean over the entries of each sample, and then over samples, would not depend on that",
-                )  # fmt: skip
-                break
-
-
-def _stacks(collate: Value) -> bool:
-    """Whether a function only puts samples together, which then have one form."""
-    return bool(collate.objs) and all(
-        (isinstance(obj, Function) and obj.node is not None and _only_stacks(obj.node))
-        or (getattr(obj, "name", "").endswith("default_collate"))
-        for obj in collate.objs
-    )
-
-
-def _only_stacks(function: cst.FunctionDef | cst.Lambda) -> bool:
-    calls = [node.func for node in tree.walk(function.body) if isinstance(node, cst.Call)]
-    names = [one.attr.value if isinstance(one, cst.Attribute) else tree.code_of(one) for one in calls]
-    return all(name in _STACKING for name in names)
-
-
-def _is_by_sample(facts: Facts, node: cst.CSTNode) -> bool:
-    """`cross_entropy(outputs, labels)`, with what the model returns as it is."""
-    if not isinstance(node, cst.Call):
-        return False
-    names = {obj.name for obj in facts.value(node.func).objs if isinstance(obj, External)}
-    names |= {getattr(obj, "name", "") for obj in facts.value(node.func).objs}
-    known = bool(names) and all(name.rsplit(".", 1)[-1] in _BY_SAMPLE for name in names)
-    formed = any(isinstance(one, cst.Attribute) and one.attr.value in _FLATTENING for one in tree.walk(node))
-    return known and not formed
 
 
 # ---- steps that fail

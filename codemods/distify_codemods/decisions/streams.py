@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from distify_codemods.decisions import put_together
 from distify_codemods.decisions.base import Decisions, chain
 from distify_codemods.decisions.past_the_wrap import is_module
 from distify_codemods.decisions.several import around, loops_around
@@ -146,7 +147,11 @@ def choices(facts: Facts) -> Iterator[Event]:
 
 
 def for_each_sample(facts: Facts, event: Event) -> bool:
-    """`[choose() for _ in range(len(batch))]`: each rank draws for its own samples."""
+    """`[choose() for _ in range(len(batch))]`: each rank draws for its own samples, if these are along the first
+    dimension: along another may be the steps of time, at which a draw is for all of them.
+    """
+    if not put_together.lie_along_the_first(facts):
+        return False
     for step in (*event.here.frame.context, event.node):
         loop = step.loop if isinstance(step, Turn) else step
         for outer, inner in around(facts.module_of(loop), loop):

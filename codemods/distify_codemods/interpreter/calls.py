@@ -11,6 +11,7 @@ from distify_codemods import tree
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter import (
     classes,
+    collated,
     cuts,
     definitions,
     expressions,
@@ -241,7 +242,8 @@ def _per_sample(result: Value, arguments: Arguments) -> Value:
     """A module that maps samples to something that cannot be followed is taken to map each sample by itself."""
     scales = {value.scale for value in arguments.all()}
     if result.scale in (Scale.UNKNOWN, Scale.CONST) and scales & PER_SAMPLE:
-        sources = reductions.unmarked(result).sources.union(*(value.sources for value in arguments.all()))
+        own = reductions.unmarked(result).sources
+        sources = collated.besides(own, own.union(*(value.sources for value in arguments.all())))
         along = Scale.TURNED if scales & PER_SAMPLE == {Scale.TURNED} else Scale.SAMPLES
         return Value(result.objs, along, sources)
     return result

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.interpreter import collated
 from distify_codemods.libraries import computing
 from distify_codemods.values import (
     CHANCE,
@@ -40,6 +41,7 @@ def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     if not isinstance(node, cst.Call):
         return value
     callee = machine.values.get(node.func, NOTHING)
+    value = collated.packed(machine, callee, value)
     name = next((name for obj in callee.objs if (name := _unknown(machine, obj, node))), "")
     if not callee.objs and not isinstance(node.func, cst.Attribute):
         name = "?"

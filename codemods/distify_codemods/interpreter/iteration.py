@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import attributes, calls, classes, records, targets, text
+from distify_codemods.interpreter import attributes, calls, classes, collated, records, targets, text
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
@@ -120,6 +120,8 @@ def gives_samples(over: Value) -> bool:
 def _batch(machine: Machine, loader: External) -> Value:
     if loader.name in text.ITERATORS:
         return text.batch_of(machine, loader)
+    if machine.evidence:
+        return collated.batch_of(machine, loader)
     return Value(scale=Scale.SAMPLES, sources=loader.alone)
 
 

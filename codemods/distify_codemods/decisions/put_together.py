@@ -1,0 +1,98 @@
+"""How samples are put together: a rank's share of a batch must be what its part of the whole batch would be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions.base import Link
+from distify_codemods.facts import Facts, Loader
+from distify_codemods.interpreter import collated
+from distify_codemods.interpreter.attributes import LOADERS
+from distify_codemods.interpreter.text import ITERATORS
+from distify_codemods.naming import brief
+from distify_codemods.values import External, Listed, Obj, Padded, Reduction, core
+
+#: Losses that make one number of each sample, whatever its length, and take their mean.
+_BY_SAMPLE = ("CrossEntropyLoss", "NLLLoss", "CTCLoss", "cross_entropy", "nll_loss", "ctc_loss")
+#: Of these, those whose targets may have a length of their own.
+_OF_LENGTHS = ("CTCLoss", "ctc_loss")
+_FLATTENING = frozenset("view reshape flatten permute transpose swapaxes movedim".split())
+
+
+def links(facts: Facts, marks: Callable[[Facts, type[Obj]], Sequence[Obj]]) -> Iterator[Link]:
+    """`marks`: those of a kind that arrive at backward passes of training."""
+    for loader in facts.loaders:
+        if loader.obj in facts.training_loaders and loader.obj.name not in ITERATORS:
+            yield from _of(facts, loader, marks)
+
+
+def _of(facts: Facts, loader: Loader, marks: Callable[[Facts, type[Obj]], Sequence[Obj]]) -> Iterator[Link]:
+    place = loader.made.module, loader.made.node
+    form = collated.layout(facts.run.machine, loader.obj)
+    if not collated.is_seen(form):
+        yield Link(
+            *place,
+            "it is not seen that the samples of a batch lie along its first dimension, one row each",
+            "it could be seen of a `collate_fn` that only stacks them, as `torch.stack(xs)` does, or pads them with "
+            "`pad_sequence(xs, batch_first=True)`",
+        )  # fmt: skip
+        return
+    if any(mark.site is loader.obj.site for mark in marks(facts, Listed)):
+        yield Link(
+            *place,
+            "the loss depends on a list that it makes of the samples, and how many rows each has is not known",
+            "tensors with one row for each sample could be followed",
+        )  # fmt: skip
+    if not any(leaf.padded for leaf in form.leaves()):
+        return
+    for mark in marks(facts, Reduction):
+        assert mark.site is not None
+        if not _is_by_sample(facts, mark.site):
+            yield Link(
+                *place,
+                "its `collate_fn` may pad each rank's share to another length, and a mean over all entries "
+                f"(`{brief(mark.site)}`) is then another one",
+                "a mean over the entries of each sample, and then over samples, would not depend on that",
+            )  # fmt: skip
+            return
+    if any(isinstance(mark, Padded) and not mark.packed for mark in marks(facts, Padded)):
+        yield Link(
+            *place,
+            "its `collate_fn` may pad each rank's share to another length, and what the loss is made of may depend on "
+            "how far a sample is padded",
+            "what is packed with its lengths (`pack_padded_sequence`) does not",
+        )  # fmt: skip
+
+
+def _is_by_sample(facts: Facts, node: cst.CSTNode) -> bool:
+    """`cross_entropy(outputs, labels)`, with what the model returns as it is, and one label for each sample."""
+    if not isinstance(node, cst.Call):
+        return False
+    names = {obj.name for obj in facts.value(node.func).objs if isinstance(obj, External)}
+    names |= {getattr(obj, "name", "") for obj in facts.value(node.func).objs}
+    known = bool(names) and all(name.rsplit(".", 1)[-1] in _BY_SAMPLE for name in names)
+    formed = any(isinstance(one, cst.Attribute) and one.attr.value in _FLATTENING for one in tree.walk(node))
+    return known and not formed and (_padded_targets(facts, node) == [] or _is_of_lengths(names))
+
+
+def _is_of_lengths(names: set[str]) -> bool:
+    return all(name.rsplit(".", 1)[-1] in _OF_LENGTHS for name in names)
+
+
+def _padded_targets(facts: Facts, call: cst.Call) -> list[Obj]:
+    targets = [one.value for place, one in enumerate(call.args) if place == 1 or _named(one) == "target"]
+    return [one for target in targets for one in facts.value(target).sources if isinstance(one, Padded)]
+
+
+def _named(argument: cst.Arg) -> str:
+    return argument.keyword.value if argument.keyword is not None else ""
+
+
+def lie_along_the_first(facts: Facts) -> bool:
+    """Whether the first dimension of all batches of training is seen to be that of the samples."""
+    trained = (core(obj) for obj in facts.training_loaders)
+    loaders = [obj for obj in trained if isinstance(obj, External) and obj.name in LOADERS]
+    return all(collated.is_stacked(collated.layout(facts.run.machine, obj)) for obj in loaders)

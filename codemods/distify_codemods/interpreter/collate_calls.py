@@ -1,0 +1,253 @@
+"""Calls and items in a `collate_fn`: what stacks samples, pads them, or is made of each of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.interpreter import collate_names as names
+from distify_codemods.interpreter import collating
+from distify_codemods.interpreter.collate_forms import (
+    CONST,
+    COUNT,
+    EMPTY,
+    OF_ALL,
+    PLACE,
+    ROWS,
+    SMALL,
+    UNKNOWN,
+    Form,
+    Kind,
+    Unseen,
+    columns,
+    combined,
+    gathered,
+    items_of,
+    listed,
+    transposed,
+)
+from distify_codemods.libraries import collating as table
+from distify_codemods.values import Bound, Class, Const, External, Function, Instance, Partial, Ref
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.collating import Body
+    from distify_codemods.interpreter.machine import Machine
+
+Named = dict[str, Form]
+
+
+def evaluate(body: Body, node: cst.Call) -> Form:
+    """A call in the function that is followed. Raises Unseen."""
+    star = next((one for one in node.args if one.star), None)
+    func = node.func
+    if star is not None:
+        over = body.evaluate(star.value)
+        zips = isinstance(func, cst.Name) and _name(body.evaluate(func)) == "builtins.zip"
+        if not zips or len(node.args) != 1:
+            raise Unseen
+        return transposed(over)
+    given = [_argument(body, one.value) for one in node.args if one.keyword is None]
+    named = {one.keyword.value: _argument(body, one.value) for one in node.args if one.keyword is not None}
+    if isinstance(func, cst.Attribute):
+        receiver = body.evaluate(func.value)
+        if receiver.kind is not Kind.CONST:
+            return _method(receiver, func.attr.value, given, named)
+    callee = body.evaluate(func)
+    if _name(callee) == "builtins.map" and len(given) == 2:
+        element, kind = items_of(given[1])
+        function = node.args[0].value
+        if isinstance(function, cst.Lambda):
+            return gathered(_of_lambda(body, function, element), kind)
+        return gathered(called(body.machine, given[0], [element], {}, body.depth), kind)
+    return called(body.machine, callee, given, named, body.depth)
+
+
+def _argument(body: Body, node: cst.BaseExpression) -> Form:
+    return CONST if isinstance(node, cst.Lambda) else body.evaluate(node)
+
+
+def _of_lambda(body: Body, function: cst.Lambda, element: Form) -> Form:
+    params = [one.name.value for one in function.params.params]
+    if len(params) != 1:
+        raise Unseen
+    outer, body.env = body.env, {**body.env, params[0]: element}
+    made = body.evaluate(function.body)
+    body.env = outer
+    return made
+
+
+def _name(form: Form) -> str:
+    only = form.value.single()
+    return only.name if form.kind is Kind.CONST and isinstance(only, Ref) else ""
+
+
+def _number(form: Form | None, default: object) -> object:
+    return default if form is None else form.value.constant()
+
+
+def called(machine: Machine, callee: Form, given: list[Form], named: Named, depth: int) -> Form:
+    """What a function returns, of the script or of a library. Raises Unseen."""
+    only = callee.value.single() if callee.kind is Kind.CONST else None
+    if isinstance(only, Function):
+        return collating.run(machine, only, given, named, depth + 1)
+    if isinstance(only, Bound) and only.function is not None:
+        own = names.known(callee.value.of([only.receiver])) if only.receiver is not None else CONST
+        return collating.run(machine, only.function, [own, *given], named, depth + 1)
+    if isinstance(only, Partial) and only.function is not None and only.arguments is not None:
+        if only.arguments.star is not None or only.arguments.double_star is not None:
+            raise Unseen
+        first = [names.known(one) for one in only.arguments.positional]
+        more = {name: names.known(one) for name, one in only.arguments.keywords.items()}
+        return called(machine, names.known(only.function), [*first, *given], {**more, **named}, depth)
+    if isinstance(only, Instance):
+        method = names.attribute(machine, callee, "__call__")
+        if isinstance(method.value.single(), Bound):
+            return called(machine, method, given, named, depth)
+    if isinstance(only, External) and only.name in table.PADS_PARTS and [one.kind for one in given] == [Kind.LISTED]:
+        return columns(Form(Kind.ROWS, padded=True))
+    if isinstance(only, Ref):
+        return _of_library(only.name, given, named)
+    return _unknown([*given, *named.values()], isinstance(only, Class))
+
+
+def _unknown(given: list[Form], pure: bool = False) -> Form:
+    """Something that is not known: of one sample, it makes something of that sample."""
+    form = combined(given)
+    if form.kind not in SMALL:
+        raise Unseen  # it may change what it is given
+    return OF_ALL if form.kind is Kind.CONST and not pure else form
+
+
+def _of_library(name: str, given: list[Form], named: Named) -> Form:
+    first = given[0] if given else CONST
+    only_each = first.kind is Kind.LISTED and first.element.kind is not Kind.PLACE
+    if name in table.STACKING:
+        along = named.get("dim") or named.get("axis") or (given[1] if len(given) > 1 else None)
+        return _rows(first) if only_each and _number(along, 0) == 0 else _taken(given, named)
+    if name in table.PADDING:
+        ahead = _number(named.get("batch_first") or (given[1] if len(given) > 1 else None), False)
+        return Form(Kind.ROWS, padded=True) if only_each and ahead is True else UNKNOWN
+    if name in table.MAKING and first.kind in (Kind.LISTED, Kind.ROWS):
+        return (_rows(first) if only_each else UNKNOWN) if first.kind is Kind.LISTED else first
+    if name in table.JOINING:
+        one = only_each and first.element.kind is Kind.EACH and first.element.one_row
+        along = named.get("dim") or (given[1] if len(given) > 1 else None)
+        return _rows(first) if one and _number(along, 0) == 0 else _taken(given, named)
+    if name in table.FILLING:
+        return _filled(given, named)
+    if name in table.DEFAULT and first.kind is Kind.LISTED:
+        return columns(Form(Kind.ROWS, padded=_padded(first)))
+    if name == "builtins.len":
+        return COUNT if first.kind is Kind.LISTED or first.kind is Kind.ROWS else _taken(given, named)
+    if name in ("builtins.list", "builtins.tuple", "builtins.dict") and not given and not named:
+        return EMPTY
+    if name in ("builtins.list", "builtins.tuple") and len(given) == 1:
+        return first
+    if name == "builtins.dict" and not given:
+        return Form(Kind.TABLE, tuple(named.values()), tuple(named))
+    if name == "builtins.range" and [one.kind for one in given] == [Kind.COUNT]:
+        return listed(PLACE)
+    if name == "builtins.enumerate" and first.kind is Kind.LISTED:
+        return listed(Form(Kind.TUPLE, (PLACE, first.element)))
+    if name == "builtins.zip" and given and all(one.kind is Kind.LISTED for one in given):
+        return listed(Form(Kind.TUPLE, tuple(one.element for one in given)))
+    if name == "builtins.print":
+        return CONST
+    return _taken(given, named, name)
+
+
+def _taken(given: list[Form], named: Named, name: str = "") -> Form:
+    """What a function of a library makes of these: what it is given it leaves as it is."""
+    everything = [*given, *named.values()]
+    if name in table.OF_ALL and any(one.kind in (Kind.LISTED, Kind.COLUMNS, Kind.ROWS) for one in everything):
+        return OF_ALL
+    form = combined(everything)
+    if form.kind is Kind.CONST and name not in table.PURE:
+        return OF_ALL  # perhaps a random number
+    if form.kind is Kind.ROWS:
+        return UNKNOWN
+    if form is UNKNOWN and name.startswith(("random.", "numpy.random.")):
+        raise Unseen  # in place
+    return form
+
+
+def _padded(form: Form) -> bool:
+    inside = form.element
+    return any(one.padded or one.kind in (Kind.OF_ALL, Kind.COUNT) for one in inside.leaves())
+
+
+def _rows(samples: Form) -> Form:
+    return Form(Kind.ROWS, padded=_padded(samples))
+
+
+def _filled(given: list[Form], named: Named) -> Form:
+    """`torch.zeros(len(batch), longest)`"""
+    sizes = [leaf for one in given for leaf in one.leaves()]
+    if named.keys() - {"dtype", "device", "fill_value"} or not all(one.kind in SMALL for one in sizes):
+        return UNKNOWN
+    if not sizes or sizes[0].kind is not Kind.COUNT:
+        return combined(sizes)
+    return Form(Kind.ROWS, padded=any(one.kind is not Kind.CONST for one in sizes[1:]))
+
+
+def _method(receiver: Form, name: str, given: list[Form], named: Named) -> Form:
+    everything = [*given, *named.values()]
+    if receiver.kind is Kind.ROWS:
+        return _of_rows(receiver, name, given, named)
+    if name in ("keys", "values", "items") and receiver.kind in (Kind.TABLE, Kind.COLUMNS):
+        return UNKNOWN
+    if receiver.kind is Kind.OF_ALL and name == "keys":
+        return CONST  # all samples have the same ones, or reading them would fail
+    if receiver.kind is Kind.EACH and name == "unsqueeze" and [_number(one, None) for one in everything] == [0]:
+        return Form(Kind.EACH, padded=receiver.padded, one_row=True)
+    form = combined([receiver, *everything])
+    if form.kind not in SMALL:
+        raise Unseen  # `batch.sort(…)`
+    return form
+
+
+def _of_rows(rows: Form, name: str, given: list[Form], named: Named) -> Form:
+    everything = [*given, *named.values()]
+    places = [_number(one, None) for one in everything]
+    if name in table.ROW_METHODS and all(one.kind is Kind.CONST for one in everything):
+        return rows
+    behind = bool(places) and all(isinstance(one, int) and one >= 1 for one in places)
+    if name in table.BEHIND and behind:
+        return rows
+    if name == "permute" and places and places[0] == 0:
+        return rows
+    return UNKNOWN if not name.endswith("_") else _fails()
+
+
+def _fails() -> Form:
+    raise Unseen
+
+
+def item(held: Form, keys: list[Form], node: cst.Subscript) -> Form:
+    first = node.slice[0].slice
+    known = keys[0].value.constant() if len(keys) == 1 else None
+    if held.kind is Kind.TUPLE and isinstance(known, int) and -len(held.items) <= known < len(held.items):
+        return held.items[known]
+    if held.kind is Kind.TABLE:
+        return held.items[held.names.index(str(known))] if known in held.names else UNKNOWN
+    if held.kind is Kind.COLUMNS and isinstance(first, cst.Index) and len(keys) == 1:
+        return held.element
+    if held.kind is Kind.LISTED and isinstance(first, cst.Index) and len(keys) == 1:
+        return held.element if keys[0].kind is Kind.PLACE else OF_ALL
+    if held.kind is Kind.ROWS:
+        whole = isinstance(first, cst.Slice) and first.lower is None and first.upper is None and first.step is None
+        return ROWS if whole and not held.padded and combined(keys).kind is Kind.CONST else _part(held, whole, keys)
+    form = combined([held, *keys])
+    if form.kind is Kind.EACH and isinstance(first, cst.Index) and _is_none(keys[0]):
+        return Form(Kind.EACH, padded=form.padded, one_row=True)
+    return form if form.kind in SMALL else UNKNOWN
+
+
+def _is_none(key: Form) -> bool:
+    only = key.value.single()
+    return isinstance(only, Const) and only.value is None and key.kind is Kind.CONST
+
+
+def _part(rows: Form, whole: bool, keys: list[Form]) -> Form:
+    return Form(Kind.ROWS, padded=True) if whole and combined(keys).kind in SMALL else UNKNOWN

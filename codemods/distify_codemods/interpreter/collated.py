@@ -1,0 +1,134 @@
+"""The batches of a loader as its `collate_fn` is seen to make them, for a run that looks for evidence.
+
+All that a run takes for granted elsewhere is that samples lie along the first dimension. Here each part of a batch
+carries a mark where that is not all there is to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from distify_codemods.interpreter import collating
+from distify_codemods.interpreter.collate_forms import ROWS, UNKNOWN, Form, Kind, columns, either
+from distify_codemods.libraries import collating as table
+from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.values import (
+    NOTHING,
+    PART,
+    Arguments,
+    Const,
+    External,
+    Listed,
+    Mapping,
+    Obj,
+    Padded,
+    Ref,
+    Scale,
+    Sequence,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+_STACKED = columns(ROWS)  # what torch makes by itself
+
+
+def layout(machine: Machine, loader: External) -> Form:
+    """How the samples lie in the batches of a loader; UNKNOWN where that is not seen."""
+    if loader.name != "torch.utils.data.DataLoader":
+        return UNKNOWN
+    given = loader.attributes.get("collate_fn") or (loader.arguments or Arguments()).get("collate_fn", 6)
+    if given is None or given is NOTHING:
+        return _STACKED if given is None else UNKNOWN
+    if given.open or not given.objs:
+        return UNKNOWN
+    found = [_made(machine, given.of([obj])) for obj in given.objs]
+    result = found[0]
+    for other in found[1:]:
+        result = either(result, other)
+    return result
+
+
+def _made(machine: Machine, collate: Value) -> Form:
+    only = collate.single()
+    if isinstance(only, Const) and only.value is None:
+        return _STACKED
+    if isinstance(only, Ref) and only.name in table.DEFAULT:
+        return _STACKED
+    return collating.form_of(machine, collate)
+
+
+def is_seen(form: Form) -> bool:
+    """Whether each part has something of each sample, in order: along the first dimension, or as a list."""
+    return all(leaf.kind in (Kind.ROWS, Kind.LISTED) for leaf in form.leaves())
+
+
+def is_stacked(form: Form) -> bool:
+    """Whether the samples lie along the first dimension of all its tensors."""
+    return all(leaf.kind is Kind.ROWS for leaf in form.leaves())
+
+
+def batch_of(machine: Machine, loader: External) -> Value:
+    form = layout(machine, loader)
+    marks = [_marks(machine, leaf, loader) for leaf in form.leaves()]
+    plain = Value(scale=Scale.SAMPLES, sources=loader.alone)
+    if not any(marks):
+        return plain
+    return _value(machine, form, loader, plain)
+
+
+def _marks(machine: Machine, leaf: Form, loader: External) -> Ordered[Obj | str]:
+    if leaf.kind is Kind.ROWS:
+        return Ordered(machine.made(Padded, loader.site, loader).alone) if leaf.padded else EMPTY
+    return Ordered(machine.made(Listed, loader.site, loader).alone)
+
+
+def _value(machine: Machine, form: Form, loader: External, plain: Value) -> Value:
+    every = EMPTY.union(*(_marks(machine, leaf, loader) for leaf in form.leaves()))
+    whole = replace(plain, sources=plain.sources | every)
+    if form.kind in (Kind.TUPLE, Kind.TABLE):
+        items = tuple(_value(machine, one, loader, plain) for one in form.items)
+        items = tuple(replace(one, sources=one.sources | [PART]) for one in items)
+        made: Obj
+        if form.kind is Kind.TUPLE:
+            made = machine.made(Sequence, loader.site, loader, form, items=items)
+        else:
+            named = dict(zip(form.names, items, strict=True))
+            made = machine.made(Mapping, loader.site, loader, form, items=named)
+        return replace(whole, objs=made.alone)
+    return whole
+
+
+def packed(machine: Machine, callee: Value, value: Value) -> Value:
+    """What a function of torch returned: padded samples with their lengths are what they were; unpacked, padded."""
+    names = {obj.name.rsplit(".", 1)[-1] for obj in callee.objs if isinstance(obj, Ref)}
+    if names == {"pack_padded_sequence"}:
+        return _told(machine, value, True)
+    return _told(machine, value, False) if names == {"pad_packed_sequence"} else value
+
+
+def _told(machine: Machine, value: Value, lengths: bool) -> Value:
+    """`value` and, if it is a tuple, its items, with marks that say so."""
+    sources = Ordered(
+        machine.made(Padded, one.site, "packed", lengths, packed=lengths) if isinstance(one, Padded) else one
+        for one in value.sources
+    )
+    objs: list[Obj] = []
+    for obj in value.objs:
+        if isinstance(obj, Sequence) and obj.items is not None:
+            copy = machine.made(Sequence, obj.site, obj, "packed", lengths)
+            assert isinstance(copy, Sequence)
+            copy.items = tuple(_told(machine, one, lengths) for one in obj.items)
+            objs.append(copy)
+        else:
+            objs.append(obj)
+    return replace(value, sources=sources, objs=Ordered(objs))
+
+
+def besides(own: Ordered[Obj | str], every: Ordered[Obj | str]) -> Ordered[Obj | str]:
+    """`every`, but of padded samples only what is said already, where that is anything."""
+    if not any(isinstance(one, Padded) for one in own):
+        return every
+    return Ordered(one for one in every if not isinstance(one, Padded) or one in own)
