@@ -18,7 +18,7 @@ from distify_codemods.facts import Facts, given_to
 from distify_codemods.libraries import downloads, effects, outside
 from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.program import Module
-from distify_codemods.values import Bound, Class, Function, Instance, Local, Obj, Partial, Ref
+from distify_codemods.values import Bound, Class, Function, Instance, Local, Mapping, Obj, Partial, Ref, Sequence
 
 #: What a library calls of an object that it was handed, beside its special methods.
 _ASKED_FOR = frozenset({"forward", "get", "process", "transform", "collate"})
@@ -77,9 +77,16 @@ class _Search:
         for event in self.facts.of_kind(Kind.CALL, Kind.METHOD):
             if not event.name.startswith("local."):
                 handed.update(dict.fromkeys(given_to(event.arguments)))
+        for event in self.facts.of_kind(Kind.STORE):  # `sys.excepthook = report`
+            if not any(isinstance(obj, (Instance, Class, Mapping, Sequence)) for obj in event.receiver.objs):
+                handed.update(dict.fromkeys(event.value.objs))
         for obj in handed:
             for function in _functions(obj):
                 yield from self._in(function)
+        for cls in self.facts.run.machine.classes:  # Python itself calls it
+            for obj in cls.attributes["__del__"].objs if "__del__" in cls.attributes else ():
+                if isinstance(obj, Function):
+                    yield from self._in(obj)
 
     def _in(self, function: Function) -> Iterator[Unfollowed]:
         """The calls of a function that was not followed, and of those that it calls."""

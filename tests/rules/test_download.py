@@ -262,3 +262,13 @@ def test_nothing_is_given_a_name(line: str) -> None:
     before = script(imports=f"import collections\nimport random\n{IMPORTS}", setup=line)
     assert findings("DATA03", before, Level.ADVICE) == []
     assert [one.message for one in findings("DATA03", before, Level.NOT_NEEDED)] == ["nothing is downloaded"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['import struct\nheader = struct.pack("4h", 1, 2, 3, 4)\n', 'import wave\nsound = wave.open("sound", "rb")\n'],
+)
+def test_python_itself_downloads_nothing(line: str) -> None:
+    before = script(setup=line)
+    assert findings("DATA03", before, Level.ADVICE) == []
+    assert [one.message for one in findings("DATA03", before, Level.NOT_NEEDED)] == ["nothing is downloaded"]

@@ -28,8 +28,8 @@ def define(machine: Machine, node: cst.FunctionDef | cst.ClassDef) -> None:
         owner.setters[node.name.value] = defined
         return
     value = Value(defined.alone)
-    for decorator in reversed(decorators):
-        value = _decorated(machine, decorator, value, node)
+    for decorator, written in zip(reversed(decorators), reversed(node.decorators), strict=True):
+        value = _decorated(machine, decorator, written.decorator, value, node)
     machine.bind(node.name.value, value)
 
 
@@ -41,13 +41,23 @@ def _is_setter(node: cst.FunctionDef | cst.ClassDef) -> bool:
     )
 
 
-def _decorated(machine: Machine, decorator: Value, value: Value, node: cst.CSTNode) -> Value:
+def _decorated(
+    machine: Machine, decorator: Value, expression: cst.BaseExpression, value: Value, node: cst.CSTNode
+) -> Value:
     """What a local decorator returns; a library's is taken to give the same function or class."""
     local = [obj for obj in decorator.objs if isinstance(obj, (Function, Class)) or _is_callable(obj)]
     if not local:
+        if _registers(expression):
+            calls.call_back(machine, Arguments([value]), node)
         return value
     result = calls.call(machine, decorator.of(local), Arguments([value]), node)
     return result if result.objs else value
+
+
+def _registers(decorator: cst.BaseExpression) -> bool:
+    """`@atexit.register`, `@save.register(int)`: what is called later, by whom is not seen."""
+    func = decorator.func if isinstance(decorator, cst.Call) else decorator
+    return isinstance(func, cst.Attribute) and func.attr.value == "register"
 
 
 def _is_callable(obj: Obj) -> bool:

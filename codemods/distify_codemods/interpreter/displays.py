@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import cuts, expressions, forms, holding, iteration, targets, turns, ways
+from distify_codemods.interpreter import cuts, expressions, files, forms, holding, iteration, targets, turns, ways
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import NOTHING, External, Mapping, Obj, Scale, Sequence, Value, join
 
@@ -109,15 +109,22 @@ def _comp_result(
         assert isinstance(table, Mapping)
         for key, value in turns:
             holding.set_item(machine, table, key.constant() if known else None, value)
-        return Value(table.alone, whole.scale, whole.sources)
+        return Value(table.alone, whole.scale, whole.sources | _picked(machine, node.for_in))
     made = machine.made(Sequence, node)
     assert isinstance(made, Sequence)
     made.element = join(made.element or NOTHING, whole)
     made.items = tuple(value for _, value in turns) if known else None
     made.per_sample = over is not None and cuts.goes_through_samples(machine, node, over)
     made.deals |= dealt & whole.sources
-    value = Value(made.alone, whole.scale, whole.sources)
+    value = Value(made.alone, whole.scale, whole.sources | _picked(machine, node.for_in))
     return value if known else forms.comprehended(machine, node.for_in, value)
+
+
+def _picked(machine: Machine, node: cst.CompFor) -> Ordered[Obj | str]:
+    """What the disk said, that there are as many items of."""
+    parts = [node.iter, *(one.test for one in node.ifs)]
+    found = Ordered[Obj | str]().union(*(files.of_the_disk(machine.values.get(one, NOTHING)) for one in parts))
+    return found | _picked(machine, node.inner_for_in) if node.inner_for_in is not None else found
 
 
 def _comp_for(machine: Machine, node: cst.CompFor) -> Value:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.libraries import effects, outside
+from distify_codemods.libraries import effects, listings, outside
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import Answer, Arguments, Const, External, Obj, Origin, Value
 
@@ -44,15 +44,12 @@ _OWN = frozenset(
         "socket.gethostname",
         "platform.node",
         "os.getpid",
-        "os.listdir",
-        "os.scandir",
-        "glob.glob",
+        *listings.FUNCTIONS,
     ]
 )
 #: What of an argument they are made of, their results are made of.
 _CARRIERS = ("os.path.", "pathlib.", "datetime.", "time.", "uuid.", "os.fspath")
 _OF_THE_PROCESS = ("time", "machine")
-_TESTS = frozenset({"exists", "is_file", "is_dir"})
 
 
 def seen_by_itself(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Ordered[Obj | str]:
@@ -69,11 +66,13 @@ def seen_by_itself(machine: Machine, name: str, arguments: Arguments, node: cst.
     return found
 
 
-def carried(receiver: Value, name: str, arguments: Arguments, value: Value) -> Value:
-    """The result of a method of a path, a date or the like; of a test whether a file exists."""
-    sources: Ordered[Obj | str] = Ordered(["file"]) if name in _TESTS else EMPTY
-    if any(isinstance(obj, External) and obj.name.startswith(_CARRIERS) for obj in receiver.objs):
-        sources = sources.union(origins(receiver), *(origins(one) for one in arguments.all()))
+def carried(
+    machine: Machine, receiver: Value, name: str, arguments: Arguments, value: Value, node: cst.CSTNode
+) -> Value:
+    """The result of a method: what goes into it may differ from process to process, or it asks the disk."""
+    sources: Ordered[Obj | str] = EMPTY.union(origins(receiver), *(origins(one) for one in arguments.all()))
+    if name in listings.METHODS and not any(isinstance(obj, Const) for obj in receiver.objs):
+        sources = sources.union(["file"], machine.made(Origin, node, name=name).alone)
     if any(isinstance(obj, External) for obj in receiver.objs):
         sources = sources.union(_answers(receiver))  # `psutil.Process().cpu_percent()`
     return replace(value, sources=value.sources | sources) if sources else value
@@ -84,7 +83,13 @@ def _answers(value: Value) -> Ordered[Obj | str]:
 
 
 def origins(value: Value) -> Ordered[Obj | str]:
+    """What it was made of that each process has for itself: nothing that is called takes that away."""
     return Ordered(source for source in value.sources if isinstance(source, Origin))
+
+
+def of_the_disk(value: Value) -> Ordered[Obj | str]:
+    """Where the disk was asked, of which it was made."""
+    return Ordered(one for one in value.sources if isinstance(one, Origin) and listings.is_of_the_disk(one.name))
 
 
 def joined_path(machine: Machine, node: cst.BinaryOperation, left: Value, value: Value) -> Value:

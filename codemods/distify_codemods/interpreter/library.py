@@ -34,7 +34,7 @@ from distify_codemods.interpreter import (
     tensors,
     text,
 )
-from distify_codemods.libraries import datasets, effects, parallel
+from distify_codemods.libraries import datasets, effects, listings, parallel
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     CHANCE,
@@ -95,11 +95,8 @@ _PARAMETERS = frozenset(["parameters", "named_parameters"])
 _SOURCES = {
     "time.": "time",
     "datetime.": "time",
-    "os.path.exists": "file",
-    "os.path.isfile": "file",
-    "os.path.isdir": "file",
-    "os.listdir": "file",
     "glob.": "file",
+    **dict.fromkeys(listings.FUNCTIONS, "file"),
     "random.": CHANCE,
     "numpy.random.": CHANCE,
     "torch.distributed.get_rank": "rank",
@@ -246,7 +243,8 @@ def _made(obj: Obj, arguments: Arguments) -> Value:
     given = arguments.all()
     sources = EMPTY.union(*(value.sources for value in given))
     scale = Scale.UNKNOWN if any(value.scale is not Scale.CONST for value in given) else Scale.CONST
-    return Value(obj.alone, scale, sources if scale is not Scale.CONST else EMPTY)
+    kept = sources if scale is not Scale.CONST else EMPTY.union(*map(files.origins, given))
+    return Value(obj.alone, scale, kept)
 
 
 def unknown_call(machine: Machine, callee: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -316,7 +314,7 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
         value = Value(value.objs, value.scale, value.sources | [CHANCE], value.mask, value.open, value.deep)
         value = evidence.drawn(machine, value, arguments, node) if machine.shared else value
     value = forms.called(name, arguments, value, receiver)
-    value = files.carried(receiver, name, arguments, value)
+    value = files.carried(machine, receiver, name, arguments, value, node)
     interesting = obj is not None or name in _RECORDED or (name.endswith("_") and not name.endswith("__"))
     if interesting:
         machine.event(

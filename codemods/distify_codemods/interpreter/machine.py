@@ -22,6 +22,7 @@ from distify_codemods.interpreter import (
     cuts,
     definitions,
     expressions,
+    files,
     forms,
     imports,
     iteration,
@@ -396,10 +397,11 @@ class Machine:
             else:
                 self.event(Kind.TEST, node, value=expressions.evaluate(self, node.test))
             self.here = outer
-            parted = self.parted
-            self.parted = parted or ways.turns_part(node, over if isinstance(node, cst.For) else self.values[node.test])
+            parted, control = self.parted, self.control
+            asked = over if isinstance(node, cst.For) else self.values[node.test]
+            self.parted, self.control = parted or ways.turns_part(node, asked), control | files.of_the_disk(asked)
             self.arm(node, "body", node.body)
-            self.parted = parted
+            self.parted, self.control = parted, control
             for env in (before, *frame.exits):
                 merge(frame.env, env)
             if self.stores == stores and all(frame.env[name] == value for name, value in before.items()):

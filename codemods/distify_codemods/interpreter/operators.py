@@ -153,7 +153,7 @@ def conditional(machine: Machine, node: cst.IfExp) -> Value:
     if known is not None:
         return expressions.evaluate(machine, node.body if known else node.orelse)
     chosen = choice(machine, node, test)
-    if chosen and machine.grad:
+    if (chosen and machine.grad) or files.of_the_disk(test):
         machine.event(Kind.TEST, node, value=test)
     value = join(expressions.evaluate(machine, node.body), expressions.evaluate(machine, node.orelse))
     value = ways.chosen(value, test)

@@ -30,12 +30,14 @@ from distify_codemods.values import (
     PER_SAMPLE,
     SIZE,
     Arguments,
+    Bound,
     Class,
     Counter,
     External,
     Instance,
     Local,
     Mapping,
+    Obj,
     Parameters,
     Passing,
     Scale,
@@ -88,12 +90,10 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
             subscripts.evaluate_slice(machine, element.slice)
     machine.event(Kind.STORE, target, name="[]", receiver=receiver, receiver_node=target.value, value=value)
     state.written(machine, target.value, target, value, attributes.LOADERS)
+    for one in receiver.objs:
+        _call_own(machine, one, "__setitem__", [key, value], target)
     for obj in [records.held(machine, one) or one for one in receiver.objs]:
-        if isinstance(obj, Instance):
-            method = classes.attribute(machine, obj, "__setitem__", NOTHING, None)
-            if method.objs:
-                calls.call(machine, method, Arguments([key, value]), target)
-        elif isinstance(obj, External) and isinstance(key.constant(), str):
+        if isinstance(obj, External) and isinstance(key.constant(), str):
             classes.store(machine, obj, str(key.constant()), value, target)
         elif isinstance(obj, Mapping):
             holding.set_item(machine, obj, key.constant(), ways.chosen(value, key))
@@ -101,6 +101,13 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
             holding.append(machine, obj, ways.chosen(value, key))
     if machine.tracing and not receiver.objs and isinstance(target.value, cst.Name):
         machine.bind(target.value.value, graph.stored(receiver, value))
+
+
+def _call_own(machine: Machine, obj: Obj, name: str, given: list[Value], node: cst.CSTNode) -> Value:
+    """What a special method of the script's own returns; nothing where a class has none."""
+    method = classes.attribute(machine, obj, name, NOTHING, None) if isinstance(obj, Instance) else NOTHING
+    own = method.of(one for one in method.objs if isinstance(one, Bound))
+    return calls.call(machine, own, Arguments(given), node) if own.objs else NOTHING
 
 
 def fill(machine: Machine, node: cst.BaseExpression, batch: Value) -> None:
@@ -137,6 +144,7 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
     current = expressions.evaluate(machine, node.target)
     operand = expressions.evaluate(machine, node.value)
     operator = type(node.operator).__name__.replace("Assign", "")
+    own = [_call_own(machine, obj, f"__i{operator.lower()}__", [operand], node) for obj in current.objs]
     for obj in current.objs:
         if isinstance(obj, Sequence):
             holding.append(machine, obj, any_item(operand))
@@ -153,7 +161,8 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
     if any(isinstance(obj, Parameters) for obj in current.objs):  # in place, as if it were `.data`
         machine.event(Kind.STORE, node.target, name="data", receiver=current, receiver_node=node.target, value=value)
     held = Ordered(obj for obj in current.objs if isinstance(obj, (Sequence, Mapping, Parameters)))
-    assign(machine, node.target, Value(held, value.scale, value.sources))
+    left: Ordered[Obj] = Ordered[Obj](held).union(*(one.objs for one in own))
+    assign(machine, node.target, Value(left, value.scale, value.sources))
 
 
 def item(value: Value, position: int, count: int) -> Value:

@@ -118,7 +118,7 @@ MODES = {PATHS_OPEN: 0, "numpy.memmap": 2}
 DATABASES = {
     "sqlite3.connect": frozenset({"commit", "executemany", "executescript"}),
     "lmdb.open": frozenset({"put", "sync", "commit"}),
-    "shelve.open": frozenset({"__setitem__", "sync"}),
+    "shelve.open": frozenset({"[]", "__setitem__", "sync", "update", "clear", "setdefault", "pop"}),
 }
 
 #: What reads a file, with the place of its path; names that end with a dot or an underscore stand for all of these.

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from distify_codemods.libraries import computing, downloads, effects, outside
+from distify_codemods.libraries import computing, downloads, effects, outside, standard
 
 _LIBRARIES = (
     *computing.LIBRARIES, *effects.KNOWN,
-    "__future__.", "array.", "ast.", "base64.", "binascii.", "bz2.", "cProfile.", "calendar.", "cmath.", "codecs.",
-    "configparser.", "cycler.", "decimal.", "errno.", "faulthandler.", "fnmatch.", "fractions.", "getopt.", "imghdr.",
-    "linecache.", "locale.", "lzma.", "numbers.", "optparse.", "pdb.", "pkg_resources.", "pkgutil.", "profile.",
-    "psutil.", "pstats.", "pynvml.", "resource.", "secrets.", "select.", "shlex.", "stat.", "struct.", "sysconfig.",
-    "timeit.", "tokenize.", "tracemalloc.", "unicodedata.", "unittest.", "weakref.", "xml.", "zlib.",
+    "pkg_resources.", "psutil.", "pynvml.",
     "adabelief_pytorch.", "albumentations.", "apex.", "attr.", "attrs.", "bitsandbytes.", "colorama.", "cupy.",
     "dateutil.", "dgl.", "distify_runtime.", "dotenv.", "efficientnet_pytorch.", "ema_pytorch.", "faiss.",
     "functorch.", "fvcore.", "gensim.", "horovod.", "imgaug.", "jiwer.", "kornia.", "librosa.", "lion_pytorch.",
@@ -50,4 +46,4 @@ def is_quiet(name: str) -> bool:
         return True
     says = effects.says_that_it_writes(name.rsplit(".", 1)[-1]) and not name.endswith("dumps")
     loud = name.startswith(_NOT) or (says and not name.startswith(_WRITERS_KNOWN))
-    return name.startswith(_LIBRARIES) and not loud
+    return (name.startswith(_LIBRARIES) or standard.computes(name)) and not loud

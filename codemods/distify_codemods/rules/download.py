@@ -9,7 +9,7 @@ import libcst as cst
 from distify_codemods import file_events
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
-from distify_codemods.libraries import computing, effects, outside
+from distify_codemods.libraries import computing, effects, outside, standard
 from distify_codemods.libraries.downloads import BY_DEFAULT, HUB, ON_A_HUB, PRETRAINED, ZOOS, fetches, makes_a_model
 from distify_codemods.program import Module
 from distify_codemods.rules.base import MAIN_FIRST, Context, Example, Rule
@@ -54,6 +54,7 @@ def _unseen(context: Context) -> list[Event]:
         for event in context.facts.of_kind(Kind.CALL)
         if not event.name.startswith(("local.", "?", *effects.KNOWN, *computing.LIBRARIES))
         and not (effects.is_named(event.name) or outside.is_named(event.name) or fetches(event.name))
+        and not standard.stays_inside(event.name)
         and not downloads(event)
         and any(_is_a_name(value) for value in event.arguments.all())
         and not context.is_on_main(event.module, event.node)

@@ -217,7 +217,7 @@ def _is_written(context: Context, event: Event) -> bool:
         one.name in effects.DATABASES[event.name]
         or (one.name == "begin" and one.arguments.get("write") is not None)
         or (one.name == "execute" and not _only_asks(one))
-        for one in context.facts.of_kind(Kind.METHOD)
+        for one in context.facts.of_kind(Kind.METHOD, Kind.STORE)
         for obj in one.receiver.objs
         if isinstance(obj, External) and obj.name.startswith(event.name)
     )

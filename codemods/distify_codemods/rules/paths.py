@@ -6,28 +6,25 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from distify_codemods import file_events, tree
+from distify_codemods import file_events
 from distify_codemods.decisions import entropy, outside
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import reads
 from distify_codemods.interpreter import files
-from distify_codemods.libraries import effects
+from distify_codemods.libraries import effects, listings
 from distify_codemods.program import Module
-from distify_codemods.rules import waits
+from distify_codemods.rules import disk, waits
 from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to
 from distify_codemods.rules.once import only_writes
 from distify_codemods.rules.waits import MAKES_FOLDERS
 from distify_codemods.values import Origin, Value
 
 CODE = "PATH01"
-_TESTS = frozenset(
-    {"os.path.exists", "os.path.isfile", "os.path.isdir", "exists", "is_file", "is_dir", "os.listdir", "glob.glob"}
-)
-#: What ranks see differently while one of them writes; a path that is read does not come from it.
-_LISTINGS = frozenset({"os.listdir", "os.scandir", "glob.glob"})
 _ASKS = ("builtins.input", "getpass.getpass")
 #: They make something: rank 0 alone does.
 _MAKES = frozenset({"tempfile.mkdtemp"})
+#: Who removes what was made must be who made it.
+_REMOVALS = frozenset({"shutil.rmtree", "shutil.move", "os.rmdir", "os.removedirs", "rmdir"})
 #: They make something that ends with them.
 _REMOVED = frozenset({"tempfile.TemporaryDirectory", "tempfile.NamedTemporaryFile", "tempfile.mkstemp"})
 
@@ -40,7 +37,9 @@ def run(context: Context) -> None:
     if not found and context.facts.calls(*effects.NAMED_BY_THE_TIME):
         context.not_needed("no file is read that the run wrote, unless below the output folder that OUT03 names")
     elif not found:
-        context.not_needed_if_known("every path is the same on all ranks, and no file is read that the run wrote")
+        asked = any(listings.is_of_the_disk(event.name) for event in context.facts.of_kind(Kind.CALL, Kind.METHOD))
+        same = "what the disk is asked was there before the run" if asked else "every path is the same on all ranks"
+        context.not_needed_if_known(f"{same}, and no file is read that the run wrote")
 
 
 # ---- names that each process would make up for itself
@@ -49,7 +48,7 @@ def run(context: Context) -> None:
 def meetings(context: Context) -> set[cst.CSTNode]:
     """The calls whose results the ranks will tell each other: the process group has to be there before."""
     asked = {event.node for event in context.facts.calls(*_ASKS)}
-    contended = {one.node for _, asked in _contended(context) for one in asked}
+    contended = {one.site for _, origins in _contended(context) for one in origins if one.site is not None}
     drawn = {event.node for event in entropy.without_seeds(context.facts)} if context.shares_forwards else set()
     shuffled = {event.node for event in (*entropy.shuffles(context.facts), *entropy.seeded_anew(context.facts))}
     origins = [*_origins(context), *entropy.seeds(context.facts)]
@@ -77,26 +76,24 @@ def _of_a_path(context: Context, event: Event) -> Iterator[Origin]:
         given = list(file_events.own_paths_out_of_sight(context.facts, event))
         if context.is_on_main(event.module, event.node):
             return
-    elif makes or reads(event) or event.name in _TESTS or event.name == "torch.load":
+    elif makes or reads(event) or listings.is_of_the_disk(event.name) or event.name == "torch.load":
         given = [event.receiver, *event.arguments.positional[:1], *event.arguments.keywords.values()]
+    elif event.name in _REMOVALS or event.name in _MAKES:
+        yield from _made_for_some_time(event)
+    if disk.may_fail(context, event):
+        given = [event.value]
     for value in given:
         for source in files.origins(value):
-            if isinstance(source, Origin) and (makes or not _lists_what_was_there(context, source)):
+            if isinstance(source, Origin) and (makes or not disk.is_as_before(context, source)):
                 yield source
 
 
-def _lists_what_was_there(context: Context, origin: Origin) -> bool:
-    """Whether what is found in a folder was there before the run, and is the same for all ranks."""
-    if origin.name not in _LISTINGS:
-        return False
-    listings = [event for event in context.facts.of_kind(Kind.CALL) if event.node is origin.site]
-    return not any(
-        context.writes(write)
-        and (write.before(listing) or {one.node for one in write.loops()} & {one.node for one in loops})
-        for listing in listings
-        for loops in [listing.loops()]
-        for write in context.facts.run.events
-    )
+def _made_for_some_time(event: Event) -> Iterator[Origin]:
+    """A folder that is removed again, or made where one looks: each rank would have one, and rank 0 removes its own."""
+    where = event.arguments.get("dir", 2)
+    makes = event.name in _MAKES and where is not None and not where.is_none
+    for value in [event.value] if makes else [] if event.name in _MAKES else [event.receiver, *event.arguments.all()]:
+        yield from (one for one in files.origins(value) if isinstance(one, Origin) and one.name in _MAKES)
 
 
 def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, code: str, done: str) -> None:
@@ -107,6 +104,9 @@ def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, c
             module, node,
             "make one folder for all, `folder = rt.call_on_main_process(tempfile.mkdtemp)`, and let rank 0 remove it",
         )  # fmt: skip
+        return
+    if listings.is_of_the_disk(origin.name):
+        disk.tell(context, origin, code, done, "every rank would have one of its own")
         return
     outer = entropy.whole(module, node)
     if context.is_on_main(module, outer):
@@ -142,44 +142,30 @@ def _questions(context: Context) -> bool:
 def _decisions(context: Context) -> bool:
     """What ranks would see differently once rank 0 has begun to write, they decide together."""
     found = False
-    for test, asked in _contended(context):
+    for test, origins in _contended(context):
         if context.is_on_main(test.module, test.node):
             continue
         found = True
-        for one in asked:
-            if context.editable(one.module, one.node, "a decision is taken"):
-                assert isinstance(one.node, cst.BaseExpression)
-                rewrite = call_of(f"{context.rt(one.module)}.from_main_process({{}})")
-                reason = "rank 0 may write it before another rank has looked"
-                context.plan(one.module).replace(one.node, rewrite, CODE, reason)
-                context.applied("all ranks see the files that rank 0 sees", one.module, one.node)
+        for one in origins:
+            reason = "rank 0 may write it before another rank has looked"
+            disk.tell(context, one, CODE, "all ranks see the files that rank 0 sees", reason)
     return found
 
 
-def _contended(context: Context) -> Iterator[tuple[Event, list[Event]]]:
-    """Branches on files that are written meanwhile, each with the calls that look for them."""
-    tests = {event.node: event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if event.name in _TESTS}
+def _contended(context: Context) -> Iterator[tuple[Event, list[Origin]]]:
+    """Branches on files that are written meanwhile, each with the questions that they hang on."""
+    told = {one.site for one in _origins(context)}
     for event in context.facts.of_kind(Kind.TEST):
-        if isinstance(event.node, (cst.If, cst.While)) and "file" in event.value.sources:
-            asked = [tests[node] for node in _asked(event.module, event.node) if node in tests]
-            if asked and _is_contended(context, event):
+        if isinstance(event.node, (cst.If, cst.While, cst.IfExp)):
+            asked = [one for one in files.of_the_disk(event.value) if isinstance(one, Origin)]
+            if asked and _is_contended(context, event, told):
                 yield event, asked
 
 
-def _asked(module: Module, branch: cst.If | cst.While) -> Iterator[cst.CSTNode]:
-    """The parts of a test, and of what was assigned to the name that it is."""
-    yield from tree.walk(branch.test)
-    names = {node.value for node in tree.walk(branch.test) if isinstance(node, cst.Name)}
-    scope = next(node for node in module.enclosing(branch) if isinstance(node, (cst.FunctionDef, cst.Module)))
-    for node in tree.walk(scope):
-        if isinstance(node, cst.Assign) and any(names & set(tree.target_names(one.target)) for one in node.targets):
-            yield from tree.walk(node.value)
-
-
-def _is_contended(context: Context, test: Event) -> bool:
+def _is_contended(context: Context, test: Event, told: set[cst.CSTNode | None]) -> bool:
     if isinstance(test.node, cst.While):
         return True
-    if only_writes(context, test.module, test.node):
+    if isinstance(test.node, cst.If) and only_writes(context, test.module, test.node):
         return False
     started = test.number > context.facts.first_step
     for event in context.facts.run.events:
@@ -187,9 +173,22 @@ def _is_contended(context: Context, test: Event) -> bool:
         leaves = started and event.kind is Kind.LEAVE and event.name != "return"
         if written and not started and test.number < event.number < context.facts.first_step:
             return True
-        if (written or leaves) and any(here.node is test.node and here.arm for here in event.here.up()):
+        if (written or leaves or event.node in told) and _is_in(event, test):
             return True
-    return False
+    return _is_met_behind(context, test, told)
+
+
+def _is_in(event: Event, test: Event) -> bool:
+    return any(here.node is test.node and here.arm for here in event.here.up())
+
+
+def _is_met_behind(context: Context, test: Event, told: set[cst.CSTNode | None]) -> bool:
+    """Whether who leaves under the test does not come to where rank 0 tells the others something."""
+    left = [event.here.frame for event in context.facts.of_kind(Kind.LEAVE) if _is_in(event, test)]
+    return any(
+        event.node in told and test.before(event) and any(here.frame in left for here in event.here.up())
+        for event in (context.facts.run.events if left else ())
+    )
 
 
 RULE = Rule(

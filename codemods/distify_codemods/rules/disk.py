@@ -1,0 +1,208 @@
+"""What rank 0 sees on the disk, told to all ranks: by itself, or with what is made of it at once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions import entropy
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
+from distify_codemods.file_events import path_of
+from distify_codemods.file_names import into_a_handle
+from distify_codemods.interpreter import files
+from distify_codemods.libraries import effects, listings
+from distify_codemods.program import Module
+from distify_codemods.rules.base import Context, call_of
+from distify_codemods.values import Origin, Ref, Value
+
+CODE = "PATH01"
+#: Their results are plain, whatever they go through.
+_COUNT = frozenset({"len", "sum", "any", "all"})
+#: They go through all of what they are given, and keep its parts.
+_GATHER = frozenset({"list", "sorted", "tuple", "set", "frozenset", "max", "min", "next", "reversed", "enumerate"})
+_PLAIN, _LAZY, _NEVER = "can be sent", "a list of it can be sent", "cannot be sent"
+_OF_ENTRIES = frozenset({"name", "path"})
+
+
+def is_as_before(context: Context, origin: Origin) -> bool:
+    """Whether what is found on the disk was there before the run, and is the same for all ranks."""
+    if not listings.is_of_the_disk(origin.name):
+        return False
+    asked = [event for event in context.facts.run.events if event.node is origin.site and event.name == origin.name]
+    written = [event for event in context.facts.run.events if asked and context.writes(event)]
+    written = [event for event in written if not into_a_handle(event)]
+    return not any(_may_meet(context, question, write) for question in asked for write in written)
+
+
+def _may_meet(context: Context, question: Event, write: Event) -> bool:
+    """Whether rank 0 may have written when another rank asks: before training, no rank waits for the others."""
+    if write.before(question) or {one.node for one in write.loops()} & {one.node for one in question.loops()}:
+        return True
+    soon = question.number < write.number < context.facts.first_step
+    return soon and _may_be_below(question, path_of(write).constant())
+
+
+def _may_be_below(question: Event, written: object) -> bool:
+    """Whether what is written may be in the folder that is asked for, or be the file."""
+    given = question.receiver if question.kind is Kind.METHOD else next(iter(question.arguments.positional), Value())
+    asked = given.constant()
+    if not isinstance(asked, str) or not isinstance(written, str):
+        return True
+    folder = re.split(r"[*?[]", asked)[0]
+    return written.removeprefix("./").startswith(folder.removeprefix("./").removeprefix("."))
+
+
+def may_fail(context: Context, event: Event) -> bool:
+    """Whether a rank asks for the age or size of a file that rank 0 may be removing."""
+    keys = [event.name, *(obj.name for one in event.arguments.all() for obj in one.objs if isinstance(obj, Ref))]
+    return not listings.RAISES.isdisjoint(keys) and any(
+        one.name.startswith(effects.REMOVES) or one.name in listings.REMOVES
+        for one in context.facts.of_kind(Kind.CALL, Kind.METHOD)
+        if one.before(event) or {here.node for here in one.loops()} & {here.node for here in event.loops()}
+    )
+
+
+def tell(context: Context, origin: Origin, code: str, done: str, why: str) -> None:
+    """Lets all ranks take what rank 0 sees there."""
+    module, site = origin.module, origin.site
+    if module is None or not isinstance(site, cst.BaseExpression):
+        return
+    part = _around(context.facts, module, site, origin.name)
+    if context.is_on_main(module, part.node) or _is_told(context, module, part.node):
+        return
+    if not context.editable(module, part.node, "the disk is asked"):
+        return
+    if part.kind is _NEVER:
+        context.needs_you(
+            "each rank asks for itself what the disk holds, and this answer cannot be sent on", module, site,
+            "let rank 0 alone ask, with a function that returns plain data: `rt.call_on_main_process(function, ...)`",
+        )  # fmt: skip
+        return
+    text = "list({})" if part.kind is _LAZY else "{}"
+    asked = "call_on_main_process(lambda: " if part.asks_again else "from_main_process("
+    context.plan(module).replace(part.node, call_of(f"{context.rt(module)}.{asked}{text})"), code, why)
+    context.applied(done, module, site)
+
+
+def _is_told(context: Context, module: Module, whole: cst.CSTNode) -> bool:
+    """Whether rank 0 tells it already, or what it is a part of."""
+    edits = context.plan(module).expressions
+    return any(CODE in edits[node] for node in (whole, *module.enclosing(whole)) if node in edits)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What rank 0 sends of an expression."""
+
+    node: cst.BaseExpression
+    kind: str
+    asks_again: bool  # rank 0 alone asks: of what another rank sees in between, the one may not fit the other
+
+
+def _around(facts: Facts, module: Module, site: cst.BaseExpression, name: str) -> _Part:
+    """The largest part that a question is in and that asks the disk, whichever question of it that begins with."""
+    own, around = _whole(facts, module, site, name), [site, *module.enclosing(site)]
+    top = next((one for one in reversed(_expressions(around))), site)
+    for call in tree.walk(top):
+        for origin in _origins(facts, call) if call is not site else ():
+            assert isinstance(call, cst.BaseExpression)
+            other = _whole(facts, module, call, origin.name)
+            if other.node in around and own.node is not other.node and other.node in module.enclosing(own.node):
+                own = other
+    return own
+
+
+def _expressions(around: list[cst.CSTNode]) -> list[cst.BaseExpression]:
+    """Those up to the statement."""
+    found: list[cst.BaseExpression] = []
+    for node in around:
+        if isinstance(node, (cst.BaseStatement, cst.BaseSmallStatement)):
+            break
+        if isinstance(node, cst.BaseExpression):
+            found.append(node)
+    return found
+
+
+def _whole(facts: Facts, module: Module, site: cst.BaseExpression, name: str) -> _Part:
+    """The largest part around a question that hangs on the disk alone, or the first that can be sent."""
+    node = entropy.whole(module, site) if name in ("os.stat", "os.lstat", "stat") else site
+    kind = _NEVER if name in listings.ENTRIES else _LAZY if name in listings.LAZY else _PLAIN
+    best, again = _Part(node, kind, False), False
+    for holder in _expressions(module.enclosing(node)):
+        found = _in(facts, holder, node, kind)
+        if found is None:
+            break
+        node, kind, more = holder, found[0], found[1]
+        again = again or more
+        if more or (kind is not best.kind and best.kind is not _PLAIN):
+            best = _Part(node, kind, again)
+    return best
+
+
+def _in(facts: Facts, holder: cst.BaseExpression, node: cst.BaseExpression, kind: str) -> tuple[str, bool] | None:
+    """What can be sent of an expression around another, and whether it asks the disk for more; None: it is not for us.
+
+    Ranks must not meet where their own look at the disk has led them.
+    """
+    if isinstance(holder, cst.IfExp):
+        return (kind, _asks(facts, holder.test)) if node is not holder.test else None
+    if isinstance(holder, cst.BooleanOperation):
+        return (kind, _asks(facts, holder.left)) if node is holder.right else None
+    if isinstance(holder, cst.Call):
+        return _in_call(facts, holder, node, kind)
+    if isinstance(holder, (cst.ListComp, cst.SetComp, cst.GeneratorExp)) and holder.for_in.iter is node:
+        return _in_comprehension(facts, holder, kind)
+    return None
+
+
+def _in_call(facts: Facts, call: cst.Call, node: cst.BaseExpression, kind: str) -> tuple[str, bool] | None:
+    callee = facts.value(call.func).single()
+    name = callee.name.removeprefix("builtins.") if isinstance(callee, Ref) else ""
+    if not call.args or call.args[0].value is not node or name not in _COUNT | _GATHER:
+        return None
+    more = any(_is_asking(facts, one.value) or _asks_within(facts, one.value) for one in call.args[1:])
+    gathered = kind if kind is not _LAZY or name in ("reversed", "enumerate") else _PLAIN
+    return (_PLAIN if name in _COUNT else gathered), more
+
+
+def _in_comprehension(facts: Facts, node: cst.ListComp | cst.SetComp | cst.GeneratorExp, kind: str) -> tuple[str, bool]:
+    parts = (node.elt, *(one.test for one in node.for_in.ifs))
+    more = any(_asks_within(facts, one) for one in parts)
+    if kind is _NEVER and not _is_plain(node):
+        return _NEVER, more
+    return (_LAZY if isinstance(node, cst.GeneratorExp) else _PLAIN), more
+
+
+def _is_plain(node: cst.ListComp | cst.SetComp | cst.GeneratorExp) -> bool:
+    """Whether what is kept of the entries of a folder are their names."""
+    names = set(tree.target_names(node.for_in.target))
+    used = sum(isinstance(one, cst.Name) and one.value in names for one in tree.walk(node.elt))
+    named = sum(
+        isinstance(one, cst.Attribute) and isinstance(one.value, cst.Name) and one.value.value in names
+        and one.attr.value in _OF_ENTRIES for one in tree.walk(node.elt)
+    )  # fmt: skip
+    return used == named and node.for_in.inner_for_in is None
+
+
+def _asks(facts: Facts, node: cst.BaseExpression) -> bool:
+    return bool(files.of_the_disk(facts.value(node)))
+
+
+def _asks_within(facts: Facts, node: cst.BaseExpression) -> bool:
+    """Whether the disk is asked in an expression, not only what it was asked before."""
+    return any(_origins(facts, one) for one in tree.walk(node))
+
+
+def _origins(facts: Facts, node: cst.CSTNode) -> list[Origin]:
+    """The questions that a node is."""
+    found = files.of_the_disk(facts.value(node)) if isinstance(node, cst.Call) else ()
+    return [one for one in found if isinstance(one, Origin) and one.site is node]
+
+
+def _is_asking(facts: Facts, node: cst.BaseExpression) -> bool:
+    """`key=os.path.getmtime`."""
+    return any(isinstance(obj, Ref) and listings.is_of_the_disk(obj.name) for obj in facts.value(node).objs)

@@ -1,0 +1,119 @@
+"""PATH01: what the disk says is rank 0's wherever it steers a path, a branch or a meeting."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level
+
+from tests.rules.scripts import IMPORTS, blocked, changes, converted, findings, line_of, script
+
+TOOLS = (
+    "import glob\nimport json\nimport os\nimport re\nimport shutil\nimport tempfile\n"
+    f"from pathlib import Path\n{IMPORTS}"
+)
+MAKES = 'os.makedirs("runs/%d" % (number + 1))\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            'numbers = [int(m.group(1)) for m in (re.match(r"v(\\d+)", d) for d in os.listdir("runs")) if m]\n'
+            "number = max(numbers, default=-1)\n",
+            'for d in rt.from_main_process(os.listdir("runs"))) if m]\n', id="through calls that are not known"),
+        pytest.param('number = len(list(Path("runs").glob("*")))\n',
+                     'number = len(rt.from_main_process(list(Path("runs").glob("*"))))\n', id="what is gone through"),
+        pytest.param('number = 0\nfor path in Path("runs").iterdir():\n    number += 1\n',
+                     'for path in rt.from_main_process(list(Path("runs").iterdir())):\n', id="counted by a loop"),
+        pytest.param('number = sum(1 for path in Path("runs").iterdir() if path.is_dir())\n',
+                     'number = rt.call_on_main_process(lambda: sum(1 for path in Path("runs").iterdir() '
+                     "if path.is_dir()))\n", id="asked again of what is found"),
+        pytest.param('number = len(os.listdir("runs") if os.path.isdir("runs") else [])\n',
+                     'len(rt.call_on_main_process(lambda: os.listdir("runs") if os.path.isdir("runs") else []))\n',
+                     id="under a test of each rank's own"),
+        pytest.param('number = len(os.path.isdir("runs") and os.listdir("runs") or [])\n',
+                     'rt.call_on_main_process(lambda: os.path.isdir("runs") and os.listdir("runs"))', id="and"),
+        pytest.param('number = len([entry.name for entry in os.scandir("runs") if entry.is_dir()])\n',
+                     'rt.call_on_main_process(lambda: [entry.name for entry in os.scandir("runs") if entry.is_dir()])',
+                     id="names of entries"),
+        pytest.param('number = sum(os.path.exists(f"runs/{i}") for i in range(9))\n',
+                     'sum(rt.from_main_process(os.path.exists(f"runs/{i}")) for i in range(9))', id="how many exist"),
+        pytest.param('number = int(os.path.getmtime("runs"))\n',
+                     'int(rt.from_main_process(os.path.getmtime("runs")))', id="an age"),
+    ],
+)  # fmt: skip
+def test_rank_zero_tells_what_steers_a_path(before: str, after: str) -> None:
+    assert after in converted(script(imports=TOOLS, setup=before + MAKES))
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        'def last():\n    if not os.path.isdir("runs"):\n        return -1\n    return len(os.listdir("runs"))\n\n\n'
+        f"number = last()\n{MAKES}",
+        'number = -1\nif os.path.isdir("runs"):\n    number = len(os.listdir("runs"))\n' + MAKES,
+    ],
+)
+def test_ranks_meet_behind_no_test_of_their_own(setup: str) -> None:
+    """Rank 0 has made the folder meanwhile: the others would wait for what rank 0 has told nobody."""
+    new = converted(script(imports=TOOLS, setup=setup))
+    assert 'rt.from_main_process(os.path.isdir("runs"))' in new
+    assert 'rt.from_main_process(os.listdir("runs"))' in new
+
+
+def test_entries_of_a_folder_cannot_be_sent() -> None:
+    setup = f'number = 0\nfor entry in os.scandir("runs"):\n    number += 1\n{MAKES}'
+    assert ("PATH01", line_of(script(imports=TOOLS, setup=setup), "os.scandir")) in blocked(
+        script(imports=TOOLS, setup=setup)
+    )
+
+
+def test_folder_that_is_made_here() -> None:
+    setup = 'folder = tempfile.mkdtemp(dir=".")\n'
+    assert 'rt.call_on_main_process(tempfile.mkdtemp, dir=".")' in converted(script(imports=TOOLS, setup=setup))
+
+
+def test_folder_that_is_removed_again() -> None:
+    after = 'folder = tempfile.mkdtemp()\nnp.save(f"{folder}/a.npy", [1])\nshutil.rmtree(folder)\n'
+    new = converted(script(imports=f"import numpy as np\n{TOOLS}", after=after))
+    assert "folder = rt.call_on_main_process(tempfile.mkdtemp)\n" in new
+
+
+def test_age_of_what_rank_zero_removes() -> None:
+    """Another rank would ask for the age of a file that is gone."""
+    after = 'for path in sorted(glob.glob("*.pt"), key=os.path.getmtime)[:-2]:\n    os.remove(path)\n'
+    new = converted(
+        script(imports=TOOLS, after=f"for turn in range(2):\n    {after.replace(chr(10), chr(10) + '    ')}")
+    )
+    assert 'in rt.call_on_main_process(lambda: sorted(glob.glob("*.pt"), key=os.path.getmtime))[:-2]:' in new
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        pytest.param('names = [n for n in os.listdir("data") if re.match("x", n)]\n'
+                     'texts = [open(os.path.join("data", n)).read() for n in names]\n', id="data that was there"),
+        pytest.param('paths = list(Path("data").glob("*.txt"))\ntexts = [p.read_text() for p in paths]\n', id="paths"),
+        pytest.param('size = os.path.getsize("data.bin")\nprint(size)\n', id="printed"),
+        pytest.param('oldest = sorted(glob.glob("data/*"), key=os.path.getmtime)[0]\ntext = open(oldest).read()\n',
+                     id="nothing is removed"),
+    ],
+)  # fmt: skip
+def test_left_alone(setup: str) -> None:
+    assert changes("PATH01", script(imports=TOOLS, setup=setup)) == []
+
+
+def test_what_is_written_elsewhere_meanwhile() -> None:
+    setup = 'names = os.listdir("data")\nwith open("names.json", "w") as file:\n    json.dump(names, file)\n'
+    setup += 'texts = [open(os.path.join("data", n)).read() for n in names]\n'
+    assert "from_main_process" not in converted(script(imports=TOOLS, setup=setup))
+    into = setup.replace("names.json", "data/names.json")
+    assert 'names = rt.from_main_process(os.listdir("data"))\n' in converted(script(imports=TOOLS, setup=into))
+
+
+def test_nothing_is_said_of_all_paths_where_the_disk_is_asked() -> None:
+    setup = 'texts = [path.read_text() for path in Path("data").iterdir()]\n'
+    said = [one.message for one in findings("PATH01", script(imports=TOOLS, setup=setup), Level.NOT_NEEDED)]
+    assert said == ["what the disk is asked was there before the run, and no file is read that the run wrote"]
+    plain = [one.message for one in findings("PATH01", script(), Level.NOT_NEEDED)]
+    assert plain == ["every path is the same on all ranks, and no file is read that the run wrote"]
