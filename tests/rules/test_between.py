@@ -96,3 +96,48 @@ def test_what_is_shown_is_nothing_for_the_samples_of_all(line: str) -> None:
 
 def test_what_a_batch_draws_for_itself() -> None:
     assert links(script(loop=LOOP.replace("model(x)", "model(x + torch.randn(4))"), optimizer=OPTIMIZER)) == []
+
+
+POOL = "pool = []\n"
+LOOKS = "looks at what was kept"
+
+
+POOLED = """
+class Pool:
+    def __init__(self):
+        self.images = []
+
+    def query(self, images):
+        old = []
+        for image in images:
+            image = torch.unsqueeze(image.data, 0)
+            if len(self.images) < 8:
+                self.images.append(image)
+                old.append(image)
+            else:
+                number = random.randint(0, 7)
+                old.append(self.images[number].clone())
+                self.images[number] = image
+        return torch.cat(old, 0)
+
+
+pool = Pool()
+"""
+
+
+def test_samples_of_earlier_batches() -> None:
+    """Each rank would have a pool of its own share."""
+    loop = LOOP.replace("        loss =", "        old = pool.query(x)\n        loss =").replace(
+        "model(x)", "model(old)"
+    )
+    before = script(imports=MORE, setup=POOLED, loop=loop)
+    conversion = conversion_of(before, options=Options())
+    assert conversion.strategy is Strategy.SHARED
+
+
+@pytest.mark.parametrize(
+    "lines", ["pool.append(loss.item())", "pool = [x, y]\n        pool[0]", "pool.append(epoch); pool[-1]"]
+)
+def test_figures_and_lists_of_a_turn(lines: str) -> None:
+    before = script(imports=MORE, setup=POOL, loop=LOOP + f"        {lines}\n")
+    assert not any(LOOKS in one.message for one in conversion_of(before, options=Options()).of(Level.ADVICE))

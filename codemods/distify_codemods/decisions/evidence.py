@@ -16,6 +16,7 @@ from distify_codemods.decisions import entropy, outside, put_together, streams
 from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.between import drawn_between_passes
 from distify_codemods.decisions.chance import decided_by_chance
+from distify_codemods.decisions.pools import kept_samples
 from distify_codemods.decisions.trials import with_evidence
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, Loader
@@ -42,7 +43,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
     found = links_seen(facts)
     if facts.training_loops and facts.run.exact:
         found += [*_alike_workers(decisions), *_without_seeds(facts), *_halves(decisions)]
-        found += drawn_between_passes(decisions)
+        found += [*drawn_between_passes(decisions), *kept_samples(facts)]
     return _each_once(found)
 
 
