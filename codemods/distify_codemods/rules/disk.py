@@ -131,7 +131,8 @@ def _whole(facts: Facts, module: Module, site: cst.BaseExpression, name: str) ->
     """The largest part around a question that hangs on the disk alone, or the first that can be sent."""
     node = entropy.whole(module, site) if name in ("os.stat", "os.lstat", "stat") else site
     kind = _NEVER if name in listings.ENTRIES else _LAZY if name in listings.LAZY else _PLAIN
-    best, again = _Part(node, kind, False), False
+    again = any(_asks_within(facts, one) for one in node.children)
+    best = _Part(node, kind, again)
     for holder in _expressions(module.enclosing(node)):
         found = _in(facts, holder, node, kind)
         if found is None:
@@ -192,7 +193,7 @@ def _asks(facts: Facts, node: cst.BaseExpression) -> bool:
     return bool(files.of_the_disk(facts.value(node)))
 
 
-def _asks_within(facts: Facts, node: cst.BaseExpression) -> bool:
+def _asks_within(facts: Facts, node: cst.CSTNode) -> bool:
     """Whether the disk is asked in an expression, not only what it was asked before."""
     return any(_origins(facts, one) for one in tree.walk(node))
 
