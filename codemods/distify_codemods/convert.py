@@ -29,7 +29,10 @@ from distify_codemods.twins import twin_path
 from distify_codemods.twins.graph import Graph
 from distify_codemods.twins.missing import missing, told
 
-SHARED = "shared forward passes: every rank runs the script as it stands, and computes its part of each batch"
+SHARED = (
+    "shared forward passes: every rank runs the script as it stands, and computes its part of a batch wherever the run "
+    "finds that parts make up the whole"
+)
 _ORDER = {Level.APPLIED: 0, Level.NOT_NEEDED: 1, Level.ADVICE: 2, Level.BLOCKING: 3}
 
 

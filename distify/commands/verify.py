@@ -91,8 +91,8 @@ def verify(
       distify verify train.py --json > report.json
 
     \b
-    Exit codes: 0 the same steps, 1 they differ (where, and what that usually means), 2 bad input, or the original
-                itself fails, 3 the script cannot be converted.
+    Exit codes: 0 the same steps (without an optimizer, the same checkpoints), 1 they differ (where, and what that
+                usually means), 2 bad input, or the original itself fails, 3 the script cannot be converted.
     """
     if os.name == "nt":
         raise DistifyError("distify verify needs Linux or macOS")

@@ -56,6 +56,18 @@ def test_parameters_that_are_trained_from_the_second_epoch_on(distify: CommandLi
     assert ended.out.decode().splitlines()[-1] == "train.py: the same steps"
 
 
+BY_HAND = TRAIN.replace(b"optimizer.step()", b"[one.data.sub_(one.grad, alpha=0.1) for one in model.parameters()]")
+BY_HAND = BY_HAND.replace(b"optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", b"pass")
+BY_HAND = BY_HAND.replace(b"optimizer.zero_grad()", b"model.zero_grad()")
+
+
+def test_updates_by_hand_that_end_in_a_checkpoint(distify: CommandLine, script: Path) -> None:
+    script.write_bytes(BY_HAND)
+    ended = distify("verify", "train.py")
+    assert ended.code == 0
+    assert ended.out.decode().splitlines()[-1] == "train.py: the same checkpoints; no optimizer took a step to compare"
+
+
 @needs_horovod
 def test_a_right_conversion_over_horovod(distify: CommandLine, script: Path) -> None:
     ended = distify("verify", "train.py", "--backend", "horovod")

@@ -284,3 +284,41 @@ def test_two_loops_over_one_loader_that_need_different_ways() -> None:
     after = converted(evaluating(SUMS + OUTPUTS))
     assert "all_reduce_sum" not in after
     assert after.count("gather_batch") == (2 if "ShardedBatchSampler" in after else 0)
+
+
+COUNTED = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 1)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        {count}
+        return self.body(x)
+
+
+model = Net()
+"""
+
+
+def _advice(count: str) -> list[str]:
+    source = script(model=COUNTED.format(count=count), loader=LOADER + OTHER, after=SUMS)
+    return [one.message for one in findings("EVAL01", source, Level.ADVICE) if "running figures" in one.message]
+
+
+def test_what_a_model_counts_while_it_trains_is_nothing_of_the_evaluation() -> None:
+    assert not _advice("if self.training:\n            self.calls += 1")
+
+
+@pytest.mark.parametrize("count", ["self.calls += 1", "if not self.training:\n            self.calls += 1"])
+def test_what_a_model_counts_in_an_evaluation_is_counted_of_all_samples(count: str) -> None:
+    assert _advice(count)
+
+
+def test_an_evaluation_without_a_loader_is_not_said_not_to_be() -> None:
+    alone = "model.eval()\nwith torch.no_grad():\n    print(model(data.tensors[0]).mean())\n"
+    (said,) = findings("EVAL01", script(after=alone), Level.NOT_NEEDED)
+    assert said.message.startswith("nothing evaluates on the batches of a loader: every rank evaluates all")
+    (said,) = findings("EVAL01", script(), Level.NOT_NEEDED)
+    assert said.message.startswith("no evaluation loop")

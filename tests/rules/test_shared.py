@@ -30,7 +30,10 @@ from tests.rules.scripts import (
 CODE = "SHARE01"
 SHARED = Options(strategy="shared")
 AUTO = Options()
-HEADLINE = "shared forward passes: every rank runs the script as it stands, and computes its part of each batch"
+HEADLINE = (
+    "shared forward passes: every rank runs the script as it stands, and computes its part of a batch wherever the run "
+    "finds that parts make up the whole"
+)
 SHARE = "rt.data_parallel(model)\n"
 NET = """
 class Net(nn.Module):
@@ -456,6 +459,64 @@ def test_one_whole_graph() -> None:
     assert [code for code, message in blocking(before) if message.startswith("each step takes one whole graph")] == [
         CODE
     ]
+
+
+GRAPHS = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(4, 1))
+
+    def mix(self, x, links):
+        return torch.sparse.mm(links, x @ self.weight)
+
+    def forward(self, x, links):
+        return self.mix(x, links)
+
+
+model = Net()
+
+
+def together(graphs):
+    return torch.cat([one.x for one in graphs]), torch.block_diag(*[one.links for one in graphs])
+"""
+STEP = "optimizer.zero_grad()\n    loss = model(x, links).square().mean()\n    loss.backward()\n    optimizer.step()\n"
+LOAD = "from graphs import load\nimport random\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "loop"),
+    [
+        ("", f"for start in range(0, 50, 10):\n    x, links = together(graphs[start : start + 10])\n    {STEP}"),
+        ("at = 0\n", f"while at < 50:\n    x, links = together(graphs[at:])\n    at += 10\n    {STEP}"),
+        ("", f"for one in graphs:\n    x, links = one.x, one.links\n    {STEP}"),
+        ("", f"for _ in range(9):\n    x, links = together(random.sample(graphs, 5))\n    {STEP}"),
+        (
+            f"def step(start):\n    x, links = together(graphs[start:])\n    {STEP}\n\n",
+            "for start in range(5):\n    step(start)\n",
+        ),
+    ],
+)
+def test_graphs_that_are_others_in_each_step(before: str, loop: str) -> None:
+    source = script(imports=IMPORTS + LOAD, data="graphs = load()\n", model=GRAPHS, loop=before + loop, loader="")
+    assert not [message for _, message in blocking(source) if message.startswith("each step takes one whole graph")]
+
+
+@pytest.mark.parametrize(
+    ("before", "loop"),
+    [
+        ("x, links = together(graphs)\n", f"for epoch in range(3):\n    print(epoch)\n    {STEP}"),
+        (
+            f"def step(epoch, x, links):\n    {STEP}\n\nx, links = together(graphs)\n",
+            "for epoch in range(3):\n    step(epoch, x, links)\n",
+        ),
+        ("", f"for epoch in range(3):\n    x, links = together(graphs)\n    {STEP}"),
+    ],
+)
+def test_graphs_that_are_the_same_in_each_step(before: str, loop: str) -> None:
+    source = script(imports=IMPORTS + LOAD, data="graphs = load()\n", model=GRAPHS, loop=before + loop, loader="")
+    found = [code for code, message in blocking(source) if message.startswith("each step takes one whole graph")]
+    assert found == [CODE]
 
 
 def test_a_whole_batch_of_rows() -> None:

@@ -188,3 +188,41 @@ def test_parts_that_do_not_go_together_are_computed_whole_and_said_with_their_sh
     for *found, why in on_ranks(_trimmed):
         assert found == [pytest.approx(losses, abs=1e-12), pytest.approx(gradients, abs=1e-12)]
         assert "tensor 1 of the outputs has shapes (4, 3, 1), (4, 4, 1) on the ranks" in why
+
+
+class Linked(nn.Module):
+    """Rows that are mixed by a sparse matrix: that layer cannot be split, the next one can."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.mix, self.head = Mix(), nn.Linear(7, 3)
+
+    def forward(self, links: Tensor, samples: Tensor) -> Tensor:
+        out: Tensor = self.head(self.mix(links, samples))
+        return out
+
+
+class Mix(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(5, 7)
+
+    def forward(self, links: Tensor, samples: Tensor) -> Tensor:
+        return torch.sparse.mm(links, self.body(samples))
+
+
+def _linked() -> tuple[list[Any], bool]:
+    net = Linked()
+    rt.data_parallel(net)
+    links = (torch.eye(8) + torch.ones(8, 8).triu(6)).to_sparse()
+    net(links, torch.arange(40.0).reshape(8, 5) / 40).square().sum().backward()
+    shared = shared_model(net.head)
+    return [one.grad for one in net.parameters()], shared is not None and shared.is_shared
+
+
+def test_what_is_given_a_sparse_tensor_is_computed_whole_and_the_rest_shared() -> None:
+    alone, _ = _linked()
+    for gradients, is_shared in on_ranks(_linked):
+        assert is_shared
+        torch.testing.assert_close(gradients, alone)

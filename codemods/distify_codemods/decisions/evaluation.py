@@ -29,7 +29,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_in, loaders_of
 from distify_codemods.interpreter.library import IMPURE, PURE
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import CHANCE, PER_SAMPLE, Bound, Const, External, Function, Scale, Value, core
+from distify_codemods.values import CHANCE, PER_SAMPLE, Bound, Const, External, Function, Obj, Scale, Value, core
 
 
 @dataclass(frozen=True)
@@ -143,6 +143,8 @@ def _effects(facts: Facts, loop: BatchLoop) -> Iterator[Event]:
             continue
         if event.kind in (Kind.CALL, Kind.METHOD) and calls & set(event.here.frame.context):
             continue  # the model's own arithmetic
+        if event.kind is Kind.STORE and _while_training(facts, models, event):
+            continue  # and it is in eval mode
         if event.kind is Kind.CALL:
             known = event.name.startswith((*PURE, "local.")) and event.name not in IMPURE
             if not known and not _makes_no_difference(event):
@@ -162,6 +164,16 @@ def _effects(facts: Facts, loop: BatchLoop) -> Iterator[Event]:
             )
         ):
             yield event
+
+
+def _while_training(facts: Facts, models: set[Obj], event: Event) -> bool:
+    """Whether it happens under `if self.training:`, of one of these models or their parts."""
+    for here in event.here.up():
+        if isinstance(here.node, cst.If) and here.arm == "body" and isinstance(here.node.test, cst.Attribute):
+            owners = facts.value(here.node.test.value).objs
+            if here.node.test.attr.value == "training" and owners and all(core(one) in models for one in owners):
+                return True
+    return False
 
 
 def _makes_no_difference(event: Event) -> bool:

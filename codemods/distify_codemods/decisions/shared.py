@@ -20,9 +20,9 @@ from distify_codemods.decisions.loading import decide_loading
 from distify_codemods.decisions.prefixes import prefixed, reached_through
 from distify_codemods.decisions.training_calls import Called, called_in_training, in_training
 from distify_codemods.decisions.trials import share_forwards, try_out
+from distify_codemods.decisions.whole_graphs import of_one_graph
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.libraries import computing
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
 from distify_codemods.results import Strategy
@@ -36,7 +36,7 @@ def decide_shared(facts: Facts) -> Decisions:
     """What happens to a program of which ranks share the forward passes alone."""
     seen, told = _told(share_forwards(facts))
     decisions = Decisions(seen, Strategy.SHARED, averages=told)
-    decisions.blocked += [*_distributed(seen), *_played(seen), *_in_threads(seen), *_of_one_graph(seen)]
+    decisions.blocked += [*_distributed(seen), *_played(seen), *_in_threads(seen), *of_one_graph(seen)]
     called = called_in_training(seen)
     for one in called:
         place = _place(seen, one, {each.held for each in called})
@@ -200,22 +200,6 @@ def _in_threads(facts: Facts) -> Iterator[Blocked]:
                 CODE, started[step].module, step,
                 "a trained model is called in threads or processes of the script's own, in another order on each rank",
                 "call it in the main thread",
-            )  # fmt: skip
-            return
-
-
-def _of_one_graph(facts: Facts) -> Iterator[Blocked]:
-    """A graph that each step sees whole: no node can be computed without its neighbours, nothing is left to share."""
-    if any(event.name.startswith(computing.GRAPH_BATCHES) for event in facts.of_kind(Kind.CALL)) or facts.loaders:
-        return
-    for event in facts.of_kind(Kind.CALL, Kind.FORWARD):
-        names = [event.name, *(obj.name for obj in event.receiver.objs if isinstance(obj, External))]
-        if in_training(facts, event) and any(name.startswith(computing.GRAPHS) for name in names):
-            yield Blocked(
-                CODE, event.module, event.node,
-                "each step takes one whole graph, of which no part can be computed without the others: ranks would "
-                "all do the same work",
-                "train on batches of subgraphs, as torch_geometric's NeighborLoader makes them",
             )  # fmt: skip
             return
 

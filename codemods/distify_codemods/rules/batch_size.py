@@ -27,6 +27,8 @@ def run(context: Context) -> None:
             _advise(context, decision)
     if context.options.per_rank_batch:
         context.not_needed("each rank's batch is as large as the script says")
+    elif context.decisions.slicings:
+        context.not_needed("batches are made as large as the script says, and cut: each rank keeps its part")
     elif not context.decisions.divisions:
         context.not_needed_if_known("no tensor is shaped by the batch size")
 

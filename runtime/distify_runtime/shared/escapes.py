@@ -85,8 +85,8 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 def _storage(tensor: Tensor) -> int:
-    found: int = tensor.untyped_storage()._cdata
-    return found
+    """Of tensors with memory of their own; others, sparse ones, are not followed."""
+    return int(tensor.untyped_storage()._cdata) if tensor.layout is torch.strided else 0
 
 
 # ---- who holds a tensor
