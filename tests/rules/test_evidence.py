@@ -335,9 +335,10 @@ def test_what_the_last_turn_makes_is_used(body: str) -> None:
 def test_forced_to_sharded_data() -> None:
     """The user knows better."""
     before = script(imports=STRANGE, loop=loop_with("nn.functional.mse_loss(model(strange.augment(x)), y)"))
-    assert conversion_of(before, options=Options(strategy="sharded")).strategy is Strategy.SHARDED
-    scaled = conversion_of(before, options=Options(scale="linear"))
-    assert (scaled.outcome, scaled.strategy) == (Outcome.CONVERTED, Strategy.SHARDED)
+    for options in (Options(strategy="sharded"), Options(strategy="sharded", scale="linear")):
+        forced = conversion_of(before, options=options)
+        assert (forced.outcome, forced.strategy) == (Outcome.CONVERTED, Strategy.SHARDED)
+    assert conversion_of(before, options=Options(scale="linear")).strategy is Strategy.SHARED
 
 
 # ---- large programs: what is not seen through is asked for before all else is decided

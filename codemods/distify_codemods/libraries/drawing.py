@@ -13,7 +13,7 @@ _WITHOUT_WEIGHTS = (
 #: Libraries that make models, choose samples or make data of random numbers.
 _LIBRARIES = (
     "torchvision.models.", "timm.", "transformers.", "segmentation_models_pytorch.", "efficientnet_pytorch.",
-    "torch_geometric.", "dgl.", "torchdiffeq.", "pytorch_metric_learning.", "sklearn.", "scipy.", "pandas.", "imgaug.",
+    "torch_geometric.", "dgl.", "torchdiffeq.", "pytorch_metric_learning.", "sklearn.", "scipy.", "imgaug.",
     "albumentations.", "gensim.", "networkx.", "faiss.", "monai.", "kornia.", "torchvision.transforms.",
 )  # fmt: skip
 
