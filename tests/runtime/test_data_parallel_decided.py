@@ -48,10 +48,6 @@ def places_of_them(net: Net, hidden: Tensor) -> Tensor:
     return hidden * 2 if len(loud) else hidden
 
 
-def those_of_a_mask(net: Net, hidden: Tensor) -> Tensor:
-    return hidden * 2 if hidden[hidden[:, 7] > 5].numel() else hidden
-
-
 def a_list(net: Net, hidden: Tensor) -> Tensor:
     return hidden * 2 if any((hidden[:, 7] > 5).tolist()) else hidden
 
@@ -69,7 +65,7 @@ def only_after_another(net: Net, hidden: Tensor) -> Tensor:
 
 
 DECISIONS = (
-    any_is_loud, some_number_of_them, places_of_them, those_of_a_mask, a_list, the_second_of_two, only_after_another
+    any_is_loud, some_number_of_them, places_of_them, a_list, the_second_of_two, only_after_another
 )  # fmt: skip
 
 

@@ -169,7 +169,13 @@ class Context:
 
     def writes(self, event: Event) -> bool:
         """Whether a file is written, by a table or by its own word."""
-        return file_events.writes(event) or event in self.named_writers
+        return event.number in self.writing
+
+    @cached_property
+    def writing(self) -> dict[int, Event]:
+        """The events that write files, by their numbers."""
+        found = self.facts.run.events
+        return {one.number: one for one in found if file_events.writes(one) or one in self.named_writers}
 
     # ---- names of what is imported
 

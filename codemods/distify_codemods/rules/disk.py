@@ -32,9 +32,10 @@ def is_as_before(context: Context, origin: Origin) -> bool:
     """Whether what is found on the disk was there before the run, and is the same for all ranks."""
     if not listings.is_of_the_disk(origin.name):
         return False
+    written = [event for event in context.writing.values() if not into_a_handle(event)]
+    if not written:
+        return True
     asked = [event for event in context.facts.run.events if event.node is origin.site and event.name == origin.name]
-    written = [event for event in context.facts.run.events if asked and context.writes(event)]
-    written = [event for event in written if not into_a_handle(event)]
     return not any(_may_meet(context, question, write) for question in asked for write in written)
 
 

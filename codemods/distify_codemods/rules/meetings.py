@@ -19,10 +19,11 @@ from distify_codemods.values import core
 CODE = "MEET01"
 #: What a rank may call of the runtime by itself. Whatever else it has lets the ranks meet, or may do so.
 BY_ITSELF = frozenset(
-    "destroy_process_group device device_ids device_kind draw_alike evaluation_loader gpu_index inputs_to_device "
-    "is_main_process is_sharded local_rank main_process_only main_process_open main_process_path map_location "
-    "per_rank_batch_size per_rank_workers rank rank_zero_logging rank_zero_print scale_learning_rate set_epoch "
-    "shard_batch strip_module_prefix training_loader unwrap whole_loader world_size".split()
+    "add_module_prefix destroy_process_group device device_ids device_kind draw_alike evaluation_loader "
+    "gpu_index inputs_to_device is_main_process is_sharded local_rank main_process_only main_process_open "
+    "main_process_path map_location per_rank_batch_size per_rank_workers rank rank_zero_logging "
+    "rank_zero_print scale_learning_rate set_epoch shard_batch strip_module_prefix training_loader unwrap "
+    "whole_loader world_size".split()
 )
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda, cst.Module)
 _LOOPS = (cst.For, cst.While)

@@ -1,8 +1,9 @@
 """What a pass reads out of tensors into Python, where it may decide by it: a rank sees the values of its part alone.
 
 Of each reading counts what a decision goes by most: true or false, the sign of a number, the signs of the least and the
-greatest of several, and, where the shape of a result follows from values (`nonzero`, `x[mask]`), whether it is empty.
-What reads below Python (`torch.jit.script`, sizes that are given as tensors) is not seen.
+greatest of several, and, where the shape of a result follows from values (`nonzero`), whether it is empty. What reads
+below Python (`torch.jit.script`, sizes that are given as tensors) is not seen, nor is `x[mask]`: a `__getitem__` that
+is put into `Tensor` makes a sequence of every tensor, and `torch.tensor([one, two])` then asks each for its length.
 """
 
 from __future__ import annotations
@@ -192,12 +193,6 @@ def _of_shape(now: Readings, found: Any, *_: Any) -> None:
         now.add(_SHAPE + (len(first) > 0), None)
 
 
-def _of_index(now: Readings, found: Tensor, _: Tensor, index: Any) -> None:
-    parts = index if isinstance(index, tuple) else (index,)
-    if any(isinstance(one, Tensor) and one.dtype in (torch.bool, torch.uint8) and one.dim() for one in parts):
-        now.add(_SHAPE + (found.numel() > 0), None)
-
-
 def _sign(number: float) -> int:
     """Not below 0."""
     return 1 + (number > 0) - (number < 0) if math.isfinite(number) else 3
@@ -209,7 +204,6 @@ _METHODS: dict[Callable[..., None], tuple[str, ...]] = {
     _of_number: ("__bool__", "__int__", "__float__", "__index__", "item", "is_nonzero", "equal", "allclose"),
     _of_numbers: ("tolist", "numpy"),
     _of_shape: ("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive"),
-    _of_index: ("__getitem__",),
 }
 _FUNCTIONS: dict[Callable[..., None], tuple[str, ...]] = {
     _of_number: ("is_nonzero", "equal", "allclose"),
@@ -250,7 +244,7 @@ def _noticed(original: Callable[..., Any], notice: Callable[..., None]) -> Calla
     _noticing_codes.add(read.__code__)  # of which there is one
     functools.update_wrapper(read, original)
     skipped: Any = importlib.import_module("torch._dynamo.decorators")
-    skipped.skip(read)  # without a wrapper: scripts index tensors in their loops
+    skipped.skip(read)  # without a wrapper
     return read
 
 

@@ -40,6 +40,8 @@ class State:
             module._buffers.clear()
             module._buffers.update(buffers)
         for tensor, before in self._tensors.values():
+            if tensor.shape != before.shape:  # a workspace that forward has made as large as its batch
+                tensor.resize_(before.shape)
             if not _same(tensor, before):
                 tensor.data.copy_(before)
         for _, parameter, data, before in self._parameters:  # a target network that forward moves
