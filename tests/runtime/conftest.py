@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import ranks
+import torch
 
 from tests.equivalence.horovod_ranks import needs_horovod
 from tests.grid import grid
@@ -32,3 +35,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(autouse=True)
 def over_horovod(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranks, "over_horovod", getattr(request, "param", False))
+
+
+@pytest.fixture(autouse=True)
+def default_dtype() -> Iterator[None]:
+    """What is trained in double precision on ranks is trained so in this process, too: not the tests that follow."""
+    before = torch.get_default_dtype()
+    yield
+    torch.set_default_dtype(before)
