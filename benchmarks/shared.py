@@ -54,6 +54,7 @@ def _launch(arguments: list[str]) -> int:
     shared = {
         "WORLD_SIZE": str(RANKS), "LOCAL_WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
         "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(RUNTIME),
+        "PYTHONHASHSEED": "0",
     }  # fmt: skip
     ranks = [
         subprocess.Popen(
