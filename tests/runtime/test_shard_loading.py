@@ -15,6 +15,8 @@ from distify_runtime.shared import loading
 from ranks import RankFailed, on_ranks
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
+from torch.utils.data._utils.fetch import _MapDatasetFetcher
+from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from tests.grid import RANKS
 
@@ -299,3 +301,38 @@ def several_at_a_time() -> list[int]:
 def test_several_passes_at_a_time() -> None:
     alone = several_at_a_time()
     assert on_ranks(several_at_a_time) == [alone, alone]
+
+
+# ---- who watches
+
+
+def watched() -> tuple[list[Any], list[int], str]:
+    """What a tool sees that has put something between torch's loaders and what they ask."""
+    drawn: list[Any] = []
+    fetched: list[int] = []
+
+    def next_index(self: Any) -> Any:
+        drawn.append(list(index := original(self)))
+        return index
+
+    def fetch(self: Any, index: Any) -> Any:
+        if not self.auto_collation:
+            return self.collate_fn(self.dataset[index])
+        fetched.extend(index)
+        return self.collate_fn([self.dataset[one] for one in index])
+
+    original = _BaseDataLoaderIter._next_index  # type: ignore[attr-defined]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_BaseDataLoaderIter, "_next_index", next_index)
+        patch.setattr(_MapDatasetFetcher, "fetch", fetch)
+        _, phase, _ = loaded(OPTIONS["plain"], "tensors")
+    return drawn, fetched, phase
+
+
+def test_who_watches_a_loader_sees_the_batches_of_one_process_and_each_sample_once() -> None:
+    batches, samples, _ = watched()
+    first, second = on_ranks(watched)
+    assert first[2] == second[2] == "SHARES"
+    assert first[0] == second[0] == batches
+    assert sorted({*first[1], *second[1]}) == sorted(set(samples))
+    assert len(first[1]) + len(second[1]) < 2 * len(samples)

@@ -95,7 +95,8 @@ class Shared:
         view: DataLoader[Any] = object.__new__(DataLoader)
         view.__dict__.update(loader.__dict__)  # a DataLoader forbids to set these
         samples = Samples(loader.dataset, loader.collate_fn)
-        view.__dict__.update(batch_sampler=tasks, dataset=samples, collate_fn=_as_it_is, _iterator=None)
+        # Without automatic batching: an item of the data set is a batch, and its index what the sampler gives.
+        view.__dict__.update(sampler=tasks, batch_sampler=None, dataset=samples, collate_fn=_as_it_is, _iterator=None)
         view.__dict__.update(worker_init_fn=_WorkerInit(loader.worker_init_fn))
         return view, tasks
 

@@ -10,21 +10,26 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset, get_worker_info
 from torch.utils.data._utils import pin_memory as pinning
+from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
 from distify_runtime.randomness import host_state, seed_host
 from distify_runtime.shared.packing import packed
 from distify_runtime.shared.streams import kept
 
 
-@dataclass(frozen=True)
-class Task:
-    """One batch to load. `own`: this rank's share of its indices; None: all of it."""
+class Task(list[Any]):
+    """One batch to load: the indices of its samples, as any batch sampler gives them, and how this rank loads them."""
 
-    number: int  # over all passes
-    indices: Any  # of the whole batch, as the sampler gives them
-    own: slice | None = None
-    checks: bool = False  # whether the share, loaded once more by itself, is what it is in the whole batch
-    seed: int | None = None  # each sample draws from random numbers that follow from this and its place
+    def __init__(
+        self, number: int, indices: Any, own: slice | None = None, checks: bool = False, seed: int | None = None
+    ) -> None:
+        """
+        number: over all passes. indices: of the whole batch, as the sampler gives them. own: this rank's share of
+        them; None: all. checks: whether the share, loaded once more by itself, is what it is in the whole batch.
+        seed: each sample draws from random numbers that follow from this and its place.
+        """
+        super().__init__(indices if isinstance(indices, (list, tuple)) else [])
+        self.number, self.indices, self.own, self.checks, self.seed = number, indices, own, checks, seed
 
     @property
     def is_share(self) -> bool:
@@ -46,15 +51,16 @@ class Loaded:
 
 
 class Samples(Dataset[Any]):
-    """The data set of a loader, which is asked for one batch after the other."""
+    """The data set of a loader, whose items are batches."""
 
     def __init__(self, dataset: Any, collate: Callable[[list[Any]], Any]) -> None:
         self.dataset, self.collate = dataset, collate
+        self._fetcher = _MapDatasetFetcher(dataset, auto_collation=True, collate_fn=list, drop_last=False)
 
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def __getitems__(self, task: Task) -> Loaded:
+    def __getitem__(self, task: Task) -> Loaded:
         in_process = get_worker_info() is None
         if in_process and (task.is_share or task.seed is not None):
             with kept():  # the ranks' streams stay alike, however much each draws
@@ -79,16 +85,17 @@ class Samples(Dataset[Any]):
     def _some(self, task: Task, part: slice | None) -> list[Any]:
         indices = task.indices if part is None else task.indices[part]
         if task.seed is None:
-            return self.many(indices)
+            return self._fetched(indices)
         found = []
         for place, index in enumerate(indices, 0 if part is None else part.start):
             _seed(task.seed + place)
-            found += self.many([index])
+            found += self._fetched([index])
         return found
 
-    def many(self, indices: list[Any]) -> list[Any]:
-        at_once = getattr(self.dataset, "__getitems__", None)
-        return list(at_once(indices)) if at_once else [self.dataset[index] for index in indices]
+    def _fetched(self, indices: Any) -> list[Any]:
+        """By what torch fetches samples with: whoever watches that, or has changed it, is heeded."""
+        fetch: Callable[[Any], list[Any]] = self._fetcher.fetch  # untyped in torch
+        return fetch(indices)
 
 
 def collated(collate: Callable[[list[Any]], Any], samples: list[Any], task: Task) -> Any:

@@ -12,7 +12,6 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
 
 from distify_runtime.proxy import Proxy
 from distify_runtime.randomness import host_state, seed_host, set_host_state
-from distify_runtime.shared.samples import Samples
 from distify_runtime.trace.moment import NOW
 from distify_runtime.trace.patching import wrap
 
@@ -56,17 +55,11 @@ def fix_augmentation() -> None:
     """What is drawn for a sample depends on its index alone, whoever fetches it and when."""
 
     def fetch_samples(original: Any, self: Any, index: Any) -> Any:
-        if isinstance(self.dataset, Samples):
-            return original(self, index)
         if not self.auto_collation:
             return self.collate_fn(_sample(self.dataset, index))
         return self.collate_fn([_sample(self.dataset, one) for one in index])
 
-    def many(original: Any, self: Samples, indices: Any) -> list[Any]:
-        return [_sample(self.dataset, index) for index in indices]
-
     wrap(fetch._MapDatasetFetcher, "fetch", fetch_samples)
-    wrap(Samples, "many", many)
 
 
 def _sample(dataset: Any, index: Any) -> Any:
