@@ -10,6 +10,7 @@ stacked are not.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -159,18 +160,22 @@ def _said(machine: Machine, node: cst.BaseExpression) -> cst.BaseExpression:
     """What a name was given, where there is one place for that."""
     if not isinstance(node, cst.Name):
         return node
-    given = [
-        one for one in tree.walk(machine.frame.node)
-        if isinstance(one, (cst.Assign, cst.AugAssign, cst.AnnAssign, cst.NamedExpr))
-        and any(isinstance(name, cst.Name) and name.value == node.value for name in _targets(one))
-    ]  # fmt: skip
+    given = _given(machine.frame.node).get(node.value, [])
     only = given[0] if len(given) == 1 else None
     return only.value if isinstance(only, cst.Assign) and len(only.targets) == 1 else node
 
 
-def _targets(node: cst.Assign | cst.AugAssign | cst.AnnAssign | cst.NamedExpr) -> list[cst.CSTNode]:
-    targets = [one.target for one in node.targets] if isinstance(node, cst.Assign) else [node.target]
-    return [inner for one in targets for inner in tree.walk(one)]
+@lru_cache(maxsize=4096)
+def _given(scope: cst.CSTNode) -> dict[str, list[cst.CSTNode]]:
+    """What gives each name a value."""
+    found: dict[str, list[cst.CSTNode]] = {}
+    for one in tree.walk(scope):
+        if isinstance(one, (cst.Assign, cst.AugAssign, cst.AnnAssign, cst.NamedExpr)):
+            targets = [each.target for each in one.targets] if isinstance(one, cst.Assign) else [one.target]
+            named = {name.value: None for each in targets for name in tree.walk(each) if isinstance(name, cst.Name)}
+            for name in named:
+                found.setdefault(name, []).append(one)
+    return found
 
 
 # ---- lists
@@ -187,12 +192,15 @@ def _turns_by_chance(machine: Machine, loop: cst.CSTNode) -> bool:
         return True
     if isinstance(loop, cst.While) and _is_random(machine.values.get(loop.test, NOTHING)):
         return True
+    return any(_is_random(machine.values.get(test, NOTHING)) for test in _leaving(loop))
+
+
+@lru_cache(maxsize=4096)
+def _leaving(loop: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
+    """The tests upon which a turn or a loop ends early."""
     tests = (one for one in tree.walk(loop) if isinstance(one, cst.If))
-    return any(
-        _is_random(machine.values.get(one.test, NOTHING))
-        and any(isinstance(inner, (cst.Break, cst.Continue, cst.Return)) for inner in tree.walk(one))
-        for one in tests
-    )
+    ends = (cst.Break, cst.Continue, cst.Return)
+    return tuple(one.test for one in tests if any(isinstance(inner, ends) for inner in tree.walk(one)))
 
 
 def comprehended(machine: Machine, node: cst.CompFor, value: Value) -> Value:
