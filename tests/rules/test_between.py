@@ -94,6 +94,38 @@ def test_what_is_shown_is_nothing_for_the_samples_of_all(line: str) -> None:
     assert links(script(imports=MORE, loop=loop)) == []
 
 
+DECODER = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.kept = nn.Linear(4, 3), nn.Linear(3, 1), 0.0
+
+    def decode(self, z):
+        {decode}
+
+    def forward(self, x):
+        return self.second(self.first(x)) + self.kept
+"""
+
+
+@pytest.mark.parametrize(
+    ("decode", "is_link"),
+    [
+        ("hidden = torch.relu(self.first(z))\n        return self.second(hidden)", False),
+        ("self.kept = z.mean()\n        return self.second(self.first(z))", True),
+        ("shift = z.mean()\n        self.kept += shift\n        return self.second(self.first(z))", True),
+        ("LATER.append(z)\n        return self.second(self.first(z))", True),
+    ],
+    ids=["gives back", "keeps", "keeps by another name", "keeps in a list"],
+)
+def test_a_draw_is_followed_into_functions(decode: str, is_link: bool) -> None:
+    shown = "    shown = model.decode(torch.randn(8, 4)).cpu()\n    save_image(shown.view(8, 1, 1, 1), 'shown.png')\n"
+    before = script(
+        imports=MORE, setup=f"LATER = []\n{DECODER.format(decode=decode)}", model="model = Net()\n", loop=LOOP + shown
+    )
+    assert len(links(before)) == is_link
+
+
 def test_what_a_batch_draws_for_itself() -> None:
     assert links(script(loop=LOOP.replace("model(x)", "model(x + torch.randn(4))"), optimizer=OPTIMIZER)) == []
 

@@ -18,7 +18,7 @@ from distify_codemods.facts import Facts
 from distify_codemods.libraries import drawing, effects
 from distify_codemods.naming import brief
 from distify_codemods.program import Module
-from distify_codemods.values import External, core
+from distify_codemods.values import NOTHING, Bound, External, Function, Instance, Method, Obj, core
 
 #: What is done with a number on its way, in an expression.
 _PARTS = (
@@ -76,9 +76,13 @@ def _ends_here(facts: Facts, module: Module, node: cst.CSTNode, seen: set[cst.CS
     for outer in module.enclosing(node):
         if isinstance(outer, cst.Expr):
             return True
+        if isinstance(outer, cst.Return):  # to where the function is called from, which is followed there
+            return any(one in seen for one in module.enclosing(outer) if isinstance(one, _SCOPES))
         if isinstance(outer, cst.Assign):
             return _names_end_here(facts, module, outer, seen)
-        passes = isinstance(outer, cst.Call) and (inner is outer.func or _only_computes(facts, outer))
+        passes = isinstance(outer, cst.Call) and (
+            inner is outer.func or _only_computes(facts, outer) or _is_followed(facts, outer, seen)
+        )
         if not passes and not isinstance(outer, _PARTS):
             return False
         inner = outer
@@ -99,6 +103,40 @@ def _keeps_nothing(event: Event) -> bool:
     return event.kind is not Kind.CALL or event.name.startswith(_COMPUTING) or event.name in _OF_NUMBERS
 
 
+def _is_followed(facts: Facts, call: cst.Call, seen: set[cst.CSTNode]) -> bool:
+    """Whether a call is of functions of the project, and they keep nothing of their arguments, but for what they give
+    back."""
+    functions = [one for obj in facts.value(call.func).objs for one in _functions(obj)]
+    return bool(functions) and all(one is not None and _keeps_no_argument(facts, one, seen) for one in functions)
+
+
+def _functions(called: Obj) -> list[Function | None]:
+    """None for what is not known: a method of a wrapped model is one of its class."""
+    if isinstance(called, Bound):
+        return [called.function]
+    if not isinstance(called, Method):
+        return [called if isinstance(called, Function) else None]
+    found: list[Function | None] = []
+    for obj in map(core, called.receiver.objs if called.receiver is not None else ()):
+        owners = obj.of.order() if isinstance(obj, Instance) and obj.of is not None else []
+        value = next((one.attributes[called.name] for one in owners if called.name in one.attributes), NOTHING)
+        found += [one if isinstance(one, Function) else None for one in value.objs] or [None]
+    return found or [None]
+
+
+def _keeps_no_argument(facts: Facts, function: Function, seen: set[cst.CSTNode]) -> bool:
+    scope = function.node
+    if not isinstance(scope, cst.FunctionDef) or scope.asynchronous is not None:
+        return False
+    if scope in seen:
+        return True
+    seen.add(scope)
+    given = [one.name.value for one in tree.walk(scope.params) if isinstance(one, cst.Param)]
+    own = given[:1] if function.owner is not None else []
+    generates = any(isinstance(one, cst.Yield) for one in tree.walk(scope))
+    return not generates and _end_in(facts, facts.module_of(scope), scope, set(given) - set(own), seen)
+
+
 def _names_end_here(facts: Facts, module: Module, assign: cst.Assign, seen: set[cst.CSTNode]) -> bool:
     """Whether this holds for all that is done with the names that it is given, none of which another function sees."""
     if assign in seen:
@@ -106,27 +144,31 @@ def _names_end_here(facts: Facts, module: Module, assign: cst.Assign, seen: set[
     seen.add(assign)
     scope = next((one for one in module.enclosing(assign) if isinstance(one, _SCOPES)), module.tree)
     names = {one.target.value for one in assign.targets if isinstance(one.target, cst.Name)}
-    if len(names) < len(assign.targets):
-        return False
+    return len(names) == len(assign.targets) and _end_in(facts, module, scope, names, seen)
+
+
+def _end_in(facts: Facts, module: Module, scope: cst.CSTNode, names: set[str], seen: set[cst.CSTNode]) -> bool:
     for node in tree.walk(scope):
         if isinstance(node, (cst.Global, cst.Nonlocal)) and any(one.name.value in names for one in node.names):
             return False
-        if not isinstance(node, cst.Name) or node.value not in names:
-            continue
-        parent = module.parents.get(node)
-        if isinstance(parent, (cst.AssignTarget, cst.Param)) or (
-            isinstance(parent, cst.Attribute) and parent.attr is node
-        ):
-            continue
-        if isinstance(parent, cst.Arg) and parent.keyword is node:
-            continue
-        around = next((one for one in module.enclosing(node) if isinstance(one, _SCOPES)), module.tree)
-        if around is scope:
-            if not _ends_here(facts, module, node, seen):
+        if isinstance(node, cst.Name) and node.value in names and _is_read(module, node):
+            around = next((one for one in module.enclosing(node) if isinstance(one, _SCOPES)), module.tree)
+            ends = _ends_here(facts, module, node, seen) if around is scope else _binds(around, node.value)
+            if not ends:
                 return False
-        elif not _binds(around, node.value):
-            return False
     return True
+
+
+def _is_read(module: Module, name: cst.Name) -> bool:
+    """Whether a name is looked up here: not given a value, and no attribute's or keyword's."""
+    parent = module.parents.get(name)
+    if isinstance(parent, cst.Attribute):
+        return parent.attr is not name
+    if isinstance(parent, cst.Arg):
+        return parent.keyword is not name
+    if isinstance(parent, cst.Param):
+        return parent.name is not name
+    return not isinstance(parent, cst.AssignTarget)
 
 
 def _binds(function: cst.CSTNode, name: str) -> bool:
