@@ -112,9 +112,11 @@ def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion
     """The first strategy of the ladder that is seen to be right; if none is, the one that needs a person less often."""
     if options.strategy == Strategy.SHARED.value:
         return _convert_shared(found, backend, options)
-    if (shared := _at_once(found, backend, options)) is not None:
+    dealt = decisions.decide_cuts(found)
+    links = decisions.links_at_once(dealt.facts) if _may_share(options) else []
+    if links and (shared := _without_needs(found, backend, options, links)) is not None:
         return shared
-    made = decisions.decide(found, backend)
+    made = decisions.decide(dealt, backend)
     doubted = decisions.unknown_links(made)
     made.facts = made.facts.with_unused()
     sharded = _convert_by(RULES, Context(made, backend, {}, options))
@@ -129,11 +131,10 @@ def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion
     return shared if not needed or needed < len(blocking) else sharded
 
 
-def _at_once(found: Facts, backend: Backend, options: Options) -> Conversion | None:
-    """Of a large program, the second strategy where links are not seen through whatever is decided for the first."""
-    links = decisions.links_at_once(found) if _may_share(options) else []
-    shared = _convert_shared(found, backend, options, tuple(map(_doubted, links))) if links else None
-    return shared if shared is not None and not shared.of(Level.BLOCKING) else None
+def _without_needs(found: Facts, backend: Backend, options: Options, links: list[decisions.Link]) -> Conversion | None:
+    """The second strategy, where it needs nobody."""
+    shared = _convert_shared(found, backend, options, tuple(map(_doubted, links)))
+    return None if shared.of(Level.BLOCKING) else shared
 
 
 def _doubted(link: decisions.Link) -> Finding:

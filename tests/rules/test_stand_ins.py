@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from distify_codemods import Options, SourceFile, facts, interpreter, program
 from distify_codemods.backends import BACKENDS
-from distify_codemods.decisions import decide
+from distify_codemods.decisions import decide, decide_cuts
 from distify_codemods.decisions.base import Decisions, Sharding, View
 from distify_codemods.decisions.contradictions import contradictions
 
@@ -112,7 +112,7 @@ def test_a_loop_that_evaluates_no_model_is_left_alone() -> None:
 
 def decided(before: str) -> Decisions:
     loaded = program.load(SourceFile("train.py", before.encode()), resolver_of({"train.py": before}), Options())
-    return decide(facts.infer(loaded, interpreter.run(loaded)), BACKENDS["ddp"])
+    return decide(decide_cuts(facts.infer(loaded, interpreter.run(loaded))), BACKENDS["ddp"])
 
 
 def test_decisions_that_go_together_are_written() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import libcst as cst
 
@@ -47,31 +48,38 @@ class _Layout:
     cuts: Ordered[Cut]
 
 
-def decide_cuts(facts: Facts) -> tuple[Facts, tuple[Slicing, ...], list[Blocked]]:
-    """The facts of a program that cuts its batches by hand, once each rank takes its share of them."""
+class Dealt(NamedTuple):
+    """The facts of a program that cuts its batches by hand, once each rank takes its share of them; or as they are."""
+
+    facts: Facts
+    slicings: tuple[Slicing, ...] = ()
+    uncut: tuple[Blocked, ...] = ()
+
+
+def decide_cuts(facts: Facts) -> Dealt:
     if facts.training_loops or not facts.backwards:
-        return facts, (), []
+        return Dealt(facts)
     seen = _run(facts, Cutting())
     cuts = _trained_on(seen)
     if not cuts:
-        return facts, (), []
+        return Dealt(facts)
     played = environment(facts)
     if played is not None:
-        return facts, (), [_plays(played)]
+        return Dealt(facts, uncut=(_plays(played),))
     sizes = frozenset(key_of(size) for cut in cuts for size in cut.sizes)
     if sizes:
         seen = _run(facts, Cutting(sizes))
         unknown = [cut for cut in _trained_on(seen) if cut.foreign]
         if unknown:
-            return facts, (), [_of_unknown(unknown[0])]
+            return Dealt(facts, uncut=(_of_unknown(unknown[0]),))
     avoided: frozenset[cst.CSTNode] = frozenset()
     for loops in (False, True, False, True):
         tried = _shared(seen, sizes, loops, avoided)
         elsewhere = _shared_elsewhere(tried[0]) if tried is not None else frozenset()
         if tried is not None and not elsewhere:
-            return (*tried, [])
+            return Dealt(*tried)
         avoided |= elsewhere
-    return facts, (), [_nowhere(facts, next(iter(_trained_on(seen))))]
+    return Dealt(facts, uncut=(_nowhere(facts, next(iter(_trained_on(seen)))),))
 
 
 def _shared_elsewhere(facts: Facts) -> frozenset[cst.CSTNode]:

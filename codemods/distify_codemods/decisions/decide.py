@@ -35,9 +35,9 @@ from distify_codemods.facts import Facts
 from distify_codemods.values import Obj
 
 
-def decide(facts: Facts, backend: Backend) -> Decisions:
+def decide(dealt: cuts.Dealt, backend: Backend) -> Decisions:
     """What happens to each model, loader and evaluation loop of a program that trains."""
-    facts, slicings, uncut = cuts.decide_cuts(facts)
+    facts, slicings, uncut = dealt
     per_rank = facts.program.options.per_rank_batch  # then each rank's loss is that of one process
     facts, loss_reductions, joinings, coupled = (facts, (), (), {}) if per_rank else _losses(facts)
     averaged = models.decide_models(facts, backend)
