@@ -95,7 +95,7 @@ def find_plan(
 
 def _of_fewer(model: SharedModel, call: Call, known: Sequence[Plan] | None) -> Found:
     """Of as many samples as one process has memory for: what holds for these, is taken to hold for all."""
-    for batch in [plan.batch for plan in known] if known else list(batches(call.tensors)):
+    for batch in [plan.batch for plan in known] if known else batches(call.tensors):
         samples = batch.samples(call.tensors) // 2
         if samples >= 2 * world_size():
             found = find_plan(model, call.narrowed(batch, samples), known)
