@@ -24,11 +24,12 @@ from distify_runtime.environment import world_size
 from distify_runtime.output import note
 from distify_runtime.shared import comparing, escapes, region, surroundings
 from distify_runtime.shared.attributes import Watched
+from distify_runtime.shared.batches import batches
 from distify_runtime.shared.comparing import Outside, Passed
 from distify_runtime.shared.draws import Dims, OneRow, batch_dims
 from distify_runtime.shared.escapes import Births
 from distify_runtime.shared.graph import leaves_past
-from distify_runtime.shared.plans import Call, Output, Plan, batches
+from distify_runtime.shared.plans import Call, Output, Plan
 from distify_runtime.shared.proposals import output_of
 from distify_runtime.shared.readings import Mixture, Readings, mixture_of
 from distify_runtime.shared.state import WRITTEN, State, put_back
@@ -232,7 +233,7 @@ class _Check:
             known = (*tensors, *found.values(), *leaves.values(), *changed.values(), *self._call.tensors)
             numbers = surroundings.changed(self._numbers, around.numbers())
             outside = Outside(born.left(one for one in known if one is not None), numbers)
-            return Passed(tensors, flows, found, leaves, changed, drawn.shapes, outside)
+            return Passed(tensors, flows, found, leaves, changed, drawn.shapes, outside, state.spreads())
 
     def _inputs(self) -> list[Tensor]:
         return [one for one in (*self._model.copies.parameters(), *self._call.tensors) if one.requires_grad]

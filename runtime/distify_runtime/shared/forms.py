@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from distify_runtime.environment import world_size
 from distify_runtime.output import note
 from distify_runtime.shared import check
+from distify_runtime.shared.batches import batches
 from distify_runtime.shared.check import Traces
 from distify_runtime.shared.decided import Decided
 from distify_runtime.shared.messages import RanksParted
-from distify_runtime.shared.plans import Call, Plan, batches
+from distify_runtime.shared.plans import Call, Plan
 from distify_runtime.shared.readings import Readings, readings_differ_at
 from distify_runtime.shared.region import even_counts
 from distify_runtime.shared.state import State

@@ -1,8 +1,8 @@
-"""How the calls of a model are shared: what of the arguments is the batch, and how outputs come together again."""
+"""How the calls of a model are shared: their arguments, and how outputs come together again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from distify_runtime import communicator
 from distify_runtime.shared import messages, operations, shapes
+from distify_runtime.shared.batches import Batch
 from distify_runtime.shared.layouts import Layout, Rows, Weighted
 from distify_runtime.shared.region import Region, even_counts
 from distify_runtime.shared.shapes import Agreed, Shape, Surprise
@@ -77,8 +78,8 @@ class Call:
     @property
     def is_small(self) -> bool:
         """Whether what is the batch most of the time holds fewer samples than there are ranks."""
-        first = next(one for one in self.tensors if one.dim() > 0)
-        return first.shape[0] < communicator.world_size()
+        sizes = [one.shape[0] for one in self.tensors if one.dim() > 0]
+        return 2 * sum(size < communicator.world_size() for size in sizes) >= len(sizes)
 
     def pattern(self, batch: Batch) -> tuple[Any, ...]:
         """What a model may go by that is of the sizes alone: dimensions of one (`squeeze`), parts of one sample."""
@@ -106,41 +107,6 @@ def _form(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return "[" + ",".join(map(_form, value)) + "]"
     return type(value).__qualname__
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Where the batch is in the arguments: the dimension of each tensor that has one, by the tensor's index."""
-
-    dims: dict[int, int]
-
-    def samples(self, tensors: Sequence[Tensor]) -> int:
-        index, dim = next(iter(self.dims.items()))
-        return tensors[index].shape[dim]
-
-    def fits(self, tensors: Sequence[Tensor]) -> bool:
-        """Whether all have as many samples. What once had a batch's size by chance has another one later."""
-        return len({tensors[index].shape[dim] for index, dim in self.dims.items()}) == 1
-
-    def layouts(self, counts: tuple[int, ...]) -> dict[int, Layout]:
-        return {index: Rows(dim, counts) for index, dim in self.dims.items()}
-
-
-def batches(tensors: Sequence[Tensor]) -> Iterator[Batch]:
-    """What the batch could be, the likeliest first: a dimension of the first tensor, and what has its size."""
-    given: list[dict[int, int]] = []
-    first = next(index for index, one in enumerate(tensors) if one.dim() > 0)
-    for dim in range(min(2, tensors[first].dim())):
-        size = tensors[first].shape[dim]
-        for order in ((dim, 1 - dim), (1 - dim, dim), ()):
-            dims = {first: dim}
-            for index, one in enumerate(tensors):
-                found = [at for at in order if at < one.dim() and one.shape[at] == size]
-                if index != first and found:
-                    dims[index] = found[0]
-            if dims not in given and size > 1:
-                given.append(dims)
-                yield Batch(dims)
 
 
 @dataclass(frozen=True)
