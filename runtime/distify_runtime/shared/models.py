@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 
 from distify_runtime.environment import rank, world_size
 from distify_runtime.gradients import broadcast_parameters
+from distify_runtime.meeting import collective
 from distify_runtime.members import modules_of
 from distify_runtime.noticing import notice
 from distify_runtime.output import note
@@ -35,6 +36,7 @@ from distify_runtime.shared.structure import rebuilt, tensors_in
 _DEEPEST = 3  # how far down the parts of a model are shared in its place
 
 
+@collective
 def data_parallel(*models: Any, methods: Iterable[str] = (), forward: bool = True) -> None:
     """Let the ranks share the forward passes of models, in place. A collective; nothing in a world of one.
 
