@@ -141,13 +141,13 @@ def test_ranks_follow_one_process(name: str, ranks: int) -> None:
 
 
 def test_a_dimension_of_the_first_tensor_is_tried_first() -> None:
-    dims = [one.dims for one in batches([torch.zeros(8, 3), torch.zeros(8), torch.zeros(5, 8)])]
+    dims = [one.dims for one in batches((), [torch.zeros(8, 3), torch.zeros(8), torch.zeros(5, 8)])]
     assert dims[0] == {0: 0, 1: 0, 2: 1}
     assert {2: 0} in dims
 
 
 def test_few_are_tried_of_many_tensors() -> None:
-    assert len(batches([torch.zeros(2 + size, 50 + size) for size in range(40)])) <= 16
+    assert len(batches((), [torch.zeros(2 + size, 50 + size) for size in range(40)])) <= 16
 
 
 # ---- a trial indexes past no end: a GPU does not survive it

@@ -24,7 +24,6 @@ from distify_runtime.environment import world_size
 from distify_runtime.output import note
 from distify_runtime.shared import comparing, escapes, region, surroundings
 from distify_runtime.shared.attributes import Watched
-from distify_runtime.shared.batches import batches
 from distify_runtime.shared.comparing import Outside, Passed
 from distify_runtime.shared.draws import Dims, OneRow, batch_dims
 from distify_runtime.shared.escapes import Births
@@ -96,7 +95,7 @@ def find_plan(
 
 def _of_fewer(model: SharedModel, call: Call, known: Sequence[Plan] | None) -> Found:
     """Of as many samples as one process has memory for: what holds for these, is taken to hold for all."""
-    for batch in [plan.batch for plan in known] if known else batches(call.tensors):
+    for batch in [plan.batch for plan in known] if known else call.batches():
         samples = batch.samples(call.tensors) // 2
         if samples >= 2 * world_size():
             found = find_plan(model, call.narrowed(batch, samples), known)
@@ -108,7 +107,7 @@ def _of_fewer(model: SharedModel, call: Call, known: Sequence[Plan] | None) -> F
 
 def _candidates(call: Call, whole: Passed) -> Iterator[Plan]:
     returns_loss = any(one.dim() == 0 and flows for one, flows in zip(whole.tensors, whole.flows, strict=True))
-    for batch in batches(call.tensors):
+    for batch in call.batches():
         if returns_loss:
             yield Plan(batch, [], exact_losses=True)
         yield Plan(batch, [])

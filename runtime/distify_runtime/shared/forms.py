@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from distify_runtime.environment import world_size
 from distify_runtime.output import note
 from distify_runtime.shared import check
-from distify_runtime.shared.batches import batches
 from distify_runtime.shared.check import Traces
 from distify_runtime.shared.decided import Decided
 from distify_runtime.shared.messages import RanksParted
@@ -59,7 +58,7 @@ class Forms:
             return self._of_pattern(model, call, known, form), ""
         if form in self.plans:
             return None, ""
-        if all(batch.samples(call.tensors) < world_size() for batch in batches(call.tensors)):
+        if all(batch.samples(call.tensors) < world_size() for batch in call.batches()):
             self._say_small(model, call)
             return None, ""
         found = check.find_plan(model, call, None)

@@ -201,7 +201,7 @@ class SharedModel:
 
     def _arguments(self, call: plans.Call, plan: Plan, inside: region.Region) -> tuple[Any, list[Tensor | None]]:
         """What the model is given on this rank, and what its outputs hang on."""
-        layouts = plan.batch.layouts(inside.counts)
+        layouts = plan.batch.layouts(inside.counts, call.tensors)
         parts, anchor = operations.split(inside.tag, list(layouts.values()), [call.tensors[index] for index in layouts])
         tensors = dict(zip(layouts, parts, strict=True))
         anchors = [anchor, self.copies.anchor] if torch.is_grad_enabled() else []
@@ -210,8 +210,10 @@ class SharedModel:
             copies, other = operations.copy(inside.tag, [call.tensors[index] for index in others])
             tensors |= dict(zip(others, copies, strict=True))
             anchors.append(other)
-        given = (tensors.get(index, one) for index, one in enumerate(call.tensors))
-        return rebuilt((call.args, call.kwargs), given), anchors
+        given = [tensors.get(index, one) for index, one in enumerate(call.tensors)]
+        begin = sum(inside.counts[: rank()])
+        end = begin + inside.counts[rank()]
+        return plan.batch.part((call.args, call.kwargs), given, begin, end), anchors
 
     # ---- how it is shared
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from distify_runtime import communicator
 from distify_runtime.shared import messages, operations, shapes
-from distify_runtime.shared.batches import Batch
+from distify_runtime.shared.batches import Batch, batches
+from distify_runtime.shared.entries import lists_in
 from distify_runtime.shared.layouts import Layout, Rows, Weighted
 from distify_runtime.shared.region import Region, even_counts
 from distify_runtime.shared.shapes import Agreed, Shape, Surprise
@@ -60,8 +61,12 @@ class Call:
             one.narrow(batch.dims[index], 0, samples) if index in batch.dims else one
             for index, one in enumerate(self.tensors)
         ]
-        args, kwargs = rebuilt((self.args, self.kwargs), iter(tensors))
-        return replace(self, args=args, kwargs=kwargs, tensors=tensors)
+        args, kwargs = batch.part((self.args, self.kwargs), tensors, 0, samples)
+        return replace(self, args=args, kwargs=kwargs, tensors=tensors_in((args, kwargs)))
+
+    def batches(self) -> list[Batch]:
+        """What the batch could be, the likeliest first."""
+        return batches((self.args, self.kwargs), self.tensors)
 
     def repeated(self) -> tuple[Any, bool]:
         """What the call gives, and whether it has written into its arguments; these stay as they are."""
@@ -78,7 +83,8 @@ class Call:
     @property
     def is_small(self) -> bool:
         """Whether what is the batch most of the time holds fewer samples than there are ranks."""
-        sizes = [one.shape[0] for one in self.tensors if one.dim() > 0]
+        lists = [len(one) for one in lists_in((self.args, self.kwargs))]
+        sizes = lists or [one.shape[0] for one in self.tensors if one.dim() > 0]
         return 2 * sum(size < communicator.world_size() for size in sizes) >= len(sizes)
 
     def pattern(self, batch: Batch) -> tuple[Any, ...]:
