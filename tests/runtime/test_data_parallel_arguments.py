@@ -85,6 +85,82 @@ class OfAll(nn.Module):
         return (out @ out.T).softmax(1) @ out + table.sum()
 
 
+class Documents(nn.Module):
+    """Reads one document after the other, each of another length, and gives its sentences' scores."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix, self.out = nn.Linear(4, 4), nn.Linear(4, 1)
+
+    def scores(self, document: Tensor) -> Tensor:
+        rows = self.mix(document)
+        out: Tensor = self.out(rows.mm(rows.t()).softmax(1).mm(rows)).squeeze(1)
+        return out
+
+    def forward(self, documents: list[Tensor]) -> list[Tensor]:
+        return [self.scores(one) for one in documents]
+
+
+class Pairs(Documents):
+    def forward(self, documents: list[Tensor]) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:  # type: ignore[override]
+        found = [self.scores(one) for one in documents]
+        return torch.stack([one.mean() for one in found]), [(one.max(), one.tanh()) for one in found]
+
+
+class Labelled(Documents):
+    def forward(self, documents: list[Tensor], of_all: Tensor, weights: Tensor) -> Tensor:  # type: ignore[override]
+        found = torch.stack([self.scores(one).mean() for one in documents])
+        return (found * weights).mean() + of_all.mean()
+
+
+class Together(Documents):
+    """Scores that depend on the documents beside."""
+
+    def forward(self, documents: list[Tensor]) -> list[Tensor]:
+        common = torch.cat(documents).mean(0)
+        return [self.scores(one - common) for one in documents]
+
+
+class Told(Documents):
+    """What else it says of a document is not a tensor."""
+
+    def forward(self, documents: list[Tensor]) -> list[tuple[Tensor, int]]:  # type: ignore[override]
+        return [(self.scores(one), len(one)) for one in documents]
+
+
+class Inside(nn.Module):
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, given: dict[str, list[Tensor]]) -> dict[str, list[Tensor]]:
+        return {"scores": self.net(given["documents"])}
+
+
+class Ahead(nn.Module):
+    """Not shared itself: what is, is given documents that gradients flow to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), Documents()
+
+    def forward(self, documents: list[Tensor]) -> list[Tensor]:
+        found: list[Tensor] = self.last([self.first(one) for one in documents])
+        return found
+
+
+def documents(step: int, count: int = 5) -> list[Tensor]:
+    return [batch(10 * step + index, 2 + (index + step) % 4, 4) for index in range(count)]
+
+
+def flat(value: object) -> list[Tensor]:
+    """The tensors of an output, whatever it is."""
+    if isinstance(value, Tensor):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return [one for part in parts for one in flat(part)]
+
+
 PLACES, MASK = batch(7, 5, 2), torch.ones(5, 5, dtype=torch.bool).triu(1)
 SIZES = (6, 6, 7, 5)
 Given = Callable[[int], tuple[object, ...]]
@@ -104,6 +180,20 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Given, set[str]]] = {
     "a dictionary": (
         Named, lambda step: ({"places": PLACES, "mask": MASK, "samples": batch(step, SIZES[step], 5, 4)},), set(),
     ),
+    "documents": (Documents, lambda step: (documents(step),), set()),
+    "documents, of which some are left over": (Documents, lambda step: (documents(step, 5 - step % 3),), set()),
+    "more documents than there are bits": (Documents, lambda step: (documents(step, 70),), set()),
+    "documents of one length": (Documents, lambda step: ([batch(step * 9 + one, 3, 4) for one in range(4)],), set()),
+    "a tuple of documents, in a dictionary": (
+        lambda: Inside(Documents()), lambda step: ({"all": PLACES, "documents": tuple(documents(step))},), set(),
+    ),
+    "several things of each document": (Pairs, lambda step: (documents(step),), set()),
+    "documents that are made by a model": (Ahead, lambda step: (documents(step),), set()),
+    "documents, and a tensor with as many rows": (
+        Labelled, lambda step: (documents(step), PLACES, batch(step, 5)), set(),
+    ),
+    "documents that belong together": (Together, lambda step: (documents(step),), {"Together"}),
+    "what is no tensor": (Told, lambda step: (documents(step),), {"Told"}),
     "samples that belong together": (
         OfAll, lambda step: (batch(3, 4, 2), batch(step, SIZES[step], 3)), {"OfAll"},
     ),
@@ -116,13 +206,13 @@ def follow(name: str) -> tuple[list[list[float]], set[str]]:
     torch.manual_seed(1)
     make, given, _ = CASES[name]
     model = make()
-    rt.data_parallel(model)
+    rt.data_parallel(model.last if isinstance(model, Ahead) else model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     found = []
     for step in range(STEPS):
         optimizer.zero_grad()
-        out = model(*given(step))
-        loss = out if out.dim() == 0 else (out - 1).square().mean()
+        outputs = flat(model(*given(step)))
+        loss = torch.stack([one if one.dim() == 0 else (one - 1).square().mean() for one in outputs]).mean()
         loss.backward()
         optimizer.step()
         found.append([loss.item(), *torch.cat([one.detach().flatten() for one in model.parameters()]).tolist()])

@@ -13,7 +13,7 @@ import contextlib
 import enum
 import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
@@ -111,6 +111,8 @@ def _candidates(call: Call, whole: Passed) -> Iterator[Plan]:
         if returns_loss:
             yield Plan(batch, [], exact_losses=True)
         yield Plan(batch, [])
+        if batch.lists:
+            yield Plan(batch, [], lists=True)
 
 
 class _Check:
@@ -155,7 +157,7 @@ class _Check:
             return outputs
         if len(plan.outputs) == len(outputs):
             outputs = [one.as_ragged_as(before) for one, before in zip(outputs, plan.outputs, strict=True)]
-        proposed = Plan(plan.batch, outputs, plan.exact_losses, plan.seen or seen, tuple(sizes.values()))
+        proposed = replace(plan, outputs=outputs, seen=plan.seen or seen, sizes=tuple(sizes.values()), agreed={})
         found = self._attempt(lambda: self._model.shared_pass(self._call, proposed, counts, Readings(), True)[1], along)
         why = found if isinstance(found, str) else comparing.difference(found, whole)
         return _first(why) or proposed

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from torch import Tensor
 
 from distify_runtime.shared.structure import tensors_in
 
@@ -48,3 +50,38 @@ def cut(value: Any, paths: Collection[Path], part: slice, at: Path = ()) -> Any:
     if isinstance(value, dict):
         return {name: cut(one, paths, part, (*at, name)) for name, one in value.items()}
     return type(value)(cut(one, paths, part, (*at, index)) for index, one in enumerate(value))
+
+
+# ---- outputs
+
+
+def filled(value: Any, counts: Sequence[int], rank: int) -> Any:
+    """Outputs in which lists with an entry for each of this rank's samples have one for each of all: blank ones."""
+    own, begin = counts[rank], sum(counts[:rank])
+    if type(value) is list and len(value) == own and all(map(_is_of_tensors, value)):
+        before = [_blank(value[0], number) for number in range(begin)]
+        return [*before, *value, *(_blank(value[0], number) for number in range(begin + own, sum(counts)))]
+    if type(value) in (list, tuple):
+        return type(value)(filled(one, counts, rank) for one in value)
+    return {name: filled(one, counts, rank) for name, one in value.items()} if type(value) is dict else value
+
+
+def blank_of(number: int) -> tuple[int, ...]:
+    """The shape of what stands for an entry that another rank has: it says which."""
+    return 0, number
+
+
+def owner_of(number: int, counts: Sequence[int]) -> int:
+    """The rank that has an entry."""
+    return next(rank for rank in range(len(counts)) if number < sum(counts[: rank + 1]))
+
+
+def _is_of_tensors(entry: Any) -> bool:
+    """Nothing else: what is no tensor is not sent to the other ranks."""
+    return isinstance(entry, Tensor) or (type(entry) in (list, tuple) and all(map(_is_of_tensors, entry)))
+
+
+def _blank(entry: Any, number: int) -> Any:
+    if isinstance(entry, Tensor):
+        return entry.detach().new_empty(blank_of(number))
+    return type(entry)(_blank(one, number) for one in entry)

@@ -64,15 +64,16 @@ class Owned(Layout):
     owner: int
     shape: tuple[int, ...]
     ranks: int
+    blank: tuple[int, ...] = (0,)  # the others' shape
 
     def take(self, whole: Tensor, rank: int) -> Tensor:
-        return whole if rank == self.owner else whole.new_empty(0)
+        return whole if rank == self.owner else whole.new_empty(self.blank)
 
     def join(self, parts: Sequence[Tensor]) -> Tensor:
         return parts[self.owner]
 
     def shapes(self, mine: Sequence[int]) -> list[Sequence[int]]:
-        return [self.shape if rank == self.owner else (0,) for rank in range(self.ranks)]
+        return [self.shape if rank == self.owner else self.blank for rank in range(self.ranks)]
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from distify_runtime.randomness import seed_ranks_alike
 from distify_runtime.shared import agreement, alike, backward, check, costs, functions, operations, plans, region, steps
 from distify_runtime.shared.attributes import Watched, sizes_made_whole
 from distify_runtime.shared.copies import Copies
+from distify_runtime.shared.entries import filled
 from distify_runtime.shared.forms import Forms, NotInParts, even_counts_of
 from distify_runtime.shared.graph import leaves_past
 from distify_runtime.shared.messages import RanksParted, Tag, What, numbered, report_failure
@@ -148,6 +149,7 @@ class SharedModel:
             if not probes:
                 report_failure(error)
             raise
+        outputs = filled(outputs, counts, rank()) if plan.lists else outputs
         mine = tensors_in(outputs)
         if torch.is_grad_enabled() and not probes:
             self._check_nothing_is_past_its_copy(mine)
@@ -188,6 +190,7 @@ class SharedModel:
         changed = Watched(self.model, self.copies)
         with inside.all_or_none(), inside.entered(own_draws=False), readings.recorded():
             outputs = call.function(*arguments[0], **arguments[1])
+        outputs = filled(outputs, counts, rank()) if plan.lists else outputs
         return [*tensors_in(outputs), *changed.now()]
 
     def _region(self, call: plans.Call, plan: Plan, counts: tuple[int, ...]) -> region.Region:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from distify_runtime import communicator
 from distify_runtime.shared import messages, operations, shapes
 from distify_runtime.shared.batches import Batch, batches
-from distify_runtime.shared.entries import lists_in
-from distify_runtime.shared.layouts import Layout, Rows, Weighted
+from distify_runtime.shared.entries import blank_of, lists_in, owner_of
+from distify_runtime.shared.layouts import Layout, Owned, Rows, Weighted
 from distify_runtime.shared.region import Region, even_counts
 from distify_runtime.shared.shapes import Agreed, Shape, Surprise
 from distify_runtime.shared.structure import Unknown, rebuilt, tensors_in
@@ -118,13 +118,15 @@ def _form(value: Any) -> str:
 @dataclass(frozen=True)
 class Output:
     """How one tensor of the outputs comes together: `dim` holds the batch, or (-1) each rank has a value to be added
-    up with its `weight`, or (-2) all ranks have the same one, without a gradient."""
+    up with its `weight`, or (-2) all ranks have the same one, without a gradient, or (-3) one rank has it: the `entry`
+    of a list of samples."""
 
     dim: int
     dims: int = 0  # how many dimensions the whole has
     steps_first: bool = False  # a dimension of (steps, samples) in one, not (samples, steps)
     ragged: bool = False  # how much a rank has does not follow from its number of samples
     weight: str = "mean"  # or "sum"
+    entry: int = 0
 
     def restored(self, mine: Tensor, samples: int) -> Tensor:
         """A rank's part, with the dimension of the batch that `squeeze` takes from a part of one sample."""
@@ -137,6 +139,12 @@ class Output:
 
     def layout(self, counts: tuple[int, ...], parts: Sequence[Shape]) -> Layout | None:
         """parts: each rank's. Raises Surprise."""
+        if self.dim == -3:
+            owner, blank = owner_of(self.entry, counts), blank_of(self.entry)
+            dtype, *shape = parts[owner]
+            if any(part != (dtype, *blank) for rank, part in enumerate(parts) if rank != owner):
+                raise Surprise
+            return Owned(owner, tuple(shape), len(counts), blank)
         if self.dim < 0:
             if any(part != parts[0] for part in parts):
                 raise Surprise
@@ -168,6 +176,7 @@ class Plan:
     exact_losses: bool = False
     seen: bool = False
     sizes: tuple[tuple[str, str], ...] = ()  # attributes that count samples: a module's name, and the attribute's
+    lists: bool = False  # whether outputs are lists, with an entry for each sample
     agreed: dict[Any, Agreed] = field(default_factory=dict)  # by the sizes of the arguments
 
     def gathered(self, region: Region, found: Sequence[Tensor], sizes: Any) -> list[Tensor]:
