@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import distify_runtime as rt
@@ -153,6 +154,24 @@ def documents(step: int, count: int = 5) -> list[Tensor]:
     return [batch(10 * step + index, 2 + (index + step) % 4, 4) for index in range(count)]
 
 
+@dataclasses.dataclass
+class Parts:
+    first: Tensor
+    second: Tensor | None
+
+
+class OfParts(Documents):
+    def forward(self, documents: list[Parts]) -> list[Tensor]:  # type: ignore[override]
+        return [
+            self.scores(one.first if one.second is None else torch.cat([one.first, one.second])) for one in documents
+        ]
+
+
+def in_parts(step: int) -> list[Parts]:
+    """As many tensors in each step, of which other documents have two."""
+    return [Parts(one, one * 2 if (index + step) % 2 else None) for index, one in enumerate(documents(step, 4))]
+
+
 def flat(value: object) -> list[Tensor]:
     """The tensors of an output, whatever it is."""
     if isinstance(value, Tensor):
@@ -192,6 +211,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Given, set[str]]] = {
     "documents, and a tensor with as many rows": (
         Labelled, lambda step: (documents(step), PLACES, batch(step, 5)), set(),
     ),
+    "documents of some tensors": (OfParts, lambda step: (in_parts(step),), set()),
     "documents that belong together": (Together, lambda step: (documents(step),), {"Together"}),
     "what is no tensor": (Told, lambda step: (documents(step),), {"Told"}),
     "samples that belong together": (

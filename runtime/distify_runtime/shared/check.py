@@ -97,7 +97,7 @@ def _of_fewer(model: SharedModel, call: Call, known: Sequence[Plan] | None) -> F
     """Of as many samples as one process has memory for: what holds for these, is taken to hold for all."""
     for batch in [plan.batch for plan in known] if known else call.batches():
         samples = batch.samples(call.tensors) // 2
-        if samples >= 2 * world_size():
+        if samples >= 2 * world_size() and not batch.lists:
             found = find_plan(model, call.narrowed(batch, samples), known)
             if found.plan is not None:
                 note(f"{model.name} is checked on {samples} samples of a batch: there is no memory for all of them")

@@ -39,13 +39,15 @@ class Call:
         """Or why there is nothing that could be split."""
         try:
             tensors = tensors_in((args, kwargs))
+            lists = tuple(one.tensors for one in lists_in((args, kwargs)))  # which a plan is for, as they are
         except Unknown as unknown:
             return f"it is given {unknown}, of which no part can be taken"
         if not any(one.dim() > 0 for one in tensors):
             return "it is given no tensor that a batch could be in"
         trains = torch.is_grad_enabled() and model.training
         hooks = sum(len(part._forward_hooks) for part in model.modules())  # which may keep what they see
-        words = (_form((args, kwargs)), tuple(map(_kind, tensors)), model.training, torch.is_grad_enabled(), hooks)
+        given = _form((args, kwargs)), tuple(map(_kind, tensors)), lists
+        words = (*given, model.training, torch.is_grad_enabled(), hooks)
         name = getattr(getattr(function, "func", function), "__name__", "")
         return cls(function, args, kwargs, tensors, trains, (name, *words))
 
@@ -56,13 +58,13 @@ class Call:
         return replace(self, args=args, kwargs=kwargs, tensors=tensors)
 
     def narrowed(self, batch: Batch, samples: int) -> Call:
-        """The same call, of the first samples of its batch."""
+        """The same call, of the first samples of its batch, which is not a list."""
         tensors = [
             one.narrow(batch.dims[index], 0, samples) if index in batch.dims else one
             for index, one in enumerate(self.tensors)
         ]
-        args, kwargs = batch.part((self.args, self.kwargs), tensors, 0, samples)
-        return replace(self, args=args, kwargs=kwargs, tensors=tensors_in((args, kwargs)))
+        args, kwargs = rebuilt((self.args, self.kwargs), iter(tensors))
+        return replace(self, args=args, kwargs=kwargs, tensors=tensors)
 
     def batches(self) -> list[Batch]:
         """What the batch could be, the likeliest first."""
