@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods.answers import answered_once
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.file_events import code_of, given_a_path, may_write
@@ -20,6 +21,7 @@ from distify_codemods.values import External, Instance, Value, core
 _BY_NAME = ("importlib.import_module", "builtins.__import__", "builtins.eval", "builtins.exec")
 
 
+@answered_once
 def unknown_calls(facts: Facts) -> list[Event]:
     """The calls of which nothing is known, each place once."""
     found = {event.node: event for event in reversed(facts.of_kind(Kind.CALL)) if _is_unknown(facts, event)}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import libcst as cst
 
@@ -97,6 +98,11 @@ class Facts:
     def left_alone(self, loader: Obj) -> bool:
         """Whether the user leaves the line alone that makes a loader."""
         return loader.module is not None and loader.site is not None and loader.module.skipped(loader.site) is not None
+
+    @cached_property
+    def answers(self) -> dict[Callable[[Facts], Any], Any]:
+        """To questions that go through all events, and that several rules ask (`answers.py`)."""
+        return {}
 
     @cached_property
     def names(self) -> Names:

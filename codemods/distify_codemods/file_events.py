@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.answers import answered_once
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter import files
@@ -134,12 +135,14 @@ def _is_of_a_library(receiver: Value, name: str) -> bool:
 # ---- calls that no table names
 
 
+@answered_once
 def given_a_path(facts: Facts) -> list[Event]:
     """Calls of which it is not known what they do with a path that they are given."""
     kinds = (Kind.CALL, Kind.METHOD, Kind.FORWARD)
     return [event for event in facts.of_kind(*kinds) if is_unknown(event) and _paths(facts, event)]
 
 
+@answered_once
 def named_writers(facts: Facts) -> list[Event]:
     """Those of them that say that they write, return nothing that is used, and have no trained model in reach."""
     found = [
@@ -175,6 +178,7 @@ def _has_a_model(facts: Facts, values: list[Value]) -> bool:
     return False
 
 
+@answered_once
 def may_write(facts: Facts) -> list[Event]:
     """The others of them that are called for what they do, or say that they write, or are told to."""
     writers = set(named_writers(facts))

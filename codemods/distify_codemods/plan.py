@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
@@ -26,6 +26,7 @@ class Insertion:
 class Guard:
     header: str  # such as "if x:"
     around: frozenset[cst.CSTNode]  # what of the statement needs it; empty: all of it
+    alone: bool = False  # whether rank 0 comes alone
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Plan:
     before: dict[cst.CSTNode, list[Insertion]] = field(default_factory=lambda: defaultdict(list))
     after: dict[cst.CSTNode, list[Insertion]] = field(default_factory=lambda: defaultdict(list))
     guards: dict[cst.CSTNode, Guard] = field(default_factory=dict)
+    handed_over: set[cst.CSTNode] = field(default_factory=set)  # expressions that rank 0 alone computes
     hoists: dict[cst.CSTNode, Hoist] = field(default_factory=dict)
     removed: set[cst.CSTNode] = field(default_factory=set)
     imports_instead: dict[cst.CSTNode, list[cst.Import | cst.ImportFrom]] = field(default_factory=dict)
@@ -80,6 +82,13 @@ class Plan:
         if code not in self.expressions[node]:
             self.expressions[node][code] = rewrite
             self._because(code, node, reason)
+
+    def hand_over(self, node: cst.BaseExpression, rewrite: Rewrite, code: str, reason: str) -> None:
+        """Replaces an expression so that rank 0 alone computes it, or makes the call whose function it is."""
+        self.replace(node, rewrite, code, reason)
+        if code in self.expressions.get(node, {}):
+            parent = self.module.parents.get(node)
+            self.handed_over.add(parent if isinstance(parent, cst.Call) and parent.func is node else node)
 
     def set_keyword(self, call: cst.Call, name: str, value: Rewrite | str, code: str, reason: str) -> None:
         """Sets an argument: a text, or a function of the present value."""
@@ -132,8 +141,18 @@ class Plan:
         inside = frozenset() if around is None else frozenset({around})
         if known is not None:
             inside = inside | known.around if inside and known.around else frozenset()
-        self.guards[statement] = Guard(header, inside)
+        self.guards[statement] = Guard(header, inside, known is not None and known.alone)
         self._because(code, statement, reason)
+
+    def guard_alone(self, statement: cst.CSTNode, rt: str, code: str, reason: str) -> None:
+        """Lets rank 0 alone come to a statement. `rt`: the runtime's name in this file."""
+        self.guard(statement, f"if {rt}.is_main_process():", code, reason)
+        if statement in self.guards:
+            self.guards[statement] = replace(self.guards[statement], alone=True)
+
+    def comes_alone(self, node: cst.CSTNode) -> bool:
+        """Whether a guard of the conversion lets rank 0 alone come to a node; of those around it others are asked."""
+        return node in self.guards and self.guards[node].alone
 
     def hoist(self, statement: cst.CSTNode, node: cst.BaseExpression, name: str, code: str, reason: str) -> None:
         if self._leaves_alone(code, node, reason):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.answers import answered_once
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts, given_to
 from distify_codemods.libraries import downloads, effects, outside
@@ -63,6 +64,7 @@ class Unfollowed:
         return [text if (text := tree.string(one)) is not None else "w" for one in told]
 
 
+@answered_once
 def unfollowed(facts: Facts) -> list[Unfollowed]:
     return list(_Search(facts).calls())
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from distify_runtime.environment import local_world_size, rank, world_size
+from distify_runtime.meeting import by_itself
 from distify_runtime.output import note, stop
 
 #: The largest batch that was shared out: only a smaller one may be the ragged last one of a pass.
@@ -42,6 +43,7 @@ def whole_batch_size(batch_size: int) -> int:
     return batch_size if _per_rank else batch_size * world_size()
 
 
+@by_itself
 def per_rank_batch_size(batch_size: int) -> int:
     """A rank's part of a global batch of `batch_size` samples, so that the global batch stays what it was.
 
@@ -77,11 +79,13 @@ def _say(batch_size: int, share: int) -> None:
     note(text)
 
 
+@by_itself
 def per_rank_workers(num_workers: int) -> int:
     """A rank's part of a node's `num_workers` loader processes, rounded up; 0 stays 0."""
     return -(-num_workers // local_world_size())
 
 
+@by_itself
 def shard_batch(batch: Any, dim: int = 0) -> Any:
     """A rank's samples of a batch that all ranks hold alike: the rank-th of world-size equal parts along `dim`.
 

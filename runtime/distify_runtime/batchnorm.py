@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from distify_runtime import communicator
 from distify_runtime.environment import world_size
+from distify_runtime.meeting import collective
 from distify_runtime.members import modules_of
 from distify_runtime.normalise import (
     BATCHNORM,
@@ -30,6 +31,7 @@ from distify_runtime.output import stop
 T = TypeVar("T")
 
 
+@collective
 def convert_sync_batchnorm(model: T) -> T:
     """Let every BatchNorm layer of `model` train on the statistics of all ranks' samples. A collective.
 
@@ -51,6 +53,7 @@ def convert_sync_batchnorm(model: T) -> T:
     return model
 
 
+@collective
 def average_running_statistics(model: Any) -> None:
     """Average, after each forward pass in training, the running statistics of `model`'s normalisation over the ranks.
 

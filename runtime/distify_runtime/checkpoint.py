@@ -9,10 +9,12 @@ from torch.serialization import default_restore_location
 from torch.types import Storage
 
 from distify_runtime.environment import device
+from distify_runtime.meeting import by_itself
 
 _restore: Any = default_restore_location  # torch leaves it untyped
 
 
+@by_itself
 def map_location(storage: Storage, location: str) -> Storage:
     """`torch.load(path, map_location=map_location)`: what was saved from any GPU comes to this rank's device.
 
@@ -23,6 +25,7 @@ def map_location(storage: Storage, location: str) -> Storage:
     return restored
 
 
+@by_itself
 def strip_module_prefix(state: Mapping[str, Any]) -> dict[str, Any]:
     """A checkpoint's state dict without the `module.` that nn.DataParallel puts before each key, if any.
 
@@ -34,6 +37,7 @@ def strip_module_prefix(state: Mapping[str, Any]) -> dict[str, Any]:
     return dict(state)
 
 
+@by_itself
 def add_module_prefix(state: Mapping[str, Any]) -> dict[str, Any]:
     """A state dict as nn.DataParallel would have made it: `module.` stands before each key."""
     return {f"module.{key}": value for key, value in state.items()}

@@ -8,9 +8,11 @@ from typing import Any
 
 from torch import Tensor
 
+from distify_runtime.meeting import collective
 from distify_runtime.reduce import all_reduce_mean, all_reduce_sum
 
 
+@collective
 def averaged_closure(closure: Callable[..., Any], summed: bool = False) -> Callable[..., Any]:
     """A closure whose loss is that of all ranks, so that an optimizer which compares losses goes on alike.
 

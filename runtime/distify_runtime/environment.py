@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from distify_runtime import communicator
+from distify_runtime.meeting import by_itself
 
 #: Launchers that start several processes without saying so in torchrun's terms, by what they do set.
 _FOREIGN_WORLD_SIZES = {
@@ -50,16 +51,19 @@ def read_launch() -> Launch:
     )
 
 
+@by_itself
 def rank() -> int:
     """This process's number among all ranks, from 0."""
     return communicator.rank() if communicator.is_initialized() else read_launch().rank
 
 
+@by_itself
 def local_rank() -> int:
     """This process's number among the ranks of its node, from 0."""
     return read_launch().local_rank
 
 
+@by_itself
 def world_size() -> int:
     """How many ranks train together."""
     return communicator.world_size() if communicator.is_initialized() else read_launch().world_size
@@ -70,11 +74,13 @@ def local_world_size() -> int:
     return read_launch().local_world_size
 
 
+@by_itself
 def is_main_process() -> bool:
     """Whether this is rank 0, which prints and writes for all."""
     return rank() == 0
 
 
+@by_itself
 def device() -> torch.device:
     """The one device of this rank: its GPU, or the CPU where there is none.
 
@@ -91,12 +97,14 @@ def device() -> torch.device:
     return torch.device("cuda", index)
 
 
+@by_itself
 def device_kind(name: str) -> str:
     """`"cuda"` for `"cuda:1"`: this rank's own GPU, whatever number the command line says. Other devices stay."""
     kind, _, number = name.partition(":")
     return kind if kind == "cuda" and number.isdecimal() else name
 
 
+@by_itself
 def gpu_index() -> int:
     """The number of this rank's GPU; -1, which `torch.cuda.device` takes for none, where there is no GPU."""
     found = device().index

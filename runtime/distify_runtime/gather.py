@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 
 from distify_runtime import communicator
 from distify_runtime.environment import rank, world_size
+from distify_runtime.meeting import collective
 from distify_runtime.samplers import ShardedBatchSampler
 
 
@@ -28,6 +29,7 @@ class _Layout:
         return self.shape.numel() * self.dtype.itemsize
 
 
+@collective
 def gather_batch(loader: DataLoader[Any], *values: Any) -> Any:
     """The whole batch of each value, in the dataset's order, on every rank. A collective.
 

@@ -11,8 +11,10 @@ from torch import Tensor
 
 from distify_runtime import communicator
 from distify_runtime.environment import rank, world_size
+from distify_runtime.meeting import collective
 
 
+@collective
 def gather_entries(values: Any, parts: bool = False) -> Any:
     """The entries of all ranks' samples, on every rank. A collective.
 

@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from distify_runtime import communicator
 from distify_runtime.environment import rank, world_size
+from distify_runtime.meeting import collective
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class _Order:
         return [entries[number] for number in self.whole(torch.arange(len(entries)).view(len(everyone), -1))]
 
 
+@collective
 def gather_samples(
     *values: Any, dim: int = 0, views: int = 1, samples: int = 0, by_step: bool = False, parts: bool = False
 ) -> Any:

@@ -11,6 +11,7 @@ from torch.nn.parameter import is_lazy
 
 from distify_runtime import communicator
 from distify_runtime.environment import world_size
+from distify_runtime.meeting import collective
 from distify_runtime.members import modules_of, tensors_of
 from distify_runtime.output import stop
 from distify_runtime.overlap import CHANGED, SPARSE, agreed, dense_gradient, held_of, reducer_of
@@ -19,6 +20,7 @@ from distify_runtime.overlap import CHANGED, SPARSE, agreed, dense_gradient, hel
 BUCKET_BYTES = 25 * 2**20
 
 
+@collective
 def broadcast_parameters(*of: Any) -> None:
     """Put rank 0's parameters and buffers on every rank. A collective, to be called once before training.
 
@@ -34,6 +36,7 @@ def broadcast_parameters(*of: Any) -> None:
     _in_buckets([tensor.detach() for tensor in _distinct(tensors)], communicator.broadcast)
 
 
+@collective
 def all_reduce_gradients(*of: Any) -> None:
     """Average the gradients over the ranks, in place. A collective, free in a world of one.
 
@@ -75,6 +78,7 @@ def _average(held: Iterable[tuple[Tensor, int]]) -> None:
     _in_buckets(dense, _mean)
 
 
+@collective
 def average_gradients(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
     """The mean over the ranks of what `torch.autograd.grad` returned for the mean over a rank's share of a batch.
 

@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 from distify_runtime import communicator
 from distify_runtime.communicator import Op
 from distify_runtime.environment import rank, world_size
+from distify_runtime.meeting import collective
 from distify_runtime.output import stop
 from distify_runtime.overlap import CHANGED, SPARSE, held_of
 
@@ -27,6 +28,7 @@ _numbers = itertools.count()
 O = TypeVar("O", bound=Optimizer)  # noqa: E741
 
 
+@collective
 def DistributedOptimizer(
     optimizer: O,
     named_parameters: Iterable[tuple[str, Tensor]] = (),
@@ -60,6 +62,7 @@ def DistributedOptimizer(
     return optimizer
 
 
+@collective
 def broadcast_optimizer_state(optimizer: Optimizer) -> None:
     """Put rank 0's state and options of an optimizer on every rank. A collective.
 

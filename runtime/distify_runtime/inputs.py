@@ -10,12 +10,14 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from distify_runtime.meeting import by_itself
 from distify_runtime.noticing import notice
 
 T = TypeVar("T")
 _moving: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 
 
+@by_itself
 def inputs_to_device(model: T) -> T:
     """Let a call of `model` move tensors among its arguments to its device, in place; also in tuples, lists, dicts.
 

@@ -10,6 +10,7 @@ from typing import Any
 from torch.utils.data import IterableDataset, get_worker_info
 
 from distify_runtime.environment import rank, world_size
+from distify_runtime.meeting import collective
 from distify_runtime.proxy import Proxy
 from distify_runtime.randomness import common_seed, drawn_alike
 
@@ -54,6 +55,7 @@ class ShardedIterable(Proxy, IterableDataset[Any]):
         return samples // self._ranks if self.drop_last else -(-samples // self._ranks)
 
 
+@collective
 def shard_iterable(dataset: IterableDataset[Any], drop_last: bool = False) -> IterableDataset[Any]:
     """This rank's share of a stream of samples; `drop_last` as its loader has it.
 

@@ -19,6 +19,7 @@ import torch
 from torch.optim import Optimizer
 
 from distify_runtime.environment import world_size
+from distify_runtime.meeting import by_itself, collective
 from distify_runtime.output import note, stop
 
 Item = TypeVar("Item")
@@ -102,6 +103,7 @@ class _Scaled:
         return 1 + (self.full - 1) * min((loop.done + within) / loop.length, 1.0)
 
 
+@by_itself
 def scale_learning_rate(optimizer: Optimizer, rule: str = "") -> Optimizer:
     """The optimizer itself, whose steps take its learning rate times the world size, or times that one's square root.
 
@@ -170,6 +172,7 @@ def _say(optimizer: Optimizer, rule: str, full: float) -> None:
     note(f"{text} (times {full:.4g}, {ranks}); the script prints and saves its own")
 
 
+@collective
 def warm_up(items: Iterable[Item], epochs: float = 5, by_step: bool = False) -> Iterator[Item]:
     """The items of a training loop, in whose first `epochs` scaled learning rates grow to their full size.
 

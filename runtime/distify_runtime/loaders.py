@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from distify_runtime.batch import loader_batch_size, per_rank_workers
 from distify_runtime.iterables import shard_iterable
+from distify_runtime.meeting import collective
 from distify_runtime.output import stop
 from distify_runtime.samplers import UnpaddedSampler
 from distify_runtime.training_samplers import DistributedBatchSampler, DistributedSamplerWrapper, TrainingSampler
@@ -20,6 +21,7 @@ _POSITIONAL = [
 ][1:]
 
 
+@collective
 def shard_training(*args: Any, **kwargs: Any) -> dict[str, Any]:
     """`DataLoader(**shard_training(...))` sees this rank's shard of what `DataLoader(...)` would load in training.
 
@@ -45,6 +47,7 @@ def shard_training(*args: Any, **kwargs: Any) -> dict[str, Any]:
     return options
 
 
+@collective
 def shard_evaluation(*args: Any, **kwargs: Any) -> dict[str, Any]:
     """The same for evaluation: each sample on exactly one rank, in the batch size that the arguments say.
 

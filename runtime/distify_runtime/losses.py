@@ -19,11 +19,13 @@ from torch.nn import functional
 
 from distify_runtime import communicator
 from distify_runtime.environment import device, world_size
+from distify_runtime.meeting import collective
 
 T = TypeVar("T")
 _BY_CLASS = (functional.cross_entropy, functional.nll_loss)
 
 
+@collective
 def sum_over_ranks(value: T) -> T:
     """The sum of a tensor or number over all ranks, with its gradient. A collective while gradients are recorded.
 
@@ -42,16 +44,19 @@ def sum_over_ranks(value: T) -> T:
     return type(value)(total.item())  # type: ignore[call-arg]
 
 
+@collective
 def mean_over_ranks(value: Tensor) -> Tensor:
     """The mean of a tensor over all ranks, with its gradient: of what each says of its equal share of the batch."""
     return sum_over_ranks(value) / world_size() if _is_active() else value
 
 
+@collective
 def global_mean(values: Tensor) -> Tensor:
     """The mean of the entries of all ranks, of which each may have another number, or none."""
     return weighted_mean(torch.mean, values)
 
 
+@collective
 def weighted_mean(criterion: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
     """`criterion(*args, **kwargs)` over the batches of all ranks, by the weight that each rank's samples have.
 

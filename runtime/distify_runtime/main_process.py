@@ -16,6 +16,7 @@ import torch
 
 from distify_runtime import communicator
 from distify_runtime.environment import is_main_process, world_size
+from distify_runtime.meeting import by_itself, collective
 from distify_runtime.process_group import init_process_group, ranks_take_turns, wait_for
 
 #: Each call of `from_main_process` has a number, the same on every rank, by which they find rank 0's value.
@@ -25,6 +26,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
+@collective
 def from_main_process(value: T) -> T:
     """Rank 0's `value`, on every rank. Every rank has to call it; joins the process group where that is still to do.
 
@@ -54,6 +56,7 @@ def _broadcast(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if is_main_process() else sent.requires_grad_(wants_gradient)
 
 
+@collective
 def call_on_main_process(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Rank 0 calls `function`; what it returns or raises, every rank returns or raises. A collective."""
     result: T | None = None
@@ -69,11 +72,13 @@ def call_on_main_process(function: Callable[P, T], *args: P.args, **kwargs: P.kw
     return result  # type: ignore[return-value]
 
 
+@by_itself
 def main_process_path(path: T) -> T | str:
     """`path` on rank 0, the null device on the others: for what opens a file to write to it."""
     return path if is_main_process() else os.devnull
 
 
+@by_itself
 def main_process_open(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> IO[Any]:
     """Python's `open`, with a file that swallows what the other ranks write.
 
@@ -84,6 +89,7 @@ def main_process_open(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> 
     return builtins.open(file, mode, *args, **kwargs)
 
 
+@by_itself
 def main_process_only(function: Callable[..., Any], share: Sequence[str] = ()) -> Callable[..., Any]:
     """`function` on rank 0; on the others something that takes every call and does nothing.
 
@@ -151,6 +157,7 @@ class StandIn:
     __repr__ = __str__
 
 
+@by_itself
 def rank_zero_logging() -> None:
     """Log records come from rank 0 alone; those of other ranks only from ERROR on. For `logging` and loguru."""
     if is_main_process():

@@ -7,8 +7,10 @@ import time
 from typing import IO, NoReturn
 
 from distify_runtime.environment import is_main_process
+from distify_runtime.meeting import by_itself
 
 
+@by_itself
 def rank_zero_print(
     *values: object,
     sep: str | None = " ",

@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from distify_runtime import communicator
 from distify_runtime.batch import keep_batch_size
 from distify_runtime.environment import device, local_rank, rank, read_launch, world_size
+from distify_runtime.meeting import by_itself, collective
 from distify_runtime.randomness import seed_ranks_alike
 
 #: Each use of `main_process_first` has a number, the same on every rank.
@@ -27,6 +28,7 @@ _taking_turns = False
 _endings: list[Callable[[], None]] = []
 
 
+@collective
 def init_process_group(per_rank_batch: bool = False) -> None:
     """Join the ranks that the launcher started; under plain `python` a world of one. Harmless to call twice.
 
@@ -51,6 +53,7 @@ def init_process_group(per_rank_batch: bool = False) -> None:
     atexit.register(destroy_process_group)
 
 
+@by_itself
 def destroy_process_group() -> None:
     """Leave the process group, whatever still refers to it. No collective; harmless to call twice.
 
@@ -71,6 +74,7 @@ def destroy_process_group() -> None:
     time.sleep(0.05)
 
 
+@collective
 def barrier() -> None:
     """Wait until every rank has come here. Joins the process group where that is still to do, as in an import."""
     if world_size() > 1:
@@ -79,6 +83,7 @@ def barrier() -> None:
         communicator.all_reduce(torch.zeros(1))
 
 
+@collective
 @contextmanager
 def main_process_first() -> Iterator[None]:
     """Let rank 0 run the block first, then the first rank of every other node, then all others.

@@ -13,6 +13,7 @@ from torch import nn
 
 from distify_runtime import communicator
 from distify_runtime.environment import rank, world_size
+from distify_runtime.meeting import collective
 from distify_runtime.members import modules_of
 
 #: What rank 0 leaves for the others has a number, the same on every rank, by which they find it.
@@ -24,6 +25,7 @@ _partings = itertools.count()
 T = TypeVar("T")
 
 
+@collective
 def common_seed() -> int:
     """A seed that all ranks share, below 2**31: rank 0's `torch.initial_seed()`. Every rank has to call it.
 
@@ -45,6 +47,7 @@ def next_key() -> str:
     return f"distify/common/{next(_calls)}"
 
 
+@collective
 def seed_ranks_apart(*models: Any) -> None:
     """Give each rank random numbers of its own from here on, for augmentation, dropout and noise.
 
@@ -121,6 +124,7 @@ def _set_torch_state(state: tuple[torch.Tensor, torch.Tensor | None]) -> None:
         torch.cuda.set_rng_state(state[1])
 
 
+@collective
 def seed_ranks_alike() -> None:
     """Let every rank draw what rank 0 draws from here on, from torch, `random` and (if imported) numpy. A collective.
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from distify_runtime import communicator
 from distify_runtime.communicator import Op
 from distify_runtime.environment import device, world_size
+from distify_runtime.meeting import collective
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class _Form:
         return f"a {kind} number" if self.shape is None else f"a {self.home} {kind} tensor of shape {self.shape}"
 
 
+@collective
 def all_reduce_sum(*values: Any) -> Any:
     """The sum of each value over all ranks, on every rank. A collective.
 
@@ -45,6 +47,7 @@ def all_reduce_sum(*values: Any) -> Any:
     return values[0] if len(values) == 1 else values
 
 
+@collective
 def all_reduce_mean(*values: Any) -> Any:
     """The mean of each value over all ranks, on every rank: of what each rank says of its equal share. A collective.
 
@@ -103,6 +106,7 @@ class _Shown(torch.autograd.Function):
         return gradients[0], None
 
 
+@collective
 def any_rank(flag: object) -> bool:
     """Whether `flag` is true on at least one rank: a decision that all ranks take alike. A collective."""
     decision = torch.tensor(int(bool(flag)))

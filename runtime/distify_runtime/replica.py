@@ -8,9 +8,12 @@ from typing import Any, TypeVar, overload
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from distify_runtime.meeting import by_itself
+
 T = TypeVar("T")
 
 
+@by_itself
 def device_ids(module: nn.Module) -> list[int] | None:
     """For `DistributedDataParallel(module, device_ids=…)`: the one GPU that holds it, None on the CPU."""
     devices = {parameter.device for parameter in module.parameters()}
@@ -24,6 +27,7 @@ def device_ids(module: nn.Module) -> list[int] | None:
 def unwrap(model: nn.Module) -> nn.Module: ...
 @overload
 def unwrap(model: T) -> T: ...
+@by_itself
 def unwrap(model: Any) -> Any:
     """The module inside DistributedDataParallel, also if that was compiled; any other model as it is.
 

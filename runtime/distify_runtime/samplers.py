@@ -9,9 +9,11 @@ from typing import Any
 from torch.utils.data import DataLoader, Sampler
 
 from distify_runtime.environment import rank, world_size
+from distify_runtime.meeting import collective
 from distify_runtime.training_samplers import SharedOrder
 
 
+@collective
 class UnpaddedSampler(Sampler[int]):
     """Deals out a dataset's indices in order, or those of a sampler, each to one rank.
 
@@ -30,6 +32,7 @@ class UnpaddedSampler(Sampler[int]):
         return len(range(rank(), len(self.order), world_size()))
 
 
+@collective
 class ShardedBatchSampler(Sampler[list[int]]):
     """Cuts a dataset into the batches that one process would see; each rank gets its share of every batch.
 

@@ -10,6 +10,7 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 
 from distify_runtime.environment import world_size
 from distify_runtime.learning_rate import pass_begins
+from distify_runtime.meeting import collective
 from distify_runtime.noticing import notice
 from distify_runtime.output import note, stop
 
@@ -18,6 +19,7 @@ Loader = TypeVar("Loader", bound=DataLoader[Any])
 _scaled: set[int] = set()
 
 
+@collective
 def scale_batch_size(loader: Loader) -> Loader:
     """The loader itself, whose batches have as many times as many samples as there are ranks.
 

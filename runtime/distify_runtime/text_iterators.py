@@ -9,11 +9,13 @@ from typing import Any
 
 from distify_runtime import communicator
 from distify_runtime.environment import rank, world_size
+from distify_runtime.meeting import collective
 from distify_runtime.output import stop
 from distify_runtime.randomness import next_key
 from distify_runtime.training_samplers import share_of_batch
 
 
+@collective
 def shard_text_iterator(iterator: Any, time_first: Sequence[str] = ()) -> Any:
     """The iterator itself, with each rank's share of every minibatch; sequences as long as in the whole minibatch.
 
@@ -29,6 +31,7 @@ def shard_text_iterator(iterator: Any, time_first: Sequence[str] = ()) -> Any:
     return iterator
 
 
+@collective
 def shard_text_iterators(iterators: Iterable[Any], training: int, time_first: Sequence[str] = ()) -> tuple[Any, ...]:
     """What `splits` returned, with the iterator at the place `training` sharded."""
     found = tuple(iterators)

@@ -14,6 +14,7 @@ from torch.utils.data import DistributedSampler, Sampler
 from distify_runtime import communicator
 from distify_runtime.batch import keeps_batch_size
 from distify_runtime.environment import rank, world_size
+from distify_runtime.meeting import collective
 from distify_runtime.output import note
 from distify_runtime.proxy import Proxy
 from distify_runtime.randomness import common_seed, drawn_alike
@@ -70,6 +71,7 @@ class _Shared(Proxy):
             )
 
 
+@collective
 class TrainingSampler(DistributedSampler[Any]):
     """torch's DistributedSampler, from the common seed, but that a pass is filled up with its last samples.
 
@@ -110,6 +112,7 @@ def shares_of(samples: int, drop_last: bool) -> int:
     return samples // world_size() if drop_last else -(-samples // world_size())
 
 
+@collective
 class SharedOrder(_Shared, Sampler[Any]):
     """The indices of another sampler, in the same order on all ranks and in each pass: for evaluation."""
 
@@ -121,6 +124,7 @@ class SharedOrder(_Shared, Sampler[Any]):
         return len(self._inner)
 
 
+@collective
 class DistributedSamplerWrapper(_Shared, Sampler[Any]):
     """Deals out the indices of another sampler: each rank gets every `world_size`-th of one common order.
 
@@ -140,6 +144,7 @@ class DistributedSamplerWrapper(_Shared, Sampler[Any]):
         return shares_of(len(self._inner), self.drop_last)
 
 
+@collective
 class DistributedBatchSampler(_Shared, Sampler[list[Any]]):
     """Deals out the batches of another batch sampler: of each, every rank gets every `world_size`-th index.
 

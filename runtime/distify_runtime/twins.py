@@ -10,9 +10,12 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from distify_runtime.meeting import collective
+
 SUFFIX = "_dist"
 
 
+@collective
 def import_twins(*paths: str, original: str = "") -> None:
     """Have `pkg/model_dist.py` imported wherever this script, or what it imports, asks for `pkg/model.py`.
 

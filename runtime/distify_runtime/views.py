@@ -19,6 +19,7 @@ from distify_runtime.batch import keeps_batch_size, loader_batch_size, say_per_r
 from distify_runtime.environment import world_size
 from distify_runtime.iterables import ShardedIterable, shard_iterable
 from distify_runtime.learning_rate import pass_begins
+from distify_runtime.meeting import by_itself
 from distify_runtime.output import stop
 from distify_runtime.randomness import common_seed
 from distify_runtime.samplers import ShardedBatchSampler, UnpaddedSampler
@@ -32,6 +33,7 @@ from distify_runtime.training_samplers import (
 Loader = TypeVar("Loader", bound=DataLoader[Any])
 
 
+@by_itself
 def training_loader(loader: Loader) -> Loader:
     """This rank's share of a loader of all samples: reshuffled if it shuffles, the global batch as it was.
 
@@ -52,6 +54,7 @@ def training_loader(loader: Loader) -> Loader:
     return _view(loader, sampler, loader_batch_size(_batch_size(loader)))
 
 
+@by_itself
 def evaluation_loader(loader: Loader) -> Loader:
     """This rank's share of the samples without padding: none is left out, none seen twice.
 
@@ -71,6 +74,7 @@ def evaluation_loader(loader: Loader) -> Loader:
     return _view(loader, UnpaddedSampler(dataset, own), _batch_size(loader))
 
 
+@by_itself
 def whole_loader(loader: Loader) -> Loader:
     """All samples, in the batches that one process would see; shuffled alike on all ranks, if at all.
 
@@ -120,6 +124,7 @@ def _whole(dataset: Any, shuffle: bool, seed: int, epoch: int) -> _WholeSampler:
     return sampler
 
 
+@by_itself
 def set_epoch(loader: DataLoader[Any], epoch: int | None = None) -> None:
     """Reshuffles a loader that is sharded for training; leaves any other alone. Without `epoch`, the next one."""
     kinds = (ShardedIterable, DistributedBatchSampler, DistributedSamplerWrapper, DistributedSampler)
@@ -152,6 +157,7 @@ def _has_own_batches(loader: DataLoader[Any]) -> bool:
     return loader.batch_size is None and loader.batch_sampler is not None
 
 
+@by_itself
 def is_sharded(loader: DataLoader[Any]) -> bool:
     """Whether each rank sees its own share of a loader's samples."""
     shares = (DistributedSampler, UnpaddedSampler, DistributedSamplerWrapper)

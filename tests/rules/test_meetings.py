@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import distify_runtime
 import pytest
 from distify_codemods import Options, Outcome
-from distify_codemods.rules.meetings import BY_ITSELF
+from distify_codemods.libraries.runtime import BY_ITSELF
+from distify_runtime import meeting
 
 from tests.rules.scripts import IMPORTS, LOOP, blocked, conversion_of, converted, script
 
@@ -56,8 +59,17 @@ def test_a_decision_that_not_all_ranks_come_to_needs_a_person(after: str, setup:
     assert "MEET01" in {code for code, _ in blocked(_half_done(after, setup))}
 
 
-def test_what_a_rank_calls_by_itself_is_there() -> None:
-    assert set(distify_runtime.__all__) >= BY_ITSELF
+def _says_that_ranks_meet(name: str) -> bool:
+    found = getattr(distify_runtime, name)
+    assert found in meeting.said, f"put `@collective` or `@by_itself` above {name}"
+    return meeting.said[found]
+
+
+def test_all_of_the_runtime_says_whether_ranks_meet_in_it() -> None:
+    homes = distify_runtime._HOME
+    own = [one for one in homes if importlib.util.find_spec("horovod") or not homes[one].startswith("horovod_")]
+    assert set(homes) == set(distify_runtime.__all__)
+    assert {name for name in own if not _says_that_ranks_meet(name)} == BY_ITSELF
 
 
 # ---- under the guards of the conversion

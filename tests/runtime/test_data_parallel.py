@@ -20,7 +20,11 @@ STEPS = 6
 
 Step = Callable[[int], Tensor]
 #: Models that have to be computed whole, by the name of the training.
-WHOLE = {"contrast_inside": {"Contrast"}, "a_codebook_that_forward_updates": {"Codebook"}}
+WHOLE = {
+    "contrast_inside": {"Contrast"},
+    "a_codebook_that_forward_updates": {"Codebook"},
+    "running_means_that_are_no_rounding": {"Sequential", "Sequential.1"},
+}
 #: What makes the models of a training and its step: the loss of the n-th batch.
 TRAININGS: dict[str, Callable[[], tuple[list[nn.Module], Step]]] = {}
 
@@ -115,6 +119,31 @@ def three_passes_before_one_backward() -> tuple[list[nn.Module], Step]:
 def batchnorm() -> tuple[list[nn.Module], Step]:
     net = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
     return [net], lambda step: F.cross_entropy(net(batch(step, 9, 2, 6, 6)), labels(step, 9, 3))
+
+
+@training
+def batchnorms_with_means_of_nothing_but_rounding() -> tuple[list[nn.Module], Step]:
+    net = nn.Sequential(  # as linear bottlenecks: behind a BatchNorm means are zero, and of what is linear in it, too
+        nn.Conv2d(2, 6, 3), nn.BatchNorm2d(6), nn.Conv2d(6, 4, 1, bias=False), nn.BatchNorm2d(4),
+        nn.Flatten(), nn.Linear(64, 3, bias=False), nn.BatchNorm1d(3),
+    )  # fmt: skip
+    return [net], lambda step: F.cross_entropy(net(batch(step, 9, 2, 6, 6)), labels(step, 9, 3))
+
+
+class MeanOfAPart(nn.BatchNorm1d):
+    """Keeps the mean of what this process has, and uses another."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        assert self.running_mean is not None
+        with torch.no_grad():
+            self.running_mean.lerp_(input.mean(0), 0.1)
+        return input * 2.0
+
+
+@training
+def running_means_that_are_no_rounding() -> tuple[list[nn.Module], Step]:
+    net = nn.Sequential(nn.Linear(5, 4), MeanOfAPart(4))
+    return [net], lambda step: net(batch(step, 9, 5)).square().mean()
 
 
 class Recurrent(nn.Module):

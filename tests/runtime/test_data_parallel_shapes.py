@@ -25,7 +25,6 @@ Losses = Iterator[Tensor]
 PROGRAMS: dict[str, Callable[[], Iterator[Any]]] = {}
 #: Models that are computed whole, by the name of the program.
 WHOLE = {
-    "lists_with_one_entry_per_sample": {"Detector"},
     "nested_tensors": {"OfNested"},
     "channels_that_are_no_batch": {"Channels"},
 }

@@ -8,14 +8,10 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.facts import Facts
-from distify_codemods.plan import Plan
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context
 from distify_codemods.values import Bound, Class, Function, Instance, Obj, Partial, core
 
-#: What has one rank run a block, or a function that it is given.
-_GUARD = ".is_main_process():"
-_CALLS = (".main_process_only(", ".call_on_main_process(")
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda, cst.Module)
 
 
@@ -23,37 +19,22 @@ class Alone:
     """Of the finished edits: to be asked when all other rules have written theirs."""
 
     def __init__(self, context: Context) -> None:
-        self.guarded: set[cst.CSTNode] = set()
+        self._plans = context.plans
         calls: set[cst.CSTNode] = set()
-        for module, plan in context.plans.items():
-            self.guarded.update(_guarded(plan))
-            calls.update(_handed_over(module, plan))
-        calls.update(node for one in self.guarded for node in tree.walk(one) if isinstance(node, cst.Call))
+        for plan in context.plans.values():
+            calls |= plan.handed_over  # whose arguments all ranks evaluate
+            guarded = filter(plan.comes_alone, plan.guards)
+            calls.update(node for one in guarded for node in tree.walk(one) if isinstance(node, cst.Call))
         self.functions = _run_by(context.facts, calls) if calls else set()
 
     def holds(self, module: Module, node: cst.CSTNode, beside: bool = False) -> bool:
         """`beside`: what stands before or after a node, and not in it."""
         for around in (*(() if beside else (node,)), *module.enclosing(node)):
-            if around in self.guarded:
+            if module in self._plans and self._plans[module].comes_alone(around):
                 return True
             if isinstance(around, _FUNCTIONS):
                 return around in self.functions
         return False
-
-
-def _guarded(plan: Plan) -> Iterator[cst.CSTNode]:
-    for statement, guard in plan.guards.items():
-        if guard.header.endswith(_GUARD):
-            yield from guard.around or (statement,)
-
-
-def _handed_over(module: Module, plan: Plan) -> Iterator[cst.CSTNode]:
-    """Calls of what one rank runs; their arguments are evaluated by all."""
-    for node, rewrites in plan.expressions.items():
-        assert isinstance(node, cst.BaseExpression)
-        if any(name in tree.code_of(rewrite(node)) for rewrite in rewrites.values() for name in _CALLS):
-            parent = module.parents.get(node)
-            yield parent if isinstance(parent, cst.Call) and parent.func is node else node
 
 
 def _run_by(facts: Facts, calls: set[cst.CSTNode]) -> set[cst.CSTNode]:

@@ -22,7 +22,6 @@ from distify_codemods.results import Finding, Level, Options, Place, Strategy
 from distify_codemods.twins import Others, twin_path
 
 READINGS = "READ01"
-ON_MAIN = "if {rt}.is_main_process():"
 _STATEMENTS = (cst.SimpleStatementLine, cst.BaseCompoundStatement)
 ENGINE = "hvd"  # what everybody calls Horovod
 MAIN_FIRST = "with {rt}.main_process_first():"
@@ -232,9 +231,7 @@ class Context:
 
     def is_on_main(self, module: Module, node: cst.CSTNode) -> bool:
         """Whether rank 0 alone will come here, where no rank may wait for another."""
-        guards = self.plan(module).guards
-        around = [guards[one] for one in (node, *module.enclosing(node)) if one in guards]
-        return any(guard.header.endswith(ON_MAIN.format(rt="")[3:]) and not guard.around for guard in around)
+        return any(map(self.plan(module).comes_alone, (node, *module.enclosing(node))))
 
     def above_file_tests(
         self, event: Event, above: Callable[[cst.CSTNode], bool] = lambda _: False

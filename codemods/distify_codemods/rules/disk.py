@@ -84,8 +84,11 @@ def tell(context: Context, origin: Origin, code: str, done: str, why: str) -> No
         )  # fmt: skip
         return
     text = "list({})" if part.kind is _LAZY else "{}"
-    asked = "call_on_main_process(lambda: " if part.asks_again else "from_main_process("
-    context.plan(module).replace(part.node, call_of(f"{context.rt(module)}.{asked}{text})"), code, why)
+    rt, plan = context.rt(module), context.plan(module)
+    if part.asks_again:
+        plan.hand_over(part.node, call_of(f"{rt}.call_on_main_process(lambda: {text})"), code, why)
+    else:
+        plan.replace(part.node, call_of(f"{rt}.from_main_process({text})"), code, why)
     context.applied(done, module, site)
 
 

@@ -105,7 +105,7 @@ def _makedirs(context: Context, event: Event) -> bool:
         return True
     if _is_minded(context, event):
         rewrite = given_to(f"{context.rt(module)}.call_on_main_process")
-        context.plan(module).replace(node, rewrite, CODE, "one rank makes the folder; all hear of it if that fails")
+        context.plan(module).hand_over(node, rewrite, CODE, "one rank makes the folder; all hear of it if that fails")
         context.applied("rank 0 makes the folder", module, node)
         return True
     reason = "another rank may have made it in the meantime"
@@ -174,7 +174,7 @@ def _open_on_main(context: Context, event: Event, name: str) -> None:
     elif node.args and not node.args[0].star and node.args[0].keyword is None:
         plan.replace(node.args[0].value, call_of(f"{rt}.main_process_path({{}})"), CODE, reason)
     else:
-        plan.replace(node.func, call_of(f"{rt}.main_process_only({{}})"), CODE, reason)
+        plan.hand_over(node.func, call_of(f"{rt}.main_process_only({{}})"), CODE, reason)
 
 
 def _writer(context: Context, event: Event) -> bool:

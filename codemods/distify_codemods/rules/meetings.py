@@ -10,6 +10,7 @@ import libcst as cst
 from distify_codemods import half_done, tree
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
+from distify_codemods.libraries import runtime
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
 from distify_codemods.rules.alone import Alone
@@ -17,14 +18,6 @@ from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.values import core
 
 CODE = "MEET01"
-#: What a rank may call of the runtime by itself. Whatever else it has lets the ranks meet, or may do so.
-BY_ITSELF = frozenset(
-    "add_module_prefix destroy_process_group device device_ids device_kind draw_alike evaluation_loader "
-    "gpu_index inputs_to_device is_main_process is_sharded local_rank main_process_only main_process_open "
-    "main_process_path map_location per_rank_batch_size per_rank_workers rank rank_zero_logging "
-    "rank_zero_print scale_learning_rate set_epoch shard_batch strip_module_prefix training_loader unwrap "
-    "whole_loader world_size".split()
-)
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda, cst.Module)
 _LOOPS = (cst.For, cst.While)
 
@@ -132,9 +125,9 @@ def _holder(module: Module, node: cst.CSTNode) -> cst.CSTNode:
 def _meetings(context: Context) -> Iterator[tuple[Module, cst.CSTNode, bool]]:
     """What is written into it, training, evaluations that are shared; and whether it stands beside the node."""
     for module, plan in list(context.plans.items()):
-        runtime = context.aliases.get((module, "rt"))
-        for node, code, beside in _written(plan) if runtime else ():
-            if set(re.findall(rf"\b{runtime}\.(\w+)", code)) - BY_ITSELF:
+        rt = context.aliases.get((module, "rt"))
+        for node, code, beside in _written(plan) if rt else ():
+            if set(re.findall(rf"\b{rt}\.(\w+)", code)) - runtime.BY_ITSELF:
                 yield module, node, beside
     for event in context.facts.backwards:
         yield event.module, event.node, False

@@ -12,7 +12,7 @@ from distify_codemods.facts import loaders_in
 from distify_codemods.interpreter.files import writes_to_a_file
 from distify_codemods.libraries import effects
 from distify_codemods.program import Module
-from distify_codemods.rules.base import ON_MAIN, Context, call_of
+from distify_codemods.rules.base import Context, call_of
 from distify_codemods.values import Bound, Const, External, Function, Mapping, Method, Obj, Ref, Sequence, Value, core
 
 _OF_HANDLES = frozenset("write writelines writerow writerows writeheader flush close fileno truncate".split())
@@ -61,9 +61,9 @@ def once(context: Context, event: Event, code: str, reason: str) -> None:
     rt, plan = context.rt(module), context.plan(module)
     statement = guardable(context, event)
     if statement is not None:
-        plan.guard(statement, ON_MAIN.format(rt=rt), code, reason)
+        plan.guard_alone(statement, rt, code, reason)
     else:
-        plan.replace(node.func, call_of(f"{rt}.main_process_only({{}})"), code, reason)
+        plan.hand_over(node.func, call_of(f"{rt}.main_process_only({{}})"), code, reason)
 
 
 def guardable(context: Context, event: Event) -> cst.CSTNode | None:

@@ -174,7 +174,7 @@ def _guard_call(context: Context, event: Event, talk: _Talk) -> bool:
         plan = context.plan(context.entry)
         if small not in talk.guarded:
             talk.guarded.add(small)
-            plan.guard(small, f"if {rt}.is_main_process():", CODE, "one rank writes to the screen")
+            plan.guard_alone(small, rt, CODE, "one rank writes to the screen")
             context.applied("rank 0 draws it", context.entry, node)
         return True
     return False

@@ -120,10 +120,10 @@ def _write(context: Context, one: Asking) -> None:
     assert isinstance(one.node, cst.Call)
     module, plan = one.module, context.plan(one.module)
     if one.doing is Doing.HEARD:
-        plan.replace(one.node, given_to(f"{context.rt(module)}.call_on_main_process"), CODE, one.why)
+        plan.hand_over(one.node, given_to(f"{context.rt(module)}.call_on_main_process"), CODE, one.why)
         context.applied("rank 0 asks, all ranks hear the answer", module, one.node)
     elif one.doing is Doing.MADE:
-        plan.replace(one.node.func, call_of(f"{context.rt(module)}.main_process_only({{}})"), CODE, _ONCE)
+        plan.hand_over(one.node.func, call_of(f"{context.rt(module)}.main_process_only({{}})"), CODE, _ONCE)
         context.applied(f"rank 0 alone has what `{code_of_call(one)}` makes", module, one.node)
     elif one.event is not None:  # of a connection that rank 0 alone has, nothing is to be written
         once(context, one.event, CODE, _ONCE)

@@ -116,7 +116,7 @@ def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, c
     rt = context.rt(module)
     reason = "every rank would have one of its own"
     if origin.name in _MAKES:
-        context.plan(module).replace(outer, given_to(f"{rt}.call_on_main_process"), code, reason)
+        context.plan(module).hand_over(outer, given_to(f"{rt}.call_on_main_process"), code, reason)
     else:
         context.plan(module).replace(outer, call_of(f"{rt}.from_main_process({{}})"), code, reason)
     context.applied(done, module, node)
@@ -131,7 +131,7 @@ def _questions(context: Context) -> bool:
         if isinstance(event.node, cst.Call) and context.editable(event.module, event.node, "a question is asked"):
             rt = context.rt(event.module)
             rewrite = given_to(f"{rt}.call_on_main_process")
-            context.plan(event.module).replace(event.node, rewrite, CODE, "rank 0 asks, all ranks hear the answer")
+            context.plan(event.module).hand_over(event.node, rewrite, CODE, "rank 0 asks, all ranks hear the answer")
             context.applied("rank 0 asks, all ranks hear the answer", event.module, event.node)
     return bool(found)
 

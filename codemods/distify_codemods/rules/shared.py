@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods.decisions.base import SharedPass
+from distify_codemods.decisions.entire import computed_entirely
 from distify_codemods.interpreter.sparing import TIMES
 from distify_codemods.program import Module
 from distify_codemods.results import Level
@@ -38,6 +39,8 @@ def run(context: Context) -> None:
                 f"forward passes of `{one.target}`{_with(one)} are shared where the run's check finds that they can "
                 "be; it says so where they cannot", module, statement,
             )  # fmt: skip
+    for whole in computed_entirely(context.facts) if context.decisions.shared else ():
+        context.advice(whole.message, whole.module, whole.node)
     _spared(context)
     for finding in context.in_the_way:
         fix = f" ({finding.fix})" if finding.fix else ""

@@ -49,36 +49,12 @@ for epoch in range(3):
         loss.backward()
         optimizer.step()
 """
-_AFTER = """\
-import torch
-from PIL import Image
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-from torchvision.transforms import functional as F
-import distify_runtime as rt
-
-
-class Pictures(Dataset):
-    def __len__(self):
-        return 600
-
-    def __getitem__(self, index):
-        return F.to_tensor(Image.open(f"{index}.png").convert("RGB"))
-
-
-rt.init_process_group()
-loader = rt.shard_loading(DataLoader(Pictures(), batch_size=8, shuffle=True))
-model = nn.Conv2d(3, 8, 3)
-rt.data_parallel(model)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x in loader:
-        out = model(x).flatten(1)
-        loss = torch.cdist(out, out).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
+_AFTER = (
+    _BEFORE.replace("\n\n\nclass", "\nimport distify_runtime as rt\n\n\nclass")
+    .replace("loader = DataLoader(Pictures(), batch_size=8, shuffle=True)",
+             "rt.init_process_group()\nloader = rt.shard_loading(DataLoader(Pictures(), batch_size=8, shuffle=True))")
+    .replace("optimizer = ", "rt.data_parallel(model)\noptimizer = ")
+)  # fmt: skip
 _KEEPS = _BEFORE.replace("        return F", "        self.seen = index\n        return F")
 
 RULE = Rule(

@@ -71,7 +71,7 @@ def _report(context: Context, event: Event) -> bool:
         text = ", ".join(f'"{name}"' for name in asked)
         share = f"({text},)" if len(asked) == 1 else f"({text})"
         rewrite = call_of(f"{context.rt(module)}.main_process_only({{}}, share={share})")
-        context.plan(module).replace(node.func, rewrite, CODE, "rank 0 logs; all ranks know where")
+        context.plan(module).hand_over(node.func, rewrite, CODE, "rank 0 logs; all ranks know where")
     else:
         once(context, event, CODE, "rank 0 logs")
     context.applied("rank 0 logs the experiment", module, node)

@@ -6,6 +6,7 @@ import libcst as cst
 
 from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Dealing, LoaderDecision, Sharding
+from distify_codemods.decisions.entire import computed_entirely
 from distify_codemods.program import Module
 from distify_codemods.rules import texts
 from distify_codemods.rules.base import Context, Example, Rule, call_of
@@ -23,6 +24,8 @@ def run(context: Context) -> None:
     for decision in found:
         if context.editable(decision.module, decision.node, "the training loader is made here"):
             _shard(context, decision)
+    for one in computed_entirely(context.facts) if found else ():
+        context.advice(one.message, one.module, one.node)
     nothing = not context.facts.training_loops and not any(
         one.code in (CODE, "DATA04") for one in context.decisions.blocked
     )

@@ -13,7 +13,7 @@ import contextlib
 import enum
 import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
@@ -28,7 +28,7 @@ from distify_runtime.shared.comparing import Outside, Passed
 from distify_runtime.shared.draws import Dims, OneRow, batch_dims
 from distify_runtime.shared.escapes import Births
 from distify_runtime.shared.graph import leaves_past
-from distify_runtime.shared.plans import Call, Output, Plan, batches
+from distify_runtime.shared.plans import Call, Output, Plan
 from distify_runtime.shared.proposals import output_of
 from distify_runtime.shared.readings import Mixture, Readings, mixture_of
 from distify_runtime.shared.state import WRITTEN, State, put_back
@@ -95,9 +95,9 @@ def find_plan(
 
 def _of_fewer(model: SharedModel, call: Call, known: Sequence[Plan] | None) -> Found:
     """Of as many samples as one process has memory for: what holds for these, is taken to hold for all."""
-    for batch in [plan.batch for plan in known] if known else list(batches(call.tensors)):
+    for batch in [plan.batch for plan in known] if known else call.batches():
         samples = batch.samples(call.tensors) // 2
-        if samples >= 2 * world_size():
+        if samples >= 2 * world_size() and not batch.lists:
             found = find_plan(model, call.narrowed(batch, samples), known)
             if found.plan is not None:
                 note(f"{model.name} is checked on {samples} samples of a batch: there is no memory for all of them")
@@ -107,10 +107,12 @@ def _of_fewer(model: SharedModel, call: Call, known: Sequence[Plan] | None) -> F
 
 def _candidates(call: Call, whole: Passed) -> Iterator[Plan]:
     returns_loss = any(one.dim() == 0 and flows for one, flows in zip(whole.tensors, whole.flows, strict=True))
-    for batch in batches(call.tensors):
+    for batch in call.batches():
         if returns_loss:
             yield Plan(batch, [], exact_losses=True)
         yield Plan(batch, [])
+        if batch.lists:
+            yield Plan(batch, [], lists=True)
 
 
 class _Check:
@@ -155,7 +157,7 @@ class _Check:
             return outputs
         if len(plan.outputs) == len(outputs):
             outputs = [one.as_ragged_as(before) for one, before in zip(outputs, plan.outputs, strict=True)]
-        proposed = Plan(plan.batch, outputs, plan.exact_losses, plan.seen or seen, tuple(sizes.values()))
+        proposed = replace(plan, outputs=outputs, seen=plan.seen or seen, sizes=tuple(sizes.values()), agreed={})
         found = self._attempt(lambda: self._model.shared_pass(self._call, proposed, counts, Readings(), True)[1], along)
         why = found if isinstance(found, str) else comparing.difference(found, whole)
         return _first(why) or proposed
@@ -232,7 +234,7 @@ class _Check:
             known = (*tensors, *found.values(), *leaves.values(), *changed.values(), *self._call.tensors)
             numbers = surroundings.changed(self._numbers, around.numbers())
             outside = Outside(born.left(one for one in known if one is not None), numbers)
-            return Passed(tensors, flows, found, leaves, changed, drawn.shapes, outside)
+            return Passed(tensors, flows, found, leaves, changed, drawn.shapes, outside, state.spreads())
 
     def _inputs(self) -> list[Tensor]:
         return [one for one in (*self._model.copies.parameters(), *self._call.tensors) if one.requires_grad]

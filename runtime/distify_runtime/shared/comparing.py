@@ -17,6 +17,8 @@ _ROUNDING_OF_HALVES = 5e-2
 _EPSILONS = 16
 #: What is this much smaller than the largest gradient is held against that: it may be nothing but rounding.
 _SMALL = 1e-2
+#: The same for a running mean, held against the spread of what it is a mean of.
+_OF_SPREAD = 0.1
 
 
 @dataclass
@@ -46,6 +48,7 @@ class Passed:
     state: dict[str, Tensor]
     draws: list[tuple[int, ...]]  # the shapes of what was drawn
     outside: Outside
+    spreads: dict[str, float] = field(default_factory=dict)  # by the names of running means in `state`
 
     @property
     def differs(self) -> bool:
@@ -102,13 +105,13 @@ def difference(parts: Passed, whole: Passed) -> str:
         expected = torch.zeros_like(mine) if expected is None else expected
         if not is_equal(mine, expected, _SMALL * largest):
             return "a part of the batch has other gradients than the whole one"
-    return _of_states(parts.state, whole.state)
+    return _of_states(parts.state, whole.state, whole.spreads)
 
 
-def _of_states(parts: dict[str, Any], whole: dict[str, Any]) -> str:
+def _of_states(parts: dict[str, Tensor], whole: dict[str, Tensor], spreads: dict[str, float]) -> str:
     for name in whole.keys() | parts.keys():
-        one, other = parts.get(name), whole.get(name)
-        if one is None or other is None or one.shape != other.shape or not is_equal(one, other):
+        one, other, least = parts.get(name), whole.get(name), _OF_SPREAD * spreads.get(name, 0.0)
+        if one is None or other is None or one.shape != other.shape or not is_equal(one, other, least):
             return f"what it keeps in `{name}` is another thing after a part of the batch than after the whole one"
     return ""
 

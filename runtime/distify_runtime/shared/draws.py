@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from distify_runtime.shared import bounds
+
 Dims = frozenset[int]
 
 _FILLS = frozenset("bernoulli_ uniform_ normal_ exponential_ random_ log_normal_ geometric_ cauchy_".split())
@@ -30,7 +32,8 @@ _DROPOUTS = {
 
 
 class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """What the n-th draw gives follows from n, and is the same all along the dimensions `along[n]`.
+    """What the n-th draw gives follows from n, and is the same all along the dimensions `along[n]`. Nothing that is
+    computed under it indexes past an end, which GPUs do not survive.
 
     `shapes`: what has been drawn. From those of a part and of the whole follows where the batch is in each draw.
     """
@@ -42,6 +45,7 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, name = kwargs or {}, func._schema.name.partition("::")[2]
+        bounds.check(name, args)
         if name in _FILLS:
             return args[0].copy_(self._filled(func, args, kwargs))
         if name in _MAKES:

@@ -11,7 +11,7 @@ from distify_runtime.shared import check
 from distify_runtime.shared.check import Traces
 from distify_runtime.shared.decided import Decided
 from distify_runtime.shared.messages import RanksParted
-from distify_runtime.shared.plans import Call, Plan, batches
+from distify_runtime.shared.plans import Call, Plan
 from distify_runtime.shared.readings import Readings, readings_differ_at
 from distify_runtime.shared.region import even_counts
 from distify_runtime.shared.state import State
@@ -58,7 +58,7 @@ class Forms:
             return self._of_pattern(model, call, known, form), ""
         if form in self.plans:
             return None, ""
-        if all(batch.samples(call.tensors) < world_size() for batch in batches(call.tensors)):
+        if all(batch.samples(call.tensors) < world_size() for batch in call.batches()):
             self._say_small(model, call)
             return None, ""
         found = check.find_plan(model, call, None)

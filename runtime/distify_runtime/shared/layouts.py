@@ -58,6 +58,25 @@ class Rows(Layout):
 
 
 @dataclass(frozen=True)
+class Owned(Layout):
+    """One rank has all of it, and the others an empty tensor: an entry of a list of samples."""
+
+    owner: int
+    shape: tuple[int, ...]
+    ranks: int
+    blank: tuple[int, ...] = (0,)  # the others' shape
+
+    def take(self, whole: Tensor, rank: int) -> Tensor:
+        return whole if rank == self.owner else whole.new_empty(self.blank)
+
+    def join(self, parts: Sequence[Tensor]) -> Tensor:
+        return parts[self.owner]
+
+    def shapes(self, mine: Sequence[int]) -> list[Sequence[int]]:
+        return [self.shape if rank == self.owner else self.blank for rank in range(self.ranks)]
+
+
+@dataclass(frozen=True)
 class Weighted(Layout):
     """The whole is the sum of the ranks' values, each by its weight: a mean, a sum, or what is alike on all ranks."""
 

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, MapDataPipe, get_worker_info
 
 from distify_runtime.environment import world_size
+from distify_runtime.meeting import collective
 from distify_runtime.noticing import notice
 from distify_runtime.shared import costs, region
 from distify_runtime.shared.loading_phases import Phases, Took
@@ -33,6 +34,7 @@ from distify_runtime.shared.streams import kept
 Loader = TypeVar("Loader", bound=DataLoader[Any])
 
 
+@collective
 def shard_loading(loader: Loader) -> Loader:
     """Have each rank load its share of the samples of each batch, where that is faster: all go on with whole batches.
 

@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 
 from distify_runtime.environment import rank, world_size
 from distify_runtime.gradients import broadcast_parameters
+from distify_runtime.meeting import collective
 from distify_runtime.members import modules_of
 from distify_runtime.noticing import notice
 from distify_runtime.output import note
@@ -23,6 +24,7 @@ from distify_runtime.randomness import seed_ranks_alike
 from distify_runtime.shared import agreement, alike, backward, check, costs, functions, operations, plans, region, steps
 from distify_runtime.shared.attributes import Watched, sizes_made_whole
 from distify_runtime.shared.copies import Copies
+from distify_runtime.shared.entries import filled
 from distify_runtime.shared.forms import Forms, NotInParts, even_counts_of
 from distify_runtime.shared.graph import leaves_past
 from distify_runtime.shared.messages import RanksParted, Tag, What, numbered, report_failure
@@ -35,6 +37,7 @@ from distify_runtime.shared.structure import rebuilt, tensors_in
 _DEEPEST = 3  # how far down the parts of a model are shared in its place
 
 
+@collective
 def data_parallel(*models: Any, methods: Iterable[str] = (), forward: bool = True) -> None:
     """Let the ranks share the forward passes of models, in place. A collective; nothing in a world of one.
 
@@ -146,6 +149,7 @@ class SharedModel:
             if not probes:
                 report_failure(error)
             raise
+        outputs = filled(outputs, counts, rank()) if plan.lists else outputs
         mine = tensors_in(outputs)
         if torch.is_grad_enabled() and not probes:
             self._check_nothing_is_past_its_copy(mine)
@@ -186,6 +190,7 @@ class SharedModel:
         changed = Watched(self.model, self.copies)
         with inside.all_or_none(), inside.entered(own_draws=False), readings.recorded():
             outputs = call.function(*arguments[0], **arguments[1])
+        outputs = filled(outputs, counts, rank()) if plan.lists else outputs
         return [*tensors_in(outputs), *changed.now()]
 
     def _region(self, call: plans.Call, plan: Plan, counts: tuple[int, ...]) -> region.Region:
@@ -199,7 +204,7 @@ class SharedModel:
 
     def _arguments(self, call: plans.Call, plan: Plan, inside: region.Region) -> tuple[Any, list[Tensor | None]]:
         """What the model is given on this rank, and what its outputs hang on."""
-        layouts = plan.batch.layouts(inside.counts)
+        layouts = plan.batch.layouts(inside.counts, call.tensors)
         parts, anchor = operations.split(inside.tag, list(layouts.values()), [call.tensors[index] for index in layouts])
         tensors = dict(zip(layouts, parts, strict=True))
         anchors = [anchor, self.copies.anchor] if torch.is_grad_enabled() else []
@@ -208,8 +213,10 @@ class SharedModel:
             copies, other = operations.copy(inside.tag, [call.tensors[index] for index in others])
             tensors |= dict(zip(others, copies, strict=True))
             anchors.append(other)
-        given = (tensors.get(index, one) for index, one in enumerate(call.tensors))
-        return rebuilt((call.args, call.kwargs), given), anchors
+        given = [tensors.get(index, one) for index, one in enumerate(call.tensors)]
+        begin = sum(inside.counts[: rank()])
+        end = begin + inside.counts[rank()]
+        return plan.batch.part((call.args, call.kwargs), given, begin, end), anchors
 
     # ---- how it is shared
 

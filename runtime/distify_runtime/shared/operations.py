@@ -28,6 +28,7 @@ from distify_runtime.shared.readings import Readings
 from distify_runtime.shared.sums import sum_in_buckets
 
 Maybe = Tensor | None
+_LAST_BIT = 62  # of the flags that a message carries
 
 
 def split(tag: Tag, layouts: Sequence[Layout], whole: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Maybe]:
@@ -107,7 +108,10 @@ class _Split(torch.autograd.Function):
 
 @dataclass
 class _There:
-    """Which tensors have a gradient, or want one, as bits: on this rank, and, once ranks have met, on any of them."""
+    """Which tensors have a gradient, or want one, as bits: on this rank, and, once ranks have met, on any of them.
+
+    Those that there are no more bits for, in long lists, have the last one together.
+    """
 
     here: int
     anywhere: int = 0
@@ -115,7 +119,10 @@ class _There:
 
     @classmethod
     def of(cls, there: Iterable[bool]) -> _There:
-        return cls(sum(1 << index for index, one in enumerate(there) if one))
+        here = 0
+        for index, one in enumerate(there):
+            here |= int(one) << min(index, _LAST_BIT)
+        return cls(here)
 
     def met(self, received: Received) -> None:
         self.readings.everyone = received.read
@@ -123,7 +130,7 @@ class _There:
             self.anywhere |= one
 
     def is_anywhere(self, index: int) -> bool:
-        return bool(self.anywhere >> index & 1)
+        return bool(self.anywhere >> min(index, _LAST_BIT) & 1)
 
 
 class _Gather(torch.autograd.Function):

@@ -1,8 +1,8 @@
-"""How the calls of a model are shared: what of the arguments is the batch, and how outputs come together again."""
+"""How the calls of a model are shared: their arguments, and how outputs come together again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from distify_runtime import communicator
 from distify_runtime.shared import messages, operations, shapes
-from distify_runtime.shared.layouts import Layout, Rows, Weighted
+from distify_runtime.shared.batches import Batch, batches
+from distify_runtime.shared.entries import blank_of, lists_in, owner_of
+from distify_runtime.shared.layouts import Layout, Owned, Rows, Weighted
 from distify_runtime.shared.region import Region, even_counts
 from distify_runtime.shared.shapes import Agreed, Shape, Surprise
 from distify_runtime.shared.structure import Unknown, rebuilt, tensors_in
@@ -37,13 +39,15 @@ class Call:
         """Or why there is nothing that could be split."""
         try:
             tensors = tensors_in((args, kwargs))
+            lists = tuple(one.tensors for one in lists_in((args, kwargs)))  # which a plan is for, as they are
         except Unknown as unknown:
             return f"it is given {unknown}, of which no part can be taken"
         if not any(one.dim() > 0 for one in tensors):
             return "it is given no tensor that a batch could be in"
         trains = torch.is_grad_enabled() and model.training
         hooks = sum(len(part._forward_hooks) for part in model.modules())  # which may keep what they see
-        words = (_form((args, kwargs)), tuple(map(_kind, tensors)), model.training, torch.is_grad_enabled(), hooks)
+        given = _form((args, kwargs)), tuple(map(_kind, tensors)), lists
+        words = (*given, model.training, torch.is_grad_enabled(), hooks)
         name = getattr(getattr(function, "func", function), "__name__", "")
         return cls(function, args, kwargs, tensors, trains, (name, *words))
 
@@ -54,13 +58,17 @@ class Call:
         return replace(self, args=args, kwargs=kwargs, tensors=tensors)
 
     def narrowed(self, batch: Batch, samples: int) -> Call:
-        """The same call, of the first samples of its batch."""
+        """The same call, of the first samples of its batch, which is not a list."""
         tensors = [
             one.narrow(batch.dims[index], 0, samples) if index in batch.dims else one
             for index, one in enumerate(self.tensors)
         ]
         args, kwargs = rebuilt((self.args, self.kwargs), iter(tensors))
         return replace(self, args=args, kwargs=kwargs, tensors=tensors)
+
+    def batches(self) -> list[Batch]:
+        """What the batch could be, the likeliest first."""
+        return batches((self.args, self.kwargs), self.tensors)
 
     def repeated(self) -> tuple[Any, bool]:
         """What the call gives, and whether it has written into its arguments; these stay as they are."""
@@ -77,8 +85,9 @@ class Call:
     @property
     def is_small(self) -> bool:
         """Whether what is the batch most of the time holds fewer samples than there are ranks."""
-        first = next(one for one in self.tensors if one.dim() > 0)
-        return first.shape[0] < communicator.world_size()
+        lists = [len(one) for one in lists_in((self.args, self.kwargs))]
+        sizes = lists or [one.shape[0] for one in self.tensors if one.dim() > 0]
+        return 2 * sum(size < communicator.world_size() for size in sizes) >= len(sizes)
 
     def pattern(self, batch: Batch) -> tuple[Any, ...]:
         """What a model may go by that is of the sizes alone: dimensions of one (`squeeze`), parts of one sample."""
@@ -109,50 +118,17 @@ def _form(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Where the batch is in the arguments: the dimension of each tensor that has one, by the tensor's index."""
-
-    dims: dict[int, int]
-
-    def samples(self, tensors: Sequence[Tensor]) -> int:
-        index, dim = next(iter(self.dims.items()))
-        return tensors[index].shape[dim]
-
-    def fits(self, tensors: Sequence[Tensor]) -> bool:
-        """Whether all have as many samples. What once had a batch's size by chance has another one later."""
-        return len({tensors[index].shape[dim] for index, dim in self.dims.items()}) == 1
-
-    def layouts(self, counts: tuple[int, ...]) -> dict[int, Layout]:
-        return {index: Rows(dim, counts) for index, dim in self.dims.items()}
-
-
-def batches(tensors: Sequence[Tensor]) -> Iterator[Batch]:
-    """What the batch could be, the likeliest first: a dimension of the first tensor, and what has its size."""
-    given: list[dict[int, int]] = []
-    first = next(index for index, one in enumerate(tensors) if one.dim() > 0)
-    for dim in range(min(2, tensors[first].dim())):
-        size = tensors[first].shape[dim]
-        for order in ((dim, 1 - dim), (1 - dim, dim), ()):
-            dims = {first: dim}
-            for index, one in enumerate(tensors):
-                found = [at for at in order if at < one.dim() and one.shape[at] == size]
-                if index != first and found:
-                    dims[index] = found[0]
-            if dims not in given and size > 1:
-                given.append(dims)
-                yield Batch(dims)
-
-
-@dataclass(frozen=True)
 class Output:
     """How one tensor of the outputs comes together: `dim` holds the batch, or (-1) each rank has a value to be added
-    up with its `weight`, or (-2) all ranks have the same one, without a gradient."""
+    up with its `weight`, or (-2) all ranks have the same one, without a gradient, or (-3) one rank has it: the `entry`
+    of a list of samples."""
 
     dim: int
     dims: int = 0  # how many dimensions the whole has
     steps_first: bool = False  # a dimension of (steps, samples) in one, not (samples, steps)
     ragged: bool = False  # how much a rank has does not follow from its number of samples
     weight: str = "mean"  # or "sum"
+    entry: int = 0
 
     def restored(self, mine: Tensor, samples: int) -> Tensor:
         """A rank's part, with the dimension of the batch that `squeeze` takes from a part of one sample."""
@@ -165,6 +141,12 @@ class Output:
 
     def layout(self, counts: tuple[int, ...], parts: Sequence[Shape]) -> Layout | None:
         """parts: each rank's. Raises Surprise."""
+        if self.dim == -3:
+            owner, blank = owner_of(self.entry, counts), blank_of(self.entry)
+            dtype, *shape = parts[owner]
+            if any(part != (dtype, *blank) for rank, part in enumerate(parts) if rank != owner):
+                raise Surprise
+            return Owned(owner, tuple(shape), len(counts), blank)
         if self.dim < 0:
             if any(part != parts[0] for part in parts):
                 raise Surprise
@@ -196,6 +178,7 @@ class Plan:
     exact_losses: bool = False
     seen: bool = False
     sizes: tuple[tuple[str, str], ...] = ()  # attributes that count samples: a module's name, and the attribute's
+    lists: bool = False  # whether outputs are lists, with an entry for each sample
     agreed: dict[Any, Agreed] = field(default_factory=dict)  # by the sizes of the arguments
 
     def gathered(self, region: Region, found: Sequence[Tensor], sizes: Any) -> list[Tensor]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from distify_runtime.shared import comparing
+from distify_runtime.shared.entries import blank_of, owner_of
 from distify_runtime.shared.layouts import Layout
 from distify_runtime.shared.plans import Output
 from distify_runtime.shared.shapes import shape_of
@@ -15,6 +16,8 @@ from distify_runtime.shared.shapes import shape_of
 
 def output_of(parts: Sequence[Tensor], whole: Tensor, flows: bool, counts: tuple[int, ...]) -> Output | str:
     """parts: each rank's tensor; flows: whether gradients flow to it. Or why there is no way: it speaks to the user."""
+    if (entry := _entry_of(parts, whole, counts)) is not None:
+        return entry
     is_known = False
     for restored in _restored(parts, whole, counts):
         for output in _options([tuple(part.shape) for part in restored], whole, flows, counts):
@@ -27,6 +30,17 @@ def output_of(parts: Sequence[Tensor], whole: Tensor, flows: bool, counts: tuple
         told = f"a part of the batch gives shapes {shapes}, the whole one {tuple(whole.shape)}"
         return f"its outputs do not follow the batch: {told}"
     return "a part of the batch gives other values than the whole one: its samples depend on each other"
+
+
+def _entry_of(parts: Sequence[Tensor], whole: Tensor, counts: tuple[int, ...]) -> Output | None:
+    """One of a list of samples, which one rank has."""
+    numbers = {part.shape[1] for part in parts if part.dim() == 2 and len(part) == 0}
+    for number in sorted(one for one in numbers if one < sum(counts)):
+        owner, blank = owner_of(number, counts), blank_of(number)
+        others = [tuple(part.shape) for rank, part in enumerate(parts) if rank != owner]
+        if all(one == blank for one in others) and parts[owner].shape == whole.shape:
+            return Output(-3, whole.dim(), entry=number) if comparing.is_equal(parts[owner], whole) else None
+    return None
 
 
 def _restored(parts: Sequence[Tensor], whole: Tensor, counts: tuple[int, ...]) -> Iterator[Sequence[Tensor]]:

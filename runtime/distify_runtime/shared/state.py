@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
 
 _CONTAINERS = (list, dict, set, deque)
 _OF_TORCH = frozenset(vars(nn.Module()))
@@ -62,8 +63,20 @@ class State:
             values = {**{name: one for name, one in attributes.items() if vars(module).get(name) is one}}
             for name, value in (*values.items(), *module._buffers.items()):
                 if isinstance(value, Tensor) and not self._is_as_before(value, buffers.get(name, value)):
-                    found[f"{type(module).__name__}.{name} ({index})"] = value.detach().clone()
+                    found[_told(module, name, index)] = value.detach().clone()
         return found
+
+    def spreads(self) -> dict[str, float]:
+        """By the names that `changed` gives running means: how far what they are means of is spread, as one norm.
+
+        Layers after one another, with nothing in between that bends, have means of zero: nothing but rounding.
+        """
+        layers = ((index, one) for index, (one, *_) in enumerate(self._of) if isinstance(one, _NormBase))
+        return {
+            _told(layer, "running_mean", index): float(layer.running_var.detach().double().sum().sqrt())
+            for index, layer in layers
+            if layer.running_var is not None
+        }
 
     def _is_as_before(self, value: Tensor, held: Tensor | None) -> bool:
         return value is held and _same(value, self._tensors[id(value)][1])
@@ -81,6 +94,10 @@ def put_back(model: nn.Module) -> Iterator[State]:
 
 def _kept(attributes: dict[str, Any]) -> dict[str, Any]:
     return {name: one for name, one in attributes.items() if name not in _OF_TORCH or name == "training"}
+
+
+def _told(module: nn.Module, name: str, index: int) -> str:
+    return f"{type(module).__name__}.{name} ({index})"
 
 
 def _same(tensor: Tensor, before: Tensor) -> bool:

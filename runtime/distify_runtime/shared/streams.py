@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from distify_runtime.environment import rank
+from distify_runtime.meeting import by_itself
 from distify_runtime.randomness import common_seed, seed_host
 
 
@@ -49,6 +50,7 @@ _outside: dict[str, Any] | None = None
 _drawn_alike: dict[str, Any] | None = None
 
 
+@by_itself
 @contextmanager
 def draw_alike() -> Iterator[None]:
     """Inside of a shared forward pass: what is drawn here is the same on all ranks, as a decision for the whole batch
