@@ -168,3 +168,34 @@ def test_the_start_does_not_move() -> None:
     off = "if ON:\n    torch.zeros(1).cuda()\n"
     assert f"{off}{GROUP}{DATA}" in converted(script(setup=f"ON = False\n{off}"))
     assert LOADER
+
+
+TRAINER = """\
+class Trainer:
+    def train(self, model, optimizer, loader):
+        for x, y in loader:
+            loss = (model(x) - y).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+"""
+SETTINGS = "class opts:\n    large = False\n"
+OBJECT = "class O:\n    def __init__(self):\n        self.large = False\n\nopts = O()\n"
+
+
+@pytest.mark.parametrize(
+    ("large", "named"),
+    [
+        pytest.param(TRAINER, True, id="it trains"),
+        pytest.param("class Trainer:\n    def show(self):\n        print(self)\n", False, id="it does not"),
+    ],
+)
+@pytest.mark.parametrize("settings", [SETTINGS, OBJECT])
+def test_a_trainer_that_is_not_chosen_is_named(settings: str, large: str, named: bool) -> None:
+    """Nothing of its file is run, so that nothing in it is converted."""
+    chosen = "if opts.large:\n    from large import Trainer\nelse:\n    from small import Trainer\n"
+    imports = f"from settings import opts\n{IMPORTS}{chosen}"
+    before = script(imports=imports, loop="Trainer().train(model, optimizer, loader)\n")
+    conversion = conversion_of(before, files={"settings.py": settings, "large.py": large, "small.py": TRAINER})
+    said = [one.message for one in conversion.of(Level.ADVICE) if one.code == "OTHER01"]
+    assert ["`opts.large`" in one and "brings large.py, which trains" in one for one in said] == [True] * named

@@ -95,7 +95,23 @@ def _turned_off(context: Context) -> bool:
             "files and output are converted there, the rest is not; set it and convert again before you use it",
             module, branch,
         )  # fmt: skip
+    brought = context.facts.run.machine.record.brought
+    trains = {branch: [one for one in brought[branch] if _has_training(one)] for branch in brought}
+    for branch, files in trains.items():
+        if files and branch not in places and _is_set(context, branch.test):
+            module = context.facts.module_of(branch)
+            places[branch] = module
+            context.advice(
+                f"`{tree.code_of(branch.test)}` is decided by a constant, and what it turns off brings "
+                f"{files[0].path}, which trains: nothing is converted there; set it and convert again before you use it",
+                module, branch,
+            )  # fmt: skip
     return bool(places)
+
+
+def _has_training(module: Module) -> bool:
+    called = (node.func for node in tree.walk(module.tree) if isinstance(node, cst.Call))
+    return any(isinstance(one, cst.Attribute) and one.attr.value == "backward" for one in called)
 
 
 def _is_set(context: Context, test: cst.BaseExpression) -> bool:
