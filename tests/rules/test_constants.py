@@ -139,6 +139,14 @@ def test_training_that_is_turned_off_is_named(off: str) -> None:
     assert said.place.line == line_of(before, "if MORE")
 
 
+@pytest.mark.parametrize("test", ["MODE == 'b'", "not ON", "MODE == 'b' and ON", "opts.more"])
+def test_constants_that_are_compared_are_named(test: str) -> None:
+    setup = "MODE = 'a'\nON = True\n\n\nclass opts:\n    more = False\n\n\n"
+    loop = LOOP + indented(f"if {test}:\n    model(x).sum().backward()\n", "        ")
+    (said,) = findings("OTHER01", script(setup=setup, loop=loop), Level.ADVICE)
+    assert said.message.startswith(f"`{test}` is decided by a constant")
+
+
 @pytest.mark.parametrize(
     "after",
     [
@@ -147,6 +155,10 @@ def test_training_that_is_turned_off_is_named(off: str) -> None:
         pytest.param("if ON:\n    print(loss)\n", id="output alone"),
         pytest.param("def more(x, ever=False):\n    if ever:\n        loss.backward()\n\n\nmore(1)\n", id="default"),
         pytest.param("def more(ever):\n    if ever:\n        loss.backward()\n\n\nmore(False)\n", id="argument"),
+        pytest.param(
+            "def more(x, y=None):\n    if x is not None and y is not None:\n        loss.backward()\n\n\nmore(1)\n",
+            id="default that is compared",
+        ),
         pytest.param("def never():\n    loss.backward()\n", id="never called"),
     ],
 )

@@ -103,7 +103,8 @@ def _turned_off(context: Context) -> bool:
             places[branch] = module
             context.advice(
                 f"`{tree.code_of(branch.test)}` is decided by a constant, and what it turns off brings "
-                f"{files[0].path}, which trains: nothing is converted there; set it and convert again before you use it",
+                f"{files[0].path}, which trains: nothing is converted there; set it and convert again before you "
+                "use it",
                 module, branch,
             )  # fmt: skip
     return bool(places)
@@ -114,13 +115,20 @@ def _has_training(module: Module) -> bool:
     return any(isinstance(one, cst.Attribute) and one.attr.value == "backward" for one in called)
 
 
+#: Whose constants nobody changes to have another arm taken: defaults, arguments, and what something is compared with.
+_NOT_SET = (cst.Param, cst.Arg, cst.Comparison, cst.ComparisonTarget, type(None))
+
+_WORKED_OUT = (cst.Comparison, cst.BooleanOperation, cst.UnaryOperation)
+
+
 def _is_set(context: Context, test: cst.BaseExpression) -> bool:
     """Whether a constant is set somewhere, to be changed there: it is no argument, and no parameter's default."""
     found = (obj for node in tree.walk(test) for obj in context.facts.value(node).objs)
     return any(
         isinstance(obj, Const)
         and obj.module is not None
-        and not isinstance(obj.module.parents.get(obj.site or test), (cst.Param, cst.Arg, cst.Comparison, type(None)))
+        and not isinstance(obj.site, _WORKED_OUT)
+        and not isinstance(obj.module.parents.get(obj.site or test), _NOT_SET)
         for obj in found
     )
 
