@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from distify_codemods import decisions, facts, half_done, interpreter, program, refusals, tensorflow, why
+from distify_codemods import decisions, facts, half_done, interpreter, later, program, refusals, tensorflow, why
 from distify_codemods.apply import apply
 from distify_codemods.backends import BACKENDS, Backend
 from distify_codemods.facts import Facts
@@ -118,7 +118,7 @@ def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion
         return shared
     made = decisions.decide(dealt, backend)
     doubted = decisions.unknown_links(made)
-    made.facts = made.facts.with_unused()
+    made.facts = later.with_later(made.facts.with_unused())
     sharded = _convert_by(RULES, Context(made, backend, {}, options))
     if not _may_share(options):
         return sharded
@@ -145,7 +145,7 @@ def _convert_shared(
     found: Facts, backend: Backend, options: Options, in_the_way: tuple[Finding, ...] = ()
 ) -> Conversion:
     made = decisions.decide_shared(found)
-    made.facts = made.facts.with_unused()
+    made.facts = later.with_later(made.facts.with_unused())
     return _convert_by(RULES, Context(made, backend, {}, options, in_the_way=in_the_way))
 
 

@@ -21,6 +21,7 @@ optimizer steps  same                                                   8, of 1 
 parameters       same                GAP                 the original's after each of 8 steps
 ranks agree      same                0                                  bit for bit
 work is shared   same                                                   50%, 50%
+samples          same                                                   each as often as in the original, in 2 passes
 files            same                                                   1, each of one rank
 checkpoints      same                                                   1, with the original's keys and values
 printed figures  nothing to compare                                     no line about an evaluation was printed

@@ -89,6 +89,7 @@ def test_the_conversion_takes_the_same_steps(pair: Pair, tmp_path: Path) -> None
     assert not [check for check in found.values() if check.difference]
     assert found["parameters"].largest is not None
     assert found["parameters"].largest < 1e-12
+    assert "each as often as in the original, in 5 passes" in found["samples"].found
     assert len(pair.original.steps) == STEPS
     assert pair.original.filled == [3, 3], "the passes end with their last batch"
     assert len(pair.original.evaluation_lines) == 2
@@ -133,6 +134,16 @@ MISTAKES = {
     ),
     "evaluation": (
         "    correct = rt.all_reduce_sum(correct)\n", "", "printed figures", None, "test accuracy", "sums over ranks",
+    ),
+    "counted twice": (
+        "rt.UnpaddedSampler(evaluation_dataset)",
+        "torch.utils.data.DistributedSampler(evaluation_dataset, shuffle=False)",
+        "samples", None, "(evaluation): all ranks together read sample 0 twice, the original once",
+        "rt.UnpaddedSampler",
+    ),
+    "counted instead of another": (
+        "rt.UnpaddedSampler(evaluation_dataset)", "rt.UnpaddedSampler(evaluation_dataset, [0, *range(20)])",
+        "samples", None, "read sample 20 not at all, the original once", "deal out all of them",
     ),
     "print": (
         "from distify_runtime import rank_zero_print as print\n", "",

@@ -139,6 +139,14 @@ def test_training_that_is_turned_off_is_named(off: str) -> None:
     assert said.place.line == line_of(before, "if MORE")
 
 
+@pytest.mark.parametrize("test", ["MODE == 'b'", "not ON", "MODE == 'b' and ON", "opts.more"])
+def test_constants_that_are_compared_are_named(test: str) -> None:
+    setup = "MODE = 'a'\nON = True\n\n\nclass opts:\n    more = False\n\n\n"
+    loop = LOOP + indented(f"if {test}:\n    model(x).sum().backward()\n", "        ")
+    (said,) = findings("OTHER01", script(setup=setup, loop=loop), Level.ADVICE)
+    assert said.message.startswith(f"`{test}` is decided by a constant")
+
+
 @pytest.mark.parametrize(
     "after",
     [
@@ -147,6 +155,10 @@ def test_training_that_is_turned_off_is_named(off: str) -> None:
         pytest.param("if ON:\n    print(loss)\n", id="output alone"),
         pytest.param("def more(x, ever=False):\n    if ever:\n        loss.backward()\n\n\nmore(1)\n", id="default"),
         pytest.param("def more(ever):\n    if ever:\n        loss.backward()\n\n\nmore(False)\n", id="argument"),
+        pytest.param(
+            "def more(x, y=None):\n    if x is not None and y is not None:\n        loss.backward()\n\n\nmore(1)\n",
+            id="default that is compared",
+        ),
         pytest.param("def never():\n    loss.backward()\n", id="never called"),
     ],
 )
@@ -168,3 +180,34 @@ def test_the_start_does_not_move() -> None:
     off = "if ON:\n    torch.zeros(1).cuda()\n"
     assert f"{off}{GROUP}{DATA}" in converted(script(setup=f"ON = False\n{off}"))
     assert LOADER
+
+
+TRAINER = """\
+class Trainer:
+    def train(self, model, optimizer, loader):
+        for x, y in loader:
+            loss = (model(x) - y).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+"""
+SETTINGS = "class opts:\n    large = False\n"
+OBJECT = "class O:\n    def __init__(self):\n        self.large = False\n\nopts = O()\n"
+
+
+@pytest.mark.parametrize(
+    ("large", "named"),
+    [
+        pytest.param(TRAINER, True, id="it trains"),
+        pytest.param("class Trainer:\n    def show(self):\n        print(self)\n", False, id="it does not"),
+    ],
+)
+@pytest.mark.parametrize("settings", [SETTINGS, OBJECT])
+def test_a_trainer_that_is_not_chosen_is_named(settings: str, large: str, named: bool) -> None:
+    """Nothing of its file is run, so that nothing in it is converted."""
+    chosen = "if opts.large:\n    from large import Trainer\nelse:\n    from small import Trainer\n"
+    imports = f"from settings import opts\n{IMPORTS}{chosen}"
+    before = script(imports=imports, loop="Trainer().train(model, optimizer, loader)\n")
+    conversion = conversion_of(before, files={"settings.py": settings, "large.py": large, "small.py": TRAINER})
+    said = [one.message for one in conversion.of(Level.ADVICE) if one.code == "OTHER01"]
+    assert ["`opts.large`" in one and "brings large.py, which trains" in one for one in said] == [True] * named

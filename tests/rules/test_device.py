@@ -310,6 +310,14 @@ def test_an_option_that_takes_no_number_stays(option: str) -> None:
                      'model = nn.Linear(4, 1).to(settings["device"])\n', id="file"),
         pytest.param('import os\n', 'model = nn.Linear(4, 1).to(os.environ["DEVICE"])\n', id="environment"),
         pytest.param('import json\n', 'model = nn.Linear(4, 1).to(torch.device(json.loads(text)[0]))\n', id="json"),
+        pytest.param("from omegaconf import OmegaConf\nsettings = OmegaConf.load('a.yml')\n",
+                     'model = nn.Linear(4, 1).to(settings.training.get("device", "cuda"))\n', id="or a default"),
+        pytest.param("from omegaconf import OmegaConf\nsettings = OmegaConf.load('a.yml')\n",
+                     "device = settings.training.get('device')\nmodel = nn.Linear(4, 1).to(device)\n", id="a name"),
+        pytest.param("from fvcore.common.config import CfgNode\nsettings = CfgNode()\n",
+                     "model = nn.Linear(4, 1).to(settings.MODEL.DEVICE)\n", id="a library's settings"),
+        pytest.param("import somewhere\nsettings = somewhere.settings()\n",
+                     "model = nn.Linear(4, 1).to(torch.device(settings.device))\n", id="of an unknown library"),
         pytest.param(f'{PARSER}parser.add_argument("--device", type=kind)\n{PARSED}', TO, id="a type of its own"),
         pytest.param(f"{PARSER}add(parser)\n{PARSED}", TO, id="an option that is not seen"),
     ],
@@ -323,9 +331,17 @@ def test_a_device_that_is_not_seen_is_told(setup: str, model: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["x = x.to(y.device)", "x = x.to(y)", "z = torch.ones(3, device=x.device)", "x = x.to(float)"]
+    "line",
+    [
+        "x = x.to(y.device)",
+        "x = x.to(y)",
+        "z = torch.ones(3, device=x.device)",
+        "x = x.to(float)",
+        "x = x.to(next(model.parameters()).device)",
+        "x = x.to(backbone.device)",
+    ],
 )
 def test_a_device_of_a_tensor_is_seen(line: str) -> None:
-    before = script(loop=moving(LOOP, line))
+    before = script(loop=moving(LOOP, line), setup="import timm\nbackbone = timm.create_model('resnet18')\n")
     assert findings("DEVICE01", before, Level.ADVICE) == []
     assert len(findings("DEVICE01", before, Level.NOT_NEEDED)) == 1

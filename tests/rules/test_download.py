@@ -251,6 +251,7 @@ def test_what_is_not_known_and_given_no_name_is_named(line: str) -> None:
     [
         'named = collections.namedtuple("Pair", "a b")\n',
         'random.choice("abc")\n',
+        'from pytorch_metric_learning import miners\nmine = miners.TripletMarginMiner(type_of_triplets="semihard")\n',
         'def build(name):\n    return name\n\n\nbuild("small")\n',
         "import torchvision\nnet = torchvision.models.vgg16()\n",
         'from transformers import AutoModel\nnet = AutoModel.from_pretrained("a", local_files_only=True)\n',

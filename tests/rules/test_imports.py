@@ -6,7 +6,7 @@ import pytest
 from distify_codemods import Level
 
 from tests.rules.projects import NET, TRAIN, TRAIN_DIST, needs, together
-from tests.rules.scripts import IMPORTS, RUNTIME, conversion_of, indented, script
+from tests.rules.scripts import IMPORTS, LOOP, RUNTIME, conversion_of, indented, script
 
 
 @pytest.mark.parametrize(
@@ -269,3 +269,31 @@ def test_a_file_that_imports_the_script_by_a_name(name: str) -> None:
     new = together(before, {**files, "pkg/__init__.py": "", "pkg/nets.py": "width = 3\n"})
     assert sorted(new) == ["train_dist.py"]
     assert ("rt.import_twins()\nfrom size import size\n" in new["train_dist.py"]) is (name == "train")
+
+
+def test_a_file_that_trains_by_itself_is_converted_for_who_imports_it() -> None:
+    """Started on several ranks, its twin would train the same on each: its own beginning is not converted."""
+    helper = f'"""Trains."""\n{IMPORTS}\n\n{TRAIN}\n\nif __name__ == "__main__":\n    train(None, None, None)\n'
+    before = script(imports=f"{IMPORTS}from train_one import train\n", loop="train(model, optimizer, loader)\n")
+    new = together(before, {"train_one.py": helper})["train_one_dist.py"]
+    assert new.startswith("# Converted for train.py, which imports it; started by itself, it is not.\n")
+    conversion = conversion_of(before, files={"train_one.py": helper})
+    (said,) = (one.message for one in conversion.of(Level.ADVICE) if one.code == "IMPORT01")
+    assert "convert train_one.py by itself" in said
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param("", id="no beginning of its own"),
+        pytest.param('if __name__ == "__main__":\n    print(describe())\n', id="no training"),
+    ],
+)
+def test_files_that_only_help_are_as_they_were(more: str) -> None:
+    helper = f"{IMPORTS}\n\n{TRAIN if not more else ''}\n\ndef describe():\n    print('a net')\n\n\n{more}"
+    use = "describe()\n" if more else "describe()\ntrain(model, optimizer, loader)\n"
+    imports = f"{IMPORTS}from helper import describe{'' if more else ', train'}\n"
+    before = script(imports=imports, loop=f"{use}{LOOP if more else ''}")
+    conversion = conversion_of(before, files={"helper.py": helper})
+    assert not any(b"Converted for" in new.after for new in conversion.files)
+    assert not any("by itself" in one.message for one in conversion.of(Level.ADVICE))

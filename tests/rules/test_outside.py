@@ -329,3 +329,14 @@ def test_a_simulator_is_played() -> None:
     assert [one.place.line for one in found if "environment" in one.message and one.place] == [
         line_of(before, "moveByVelocityAsync")
     ]
+
+
+def test_what_to_do_about_an_unknown_call_is_said_once() -> None:
+    """One call, one advice: what OUT03 has under a guard, NET01 does not have called by rank 0 another way."""
+    before = script(imports=f"from elsewhere import ensure, describe\n{IMPORTS}", setup="ensure('out/run')\n")
+    (said,) = findings("OUT03", before, Level.ADVICE)
+    assert "`ensure` with a path" in said.message
+    assert "or asks somebody" in said.message
+    assert findings("NET01", before, Level.ADVICE) == []
+    other = before.replace("ensure('out/run')", "print(describe(3))")
+    assert ["`describe`" in one.message for one in findings("NET01", other, Level.ADVICE)] == [True]

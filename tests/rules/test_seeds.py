@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Options
 
 from tests.rules.scripts import (
     ALIKE,
@@ -18,6 +19,7 @@ from tests.rules.scripts import (
     WRAP,
     blocked,
     changes,
+    conversion_of,
     converted,
     distributed,
     indented,
@@ -270,3 +272,18 @@ def test_generator_of_its_own() -> None:
 def test_one_change() -> None:
     before = script()
     assert [change.place.line for change in changes("SEED01", before)] == [line_of(before, "for epoch")]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(script(), id="converted"),
+        pytest.param(script(loader="loader = DataLoader(data, sampler=Own(data))\n"), id="left to a person"),
+        pytest.param(script(loader="", loop="x, y = data.tensors\nnn.functional.mse_loss(model(x), y).backward()\n"
+                            "optimizer.step()\n"), id="no loop"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("strategy", ["sharded", "shared"])
+def test_something_is_said_of_random_numbers(before: str, strategy: str) -> None:
+    conversion = conversion_of(before, options=Options(strategy=strategy))
+    assert any(one.code == "SEED01" for one in conversion.findings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Level
 
 from tests.rules.scripts import (
     APART,
@@ -17,6 +18,7 @@ from tests.rules.scripts import (
     changes,
     converted,
     distributed,
+    findings,
     indented,
     line_of,
     script,
@@ -319,3 +321,25 @@ def test_order_of_what_is_inserted() -> None:
     after = converted(script(optimizer=OPTIMIZER))
     assert after.index(APART) < after.index("for epoch") < after.index("set_epoch")
     assert IMPORTS in after
+
+
+@pytest.mark.parametrize("given", ["", ", shuffle=False"])
+def test_a_loader_that_does_not_shuffle_has_one_order(given: str) -> None:
+    before = script(loader=f"loader = DataLoader(data, batch_size=8{given})\n")
+    assert "set_epoch" not in converted(before)
+    (said,) = findings("DATA02", before, Level.NOT_NEEDED)
+    assert said.message == "the training loader does not shuffle: its order is the same in each epoch"
+    assert findings("DATA02", before, Level.APPLIED) == []
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        "loader = DataLoader(data, batch_size=8, shuffle=bool(torch.rand(1) > 2))\n",
+        "options = missing()\nloader = DataLoader(data, batch_size=8, **options)\n",
+        "loader = DataLoader(data, batch_size=8, sampler=torch.utils.data.RandomSampler(data))\n",
+    ],
+)
+def test_a_loader_that_may_shuffle_is_told_the_epoch(loader: str) -> None:
+    before = script(imports=f"from elsewhere import missing\n{IMPORTS}", loader=loader)
+    assert not any("does not shuffle" in one.message for one in findings("DATA02", before, Level.NOT_NEEDED))

@@ -18,6 +18,8 @@ from PIL import Image
 from torch import nn
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset, random_split
 from torchvision import datasets, transforms
+import lmdb
+import transformers
 
 TOTAL = 0
 
@@ -39,6 +41,9 @@ class Pictures(Dataset):
         self.file = open("all.bin", "rb")
         self.store = h5py.File("all.h5", "r")
         self.classes = {}
+        self.tokenizer = transformers.BertTokenizer.from_pretrained("bert")
+        self.model = transformers.BertModel.from_pretrained("bert")
+        self.rows_by_key = lmdb.open("rows", readonly=True)
 
     def __len__(self):
         return len(self.paths)
@@ -115,6 +120,11 @@ return torch.from_numpy(np.array(x) + np.random.rand(3)), torch.randint(3, (1,))
 with open(f"{index}.json") as file:
     told = json.load(file)
 return torch.tensor(told["x"]), self.store["y"][index]""",
+    "a text that a tokenizer cuts": "return self.tokenizer(self.paths[index], padding='max_length')['input_ids'], 1",
+    "words by a tokenizer's methods": "return torch.tensor(self.tokenizer.encode_plus(self.paths[index])['ids']), 1",
+    "a database that is read": """\
+with self.rows_by_key.begin(write=False) as rows:
+    return torch.frombuffer(rows.get(str(index).encode()), dtype=torch.float32), 1""",
     "another sample in its place": """\
 try:
     return self.read(index), 1
@@ -147,6 +157,12 @@ return self.cache[index], 1""",
     "a file that is written": 'open("log.txt", "a").write(str(index))\nreturn self.read(index), 1',
     "an array that is written": 'np.save("last.npy", self.rows[index])\nreturn self.read(index), 1',
     "what an attribute is called": "return getattr(self, 'read')(index) if unknown.flag else unknown.flag(index), 1",
+    "a database that is written": """\
+with self.rows_by_key.begin(write=True) as rows:
+    rows.put(b"last", str(index).encode())
+return self.read(index), 1""",
+    "words that a tokenizer learns": "self.tokenizer.add_tokens(['a'])\nreturn self.tokenizer(self.paths[index]), 1",
+    "a library's model": "return self.model(self.read(index)), 1",
     "a seed": "np.random.seed(index)\nreturn self.read(index), np.random.rand()",
     "a model": "return model(self.read(index)), 1",
     "an iterator": "return next(self.paths), 1",

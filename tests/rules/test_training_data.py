@@ -7,6 +7,7 @@ import pytest
 from tests.rules.scripts import (
     LOOP,
     RUNTIME,
+    SHUFFLED,
     WRAPPER,
     blocked,
     converted,
@@ -106,7 +107,8 @@ loader = DataLoader(
     ],
 )  # fmt: skip
 def test_layout_stays(before: str, after: str) -> None:
-    assert converted(script(loader=before)) == distributed(loader=after)
+    loop = LOOP if "shuffle=False" in after else SHUFFLED
+    assert converted(script(loader=before)) == distributed(loader=after, loop=loop)
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,8 @@ class Samples:
             return loading.computes(obj.name)
         if isinstance(obj, External):
             parts = (one for value in (obj.arguments or Arguments()).all() for one in contained(value))
-            return obj.name.startswith("torchvision.transforms.") and all(map(self._is_part, parts))
+            transforms = obj.name.startswith("torchvision.transforms.") and all(map(self._is_part, parts))
+            return transforms or loading.cuts_texts(obj.name)
         if isinstance(obj, Instance):
             called = next((one for name in ("__call__", "forward") if (one := self._method(obj, name)).objs), NOTHING)
             return self._are_plain_functions(called)
@@ -221,7 +222,8 @@ class Samples:
         if isinstance(obj, Instance):
             return self._is_plain(obj)
         if isinstance(obj, External):
-            return loading.computes(obj.name) or self._is_plain(obj)
+            of_texts = loading.cuts_texts(obj.name.rpartition(".")[0])  # `tokenizer.encode_plus(text)["input_ids"]`
+            return of_texts or loading.computes(obj.name) or self._is_plain(obj)
         return isinstance(obj, (Sequence, Mapping, Const)) or not isinstance(obj, (Class, Function, Bound))
 
     def _is_plain_property(self, obj: Obj, name: str) -> bool:
@@ -255,7 +257,8 @@ class Samples:
     def _is_of_known(self, method: Method) -> bool:
         owners = method.receiver.objs if method.receiver is not None else ()
         roots = [obj for obj in owners if isinstance(obj, (External, Instance))]
-        return all(isinstance(obj, External) and loading.computes(obj.name) for obj in roots)
+        names = [obj.name for obj in roots if isinstance(obj, External)]
+        return len(names) == len(roots) and all(loading.computes(one) or loading.cuts_texts(one) for one in names)
 
     def _only_reads(self, node: cst.Call, name: str) -> bool:
         if name not in loading.OPENING:

@@ -341,6 +341,8 @@ def _method_value(
     if isinstance(obj, Method) and name in _PARAMETERS and obj.receiver is not None:
         whole = [core(one) for one in obj.receiver.objs if isinstance(one, (Instance, External, Wrapped))]
         return join(*(_parameters(machine, one, name, node) for one in whole)) if whole else NOTHING
+    if isinstance(obj, Method) and name == "get":
+        return join(tensors.method(machine, receiver, name, arguments, node), _entry(machine, receiver, obj, arguments))
     if isinstance(obj, (Instance, External, Wrapped, Class)):
         inner = core(obj)
         if name in _OF_MODULES:
@@ -381,6 +383,16 @@ def _method_value(
             machine.through[made] = machine.through.get(inner, frozenset()) | {node}
         return value
     return tensors.method(machine, receiver, name, arguments, node)
+
+
+def _entry(machine: Machine, receiver: Value, obj: Method, arguments: Arguments) -> Value:
+    """`cfg.training.get("device", default)` is `cfg.training.device`, or the default."""
+    key, default = (arguments.get(word, place) or NOTHING for place, word in enumerate(("key", "default")))
+    name = key.constant()
+    if not isinstance(name, str) or not name.isidentifier():
+        return NOTHING
+    entry = machine.made(Method, obj.site, obj, name, receiver=receiver, name=name)
+    return join(Value(entry.alone), default)
 
 
 def _own_method(machine: Machine, wrapped: Obj, name: str) -> Bound | None:

@@ -21,6 +21,7 @@ from distify_codemods.values import NOTHING, Const, Obj, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Frame, Machine, Run
+    from distify_codemods.program import Module
 
 _OPERANDS = (cst.Name, cst.Attribute, cst.Subscript, cst.BaseNumber, cst.BaseString)
 _MOST_ARMS = 200
@@ -52,6 +53,7 @@ class Record:
         self.left_out: dict[tuple[cst.CSTNode, str, object], LeftOut] = {}
         self.order: Order = ()
         self.result: Run | None = None
+        self.brought: dict[cst.If, list[Module]] = {}  # what is imported in no other place than such an arm
 
     def leave_out(self, machine: Machine, node: cst.If, arm: str, body: Sequence[cst.CSTNode]) -> None:
         decided = operators.truth(_value(machine, node.test)) is not None
@@ -127,11 +129,13 @@ def _is_unused(machine: Machine, one: LeftOut) -> bool:
 
 def _run_arm(machine: Machine, one: LeftOut) -> Iterator[Event]:
     """What happens in the arm. Values that are known already stay what they are."""
-    known, complete, outer = dict(machine.values), machine.complete, one.frame.env
+    known, complete, outer, reached = dict(machine.values), machine.complete, one.frame.env, set(machine.globals)
     machine.events, machine.draws, machine.record.order = [], [], one.order
     machine.frame, machine.here, machine.grad, machine.control = one.frame, one.here, one.grad, one.control
     one.frame.env, machine.parted = dict(one.env), False
     machine.arm(one.node, one.arm, one.body, frozenset({None}))
+    brought = [module for module in machine.globals if module not in reached]
+    machine.record.brought.setdefault(one.node, []).extend(brought)
     one.frame.env = outer
     machine.values.update(known)
     machine.complete = complete

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 #: Data sets that are nothing but their samples.
 DATA_SETS = (
     "torch.utils.data.TensorDataset", "torch.utils.data.Subset", "torch.utils.data.ConcatDataset",
@@ -19,7 +21,7 @@ _COMPUTE = (
     "cv2.", "math.", "random.", "os.path.", "re.", "json.", "copy.", "string.", "operator.", "itertools.",
     "functools.partial", "functools.reduce", "collections.", "glob.", "pathlib.", "io.", "base64.", "struct.",
     "unicodedata.", "pickle.", "gzip.open", "skimage.", "imageio.", "scipy.", "librosa.", "soundfile.", "nibabel.",
-    "tifffile.", "pandas.", "h5py.File", "einops.", "builtins.", "time.sleep", "os.listdir", "bisect.",
+    "tifffile.", "pandas.", "h5py.File", "lmdb.", "einops.", "builtins.", "time.sleep", "os.listdir", "bisect.",
     "typing.", "statistics.", "fractions.", "decimal.", "datetime.",
 )  # fmt: skip
 _DO_MORE = (
@@ -33,6 +35,8 @@ _DO_MORE = (
     "builtins.delattr", "builtins.globals", "builtins.vars", "builtins.locals", "builtins.__import__", "builtins.id",
     "builtins.breakpoint", "itertools.cycle", "itertools.count", "itertools.tee", "builtins.iter",
 )  # fmt: skip
+#: Tokenizers, once they are made: each text is cut by itself, whatever was cut before.
+_TOKENIZERS = re.compile(r"transformers\.\w*Tokenizer\w*(\.from_pretrained)?|tokenizers\.Tokenizer(\.from_\w+)?")
 #: What of the above is a function of what it is given after all.
 _STILL = ("torch.nn.functional.", "torch.utils.data.default_collate", "torch.utils.data.dataloader.default_collate")
 #: What opens a file, with the place of its mode: to be read alone.
@@ -44,14 +48,15 @@ STATES = frozenset({"generator", "rng", "random_state", "out"})
 #: Methods that change nothing, of tensors, arrays, pictures, tables, texts and containers.
 METHODS = frozenset(
     "abs all amax amin any argmax argmin argsort as_posix astype bfloat16 bool byte ceil chunk clamp clip clone "
-    "contiguous convert copy count cpu crop cumsum decode detach diff dim div double encode endswith eq exp expand "
-    "expand_as fillna find findall finditer flatten flip float floor format fullmatch ge get getbands getchannel "
-    "getpixel group groups gt half head index int isalpha isdigit isin isnan isnull item items join joinpath keys le "
-    "ljust log log10 log1p log2 long lower lstrip lt masked_fill masked_select match max mean median min mul narrow ne "
-    "nelement new_full new_ones new_zeros nonzero norm notna numel numpy partition permute point pow prod quantile "
-    "ravel read_bytes read_text repeat repeat_interleave replace reshape resize resolve rfind rjust roll rot90 rotate "
-    "round rsplit rstrip search short sigmoid size split splitlines sqrt squeeze stack startswith std strip sub sum "
-    "swapaxes t take tanh tile title to to_dict to_numpy tobytes tolist transpose tril triu type unbind unique "
+    "batch_decode batch_encode_plus begin contiguous convert convert_ids_to_tokens convert_tokens_to_ids copy count "
+    "cpu crop cumsum decode detach diff dim div double encode encode_plus endswith eq exp expand expand_as fillna "
+    "find findall finditer flatten flip float floor format fullmatch ge get getbands getchannel getpixel group groups "
+    "gt half head index int isalpha isdigit isin isnan isnull item items join joinpath keys le ljust log log10 log1p "
+    "log2 long lower lstrip lt masked_fill masked_select match max mean median min mul narrow ne nelement new_full "
+    "new_ones new_zeros nonzero norm notna numel numpy partition permute point pow prod quantile ravel read_bytes "
+    "read_text repeat repeat_interleave replace reshape resize resolve rfind rjust roll rot90 rotate round rsplit "
+    "rstrip search short sigmoid size split splitlines sqrt squeeze stack startswith std strip sub sum swapaxes t "
+    "take tanh tile title to to_dict to_numpy tobytes tokenize tolist transpose tril triu type unbind unique "
     "unsqueeze upper values var view view_as where with_name with_suffix zfill exists is_file is_dir".split()
 )
 #: Methods that go through an open file: only of one that was opened for this sample.
@@ -84,6 +89,11 @@ def computes(name: str) -> bool:
 
 def _writes(name: str) -> bool:
     return any(word in name.lower() for word in ("save", "dump", "write", "show", "tofile", "savetxt"))
+
+
+def cuts_texts(name: str) -> bool:
+    """Whether what a library has made is a tokenizer: called, or asked by its methods, it changes nothing."""
+    return _TOKENIZERS.fullmatch(name) is not None
 
 
 def makes(name: str) -> bool:

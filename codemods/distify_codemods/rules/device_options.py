@@ -10,6 +10,7 @@ from distify_codemods import tree
 from distify_codemods.arguments import bound
 from distify_codemods.command_line import declarations, integers
 from distify_codemods.events import Event, Kind
+from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.rules.base import Context
 from distify_codemods.values import Const, External, Method, Obj, Ref, Sequence, Setting, Value, core
 
@@ -17,7 +18,7 @@ _REASON = "`cuda:1` on the command line means `cuda`, the rank's own GPU"
 #: What reads settings from files, the environment or a person.
 _READERS = (
     "yaml.", "json.", "toml.", "tomli.", "tomllib.", "omegaconf.", "configparser.", "os.environ", "os.getenv",
-    "builtins.input", "dotenv.", "ml_collections.", "hydra.",
+    "builtins.input", "dotenv.", "ml_collections.", "hydra.", "fvcore.common.config.",
 )  # fmt: skip
 
 
@@ -85,11 +86,14 @@ def _has_no_number(event: Event) -> bool:
 
 
 def _is_read(obj: Obj) -> bool:
+    """Whether it comes out of such a thing, or of a library of which nothing is known: a configuration's entry."""
+    if isinstance(obj, Method) and obj.name == "dtype":
+        return False
     while isinstance(obj, Method) and obj.receiver is not None and (inner := obj.receiver.single()) is not None:
         obj = core(inner)
     while isinstance(obj, External) and obj.whole is not None:
         obj = core(obj.whole)
-    return isinstance(obj, (External, Ref)) and obj.name.startswith(_READERS)
+    return isinstance(obj, (External, Ref)) and (obj.name.startswith(_READERS) or not is_quiet(obj.name))
 
 
 def _advise(context: Context, event: Event) -> None:

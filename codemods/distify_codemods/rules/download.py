@@ -11,6 +11,7 @@ from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import computing, effects, outside, standard
 from distify_codemods.libraries.downloads import BY_DEFAULT, HUB, ON_A_HUB, PRETRAINED, ZOOS, fetches, makes_a_model
+from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.program import Module
 from distify_codemods.rules.base import MAIN_FIRST, Context, Example, Rule
 from distify_codemods.tree import walk
@@ -53,6 +54,7 @@ def _unseen(context: Context) -> list[Event]:
         event
         for event in context.facts.of_kind(Kind.CALL)
         if not event.name.startswith(("local.", "?", *effects.KNOWN, *computing.LIBRARIES))
+        and not is_quiet(event.name)
         and not (effects.is_named(event.name) or outside.is_named(event.name) or fetches(event.name))
         and not standard.stays_inside(event.name)
         and not downloads(event)

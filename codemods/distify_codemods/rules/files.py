@@ -31,7 +31,7 @@ def run(context: Context) -> None:
     for event in unknown:
         context.advice(
             f"every rank calls `{file_events.code_of(event)}` with a path, and it is not known what that does: if it "
-            "writes, put it under `if rt.is_main_process():`", event.module, event.node,
+            "writes, or asks somebody, put it under `if rt.is_main_process():`", event.module, event.node,
         )  # fmt: skip
     unseen = [call for call in unfollowed(context.facts) if call.writes]
     for call in unseen:

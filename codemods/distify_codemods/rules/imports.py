@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import PurePath
 
 import libcst as cst
@@ -36,6 +37,7 @@ def run(context: Context) -> None:
     twins = twins_of(context.facts.program, context.facts.run, changed, context.output)
     if twins.problems:
         _under_their_names(context, twins)
+        _entries(context, [module for module, plan in context.plans.items() if plan])
         return
     for module, pointing in twins.pointings.items():
         plan = context.plan(module)
@@ -47,6 +49,7 @@ def run(context: Context) -> None:
         if touched:
             context.applied("it imports the converted files", module, touched[0])
     _saved_whole(context, twins)
+    _entries(context, twins.pointings)
     if len(twins.pointings) == 1:
         context.not_needed("no other file changes")
 
@@ -89,6 +92,33 @@ def _beginning(module: Module) -> cst.CSTNode:
         if not future and not (isinstance(small, cst.Expr) and tree.string(small.value) is not None):
             return line
     return module.tree.body[-1]
+
+
+def _entries(context: Context, files: Iterable[Module]) -> None:
+    """Says of files that train by themselves, too, that they are converted for this script alone."""
+    for module in files:
+        main = next((line for line in module.tree.body if _is_main(line)), None)
+        if module is context.entry or main is None or not any(map(_is_backward, tree.walk(module.tree))):
+            continue
+        name, script = PurePath(twin_path(module.path)).name, PurePath(module.path).name
+        first = module.place(module.tree.body[0]).line
+        said = f"# Converted for {PurePath(context.entry.path).name}, which imports it; started by itself, it is not."
+        context.plan(module).comment(first, said, CODE)
+        context.advice(
+            f"{name} is converted for this script alone, which imports it: started by itself, it would train the same "
+            f"on every rank; convert {script} by itself for that", module, main,
+        )  # fmt: skip
+
+
+def _is_main(line: cst.CSTNode) -> bool:
+    return isinstance(line, cst.If) and any(
+        isinstance(node, cst.Name) and node.value == "__name__" for node in tree.walk(line.test)
+    )
+
+
+def _is_backward(node: cst.CSTNode) -> bool:
+    called = node.func if isinstance(node, cst.Call) else None
+    return isinstance(called, cst.Attribute) and called.attr.value == "backward"
 
 
 def _saved_whole(context: Context, twins: Twins) -> None:

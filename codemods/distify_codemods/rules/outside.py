@@ -7,7 +7,7 @@ import libcst as cst
 from distify_codemods import claims
 from distify_codemods.decisions.outside import Asking, Doing, askings
 from distify_codemods.events import Event, Kind
-from distify_codemods.file_events import code_of
+from distify_codemods.file_events import code_of, may_write
 from distify_codemods.libraries import effects, outside
 from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to
 from distify_codemods.rules.download import downloads
@@ -71,8 +71,9 @@ def _is_read_from_afar(event: Event) -> bool:
 def _unknown(context: Context) -> bool:
     """Says of which calls it is not known whom they ask, all in one line."""
     found: dict[str, Event] = {}
+    told = {*context.named_writers, *may_write(context.facts)}  # what to do about those, OUT03 says
     for event in claims.unknown_calls(context.facts):
-        if event not in context.named_writers and not context.is_on_main(event.module, event.node):
+        if event not in told and not context.is_on_main(event.module, event.node):
             found.setdefault(code_of(event), event)
     for first in list(found.values())[:1]:
         one = len(found) == 1

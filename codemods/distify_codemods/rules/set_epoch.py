@@ -12,7 +12,7 @@ from distify_codemods.events import Here, Kind
 from distify_codemods.half_done import samplers
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.rules.other_scripts import other_user
-from distify_codemods.values import Counter
+from distify_codemods.values import Arguments, Counter, External
 
 CODE = "DATA02"
 
@@ -25,6 +25,9 @@ def run(context: Context) -> None:
             continue
         if all(context.decisions.dealing_of(loader) is Dealing.EXAMPLES for loader in one.loaders):
             context.not_needed("the training iterator shuffles by a random state of its own")
+            continue
+        if all(_keeps_its_order(context, loader) for loader in one.loaders):
+            context.not_needed("the training loader does not shuffle: its order is the same in each epoch")
             continue
         if _is_told(context, one):
             context.not_needed("the script tells its DistributedSampler the epoch")
@@ -49,6 +52,15 @@ def run(context: Context) -> None:
 
 def _is_sharded(context: Context, one: Beginning) -> bool:
     return any(context.decisions.sharding_of(loader) is Sharding.TRAINING for loader in one.loaders)
+
+
+def _keeps_its_order(context: Context, loader: External) -> bool:
+    """Whether it is seen not to shuffle: it has nothing that chooses samples, and says no or nothing."""
+    given = loader.arguments or Arguments()
+    if context.decisions.dealing_of(loader) is not Dealing.DATASET or given.star or given.double_star:
+        return False
+    shuffle = given.get("shuffle", 2)
+    return shuffle is None or shuffle.constant() is False
 
 
 def _is_told(context: Context, one: Beginning) -> bool:

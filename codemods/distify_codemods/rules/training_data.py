@@ -67,6 +67,7 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
 
 _KEPT = "the global batch stays as it is"
 _REASON = "each rank gets its own share, reshuffled alike on all"
+_IN_ORDER = "each rank gets its own share, in the order of the data set"
 
 
 def _is_hidden(decision: LoaderDecision, told: bool) -> bool:
@@ -103,7 +104,7 @@ def _by_dataset(context: Context, decision: LoaderDecision) -> None:
     for name in ("shuffle", "batch_sampler"):
         if name in bound:
             plan.drop_keyword(node, name)
-    plan.set_keyword(node, "sampler", sampler, CODE, _REASON)
+    plan.set_keyword(node, "sampler", sampler, CODE, _IN_ORDER if shuffle == "False" else _REASON)
     _divide(context, decision, bound)
     _share_workers(context, decision, bound)
 

@@ -95,7 +95,30 @@ def _turned_off(context: Context) -> bool:
             "files and output are converted there, the rest is not; set it and convert again before you use it",
             module, branch,
         )  # fmt: skip
+    brought = context.facts.run.machine.record.brought
+    trains = {branch: [one for one in brought[branch] if _has_training(one)] for branch in brought}
+    for branch, files in trains.items():
+        if files and branch not in places and _is_set(context, branch.test):
+            module = context.facts.module_of(branch)
+            places[branch] = module
+            context.advice(
+                f"`{tree.code_of(branch.test)}` is decided by a constant, and what it turns off brings "
+                f"{files[0].path}, which trains: nothing is converted there; set it and convert again before you "
+                "use it",
+                module, branch,
+            )  # fmt: skip
     return bool(places)
+
+
+def _has_training(module: Module) -> bool:
+    called = (node.func for node in tree.walk(module.tree) if isinstance(node, cst.Call))
+    return any(isinstance(one, cst.Attribute) and one.attr.value == "backward" for one in called)
+
+
+#: Whose constants nobody changes to have another arm taken: defaults, arguments, and what something is compared with.
+_NOT_SET = (cst.Param, cst.Arg, cst.Comparison, cst.ComparisonTarget, type(None))
+
+_WORKED_OUT = (cst.Comparison, cst.BooleanOperation, cst.UnaryOperation)
 
 
 def _is_set(context: Context, test: cst.BaseExpression) -> bool:
@@ -104,7 +127,8 @@ def _is_set(context: Context, test: cst.BaseExpression) -> bool:
     return any(
         isinstance(obj, Const)
         and obj.module is not None
-        and not isinstance(obj.module.parents.get(obj.site or test), (cst.Param, cst.Arg, cst.Comparison, type(None)))
+        and not isinstance(obj.site, _WORKED_OUT)
+        and not isinstance(obj.module.parents.get(obj.site or test), _NOT_SET)
         for obj in found
     )
 

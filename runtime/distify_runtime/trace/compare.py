@@ -9,6 +9,7 @@ from torch import Tensor
 
 from distify_runtime.trace.figures import different_figure, without_times
 from distify_runtime.trace.hints import about_parting, about_steps
+from distify_runtime.trace.reading import first_difference
 from distify_runtime.trace.traces import Trace
 
 
@@ -54,6 +55,7 @@ def compare(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) -> li
         ("parameters", _parameters),
         ("ranks agree", _agreement),
         ("work is shared", _work),
+        ("samples", _samples),
         ("files", _files),
         ("checkpoints", _checkpoints),
         ("printed figures", _figures),
@@ -173,6 +175,19 @@ def _work(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
             hint = "the training data is not dealt out (no DistributedSampler), or the batch size is not divided"
             return _differs(f"rank {rank} of {len(ranks)} trained on {share:.0%} of the data", hint)
     return _same(", ".join(f"{share:.0%}" for share in shares))
+
+
+def _samples(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
+    """The ranks together read each sample as often as one process does, or each rank reads them all."""
+    if any(trace.shares_forwards for trace in ranks):
+        return _nothing("every rank is given whole batches")
+    if any(len(trace.readings) != len(original.readings) for trace in ranks) or not original.readings:
+        return _nothing("the passes over loaders are not the original's" if original.readings else "no loader has any")
+    told = first_difference(original.readings, [trace.readings for trace in ranks])
+    if told:
+        return _differs(*told)
+    count = len(original.readings)
+    return _same(f"each as often as in the original, in {count} pass{'es' * (count > 1)}")
 
 
 def _share(original: Trace, trace: Trace) -> float:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch.utils.data import BatchSampler, DataLoader
 from torch.utils.data._utils import fetch
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
 
+from distify_runtime.environment import rank
 from distify_runtime.proxy import Proxy
 from distify_runtime.randomness import host_state, seed_host, set_host_state
+from distify_runtime.samplers import ShardedBatchSampler
 from distify_runtime.trace.moment import NOW
 from distify_runtime.trace.patching import wrap
 
@@ -29,9 +33,19 @@ class Filling:
 
 
 @dataclass
+class Reading:
+    """What this process has read in one pass over a loader: the numbers of samples, as often as each was read."""
+
+    trains: bool
+    size: int  # of the data set; -1 where it does not tell
+    samples: list[int] = field(default_factory=list)
+
+
+@dataclass
 class _Pass:
     steps: int  # before it
     batches: int = 0
+    reading: Reading | None = None
     largest: int = 0
     ended: bool = False
 
@@ -73,8 +87,10 @@ def _sample(dataset: Any, index: Any) -> Any:
         set_host_state(state)
 
 
-def watch_passes(most_steps: int, filling: Filling) -> None:
+def watch_passes(most_steps: int, filling: Filling, readings: list[Reading]) -> None:
     """With `most_steps`, a pass ends early: after all but one of these steps comes its last batch.
+
+    What is read in each pass is added to `readings`.
 
     In a process alone that stands for `filling.ranks`, a last batch of training that they cannot share evenly is filled
     up as the runtime does it: with its own last samples, or where a sampler makes the batches, with its first.
@@ -94,12 +110,36 @@ def watch_passes(most_steps: int, filling: Filling) -> None:
         index = original(self)
         one.batches += 1
         NOW.in_training = True
-        if filling.ranks > 1 and isinstance(index, list) and self._dataset_kind == _DatasetKind.Map:
-            return _filled(index, one, steps, filling, own=_makes_batches(self._index_sampler))
+        if self._dataset_kind != _DatasetKind.Map:
+            return index
+        if filling.ranks > 1 and isinstance(index, list):
+            index = _filled(index, one, steps, filling, own=_makes_batches(self._index_sampler))
+        if one.reading is None:
+            one.reading = Reading(torch.is_grad_enabled(), _size(self._dataset))
+            readings.append(one.reading)
+        if not _stands_in(self._index_sampler, one.batches - 1):
+            one.reading.samples += map(_number, index if isinstance(index, (list, tuple)) else [index])
         return index
 
     wrap(_BaseDataLoaderIter, "__init__", init)
     wrap(_BaseDataLoaderIter, "_next_index", next_index)
+
+
+def _stands_in(sampler: Any, batch: int) -> bool:
+    """Whether what a rank reads is no part of a batch, which has too few samples for all ranks."""
+    return isinstance(sampler, ShardedBatchSampler) and not sampler.shares(batch)[rank()]
+
+
+def _size(dataset: Any) -> int:
+    try:
+        return len(dataset)
+    except (TypeError, NotImplementedError):
+        return -1
+
+
+def _number(index: Any) -> int:
+    """The index of a sample; of one that is no number, a number that stands for it in every process."""
+    return int(index) if hasattr(index, "__index__") else -1 - zlib.crc32(repr(index).encode())
 
 
 def _makes_batches(sampler: Any) -> bool:

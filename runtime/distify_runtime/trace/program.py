@@ -39,7 +39,7 @@ def main() -> None:
     fix_order()
     watch(record, options.steps)
     watch_writes(record.written, options.root, options.spare, options.out.resolve().with_suffix(".refused"))
-    watch_passes(options.steps_of_pass, filling)
+    watch_passes(options.steps_of_pass, filling, record.readings)
     without_dropout()
     compute_in(options.dtype)
     if options.steady:

@@ -24,7 +24,7 @@ from distify_runtime.environment import world_size
 from distify_runtime.shared.models import shared_model
 from distify_runtime.shared.region import current, is_comparing
 from distify_runtime.trace.moment import NOW
-from distify_runtime.trace.passes import Filling
+from distify_runtime.trace.passes import Filling, Reading
 from distify_runtime.trace.patching import wrap
 
 #: Larger parameters are kept as that many sums, with signs, of their entries: a difference of one of them shows.
@@ -40,6 +40,7 @@ class Record:
         self.beginnings: list[Tensor] = []  # of each optimizer: its parameters before its first step
         self.names: list[list[tuple[str, int]]] = []  # and what they are called, with how many entries are kept
         self.passes: list[dict[str, int]] = []
+        self.readings: list[Reading] = []
         self.saves: list[dict[str, Any]] = []
         self.written: list[str] = []
         self.world_size = 1
@@ -87,6 +88,7 @@ class Record:
             "beginnings": self.beginnings,
             "names": self.names,
             "passes": self.passes,
+            "readings": [(one.trains, one.size, _numbers(one.samples)) for one in self.readings],
             "saves": self.saves,
             "written": self.written,
             "world_size": self.world_size,
@@ -96,6 +98,10 @@ class Record:
             "group_left_open": _is_group_open(),
         }
         _save(fields, self._path)
+
+
+def _numbers(given: list[int]) -> Tensor:
+    return torch.tensor(given, dtype=torch.int64, device="cpu")  # scripts set other devices
 
 
 def _is_group_open() -> bool:

@@ -51,6 +51,8 @@ class Trace:
     names: list[list[tuple[str, int]]] = field(default_factory=list)  # of each optimizer: parameters, entries
     written: list[str] = field(default_factory=list)  # opened for writing, relative to the working folder
     filled: list[int] = field(default_factory=list)  # sizes of last batches that were filled up
+    #: Of each pass over a loader: whether it trains, the data set's size, the numbers of the samples that were read.
+    readings: list[tuple[bool, int, Tensor]] = field(default_factory=list)
     #: Where forward passes are shared: numbers that this process has computed with, of those that models were given.
     share: tuple[int, int] = (0, 0)
 
