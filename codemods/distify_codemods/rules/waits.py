@@ -9,7 +9,7 @@ import libcst as cst
 
 from distify_codemods import file_events, tree
 from distify_codemods.decisions.base import Sharding
-from distify_codemods.events import Event, Here, Kind
+from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import path_of, reads
 from distify_codemods.file_names import Names, into_a_handle
 from distify_codemods.libraries import effects
@@ -17,7 +17,7 @@ from distify_codemods.program import Module
 from distify_codemods.rules import attempts
 from distify_codemods.rules.base import Context
 from distify_codemods.rules.download import downloads
-from distify_codemods.values import Value
+from distify_codemods.values import CallChain, Value
 
 MAKES_FOLDERS = frozenset({"os.makedirs", "mkdir"})
 #: What they make is no file that could be read: that is written by something else.
@@ -38,12 +38,14 @@ def run(context: Context, code: str) -> bool:
             waited_for = [removal for removal in removals if _may_be_gone(removal, event)]
         else:
             waited_for = _awaited(context, event, written, names)
-        done = any(wait.serves(event, waited_for) for wait in waits)
-        if not waited_for or done or context.is_on_main(event.module, event.node):
+        if not waited_for or context.is_on_main(event.module, event.node) or _is_served(waits, event, waited_for):
             continue
         found = True
         _wait(context, event, waited_for, waits, code)
     return found
+
+
+_Conditions = frozenset[tuple[cst.CSTNode, str, CallChain]]
 
 
 @dataclass(frozen=True)
@@ -53,26 +55,30 @@ class _Wait:
     event: Event
     place: cst.CSTNode
     loops: frozenset[cst.CSTNode]  # around the place
+    conditions: _Conditions  # that the place is under
 
-    def serves(self, other: Event, written: list[Event]) -> bool:
-        """Whether all that is written is there, whenever the other event happens."""
+    def serves(self, other: Event, written: list[Event], conditions: _Conditions) -> bool:
+        """Whether all that is written is there, whenever the other event happens, under its conditions."""
+        if not self.event.before(other) or not self.conditions <= conditions:
+            return False
         around = {here.node for here in other.loops()}
-        return (
-            self.event.before(other)
-            and self._here().conditions() <= other.here.conditions()
-            and self.loops <= around
-            and all(
-                write.before(self.event)
-                and {here.node for here in write.loops()} & around <= self.loops
-                and all(here.node is not self.place for here in write.here.up())
-                for write in written
-            )
+        return self.loops <= around and all(
+            write.before(self.event)
+            and {here.node for here in write.loops()} & around <= self.loops
+            and all(here.node is not self.place for here in write.here.up())
+            for write in written
         )
 
-    def _here(self) -> Here:
-        """The place, as execution came to it."""
-        own = self.event.here
-        return next((here for here in own.up() if here.node is self.place and not here.arm), own)
+
+def _is_served(waits: list[_Wait], event: Event, waited_for: list[Event]) -> bool:
+    conditions = event.here.conditions()
+    return any(wait.serves(event, waited_for, conditions) for wait in waits)
+
+
+def _conditions_at(event: Event, place: cst.CSTNode) -> _Conditions:
+    """Those of a place before an event, as execution came to it."""
+    own = event.here
+    return next((here for here in own.up() if here.node is place and not here.arm), own).conditions()
 
 
 def _wait(context: Context, event: Event, waited_for: list[Event], waits: list[_Wait], code: str) -> None:
@@ -97,7 +103,7 @@ def _wait(context: Context, event: Event, waited_for: list[Event], waits: list[_
             event.module, event.node, "read it before or after the loop, after `rt.barrier()`",
         )  # fmt: skip
         return
-    waits.append(_Wait(event, place, loops))
+    waits.append(_Wait(event, place, loops, _conditions_at(event, place)))
     text, plan = f"{context.rt(module)}.barrier()", context.plan(module)
     if event.name in MAKES_FOLDERS:
         plan.insert_before(place, text, code, "rank 0 has removed what was there before")
