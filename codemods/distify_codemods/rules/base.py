@@ -20,6 +20,7 @@ from distify_codemods.interpreter.machine import CALLED, Frame
 from distify_codemods.plan import Plan, Rewrite
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level, Options, Place, Strategy
+from distify_codemods.rules.barriers import Barrier
 from distify_codemods.twins import Others, twin_path
 from distify_codemods.values import Origin
 
@@ -66,6 +67,7 @@ class Context:
     taken: dict[Module, set[str]] = field(default_factory=dict)
     rule: Rule | None = None
     left_alone: list[tuple[Module, cst.CSTNode, str]] = field(default_factory=list)  # would need a person else
+    barriers: list[Barrier] = field(default_factory=list)  # where files are waited for
     as_before: dict[Origin, bool] = field(default_factory=dict)  # what `disk.is_as_before` has found out
     in_the_way: tuple[Finding, ...] = ()  # what sharded data would need a person for
 

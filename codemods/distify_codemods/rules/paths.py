@@ -214,7 +214,8 @@ RULE = Rule(
     why="A folder named by the time has another name on each rank; a file that rank 0 writes is not there yet when "
     "another rank reads it; whether a file exists is no question that ranks may answer differently.",
     safety="Names made from the time, from random bytes or from the process are rank 0's wherever all ranks use them. "
-    "Tests for files that decide about more than writing are rank 0's, too. A file that the run wrote is waited for. "
+    "Tests for files that decide about more than writing are rank 0's, too. A file that the run wrote is waited for, "
+    "and so are those who read a file before it is written anew. "
     "Questions at the terminal are asked once.",
     run=run,
     pitfalls=(15, 45),
