@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from dataclasses import dataclass
 
 import libcst as cst
 
@@ -12,8 +13,9 @@ from distify_codemods.events import Event
 from distify_codemods.facts import Facts
 from distify_codemods.file_events import path_of, place_of_path
 from distify_codemods.libraries import effects
+from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
-from distify_codemods.values import External, Ref, Value
+from distify_codemods.values import External, Obj, Ref, Value
 
 #: What writes, or reads, the one file that its path names, and no folder.
 _WRITES_ONE = frozenset(
@@ -33,12 +35,23 @@ _FILLED_IN = {"%": re.compile(r"%[-+# 0-9.]*[a-zA-Z]"), "format": re.compile(r"\
 _DEEPEST = 5
 
 
+@dataclass(frozen=True)
+class _Path:
+    """What is known of the path that an event writes or reads."""
+
+    whole: object  # a text, or None
+    ends: frozenset[str]
+    objs: Ordered[Obj]
+    spelled: str
+
+
 class Names:
     """What is seen of the names of the files that events write and read."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._known: dict[cst.CSTNode, frozenset[str]] = {}
+        self._paths: dict[Event, _Path] = {}
 
     def differ(self, write: Event, read: Event) -> bool:
         """Whether one event writes another file than the other reads."""
@@ -60,15 +73,19 @@ class Names:
 
     def agree(self, write: Event, read: Event) -> bool:
         """Whether something says that both may be about one file: all of their paths, how these end or are spelled."""
-        written, wanted = path_of(write), path_of(read)
-        if written.constant() is not None and wanted.constant() is not None:
-            return may_be_same(written.constant(), wanted.constant())
-        if (ends := self._ends(write)) and (others := self._ends(read)):
-            return any(one.endswith(two) or two.endswith(one) for one in ends for two in others)
-        if not written.objs.isdisjoint(wanted.objs):
-            return True
-        one, other = (_path_node(event) for event in (write, read))
-        return one is not None and other is not None and tree.code_of(one) == tree.code_of(other)
+        one, other = self._path(write), self._path(read)
+        if one.whole is not None and other.whole is not None:
+            return may_be_same(one.whole, other.whole)
+        if one.ends and other.ends:
+            return any(end.endswith(two) or two.endswith(end) for end in one.ends for two in other.ends)
+        return not one.objs.isdisjoint(other.objs) or (bool(one.spelled) and one.spelled == other.spelled)
+
+    def _path(self, event: Event) -> _Path:
+        if event not in self._paths:
+            path, node = path_of(event), _path_node(event)
+            spelled = tree.code_of(node) if node is not None else ""
+            self._paths[event] = _Path(path.constant(), self._ends(event), path.objs, spelled)
+        return self._paths[event]
 
     def _ends(self, event: Event) -> frozenset[str]:
         if event.node not in self._known:

@@ -28,6 +28,7 @@ class _Spot:
     event: Event
     loops: frozenset[cst.CSTNode]
     conditions: Conditions
+    around: frozenset[cst.CSTNode] = frozenset()  # the statements that it is part of, up through the calls
     place: cst.CSTNode | None = None  # of a barrier above the event
 
 
@@ -42,7 +43,7 @@ def run(context: Context, code: str, written: list[Event], names: Names) -> bool
         if event.name in _FOLDERS or event.unused or _is_of_some_ranks(context, event):
             continue
         write = _spot(event)
-        meetings = [*steps, *(_Spot(one.event, one.loops, one.conditions, one.place) for one in context.barriers)]
+        meetings = [*steps, *(_Spot(one.event, one.loops, one.conditions, place=one.place) for one in context.barriers)]
         read = [
             one.event for one in reading
             if _may_be_read(one, write, names) and not any(_is_between(met, one, write) for met in meetings)
@@ -54,7 +55,8 @@ def run(context: Context, code: str, written: list[Event], names: Names) -> bool
 
 
 def _spot(event: Event) -> _Spot:
-    return _Spot(event, frozenset(here.node for here in event.loops()), event.here.conditions())
+    around = frozenset(here.node for here in event.here.up())
+    return _Spot(event, frozenset(here.node for here in event.loops()), event.here.conditions(), around)
 
 
 def _is_read_by_all(context: Context, event: Event) -> bool:
@@ -84,7 +86,7 @@ def _may_be_read(read: _Spot, write: _Spot, names: Names) -> bool:
 def _is_between(met: _Spot, read: _Spot, write: _Spot) -> bool:
     """Whether ranks always meet between a reading and the next writing, be that in the next turn of a loop."""
     common = read.loops & write.loops
-    if not common <= met.loops or any(here.node is met.place for here in read.event.here.up()):
+    if not common <= met.loops or met.place in read.around:
         return False
     behind = read.event.before(met.event)
     ahead = met.event.before(write.event)
