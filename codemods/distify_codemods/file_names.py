@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
+from dataclasses import dataclass
 
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.events import Event
 from distify_codemods.facts import Facts
-from distify_codemods.file_events import place_of_path
+from distify_codemods.file_events import path_of, place_of_path
 from distify_codemods.libraries import effects
+from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
-from distify_codemods.values import External, Ref
+from distify_codemods.values import External, Obj, Ref, Value
 
 #: What writes, or reads, the one file that its path names, and no folder.
 _WRITES_ONE = frozenset(
@@ -23,7 +26,7 @@ _WRITES_ONE = frozenset(
 #: Likewise; where their path does not end so, they add it.
 _ADDED = {"numpy.save": ".npy", "numpy.savez": ".npz", "numpy.savez_compressed": ".npz", "scipy.io.savemat": ".mat"}
 _READS_ONE = frozenset([
-    *effects.FILES, *effects.BY_PATH, "open", "read_text", "read_bytes", "numpy.load", "numpy.genfromtxt",
+    *effects.FILES, *effects.BY_PATH, "open", "read_text", "read_bytes", "numpy.load", "torch.load", "numpy.genfromtxt",
     "numpy.fromfile", "pandas.read_csv", "pandas.read_json", "pandas.read_excel", "pandas.read_pickle",
     "PIL.Image.open", "cv2.imread", "scipy.io.loadmat", "torchaudio.load", "numpy.loadtxt",
 ])  # fmt: skip
@@ -32,12 +35,23 @@ _FILLED_IN = {"%": re.compile(r"%[-+# 0-9.]*[a-zA-Z]"), "format": re.compile(r"\
 _DEEPEST = 5
 
 
+@dataclass(frozen=True)
+class _Path:
+    """What is known of the path that an event writes or reads."""
+
+    whole: object  # a text, or None
+    ends: frozenset[str]
+    objs: Ordered[Obj]
+    spelled: str
+
+
 class Names:
     """What is seen of the names of the files that events write and read."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._known: dict[cst.CSTNode, frozenset[str]] = {}
+        self._paths: dict[Event, _Path] = {}
 
     def differ(self, write: Event, read: Event) -> bool:
         """Whether one event writes another file than the other reads."""
@@ -51,6 +65,27 @@ class Names:
             one.endswith(added) for one in written
         )
         return known and not any(one.endswith(two) or two.endswith(one) for one in written for two in wanted)
+
+    def may_be_one(self, write: Event, read: Event, path: Value | None = None) -> bool:
+        """Whether both may be about one file. `path`: what is read, if not what the table says."""
+        wanted = path_of(read) if path is None else path
+        return may_be_same(path_of(write).constant(), wanted.constant()) and not self.differ(write, read)
+
+    def agree(self, write: Event, read: Event) -> bool:
+        """Whether something says that both may be about one file: all of their paths, how these end or are spelled."""
+        one, other = self._path(write), self._path(read)
+        if one.whole is not None and other.whole is not None:
+            return may_be_same(one.whole, other.whole)
+        if one.ends and other.ends:
+            return any(end.endswith(two) or two.endswith(end) for end in one.ends for two in other.ends)
+        return not one.objs.isdisjoint(other.objs) or (bool(one.spelled) and one.spelled == other.spelled)
+
+    def _path(self, event: Event) -> _Path:
+        if event not in self._paths:
+            path, node = path_of(event), _path_node(event)
+            spelled = tree.code_of(node) if node is not None else ""
+            self._paths[event] = _Path(path.constant(), self._ends(event), path.objs, spelled)
+        return self._paths[event]
 
     def _ends(self, event: Event) -> frozenset[str]:
         if event.node not in self._known:
@@ -67,15 +102,32 @@ def into_a_handle(event: Event) -> bool:
     )
 
 
+def may_be_same(written: object, wanted: object) -> bool:
+    """Whether what is written may be what is read, by what is known of both paths: a file in a folder that is written
+    as a whole, or one to whose name an ending is added, as well.
+    """
+    if not isinstance(written, str) or not isinstance(wanted, str):
+        return True
+    one, other = (posixpath.normpath(path.replace("\\", "/")) for path in (written, wanted))
+    if one.startswith("/") is not other.startswith("/"):
+        return other.endswith(f"/{one}") or one.endswith(f"/{other}")  # wherever the script is started
+    ended = other.startswith(f"{one}.") and other != one
+    return one in (other, ".") or other == "." or ended or other.startswith(f"{one}/") or one.startswith(f"{other}/")
+
+
 def _ends(facts: Facts, event: Event) -> frozenset[str]:
     """How the name of an event's file may end; after a `/` all of it is known. Empty: that is not seen."""
-    place, call = place_of_path(event), event.node
-    node = event.receiver_node if place == effects.ITSELF else None
-    if place >= 0 and isinstance(call, cst.Call) and not any(arg.star for arg in call.args):
-        given = [arg.value for arg in call.args if arg.keyword is None]
-        node = given[place] if place < len(given) else None
+    node = _path_node(event)
     found = _of(facts, event.module, node, 0) if node is not None else frozenset()
     return frozenset(one.lower() for one in found)
+
+
+def _path_node(event: Event) -> cst.BaseExpression | None:
+    place, call = place_of_path(event), event.node
+    if place < 0 or not isinstance(call, cst.Call) or any(arg.star for arg in call.args):
+        return event.receiver_node if place == effects.ITSELF else None
+    given = [arg.value for arg in call.args if arg.keyword is None]
+    return given[place] if place < len(given) else None
 
 
 def _of(facts: Facts, module: Module, node: cst.BaseExpression, depth: int) -> frozenset[str]:

@@ -13,7 +13,7 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parallel import DistributedDataParallel
 
 from distify_runtime import communicator
-from distify_runtime.environment import world_size
+from distify_runtime.environment import is_alone, world_size
 from distify_runtime.meeting import collective
 from distify_runtime.members import modules_of
 from distify_runtime.normalise import (
@@ -42,7 +42,7 @@ def convert_sync_batchnorm(model: T) -> T:
     Raises SystemExit on all ranks for a BatchNorm class with a forward of its own.
     """
     layers = [layer for one in modules_of(model) for layer in one.modules() if _uses_local_statistics(layer)]
-    if not layers or world_size() == 1:
+    if not layers or is_alone():
         return model
     for layer in layers:
         _check_convertible(layer)
@@ -67,7 +67,7 @@ def average_running_statistics(model: Any) -> None:
 def _average_after_forward(model: nn.Module) -> None:
     layers = [layer for layer in model.modules() if isinstance(layer, _NormBase)]
     running = [one for layer in layers for one in (layer.running_mean, layer.running_var) if one is not None]
-    if not running or world_size() == 1:
+    if not running or is_alone():
         return
     communicator.open_purpose(BATCHNORM)
 
@@ -114,7 +114,7 @@ class _SynchronisedBatchNorm(_BatchNorm):
     _original: ClassVar[type[nn.Module]]
 
     def forward(self, input: Tensor) -> Tensor:
-        if not self.training or world_size() == 1:
+        if not self.training or is_alone():
             return super().forward(input)
         return self._normalise_over_ranks(input)
 

@@ -17,6 +17,8 @@ _FOREIGN_WORLD_SIZES = {
     "SLURM_STEP_NUM_TASKS": "srun",
     "HOROVOD_SIZE": "horovodrun",
 }
+#: Set by a rank: its process, and what tells it from the others.
+_TAKEN = "DISTIFY_RANK_TAKEN"
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,35 @@ def read_launch() -> Launch:
     )
 
 
+def take_rank() -> None:
+    """Note that this process is the rank of its environment: those that it starts inherit that, and are none."""
+    os.environ[_TAKEN] = f"{os.getpid()} {_place()}"
+
+
+def is_a_ranks_child() -> bool:
+    """Whether this process was started by a rank that has joined the others: a worker, or a program of the script's.
+
+    It keeps its rank's number: what it deals out is that rank's, and it prints and writes where its rank does, as the
+    workers of one process do. But it has nobody to meet.
+    """
+    taken, _, place = os.environ.get(_TAKEN, "").partition(" ")
+    return bool(taken) and taken != str(os.getpid()) and place == _place()
+
+
+def _place() -> str:
+    """What a launcher tells each rank apart by; one that a rank has started itself tells its ranks something else."""
+    return " ".join(os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
+
+
+def is_alone() -> bool:
+    """Whether there is no other rank to meet: in a world of one, or in what a rank has started."""
+    return world_size() == 1 or is_a_ranks_child()
+
+
 @by_itself
 def rank() -> int:
     """This process's number among all ranks, from 0."""
-    return communicator.rank() if communicator.is_initialized() else read_launch().rank
+    return communicator.rank() if _is_in_the_group() else read_launch().rank
 
 
 @by_itself
@@ -66,7 +93,12 @@ def local_rank() -> int:
 @by_itself
 def world_size() -> int:
     """How many ranks train together."""
-    return communicator.world_size() if communicator.is_initialized() else read_launch().world_size
+    return communicator.world_size() if _is_in_the_group() else read_launch().world_size
+
+
+def _is_in_the_group() -> bool:
+    """Whether the group knows who this is: that of a rank's child is one of its own."""
+    return communicator.is_initialized() and not is_a_ranks_child()
 
 
 def local_world_size() -> int:

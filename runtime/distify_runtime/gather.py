@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from distify_runtime import communicator
-from distify_runtime.environment import rank, world_size
+from distify_runtime.environment import is_alone, rank
 from distify_runtime.meeting import collective
 from distify_runtime.samplers import ShardedBatchSampler
 
@@ -39,7 +39,7 @@ def gather_batch(loader: DataLoader[Any], *values: Any) -> Any:
     in, one out; several in, a tuple out; in a world of one the values themselves.
     Raises TypeError and ValueError for what does not hold one row per sample.
     """
-    if world_size() > 1:
+    if not is_alone():
         shares, rows = _current_shares(loader)
         leaves = [leaf for value in values for leaf in _leaves(value)]
         for leaf in leaves:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from distify_runtime import communicator
-from distify_runtime.environment import rank, world_size
+from distify_runtime.environment import is_alone, rank, world_size
 from distify_runtime.meeting import collective
 
 
@@ -24,7 +24,7 @@ def gather_entries(values: Any, parts: bool = False) -> Any:
     parts: the share is a piece of the batch (`shard_batch`); else every world-size-th sample (`DistributedSampler`).
     Raises TypeError for what has no entries.
     """
-    if world_size() == 1:
+    if is_alone():
         return values
     return _together(values, communicator.all_gather_object(_portable(values)), parts)
 

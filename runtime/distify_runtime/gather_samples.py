@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from distify_runtime import communicator
-from distify_runtime.environment import rank, world_size
+from distify_runtime.environment import is_alone, rank, world_size
 from distify_runtime.meeting import collective
 
 
@@ -69,7 +69,7 @@ def gather_samples(
     gathering, too. One value in, one out; several in, a tuple out; in a world of one the values themselves.
     Raises ValueError where the ranks' shares differ in shape, TypeError for what cannot be gathered.
     """
-    if world_size() > 1:
+    if not is_alone():
         leaves = [leaf for value in values for leaf in _leaves(value)]
         orders = [_order(leaf, dim, views, samples, by_step, parts) for leaf in leaves]
         _check(leaves, orders)

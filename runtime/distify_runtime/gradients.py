@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from distify_runtime import communicator
-from distify_runtime.environment import world_size
+from distify_runtime.environment import is_alone, world_size
 from distify_runtime.meeting import collective
 from distify_runtime.members import modules_of, tensors_of
 from distify_runtime.output import stop
@@ -27,7 +27,7 @@ def broadcast_parameters(*of: Any) -> None:
     of: modules, optimizers (their parameters), parameters, None, and lists and dictionaries of these.
     Raises SystemExit on all ranks where they hold other parameters than rank 0's.
     """
-    if world_size() == 1:
+    if is_alone():
         return
     tensors = [*tensors_of(of), *(buffer for module in modules_of(of) for buffer in module.buffers())]
     if any(is_lazy(tensor) for tensor in tensors):
@@ -48,7 +48,7 @@ def all_reduce_gradients(*of: Any) -> None:
     What is written to them before the call is heeded, but for what is written past torch: through `.grad.data`, or
     in numpy.
     """
-    if world_size() == 1:
+    if is_alone():
         return
     parameters = _distinct(tensors_of(of))
     reducer = reducer_of(parameters)
@@ -85,7 +85,7 @@ def average_gradients(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | No
     A collective, and one more in the backward pass: it is differentiable, as a step inside a step needs.
     Ranks must agree which gradients there are.
     """
-    if world_size() == 1:
+    if is_alone():
         return gradients
     kept: list[Tensor] = [one for one in gradients if one is not None]
     means = iter(_Mean.apply(*kept)) if kept else iter(())  # type: ignore[no-untyped-call]

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from distify_runtime import communicator
-from distify_runtime.environment import device, world_size
+from distify_runtime.environment import device, is_alone, world_size
 from distify_runtime.meeting import collective
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ class _Sum(torch.autograd.Function):
 
 
 def _is_active() -> bool:
-    return world_size() > 1 and torch.is_grad_enabled()
+    return not is_alone() and torch.is_grad_enabled()
 
 
 def _summed(

@@ -15,7 +15,7 @@ from typing import IO, Any, ParamSpec, TypeVar
 import torch
 
 from distify_runtime import communicator
-from distify_runtime.environment import is_main_process, world_size
+from distify_runtime.environment import is_alone, is_main_process
 from distify_runtime.meeting import by_itself, collective
 from distify_runtime.process_group import init_process_group, ranks_take_turns, wait_for
 
@@ -35,7 +35,7 @@ def from_main_process(value: T) -> T:
     may be called inside `main_process_first`. A tensor is broadcast outside of it, and stays on the
     device that it is on.
     """
-    if world_size() == 1:
+    if is_alone():
         return value
     init_process_group()
     if isinstance(value, torch.Tensor) and not ranks_take_turns():
@@ -61,7 +61,7 @@ def call_on_main_process(function: Callable[P, T], *args: P.args, **kwargs: P.kw
     """Rank 0 calls `function`; what it returns or raises, every rank returns or raises. A collective."""
     result: T | None = None
     error: Exception | None = None
-    if is_main_process():
+    if is_main_process() or is_alone():
         try:
             result = function(*args, **kwargs)
         except Exception as caught:

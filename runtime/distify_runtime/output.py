@@ -6,7 +6,7 @@ import sys
 import time
 from typing import IO, NoReturn
 
-from distify_runtime.environment import is_main_process
+from distify_runtime.environment import is_a_ranks_child, is_main_process
 from distify_runtime.meeting import by_itself
 
 
@@ -24,8 +24,8 @@ def rank_zero_print(
 
 
 def note(message: str) -> None:
-    """Tell the user something, once for all ranks; not on stdout, which is the script's own."""
-    if is_main_process():
+    """Tell the user something, once for all ranks and what they start; not on stdout, which is the script's own."""
+    if is_main_process() and not is_a_ranks_child():
         print(f"distify: {message}", file=sys.stderr)
 
 

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from distify_runtime import communicator
 from distify_runtime.batch import keep_batch_size
-from distify_runtime.environment import device, local_rank, rank, read_launch, world_size
+from distify_runtime.environment import device, is_alone, local_rank, rank, take_rank, world_size
 from distify_runtime.meeting import by_itself, collective
 from distify_runtime.randomness import seed_ranks_alike
 
@@ -33,7 +33,8 @@ def init_process_group(per_rank_batch: bool = False) -> None:
     """Join the ranks that the launcher started; under plain `python` a world of one. Harmless to call twice.
 
     Binds this process to its GPU, lets all ranks go on with rank 0's random numbers (rank 0 keeps exactly
-    those it would have had), and registers the teardown, so that a script needs no last line.
+    those it would have had), and registers the teardown, so that a script needs no last line. A process that a rank has
+    started, such as a worker of a loader that imports the script anew, is no rank: it joins nobody.
 
     per_rank_batch: training loaders keep their batch size on each rank; else the global batch stays what it was.
     """
@@ -46,9 +47,10 @@ def init_process_group(per_rank_batch: bool = False) -> None:
     importlib.import_module("torch.distributed.nn.functional")
     if torch.cuda.is_available():
         torch.cuda.set_device(device())
-    alone = read_launch().world_size == 1
+    alone = is_alone()
     communicator.join(alone)
     if not alone:
+        take_rank()
         seed_ranks_alike()
     atexit.register(destroy_process_group)
 
@@ -77,7 +79,7 @@ def destroy_process_group() -> None:
 @collective
 def barrier() -> None:
     """Wait until every rank has come here. Joins the process group where that is still to do, as in an import."""
-    if world_size() > 1:
+    if not is_alone():
         init_process_group()
         # Over the CPU: torch's own barrier would guess a GPU, and warn.
         communicator.all_reduce(torch.zeros(1))
@@ -92,7 +94,7 @@ def main_process_first() -> Iterator[None]:
     store, not in a collective, whose time limit a large download would exceed.
     """
     key = f"distify/main_process_first/{next(_turns)}"
-    if world_size() == 1:
+    if is_alone():
         yield
         return
     global _taking_turns

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from distify_runtime import communicator
-from distify_runtime.environment import rank, world_size
+from distify_runtime.environment import is_alone, rank
 from distify_runtime.meeting import collective
 from distify_runtime.members import modules_of
 
@@ -33,7 +33,7 @@ def common_seed() -> int:
     where the samplers of downloaded datasets are made.
     """
     seed = torch.initial_seed() % 2**31
-    if world_size() == 1:
+    if is_alone():
         return seed
     store, key = communicator.store(), next_key()
     if rank() != 0:
@@ -106,7 +106,7 @@ _own_stream: _OwnStream | None = None
 def _seed_apart_inside(models: list[nn.Module]) -> None:
     global _own_stream
     seed = common_seed() + 1 + rank()
-    if world_size() == 1:
+    if is_alone():
         return
     _own_stream = _own_stream or _OwnStream(seed)
     for model in models:
@@ -131,7 +131,7 @@ def seed_ranks_alike() -> None:
     Rank 0 goes on with the stream it has: what is drawn now, the split of the next fold say, is what it would have
     drawn by itself.
     """
-    if world_size() == 1:
+    if is_alone():
         return
     state = communicator.broadcast_object(_random_state() if rank() == 0 else None)
     if rank() != 0:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from distify_runtime import communicator
 from distify_runtime.communicator import Op
-from distify_runtime.environment import device, world_size
+from distify_runtime.environment import device, is_alone, world_size
 from distify_runtime.meeting import collective
 
 
@@ -39,7 +39,7 @@ def all_reduce_sum(*values: Any) -> Any:
     Raises TypeError for other values and bool tensors, ValueError where the ranks' values do not match.
     """
     forms = [_form(value) for value in values]
-    if world_size() > 1:
+    if not is_alone():
         forms = _agree(forms)
         tensors = [_to_tensor(value, form) for value, form in zip(values, forms, strict=True)]
         _all_reduce(tensors)
@@ -54,7 +54,7 @@ def all_reduce_mean(*values: Any) -> Any:
     Takes and returns what `all_reduce_sum` does; the mean of whole numbers is a float. A gradient flows back through
     a tensor as if it had not been averaged.
     """
-    if world_size() == 1:
+    if is_alone():
         return values[0] if len(values) == 1 else values
     if all(_is_single(value) for value in values):
         means = _means(values)
@@ -110,7 +110,7 @@ class _Shown(torch.autograd.Function):
 def any_rank(flag: object) -> bool:
     """Whether `flag` is true on at least one rank: a decision that all ranks take alike. A collective."""
     decision = torch.tensor(int(bool(flag)))
-    if world_size() > 1:
+    if not is_alone():
         communicator.all_reduce(decision, Op.MAX)
     return bool(decision)
 

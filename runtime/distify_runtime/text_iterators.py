@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from distify_runtime import communicator
-from distify_runtime.environment import rank, world_size
+from distify_runtime.environment import is_alone, rank, world_size
 from distify_runtime.meeting import collective
 from distify_runtime.output import stop
 from distify_runtime.randomness import next_key
@@ -116,7 +116,7 @@ def _check_time_first(name: str, field: Any) -> None:
 
 def _from_main(state: Any) -> Any:
     """Rank 0's random state of Python, on every rank."""
-    if world_size() == 1:
+    if is_alone():
         return state
     store, key = communicator.store(), next_key()
     if rank() == 0:

@@ -13,7 +13,7 @@ from torch.utils.data import DistributedSampler, Sampler
 
 from distify_runtime import communicator
 from distify_runtime.batch import keeps_batch_size
-from distify_runtime.environment import rank, world_size
+from distify_runtime.environment import is_alone, rank, world_size
 from distify_runtime.meeting import collective
 from distify_runtime.output import note
 from distify_runtime.proxy import Proxy
@@ -61,7 +61,7 @@ class _Shared(Proxy):
 
     def _compare(self, key: str, digest: int) -> None:
         """Whoever comes first leaves its digest for the others. Nobody waits: one rank may pass more often."""
-        if world_size() == 1:
+        if is_alone():
             return
         first = communicator.store().compare_set(key, "", str(digest))
         if int(first) != digest:

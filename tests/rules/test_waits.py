@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.scripts import IMPORTS, converted, script
+from tests.rules.scripts import IMPORTS, blocked, converted, indented, script
 
 TOOLS = f"import os\nfrom pathlib import Path\nimport numpy as np\n{IMPORTS}"
 READS = f"{TOOLS}import pickle\nimport pandas as pd\nfrom os.path import join\n"
@@ -63,11 +63,11 @@ def test_ranks_wait_once_before_a_loop_that_reads() -> None:
 @pytest.mark.parametrize(
     ("after", "waits"),
     [
-        pytest.param(f'{WRITTEN}a = np.load("a.npy")\n{WRITTEN}b = np.load("a.npy")\n', 2, id="written again"),
-        pytest.param(f'for i in range(3):\n    {WRITTEN}    a = np.load("a.npy")\n', 1, id="written in the loop"),
+        pytest.param(f'{WRITTEN}a = np.load("a.npy")\n{WRITTEN}b = np.load("a.npy")\n', 3, id="written again"),
+        pytest.param(f'for i in range(3):\n    {WRITTEN}    a = np.load("a.npy")\n', 2, id="written in the loop"),
         pytest.param(
             f'for i in range(3):\n    a = np.load("a.npy")\n    {WRITTEN}b = np.load("a.npy")\n',
-            2,
+            3,
             id="behind the loop",
         ),
         pytest.param(
@@ -82,3 +82,99 @@ def test_ranks_wait_once_before_a_loop_that_reads() -> None:
 )
 def test_ranks_wait_for_each_writing(after: str, waits: int) -> None:
     assert converted(script(imports=READS, after=after)).count("rt.barrier()") == waits
+
+
+CHANGED = 'd = json.load(open("d.json"))\nd["runs"] += 1\n'
+WRITES = 'json.dump(d, open("d.json", "w"))\n'
+GUARDED = "rt.barrier()\nif rt.is_main_process():\n    " + WRITES
+JSON = f"import json\n{READS}"
+
+
+def test_a_file_is_written_anew_once_all_ranks_have_read_it() -> None:
+    """Rank 0 empties it as soon as it opens it: who reads late has nothing."""
+    assert f"{CHANGED}{GUARDED}" in converted(script(imports=JSON, setup=CHANGED + WRITES))
+
+
+@pytest.mark.parametrize(
+    ("read", "write"),
+    [
+        ("path = input()\nd = json.load(open(path))\n", 'with open(path, "w") as f:\n    json.dump(d, f)\n'),
+        ('folder = input()\nd = open(f"{folder}/d.txt").read()\n', 'Path(folder, "d.txt").write_text(d)\n'),
+        ('d = torch.load("d.pt")\n', 'torch.save(d, "d.pt")\n'),
+        ('d = np.load("in/d.npy")\n', 'np.save("in/d", d)\n'),
+        ('d = pd.read_csv("d.csv")\n', 'd.to_csv("./d.csv")\n'),
+        ('d = open("d.txt").read()\n', 'os.remove("d.txt")\n'),
+        ('d = open("d/a.txt").read()\n', 'import shutil\nshutil.rmtree("d")\n'),
+        ('if os.path.exists("d.txt"):\n    d = open("d.txt").read()\n', 'open("d.txt", "w").write("x")\n'),
+        ('try:\n    d = open("d.txt").read()\nexcept OSError:\n    d = ""\n', 'open("d.txt", "w").write(d)\n'),
+    ],
+)
+def test_whatever_way_it_is_read_and_written(read: str, write: str) -> None:
+    new = converted(script(imports=JSON, setup=read + write))
+    assert new.count("rt.barrier()") == 1
+    assert "rt.barrier()\nif rt.is_main_process():\n" in new
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param('d = json.load(open("a.json"))\n' + WRITES.replace("d.json", "b.json"), id="another file"),
+        pytest.param('d = open(input() + "a.txt").read()\nopen(input() + "b.txt", "w").write(d)\n', id="other names"),
+        pytest.param(WRITES.replace("(d,", "([],"), id="nobody reads it"),
+        pytest.param('d = open("output.csv").read()\nopen("out", "w").write(d)\n', id="one name begins the other"),
+        pytest.param('d = open("a.txt").read()\nos.makedirs("a", exist_ok=True)\n', id="a folder"),
+    ],
+)
+def test_needless_waits_are_left_out(lines: str) -> None:
+    assert "rt.barrier()" not in converted(script(imports=JSON, setup=lines))
+
+
+def test_steps_of_training_are_meetings() -> None:
+    """Who takes part in a step has read what comes before it; a wait for another file will do as well."""
+    assert "rt.barrier()" not in converted(script(imports=JSON, setup=CHANGED, after=WRITES))
+    other = 'np.save("a.npy", [1])\na = np.load("a.npy")\n'
+    new = converted(script(imports=JSON, setup=CHANGED + other + WRITES))
+    assert new.count("rt.barrier()") == 1
+    saved = 'torch.save([], "a.pt")\na = torch.load("a.pt")\n'
+    assert converted(script(imports=JSON, setup=CHANGED + saved + WRITES)).count("rt.barrier()") == 1
+
+
+def test_no_wait_under_a_condition_that_ranks_do_not_share() -> None:
+    """Another rank may look after rank 0 is done, or fail where rank 0 does not."""
+    test = f'{CHANGED}if not os.path.exists("done"):\n    {WRITES}'
+    assert f"{CHANGED}rt.barrier()\nif " in converted(script(imports=JSON, setup=test))
+    attempt = f"{CHANGED}try:\n    {WRITES}except OSError:\n    pass\n"
+    assert f"{CHANGED}rt.barrier()\ntry:\n" in converted(script(imports=JSON, setup=attempt))
+
+
+def test_read_and_written_in_one_attempt() -> None:
+    both = f"try:\n{indented(CHANGED + WRITES)}except OSError:\n    d = 3\n"
+    assert blocked(script(imports=JSON, setup=both)) == {("PATH01", 15)}
+
+
+def test_read_behind_the_writing_of_a_turn() -> None:
+    loop = f'd = 1\nfor one in range(3):\n    {WRITES}    d = json.load(open("d.json"))\n'
+    new = converted(script(imports=JSON, setup=loop))
+    assert new.count("    rt.barrier()\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("load", "waits"),
+    [
+        ('torch.load("known.pt")\n', 0),
+        ('torch.load(input() + "/known.pt")\n', 0),
+        ('torch.load("out/last.pt")\n', 1),
+        ('torch.load("./out/last.pt")\n', 1),
+        ("torch.load(input())\n", 1),
+        ('torch.load(f"{input()}/last.pt")\n', 1),
+        ('torch.load("out/last.pt")\nagain = torch.load("out/last.pt")\n', 1),
+    ],
+)
+def test_a_checkpoint_that_nobody_wrote_is_not_waited_for(load: str, waits: int) -> None:
+    after = f'torch.save([], "out/last.pt")\nknown = {load}'
+    assert converted(script(imports=READS, after=after)).count("rt.barrier()") == waits
+
+
+def test_no_two_waits_stand_together() -> None:
+    after = 'np.save("a.npy", [1])\ntorch.save([], "a.pt")\nb = torch.load("a.pt")\na = np.load("a.npy")\n'
+    assert converted(script(imports=READS, after=after)).count("rt.barrier()") == 1

@@ -39,7 +39,7 @@ def drawn_between_passes(decisions: Decisions) -> Iterator[Link]:
     alike = {event.node for event in streams.choices(facts)}
     alike |= {one.node for one in decisions.averages if one.told}
     for event in facts.of_kind(Kind.CALL, Kind.METHOD) if apart else ():
-        if not _draws(event) or facts.in_a_model(event) or any(map(event.inside, turns)):
+        if not draws(event) or facts.in_a_model(event) or any(map(event.inside, turns)):
             continue
         told = event.node in alike or any(one in alike for one in event.module.enclosing(event.node))
         if not told and any(one.holds(event) for one in apart) and not _is_harmless(facts, event):
@@ -52,16 +52,22 @@ def drawn_between_passes(decisions: Decisions) -> Iterator[Link]:
             )  # fmt: skip
 
 
-def _draws(event: Event) -> bool:
+def draws(event: Event) -> bool:
     """Whether random numbers come from what all of the process draws from."""
+    if has_a_stream_of_its_own(event):
+        return False
+    if event.kind is Kind.METHOD and event.name == "sample":
+        roots = [core(obj) for obj in event.receiver.objs]
+        return any(isinstance(obj, External) and obj.name.startswith("pandas.") for obj in roots)
+    return streams.draws_by_itself(event) or (event.kind is Kind.CALL and drawing.draws(event.name))
+
+
+def has_a_stream_of_its_own(event: Event) -> bool:
+    """Whether a call is given a generator or a seed, is one's method, or does no more than make one or look at it."""
     own = event.arguments.keywords.keys() & {"generator", "random_state", "seed", "rng"}
     roots = [core(obj) for obj in event.receiver.objs]
     generators = any(isinstance(obj, External) and obj.name in entropy.GENERATORS for obj in roots)
-    if own or generators or event.name in entropy.GENERATORS or "state" in event.name.rpartition(".")[2]:
-        return False
-    if event.kind is Kind.METHOD and event.name == "sample":
-        return any(isinstance(obj, External) and obj.name.startswith("pandas.") for obj in roots)
-    return streams.draws_by_itself(event) or (event.kind is Kind.CALL and drawing.draws(event.name))
+    return bool(own) or generators or event.name in entropy.GENERATORS or "state" in event.name.rpartition(".")[2]
 
 
 def _is_harmless(facts: Facts, event: Event) -> bool:

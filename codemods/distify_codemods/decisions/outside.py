@@ -70,7 +70,7 @@ def is_used(event: Event) -> bool:
 def _one(facts: Facts, event: Event, doing: Doing) -> Asking:
     """What becomes of a call that rank 0 alone makes, from where it stands."""
     assert isinstance(event.node, cst.Call)
-    if any(_is_of_a_data_set(facts, here) for here in event.here.up()):
+    if any(is_of_a_data_set(facts, here) for here in event.here.up()):
         return Asking(event, event.module, event.node, Doing.LEFT)
     if facts.in_a_model(event):
         return _blocked(event, "the forward pass of a model asks somebody outside, each rank about its own samples")
@@ -85,7 +85,7 @@ def _blocked(event: Event, why: str) -> Asking:
     return Asking(event, event.module, event.node, Doing.BLOCKED, why)
 
 
-def _is_of_a_data_set(facts: Facts, here: Here) -> bool:
+def is_of_a_data_set(facts: Facts, here: Here) -> bool:
     """A method that loaders call, perhaps in processes of their own: of what one is given, or of a library's kind."""
     node, function = here.frame.node, here.frame.function
     owner = function.owner if function is not None else None

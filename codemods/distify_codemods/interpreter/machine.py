@@ -122,6 +122,17 @@ class Run:
         found = [event for kind in kinds for event in self._by_kind.get(kind, ())]
         return sorted(found, key=lambda event: event.number) if len(kinds) > 1 else found
 
+    def at(self, node: cst.CSTNode) -> list[Event]:
+        """The events of a node, in order."""
+        return self._by_node.get(node, [])
+
+    @cached_property
+    def _by_node(self) -> dict[cst.CSTNode, list[Event]]:
+        found: dict[cst.CSTNode, list[Event]] = {}
+        for event in self.events:
+            found.setdefault(event.node, []).append(event)
+        return found
+
     @cached_property
     def _by_kind(self) -> dict[Kind, list[Event]]:
         found: dict[Kind, list[Event]] = {}

@@ -15,11 +15,14 @@ from distify_codemods.decisions.base import Sharding
 from distify_codemods.decisions.own_figures import OwnFigures
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.file_names import into_a_handle
 from distify_codemods.interpreter.machine import CALLED, Frame
 from distify_codemods.plan import Plan, Rewrite
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level, Options, Place, Strategy
+from distify_codemods.rules.barriers import Barrier
 from distify_codemods.twins import Others, twin_path
+from distify_codemods.values import Origin
 
 READINGS = "READ01"
 _STATEMENTS = (cst.SimpleStatementLine, cst.BaseCompoundStatement)
@@ -64,6 +67,8 @@ class Context:
     taken: dict[Module, set[str]] = field(default_factory=dict)
     rule: Rule | None = None
     left_alone: list[tuple[Module, cst.CSTNode, str]] = field(default_factory=list)  # would need a person else
+    barriers: list[Barrier] = field(default_factory=list)  # where files are waited for
+    as_before: dict[Origin, bool] = field(default_factory=dict)  # what `disk.is_as_before` has found out
     in_the_way: tuple[Finding, ...] = ()  # what sharded data would need a person for
 
     @property
@@ -175,6 +180,11 @@ class Context:
         """The events that write files, by their numbers."""
         found = self.facts.run.events
         return {one.number: one for one in found if file_events.writes(one) or one in self.named_writers}
+
+    @cached_property
+    def files_written(self) -> list[Event]:
+        """Those of them by which there is another file, or another content, than before."""
+        return [event for event in self.writing.values() if not into_a_handle(event)]
 
     # ---- names of what is imported
 

@@ -12,7 +12,6 @@ from distify_codemods.decisions import entropy
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.file_events import path_of
-from distify_codemods.file_names import into_a_handle
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects, listings
 from distify_codemods.program import Module
@@ -32,11 +31,13 @@ def is_as_before(context: Context, origin: Origin) -> bool:
     """Whether what is found on the disk was there before the run, and is the same for all ranks."""
     if not listings.is_of_the_disk(origin.name):
         return False
-    written = [event for event in context.writing.values() if not into_a_handle(event)]
-    if not written:
+    if origin.site is None or not context.files_written:
         return True
-    asked = [event for event in context.facts.run.events if event.node is origin.site and event.name == origin.name]
-    return not any(_may_meet(context, question, write) for question in asked for write in written)
+    if origin not in context.as_before:
+        asked = [event for event in context.facts.run.at(origin.site) if event.name == origin.name]
+        meet = any(_may_meet(context, question, write) for question in asked for write in context.files_written)
+        context.as_before[origin] = not meet
+    return context.as_before[origin]
 
 
 def _may_meet(context: Context, question: Event, write: Event) -> bool:

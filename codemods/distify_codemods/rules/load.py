@@ -6,7 +6,8 @@ import libcst as cst
 
 from distify_codemods.arguments import PARAMETERS, bound
 from distify_codemods.events import Event, Kind
-from distify_codemods.rules import attempts
+from distify_codemods.file_names import Names
+from distify_codemods.rules import attempts, barriers
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.rules.save import is_checkpoint
 
@@ -15,6 +16,7 @@ CODE = "LOAD01"
 
 def run(context: Context) -> None:
     loads = context.facts.calls("torch.load")
+    names = Names(context.facts)
     saves = [event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if is_checkpoint(event)]
     for event in loads:
         node, module = event.node, event.module
@@ -36,7 +38,7 @@ def run(context: Context) -> None:
                 CODE,
                 "each rank reads onto its own GPU, not all onto the first",
             )
-        _wait(context, event, [save for save in saves if save.before(event)])
+        _wait(context, event, [save for save in saves if save.before(event) and names.may_be_one(save, event)])
         context.applied("each rank reads the checkpoint onto its own device", module, node)
     if not loads:
         context.not_needed_if_known("the script reads no checkpoint with `torch.load`")
@@ -44,7 +46,7 @@ def run(context: Context) -> None:
 
 def _wait(context: Context, event: Event, saves: list[Event]) -> None:
     """No rank reads the file before rank 0 has written it."""
-    if not saves:
+    if not saves or barriers.serve(context.barriers, event, saves):
         return
     found = attempts.outside(context, event, context.above_file_tests(event), saves)
     if found is None:
@@ -55,6 +57,7 @@ def _wait(context: Context, event: Event, saves: list[Event]) -> None:
         )  # fmt: skip
         return
     module, place = found
+    context.barriers.append(barriers.before(event, module, place))
     reason = "rank 0 has written the file before it is read"
     context.plan(module).insert_before(place, f"{context.rt(module)}.barrier()", CODE, reason)
 
@@ -67,7 +70,8 @@ RULE = Rule(
     code=CODE,
     name="reading checkpoints",
     why="A checkpoint remembers its GPU: without `map_location` every rank reads it onto the first one.",
-    safety="Set where `torch.load` has none, or a table of devices. A file that the run itself wrote is waited for.",
+    safety="Set where `torch.load` has none, or a table of devices. A file that the run itself may have written is "
+    "waited for.",
     run=run,
     pitfalls=(12, 45),
     examples=(

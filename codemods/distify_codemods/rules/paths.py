@@ -11,6 +11,7 @@ from distify_codemods.decisions import entropy, outside
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import reads
 from distify_codemods.interpreter import files
+from distify_codemods.interpreter.machine import Frame
 from distify_codemods.libraries import effects, listings
 from distify_codemods.program import Module
 from distify_codemods.rules import disk, waits
@@ -154,41 +155,57 @@ def _decisions(context: Context) -> bool:
 
 def _contended(context: Context) -> Iterator[tuple[Event, list[Origin]]]:
     """Branches on files that are written meanwhile, each with the questions that they hang on."""
-    told = {one.site for one in _origins(context)}
+    meanwhile: _Meanwhile | None = None
     for event in context.facts.of_kind(Kind.TEST):
         if isinstance(event.node, (cst.If, cst.While, cst.IfExp)):
             asked = [one for one in files.of_the_disk(event.value) if isinstance(one, Origin)]
-            if asked and _is_contended(context, event, told):
-                yield event, asked
+            if asked:
+                meanwhile = meanwhile or _Meanwhile(context)
+                if meanwhile.contends(event):
+                    yield event, asked
 
 
-def _is_contended(context: Context, test: Event, told: set[cst.CSTNode | None]) -> bool:
-    if isinstance(test.node, cst.While):
-        return True
-    if isinstance(test.node, cst.If) and only_writes(context, test.module, test.node):
-        return False
-    started = test.number > context.facts.first_step
-    for event in context.facts.run.events:
-        written = context.writes(event) or event.name in MAKES_FOLDERS
-        leaves = started and event.kind is Kind.LEAVE and event.name != "return"
-        if written and not started and test.number < event.number < context.facts.first_step:
+class _Meanwhile:
+    """What is written, told and left in the run, looked up once for all tests."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        events = context.facts.run.events
+        told = {one.site for one in _origins(context)}
+        written = [event for event in events if context.writes(event) or event.name in MAKES_FOLDERS]
+        left = context.facts.of_kind(Kind.LEAVE)
+        self._told = [event for event in events if event.node in told]
+        self._written = [event.number for event in written]
+        self._around = {node for event in (*written, *self._told) for node in _arms(event)}
+        self._around_exits = {node for event in left if event.name != "return" for node in _arms(event)}
+        self._left: dict[cst.CSTNode, set[Frame]] = {}
+        for event in left:
+            for node in _arms(event):
+                self._left.setdefault(node, set()).add(event.here.frame)
+
+    def contends(self, test: Event) -> bool:
+        """Whether ranks may see differently what a test asks for, and then do what all of them have to do."""
+        if isinstance(test.node, cst.While):
             return True
-        if (written or leaves or event.node in told) and _is_in(event, test):
+        if isinstance(test.node, cst.If) and only_writes(self._context, test.module, test.node):
+            return False
+        first_step = self._context.facts.first_step
+        if any(test.number < number < first_step for number in self._written):
             return True
-    return _is_met_behind(context, test, told)
+        exits = test.number > first_step and test.node in self._around_exits
+        return exits or test.node in self._around or self._is_met_behind(test)
+
+    def _is_met_behind(self, test: Event) -> bool:
+        """Whether who leaves under the test does not come to where rank 0 tells the others something."""
+        left = self._left.get(test.node, set())
+        return bool(left) and any(
+            test.before(event) and any(here.frame in left for here in event.here.up()) for event in self._told
+        )
 
 
-def _is_in(event: Event, test: Event) -> bool:
-    return any(here.node is test.node and here.arm for here in event.here.up())
-
-
-def _is_met_behind(context: Context, test: Event, told: set[cst.CSTNode | None]) -> bool:
-    """Whether who leaves under the test does not come to where rank 0 tells the others something."""
-    left = [event.here.frame for event in context.facts.of_kind(Kind.LEAVE) if _is_in(event, test)]
-    return any(
-        event.node in told and test.before(event) and any(here.frame in left for here in event.here.up())
-        for event in (context.facts.run.events if left else ())
-    )
+def _arms(event: Event) -> Iterator[cst.CSTNode]:
+    """The statements and expressions that it happens in an arm of."""
+    return (here.node for here in event.here.up() if here.arm)
 
 
 RULE = Rule(
@@ -197,7 +214,8 @@ RULE = Rule(
     why="A folder named by the time has another name on each rank; a file that rank 0 writes is not there yet when "
     "another rank reads it; whether a file exists is no question that ranks may answer differently.",
     safety="Names made from the time, from random bytes or from the process are rank 0's wherever all ranks use them. "
-    "Tests for files that decide about more than writing are rank 0's, too. A file that the run wrote is waited for. "
+    "Tests for files that decide about more than writing are rank 0's, too. A file that the run wrote is waited for, "
+    "and so are those who read a file before it is written anew. "
     "Questions at the terminal are asked once.",
     run=run,
     pitfalls=(15, 45),

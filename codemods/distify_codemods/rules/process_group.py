@@ -27,7 +27,8 @@ RULE = Rule(
     name="process group",
     why="Without a process group the processes train N models that know nothing of each other.",
     safety="Inserted once, after the command line is read and before the first thing that touches data, models or "
-    "devices. The group takes itself down at exit, also after `return`, `sys.exit` and exceptions.",
+    "devices; above the import of a file of the project in which random numbers are drawn, or a GPU is used. The "
+    "group takes itself down at exit, also after `return`, `sys.exit` and exceptions.",
     run=run,
     limits="A script whose first such step is inside a condition gets it before the condition.",
     pitfalls=(13, 23, 46),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods.decisions import between, streams
 from distify_codemods.decisions.base import chain
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter.machine import Frame
+from distify_codemods.libraries import drawing
 from distify_codemods.rules import paths, records
 from distify_codemods.rules.base import Context
 from distify_codemods.rules.download import downloads
@@ -21,6 +23,8 @@ _HARMLESS = (
     "torchvision.transforms.", "torch.no_grad", "torch.inference_mode", "torch.enable_grad",
     "torch.set_default_dtype", "torch.set_num_threads",
 )  # fmt: skip
+#: What uses a GPU, or says which one later things are put on.
+_DEVICES = ("torch.cuda.", "torch.load", "torch.set_default_device", "torch.set_default_tensor_type")
 
 
 def place(context: Context) -> tuple[cst.CSTNode, bool] | None:
@@ -66,7 +70,10 @@ def _own(context: Context, event: Event) -> list[tuple[Frame, cst.CSTNode]]:
 
 
 def _level(context: Context, event: Event, meetings: set[cst.CSTNode]) -> bool:
-    """Whether the event is the script's own doing; an import's only if other ranks have a part in it."""
+    """Whether the event is the script's own doing; an import's only if other ranks have a part in it.
+
+    They have in what is drawn there, which is rank 0's from the start of the group on.
+    """
     own = _own(context, event)
     imported = own and (
         isinstance(own[0][1], cst.SimpleStatementLine) and isinstance(own[0][1].body[0], (cst.Import, cst.ImportFrom))
@@ -77,16 +84,35 @@ def _level(context: Context, event: Event, meetings: set[cst.CSTNode]) -> bool:
 def _concerns_ranks(context: Context, event: Event) -> bool:
     if event.kind is Kind.CALL:
         loaders = {loader.made for loader in context.facts.loaders}
-        return event in loaders or bool(event.value.objs & set(context.facts.models)) or downloads(event)
+        ours = event in loaders or bool(event.value.objs & set(context.facts.models)) or downloads(event)
+        return ours or _may_draw(event) or _chooses_a_device(event)
+    if event.kind is Kind.METHOD:
+        return _matters(event)
     if event.kind is Kind.LOOP:
         return any(loop.event is event for loop in context.facts.loops)
-    return event.kind is Kind.FORWARD or (event.kind is Kind.METHOD and event.name in ("cuda", "to"))
+    return event.kind is Kind.FORWARD
+
+
+def _may_draw(event: Event) -> bool:
+    """Whether random numbers are drawn from the streams that ranks have in common, or that cannot be told."""
+    unknown = drawing.may_draw(event.name) and event.name not in streams.SEEDING
+    return between.draws(event) or (unknown and not between.has_a_stream_of_its_own(event))
+
+
+def _chooses_a_device(event: Event) -> bool:
+    """Whether a library puts something on a GPU, or asks for its number: before the group that is each rank's first."""
+    if event.name.startswith(_DEVICES):
+        return True
+    given = (event.arguments.keywords.get(name) for name in ("device", "map_location"))
+    return any(one is not None and not one.is_none and one.constant() != "cpu" for one in given)
 
 
 def _matters(event: Event) -> bool:
     if event.kind is Kind.CALL:
-        return not event.name.startswith(_HARMLESS)
-    return event.kind in (Kind.FORWARD, Kind.LOOP) or (event.kind is Kind.METHOD and event.name in ("cuda", "to"))
+        return not event.name.startswith(_HARMLESS) or between.draws(event)
+    if event.kind is Kind.METHOD:
+        return event.name in ("cuda", "to") or between.draws(event)
+    return event.kind in (Kind.FORWARD, Kind.LOOP)
 
 
 def _leads_on(node: cst.CSTNode) -> bool:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import libcst as cst
 
-from distify_codemods import file_events, tree
-from distify_codemods.decisions.base import Sharding
-from distify_codemods.events import Event, Here, Kind
+from distify_codemods import file_events
+from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import path_of, reads
 from distify_codemods.file_names import Names, into_a_handle
 from distify_codemods.libraries import effects
 from distify_codemods.program import Module
-from distify_codemods.rules import attempts
+from distify_codemods.rules import attempts, barriers, rewrites
 from distify_codemods.rules.base import Context
 from distify_codemods.rules.download import downloads
 from distify_codemods.values import Value
@@ -29,7 +25,7 @@ def run(context: Context, code: str) -> bool:
     events = context.facts.run.events
     written = [event for event in events if context.writes(event) and not into_a_handle(event)]
     removals = [event for event in written if event.name.startswith(effects.REMOVES)]
-    found, waits, names = False, list[_Wait](), Names(context.facts)
+    found, names = False, Names(context.facts)
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
         if event in context.named_writers:
             continue
@@ -38,44 +34,18 @@ def run(context: Context, code: str) -> bool:
             waited_for = [removal for removal in removals if _may_be_gone(removal, event)]
         else:
             waited_for = _awaited(context, event, written, names)
-        done = any(wait.serves(event, waited_for) for wait in waits)
-        if not waited_for or done or context.is_on_main(event.module, event.node):
+        if (
+            not waited_for
+            or context.is_on_main(event.module, event.node)
+            or barriers.serve(context.barriers, event, waited_for)
+        ):
             continue
         found = True
-        _wait(context, event, waited_for, waits, code)
-    return found
+        _wait(context, event, waited_for, code)
+    return rewrites.run(context, code, written, names) or found
 
 
-@dataclass(frozen=True)
-class _Wait:
-    """All ranks wait here, before an event."""
-
-    event: Event
-    place: cst.CSTNode
-    loops: frozenset[cst.CSTNode]  # around the place
-
-    def serves(self, other: Event, written: list[Event]) -> bool:
-        """Whether all that is written is there, whenever the other event happens."""
-        around = {here.node for here in other.loops()}
-        return (
-            self.event.before(other)
-            and self._here().conditions() <= other.here.conditions()
-            and self.loops <= around
-            and all(
-                write.before(self.event)
-                and {here.node for here in write.loops()} & around <= self.loops
-                and all(here.node is not self.place for here in write.here.up())
-                for write in written
-            )
-        )
-
-    def _here(self) -> Here:
-        """The place, as execution came to it."""
-        own = self.event.here
-        return next((here for here in own.up() if here.node is self.place and not here.arm), own)
-
-
-def _wait(context: Context, event: Event, waited_for: list[Event], waits: list[_Wait], code: str) -> None:
+def _wait(context: Context, event: Event, waited_for: list[Event], code: str) -> None:
     if not context.editable(event.module, event.node, "a file is read that the run wrote"):
         return
     writing = {here.node for write in waited_for for here in write.loops()}
@@ -90,14 +60,14 @@ def _wait(context: Context, event: Event, waited_for: list[Event], waits: list[_
         )  # fmt: skip
         return
     module, place = found
-    loops = frozenset(_loops_around(event, module, place))
-    if _in_unequal_turns(context, loops):
+    barrier = barriers.before(event, module, place)
+    if rewrites.in_unequal_turns(context, barrier.loops):
         context.needs_you(
             "a file that rank 0 writes is read in a loop that ranks run through in their own time",
             event.module, event.node, "read it before or after the loop, after `rt.barrier()`",
         )  # fmt: skip
         return
-    waits.append(_Wait(event, place, loops))
+    context.barriers.append(barrier)
     text, plan = f"{context.rt(module)}.barrier()", context.plan(module)
     if event.name in MAKES_FOLDERS:
         plan.insert_before(place, text, code, "rank 0 has removed what was there before")
@@ -105,14 +75,6 @@ def _wait(context: Context, event: Event, waited_for: list[Event], waits: list[_
     else:
         plan.insert_before(place, text, code, "rank 0 has written the file before it is read")
         context.applied("a file is read once rank 0 has written it", event.module, event.node)
-
-
-def _loops_around(event: Event, module: Module, place: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The loops of an event that its place is inside of, too."""
-    inside = {id(node) for node in tree.walk(place)}
-    for here in event.loops():
-        if here.frame.module is not module or id(here.node) not in inside:
-            yield here.node
 
 
 def _may_be_gone(removal: Event, made: Event) -> bool:
@@ -142,26 +104,9 @@ def _awaited(context: Context, event: Event, written: list[Event], names: Names)
     if reads(event):
         before = [one for one in before if one.name not in _ONLY_FOLDERS]
     paths = [path_of(event)] if reads(event) else file_events.unknown_paths(context.facts, event) if before else []
-    wanted = [path.constant() for path in paths]
-    same = [write for write in before if any(_may_be_same(path_of(write).constant(), one) for one in wanted)]
-    return [write for write in same if not names.differ(write, event)]
+    return [write for write in before if any(names.may_be_one(write, event, path) for path in paths)]
 
 
 def _may_come_before(write: Event, read: Event) -> bool:
     in_turns = {here.node for here in write.loops()} & {here.node for here in read.loops()}
     return write is not read and (write.before(read) or bool(in_turns))
-
-
-def _may_be_same(written: object, wanted: object) -> bool:
-    """Also a file in a folder that is written, and one to whose name an ending is added."""
-    if not isinstance(written, str) or not isinstance(wanted, str):
-        return True
-    one, other = written.removeprefix("./"), wanted.removeprefix("./")
-    return other.startswith(one) or one.startswith(f"{other}/")
-
-
-def _in_unequal_turns(context: Context, loops: frozenset[cst.CSTNode]) -> bool:
-    """Whether one of these is an evaluation loop, of which ranks may have unequal numbers of batches."""
-    sums = {loop.node for loop in context.facts.evaluation_loops
-            if any(context.decisions.sharding_of(loader) is Sharding.SUMS for loader in loop.loaders)}  # fmt: skip
-    return not sums.isdisjoint(loops)

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, MapDataPipe, get_worker_info
 
-from distify_runtime.environment import world_size
+from distify_runtime.environment import is_alone
 from distify_runtime.meeting import collective
 from distify_runtime.noticing import notice
 from distify_runtime.shared import costs, region
@@ -43,7 +43,7 @@ def shard_loading(loader: Loader) -> Loader:
     model runs, loads them whole. Random numbers that a data set draws are then drawn for each sample by its place, and
     the script's streams go on as if it had drawn none.
     """
-    if world_size() > 1 and id(loader) not in _shared and _can_be_shared(loader):
+    if not is_alone() and id(loader) not in _shared and _can_be_shared(loader):
         notice(loader, "__iter__", _iterated, "_distify_loading")
         _shared[id(loader)] = Shared(loader)
         weakref.finalize(loader, _shared.pop, id(loader), None)
@@ -65,7 +65,7 @@ def _iterated(loader: Any, original: Any, args: tuple[Any, ...], kwargs: dict[st
     shared = _shared.get(id(loader))
     aside = threading.current_thread() is not threading.main_thread() or get_worker_info() is not None
     inside = region.current() is not None or region.computes_whole()
-    if shared is None or aside or inside or world_size() == 1 or shared.phases.is_over:
+    if shared is None or aside or inside or is_alone() or shared.phases.is_over:
         return original()
     return shared.begun(loader)
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
-from distify_runtime.environment import rank, world_size
+from distify_runtime.environment import is_alone, rank
 from distify_runtime.gradients import broadcast_parameters
 from distify_runtime.meeting import collective
 from distify_runtime.members import modules_of
@@ -52,7 +52,7 @@ def data_parallel(*models: Any, methods: Iterable[str] = (), forward: bool = Tru
     methods: their own methods that compute on a batch as `forward` does, as in `model.encode(x)`.
     forward: False for a `forward` that trains by itself, backward pass and step included: the methods alone are shared.
     """
-    if world_size() == 1:
+    if is_alone():
         return
     seed_ranks_alike()  # what rank 0 alone has done until now may have drawn something
     found = list(modules_of(models))

@@ -1,0 +1,138 @@
+"""Where rank 0 waits for the others to have read a file, before it is written anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from distify_codemods import half_done
+from distify_codemods.decisions.base import Sharding
+from distify_codemods.decisions.outside import is_of_a_data_set
+from distify_codemods.events import Event, Kind
+from distify_codemods.file_events import reads
+from distify_codemods.file_names import Names
+from distify_codemods.program import Module
+from distify_codemods.rules import attempts, barriers
+from distify_codemods.rules.barriers import Conditions
+from distify_codemods.rules.base import Context
+
+#: What they make is there already, or is no file that could have been read.
+_FOLDERS = frozenset({"os.makedirs", "mkdir", "os.mkdir"})
+
+
+@dataclass(frozen=True)
+class _Spot:
+    """Something that happens, with what it is in: looked up once."""
+
+    event: Event
+    loops: frozenset[cst.CSTNode]
+    conditions: Conditions
+    around: frozenset[cst.CSTNode] = frozenset()  # the statements that it is part of, up through the calls
+    place: cst.CSTNode | None = None  # of a barrier above the event
+
+
+def run(context: Context, code: str, written: list[Event], names: Names) -> bool:
+    """Whether a file is written that ranks may still be reading."""
+    reading = [
+        _spot(event) for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if _is_read_by_all(context, event)
+    ]
+    steps = [_spot(event) for event in context.facts.backwards] if reading else []
+    found = False
+    for event in written if reading else ():
+        if event.name in _FOLDERS or event.unused or _is_of_some_ranks(context, event):
+            continue
+        write = _spot(event)
+        meetings = [*steps, *(_Spot(one.event, one.loops, one.conditions, place=one.place) for one in context.barriers)]
+        read = [
+            one.event for one in reading
+            if _may_be_read(one, write, names) and not any(_is_between(met, one, write) for met in meetings)
+        ]  # fmt: skip
+        if read:
+            found = True
+            _wait(context, event, read, code)
+    return found
+
+
+def _spot(event: Event) -> _Spot:
+    around = frozenset(here.node for here in event.here.up())
+    return _Spot(event, frozenset(here.node for here in event.loops()), event.here.conditions(), around)
+
+
+def _is_read_by_all(context: Context, event: Event) -> bool:
+    if not reads(event) and event.name != "torch.load":
+        return False
+    return not _is_of_a_data_set(context, event) and not context.is_on_main(event.module, event.node)
+
+
+def _is_of_some_ranks(context: Context, event: Event) -> bool:
+    """Whether a test of the script's own lets some ranks come, or loaders call it: there is nobody to wait for."""
+    tests = [here.node.test for here in event.here.up() if here.arm and isinstance(here.node, (cst.If, cst.While))]
+    by_rank = any(half_done.asks_for_rank(context.facts, test) for test in tests)
+    return by_rank or _is_of_a_data_set(context, event)
+
+
+def _is_of_a_data_set(context: Context, event: Event) -> bool:
+    return any(is_of_a_data_set(context.facts, here) for here in event.here.up())
+
+
+def _may_be_read(read: _Spot, write: _Spot, names: Names) -> bool:
+    one, other = read.event, write.event
+    if one is other or not (one.before(other) or read.loops & write.loops):
+        return False
+    return names.agree(other, one)
+
+
+def _is_between(met: _Spot, read: _Spot, write: _Spot) -> bool:
+    """Whether ranks always meet between a reading and the next writing, be that in the next turn of a loop."""
+    common = read.loops & write.loops
+    if not common <= met.loops or met.place in read.around:
+        return False
+    behind = read.event.before(met.event)
+    ahead = met.event.before(write.event)
+    if read.event.before(write.event):
+        return behind and ahead and met.conditions <= write.conditions
+    return (behind and met.conditions <= read.conditions) or (ahead and met.conditions <= write.conditions)
+
+
+def _wait(context: Context, write: Event, read: list[Event], code: str) -> None:
+    if not context.editable(write.module, write.node, "a file is written anew"):
+        return
+    place = attempts.outside(context, write, _place(context, write), read)
+    if place is None:
+        return context.needs_you(
+            "a file is written in the `try` that reads it: if that fails on one rank alone, rank 0 would wait for it",
+            write.module, write.node, "write it after the `try`",
+        )  # fmt: skip
+    module, node = place
+    barrier = barriers.before(write, module, node)
+    if in_unequal_turns(context, barrier.loops):
+        return context.needs_you(
+            "rank 0 writes a file that others may be reading, in a loop that ranks run through in their own time",
+            write.module, write.node, "write it before or after the loop, after `rt.barrier()`",
+        )  # fmt: skip
+    context.barriers.append(barrier)
+    reason = "every rank has read the file before rank 0 writes it anew"
+    context.plan(module).insert_before(node, f"{context.rt(module)}.barrier()", code, reason)
+    context.applied("a file is written anew once all ranks have read it", write.module, write.node)
+
+
+def _place(context: Context, write: Event) -> tuple[Module, cst.CSTNode]:
+    """Above what rank 0 alone does there, and above a test of what files there are."""
+    guards = context.plan(write.module).guards
+    module, place = context.above_file_tests(write)
+    guarded = [node for node in (write.node, *write.module.enclosing(write.node)) if node in guards]
+    if module is write.module and guarded and place in (*guarded, *_inside(guarded[-1], module, place)):
+        return module, guarded[-1]
+    return module, place
+
+
+def _inside(outer: cst.CSTNode, module: Module, node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
+    return (node,) if outer in module.enclosing(node) else ()
+
+
+def in_unequal_turns(context: Context, loops: frozenset[cst.CSTNode]) -> bool:
+    """Whether one of these is an evaluation loop, of which ranks may have unequal numbers of batches."""
+    sums = {loop.node for loop in context.facts.evaluation_loops
+            if any(context.decisions.sharding_of(loader) is Sharding.SUMS for loader in loop.loaders)}  # fmt: skip
+    return not sums.isdisjoint(loops)
