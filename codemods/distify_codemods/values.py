@@ -401,6 +401,11 @@ class Listed(Obj):
 
 
 @dataclass(eq=False, repr=False)
+class Pooled(Obj):
+    """As a source: samples of an earlier batch, which the statement at `site` has kept."""
+
+
+@dataclass(eq=False, repr=False)
 class Size(Obj):
     """The number of samples in a batch, not a part or a multiple of it."""
 

@@ -29,6 +29,7 @@ from distify_codemods.values import (
     Draw,
     External,
     Obj,
+    Pooled,
     Ref,
     Sequence,
     Share,
@@ -47,7 +48,7 @@ def sources_of(value: Value) -> Ordered[Obj | str]:
     drawn = is_drawn(value)
     return Ordered(
         one for one in value.sources
-        if not isinstance(one, (Share, Cut)) and one != OUTPUT
+        if not isinstance(one, (Share, Cut, Pooled)) and one != OUTPUT
         and (drawn or not (one in (CHANCE, OUTCOME) or isinstance(one, Draw)))
     )  # fmt: skip
 

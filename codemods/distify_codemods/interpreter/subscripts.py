@@ -13,6 +13,7 @@ from distify_codemods.interpreter import (
     cuts,
     expressions,
     forms,
+    holding,
     modules,
     ranks,
     records,
@@ -80,8 +81,9 @@ def _item_of(
         return targets.any_item(own) if only_index else own
     if isinstance(obj, Instance):
         return _item_of_instance(machine, obj, known, only_index, receiver, node)
-    if isinstance(obj, Mapping) and obj.factory is not None and known is not None and known not in obj.items:
-        machine.keep(obj.items, known, calls.call(machine, obj.factory, calls.no_arguments(), node))
+    if isinstance(obj, Mapping) and obj.factory is not None and (known not in obj.items if known else not obj.rest):
+        made = calls.call(machine, obj.factory, calls.no_arguments(), node)
+        holding.set_item(machine, obj, known, made)
     if isinstance(obj, External) and isinstance(known, str) and known in obj.attributes:
         return obj.attributes[known]
     if isinstance(obj, Mapping):

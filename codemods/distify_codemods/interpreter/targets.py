@@ -98,7 +98,8 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
         elif isinstance(obj, Mapping):
             holding.set_item(machine, obj, key.constant(), ways.chosen(value, key))
         elif isinstance(obj, Sequence):
-            holding.append(machine, obj, ways.chosen(value, key))
+            one_by_one = any(isinstance(element.slice, cst.Slice) for element in target.slice)
+            holding.append(machine, obj, ways.chosen(any_item(value) if one_by_one else value, key))
     if machine.tracing and not receiver.objs and isinstance(target.value, cst.Name):
         machine.bind(target.value.value, graph.stored(receiver, value))
 
