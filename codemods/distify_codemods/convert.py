@@ -33,6 +33,7 @@ SHARED = (
     "shared forward passes: every rank runs the script as it stands, and computes its part of a batch wherever the run "
     "finds that parts make up the whole"
 )
+AGAINST = ", as asked for: not all of what a rank would have to know for that was seen (advice SHARE01)"
 _ORDER = {Level.APPLIED: 0, Level.NOT_NEEDED: 1, Level.ADVICE: 2, Level.BLOCKING: 3}
 
 
@@ -119,11 +120,13 @@ def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion
     made = decisions.decide(dealt, backend)
     doubted = decisions.unknown_links(made)
     made.facts = made.facts.with_unused()
-    sharded = _convert_by(RULES, Context(made, backend, {}, options))
-    if not _may_share(options):
+    doubts = tuple(map(_doubted, doubted))
+    asked_for = not _may_share(options)
+    sharded = _convert_by(RULES, Context(made, backend, {}, options, against=doubts if asked_for else ()))
+    if asked_for:
         return sharded
     blocking = sharded.of(Level.BLOCKING)
-    in_the_way = blocking or tuple(map(_doubted, doubted))
+    in_the_way = blocking or doubts
     if not in_the_way:
         return sharded
     shared = _convert_shared(found, backend, options, in_the_way)
@@ -188,7 +191,9 @@ def _convert_by(rules: Sequence[Rule], context: Context) -> Conversion:
 
 
 def _headline(context: Context) -> str:
-    return SHARED if context.shares_forwards else context.backend.headline
+    if context.shares_forwards:
+        return SHARED
+    return f"{context.backend.headline}{AGAINST if context.against else ''}"
 
 
 def _no_training(entry: Module, found: Facts) -> Finding:

@@ -202,6 +202,13 @@ def test_what_no_later_batch_depends_on(setup: str, turn: str) -> None:
     assert conversion_of(before, options=Options()).strategy is Strategy.SHARDED
 
 
+def test_what_a_function_does_for_others() -> None:
+    """Of a list in a function, what it holds in this call."""
+    setup = "pool = []\n\n\ndef joined(a, b):\n    return torch.cat([a, b], 1)\n\n\n"
+    turn = "pool.append(x)\nprint(joined(pool[0], x).mean())\nloss = ((model(joined(x, x)[:, :4]) - y) ** 2).mean()"
+    assert links(training(turn, setup)) == []
+
+
 def test_averaged_weights() -> None:
     turn = f"{PLAIN}\nfor k, p in model.named_parameters():\n    shadow[k] = 0.9 * shadow.get(k, p.data) + 0.1 * p.data"
     assert links(training(turn, "shadow = {}\n")) == []

@@ -28,6 +28,7 @@ from distify_codemods.values import (
     Function,
     Obj,
     Parameters,
+    Single,
     Value,
     contained,
     core,
@@ -60,7 +61,8 @@ def links_seen(facts: Facts) -> list[Link]:
     return _each_once(
         [
             *_foreign(seen), *_given_the_model(seen), *put_together.links(seen, marks), *decided_by_chance(seen),
-            *_skipped(seen), *_asked(facts), *pools.links(as_it_stands(facts)),
+            *_skipped(seen), *_asked(facts), *_single(seen),
+            *pools.links(as_it_stands(facts)),
         ]
     )  # fmt: skip
 
@@ -96,6 +98,19 @@ def _foreign(facts: Facts) -> Iterator[Link]:
 
 def _calls(facts: Facts) -> list[Event]:
     return facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD)
+
+
+def _single(facts: Facts) -> Iterator[Link]:
+    """`loss(output[0], target)`: of a tensor, the first sample of each rank's share."""
+    for mark in marks(facts, Single):
+        assert mark.module is not None
+        assert mark.site is not None
+        yield Link(
+            mark.module, mark.site,
+            f"`{brief(mark.site)}` is one sample of a batch, of which each rank has another, unless it is a part of a "
+            "tuple",
+            "a tuple that is unpacked (`first, second = ...`) is seen to be one",
+        )  # fmt: skip
 
 
 #: What may be given a model, and only looks at it or averages it.

@@ -153,9 +153,9 @@ def call_object(machine: Machine, obj: Obj, arguments: Arguments, node: cst.CSTN
     if isinstance(obj, Partial) and obj.function is not None and obj.arguments is not None:
         return call(machine, obj.function, _combined(obj.arguments, arguments), node)
     if isinstance(obj, Ref):
-        return library.call_reference(machine, obj.name, arguments, node)
+        return pooling.taken(machine, library.call_reference(machine, obj.name, arguments, node), arguments)
     if isinstance(obj, Method):
-        return library.call_method(machine, obj, arguments, node)
+        return pooling.taken(machine, library.call_method(machine, obj, arguments, node), arguments)
     if isinstance(obj, Setting):
         return library.call_method(machine, _method_of_setting(machine, obj, node), arguments, node)
     if isinstance(obj, (Instance, External, Wrapped)):

@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import collated, pooling
+from distify_codemods.interpreter import collated
 from distify_codemods.libraries import computing
 from distify_codemods.values import (
     CHANCE,
     NOTHING,
     PER_SAMPLE,
     Arguments,
-    Bound,
-    Class,
     Draw,
     External,
     Foreign,
-    Function,
     Instance,
     Method,
     Obj,
@@ -45,8 +42,6 @@ def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
         return value
     callee = machine.values.get(node.func, NOTHING)
     value = collated.packed(machine, callee, value)
-    if not any(isinstance(obj, (Function, Bound, Class)) for obj in callee.objs):
-        value = pooling.taken(machine, value, [machine.values.get(one.value, NOTHING) for one in node.args])
     name = next((name for obj in callee.objs if (name := _unknown(machine, obj, node))), "")
     if not callee.objs and not isinstance(node.func, cst.Attribute):
         name = "?"

@@ -21,9 +21,11 @@ from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     BY_CHANCE,
     CHANCE,
+    COMPUTED,
     CUT_OFF,
     NOTHING,
     OUTCOME,
+    SEVERAL,
     Arguments,
     Cut,
     Draw,
@@ -33,6 +35,7 @@ from distify_codemods.values import (
     Ref,
     Sequence,
     Share,
+    Single,
     Value,
 )
 
@@ -48,7 +51,7 @@ def sources_of(value: Value) -> Ordered[Obj | str]:
     drawn = is_drawn(value)
     return Ordered(
         one for one in value.sources
-        if not isinstance(one, (Share, Cut, Pooled)) and one != OUTPUT
+        if not isinstance(one, (Share, Cut, Pooled, Single)) and one not in (OUTPUT, COMPUTED, SEVERAL)
         and (drawn or not (one in (CHANCE, OUTCOME) or isinstance(one, Draw)))
     )  # fmt: skip
 

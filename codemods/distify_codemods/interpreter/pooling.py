@@ -19,6 +19,7 @@ from distify_codemods import tree
 from distify_codemods.interpreter import attributes
 from distify_codemods.values import (
     PER_SAMPLE,
+    Arguments,
     External,
     Instance,
     Mapping,
@@ -72,6 +73,7 @@ class Pooling:
         self.entries: dict[_Key, _Entry] = {}
         self.holders: dict[Sequence | Mapping, Pooled] = {}
         self.names: dict[tuple[int, str], Pooled] = {}
+        self.tables: dict[int, dict[str, Value]] = {}  # so that no other one gets the number of one of these
         self.outer: dict[int, dict[str, Value]] = {}  # names of functions whose inner ones set them
         self.copies: dict[Obj, Obj] = {}  # of what was made in a turn, as later ones find it
         self.aged: set[Obj] = set()  # those copies
@@ -97,6 +99,7 @@ def named(machine: Machine, table: dict[str, Value], name: str, value: Value, la
     """A name is bound; `lasting`: one of a function around this one."""
     if machine.pooling is not None and _may_hold(value):
         machine.pooling.names[id(table), name] = _mark(machine)
+        machine.pooling.tables[id(table)] = table
         if lasting:
             machine.pooling.outer[id(table)] = table
 
@@ -173,12 +176,12 @@ def perhaps(machine: Machine) -> Iterator[None]:
 # ---- what comes out of libraries
 
 
-def taken(machine: Machine, value: Value, given: list[Value]) -> Value:
+def taken(machine: Machine, value: Value, given: Arguments) -> Value:
     """What a library returned that was given a list with samples of earlier batches: perhaps one of them."""
     if machine.pooling is None or not machine.pooling.holders:
         return value
     found = [
-        source for one in given for obj in contained(one) for held in within(obj)
+        source for one in given.all() for obj in contained(one) for held in within(obj)
         for source in held.sources if isinstance(source, Pooled)
     ]  # fmt: skip
     return replace(value, sources=value.sources | found) if found else value

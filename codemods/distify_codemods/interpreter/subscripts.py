@@ -15,6 +15,7 @@ from distify_codemods.interpreter import (
     forms,
     holding,
     modules,
+    parts,
     ranks,
     records,
     scales,
@@ -149,7 +150,9 @@ def _tensor_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: l
     elif scale is Scale.CONST and any(key.scale is not Scale.CONST for key in keys):
         scale = scales.elementwise(*(key.scale for key in keys))
     sliced = len(node.slice) > 1 and all(isinstance(element.slice, cst.Slice) for element in node.slice[:2])
-    return Value(scale=scale, sources=sources, deep=sliced)
+    value = Value(scale=scale, sources=sources, deep=sliced)
+    at_a_place = receiver.scale is scale is Scale.SAMPLES and len(keys) == 1 and keys[0].constant() in _PARTS
+    return parts.item(machine, receiver, value, node) if at_a_place else value
 
 
 def _is_a_part(machine: Machine, cut: cst.Slice) -> bool:
@@ -190,7 +193,7 @@ def _names_a_part(node: cst.BaseExpression) -> bool:
 
 
 def evaluate_slice(machine: Machine, node: cst.BaseSlice) -> Value:
-    parts = (node.lower, node.upper, node.step) if isinstance(node, cst.Slice) else ()
-    values = [expressions.evaluate(machine, part) for part in parts if part is not None]
+    bounds = (node.lower, node.upper, node.step) if isinstance(node, cst.Slice) else ()
+    values = [expressions.evaluate(machine, bound) for bound in bounds if bound is not None]
     scale = Scale.SAMPLES if any(value.scale is Scale.SAMPLES for value in values) else Scale.CONST
     return Value(scale=scale, sources=EMPTY.union(*(value.sources for value in values))) if values else NOTHING

@@ -16,6 +16,7 @@ from distify_codemods.interpreter import (
     graph,
     holding,
     modules,
+    parts,
     records,
     reductions,
     scales,
@@ -28,6 +29,7 @@ from distify_codemods.values import (
     NOTHING,
     PART,
     PER_SAMPLE,
+    SEVERAL,
     SIZE,
     Arguments,
     Bound,
@@ -182,7 +184,8 @@ def item(value: Value, position: int, count: int) -> Value:
             found.append(any_item(Value(obj.alone, value.scale, value.sources)))
     if found:
         return join(*found)
-    return Value(scale=value.scale, sources=value.sources | [PART] if value.scale in PER_SAMPLE else value.sources)
+    part = Value(scale=value.scale, sources=value.sources | [PART] if value.scale in PER_SAMPLE else value.sources)
+    return parts.computed(part) if SEVERAL in part.sources else part
 
 
 def flat(values: Iterable[Value]) -> list[Value]:

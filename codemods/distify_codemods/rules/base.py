@@ -65,6 +65,7 @@ class Context:
     rule: Rule | None = None
     left_alone: list[tuple[Module, cst.CSTNode, str]] = field(default_factory=list)  # would need a person else
     in_the_way: tuple[Finding, ...] = ()  # what sharded data would need a person for
+    against: tuple[Finding, ...] = ()  # what speaks against the sharded data that are asked for
 
     @property
     def shares_forwards(self) -> bool:
