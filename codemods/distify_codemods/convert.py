@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 
 from distify_codemods import decisions, facts, half_done, interpreter, later, program, refusals, tensorflow, why
 from distify_codemods.apply import apply
@@ -33,6 +34,9 @@ SHARED = (
     "shared forward passes: every rank runs the script as it stands, and computes its part of a batch wherever the run "
     "finds that parts make up the whole"
 )
+AGAINST = ", as asked for: not all of what a rank would have to know for that was seen (advice SHARE01)"
+_OF_A_KIND = 3  # rows about the same thing
+_CODE = re.compile(r"`[^`]*`")
 _ORDER = {Level.APPLIED: 0, Level.NOT_NEEDED: 1, Level.ADVICE: 2, Level.BLOCKING: 3}
 
 
@@ -119,11 +123,13 @@ def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion
     made = decisions.decide(dealt, backend)
     doubted = decisions.unknown_links(made)
     made.facts = later.with_later(made.facts.with_unused())
-    sharded = _convert_by(RULES, Context(made, backend, {}, options))
-    if not _may_share(options):
+    doubts = _doubts(doubted)
+    asked_for = not _may_share(options)
+    sharded = _convert_by(RULES, Context(made, backend, {}, options, against=doubts if asked_for else ()))
+    if asked_for:
         return sharded
     blocking = sharded.of(Level.BLOCKING)
-    in_the_way = blocking or tuple(map(_doubted, doubted))
+    in_the_way = blocking or doubts
     if not in_the_way:
         return sharded
     shared = _convert_shared(found, backend, options, in_the_way)
@@ -133,12 +139,27 @@ def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion
 
 def _without_needs(found: Facts, backend: Backend, options: Options, links: list[decisions.Link]) -> Conversion | None:
     """The second strategy, where it needs nobody."""
-    shared = _convert_shared(found, backend, options, tuple(map(_doubted, links)))
+    shared = _convert_shared(found, backend, options, _doubts(links))
     return None if shared.of(Level.BLOCKING) else shared
 
 
-def _doubted(link: decisions.Link) -> Finding:
-    return Finding(Level.ADVICE, "SHARE01", "", link.message, link.module.place(link.node), link.fix)
+def _doubts(links: Sequence[decisions.Link]) -> tuple[Finding, ...]:
+    """The first few of each kind; the last of them tells how many more there are."""
+    kinds: dict[str, list[decisions.Link]] = {}
+    for link in links:
+        kinds.setdefault(_CODE.sub("", link.message), []).append(link)
+    return tuple(_doubted(link, left) for found in kinds.values() for link, left in _few(found))
+
+
+def _few(links: list[decisions.Link]) -> Iterator[tuple[decisions.Link, int]]:
+    more = len(links) - _OF_A_KIND
+    for number, link in enumerate(links[:_OF_A_KIND], 1):
+        yield link, more if more > 0 and number == _OF_A_KIND else 0
+
+
+def _doubted(link: decisions.Link, more: int) -> Finding:
+    text = f"{link.message} (as in {more} more places)" if more else link.message
+    return Finding(Level.ADVICE, "SHARE01", "", text, link.module.place(link.node), link.fix)
 
 
 def _convert_shared(
@@ -188,7 +209,9 @@ def _convert_by(rules: Sequence[Rule], context: Context) -> Conversion:
 
 
 def _headline(context: Context) -> str:
-    return SHARED if context.shares_forwards else context.backend.headline
+    if context.shares_forwards:
+        return SHARED
+    return f"{context.backend.headline}{AGAINST if context.against else ''}"
 
 
 def _no_training(entry: Module, found: Facts) -> Finding:

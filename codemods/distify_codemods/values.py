@@ -401,6 +401,16 @@ class Listed(Obj):
 
 
 @dataclass(eq=False, repr=False)
+class Pooled(Obj):
+    """As a source: samples of an earlier batch, which the statement at `site` has kept."""
+
+
+@dataclass(eq=False, repr=False)
+class Single(Obj):
+    """As a source: of what was computed from a batch, one sample was taken here, unless it is a tuple."""
+
+
+@dataclass(eq=False, repr=False)
 class Size(Obj):
     """The number of samples in a batch, not a part or a multiple of it."""
 
@@ -470,6 +480,9 @@ SIZE = Size(None).alone
 #: A source of what was unpacked from a batch: iterated, it gives samples, where a batch gives its parts.
 LENGTH = "the length of a loader"  # what follows from it counts the steps of an epoch
 PART = "a part of a batch"
+#: It is no batch as its loader gives it, but was computed from one; several tensors were, and are not told apart yet.
+COMPUTED = "computed from a batch"
+SEVERAL = "several tensors that were computed from a batch"
 #: Random numbers went into it; they also say how many entries it has, or where it ends, if that is before its end; they
 #: became truths, which pick some out.
 CHANCE = "random"

@@ -387,3 +387,14 @@ def test_a_large_program_whose_forwards_cannot_be_shared_goes_on_as_before(monke
     assert small.outcome is Outcome.REFUSED
     monkeypatch.setattr(evidence, "LARGE", 1)
     assert conversion_of(before, options=AUTO) == small
+
+
+@pytest.mark.parametrize(("places", "rows"), [(1, 1), (3, 3), (5, 3)])
+def test_no_more_than_a_few_rows_tell_the_same(places: int, rows: int) -> None:
+    """Each is a call of a library that nobody knows, of which the loss is made."""
+    calls = "".join(f"        x = unknown.step{number}(x)\n" for number in range(places))
+    loop = LOOP.replace("        loss =", f"{calls}        loss =")
+    conversion = conversion_of(script(imports=f"import unknown\n{IMPORTS}", loop=loop), options=Options())
+    found = [one.message for one in conversion.of(Level.ADVICE) if "the loss depends on `unknown.step" in one.message]
+    assert len(found) == rows
+    assert [one.endswith("(as in 2 more places)") for one in found] == [places == 5 and one == found[-1] for one in found]

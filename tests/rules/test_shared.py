@@ -572,6 +572,38 @@ def test_what_cannot_is_shared_with_the_reason() -> None:
     assert conversion_of(before, options=Options(strategy="sharded")).outcome is Outcome.REFUSED
 
 
+POOLED = LOOP.replace("        loss =", "        pool.append(x)\n        loss =")
+POOLED = POOLED.replace("y)", "pool[0][:len(x), :1] * y)")
+AGAINST = "sharded as asked for, against what was seen: "
+
+
+@pytest.mark.parametrize(
+    ("parts", "line"),
+    [
+        ({"setup": "pool = []\n", "loop": POOLED}, "pool.append(x)"),
+        ({"imports": STRANGE, "loop": LOOP.replace("model(x)", "model(strange.augment(x))")}, "strange.augment"),
+        ({"loop": LOOP.replace("model(x), y", "model(x)[0], y[0]")}, "model(x)[0]"),
+        ({"setup": "def first(rows):\n    return [torch.stack(one, 1) for one in zip(*rows)]\n\n\n",
+          "loader": "loader = DataLoader(data, batch_size=8, shuffle=True, collate_fn=first)\n"}, "collate_fn=first"),
+    ],
+)  # fmt: skip
+def test_what_speaks_against_sharded_data_is_said_where_they_are_asked_for(parts: dict[str, str], line: str) -> None:
+    before = script(**parts)
+    assert conversion_of(before, options=AUTO).strategy is Strategy.SHARED
+    conversion = conversion_of(before, options=Options(strategy="sharded"))
+    assert (conversion.outcome, conversion.strategy) == (Outcome.CONVERTED, Strategy.SHARDED)
+    assert conversion.headline.startswith("sharded data and DistributedDataParallel, as asked for")
+    found = [one for one in conversion.findings if one.code == CODE]
+    assert all(one.level is Level.ADVICE and one.message.startswith(AGAINST) for one in found)
+    assert [one.place.line for one in found if one.place] == [line_of(before, line)]
+
+
+def test_nothing_speaks_against_what_is_seen_through() -> None:
+    conversion = conversion_of(script(), options=Options(strategy="sharded"))
+    assert conversion.headline == "sharded data and DistributedDataParallel"
+    assert [one.level for one in conversion.findings if one.code == CODE] == [Level.NOT_NEEDED]
+
+
 def test_all_or_nothing_also_in_part() -> None:
     before = script(imports=STRANGE, optimizer="optimizer = torch.optim.SGD(strange.groups(model), lr=0.1)\n")
     whole, part = (conversion_of(before, partial=one, options=AUTO) for one in (False, True))

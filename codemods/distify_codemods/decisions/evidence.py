@@ -12,12 +12,12 @@ from typing import TypeGuard
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions import entropy, outside, put_together, streams
+from distify_codemods.decisions import entropy, outside, pools, put_together, streams
 from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.between import drawn_between_passes
 from distify_codemods.decisions.chance import decided_by_chance
-from distify_codemods.decisions.pools import kept_samples
-from distify_codemods.decisions.trials import with_evidence
+from distify_codemods.decisions.marks import in_training, marks
+from distify_codemods.decisions.trials import as_it_stands, with_evidence
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.interpreter.evidence import is_known
@@ -28,6 +28,7 @@ from distify_codemods.values import (
     Function,
     Obj,
     Parameters,
+    Single,
     Value,
     contained,
     core,
@@ -43,7 +44,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
     found = links_seen(facts)
     if facts.training_loops and facts.run.exact:
         found += [*_alike_workers(decisions), *_without_seeds(facts), *_halves(decisions)]
-        found += [*drawn_between_passes(decisions), *kept_samples(facts)]
+        found += drawn_between_passes(decisions)
     return _each_once(found)
 
 
@@ -59,8 +60,9 @@ def links_seen(facts: Facts) -> list[Link]:
     seen = with_evidence(facts)
     return _each_once(
         [
-            *_foreign(seen), *_given_the_model(seen), *put_together.links(seen, _marks), *decided_by_chance(seen),
-            *_skipped(seen), *_asked(facts),
+            *_foreign(seen), *_given_the_model(seen), *put_together.links(seen, marks), *decided_by_chance(seen),
+            *_skipped(seen), *_asked(facts), *_single(seen),
+            *pools.links(as_it_stands(facts)),
         ]
     )  # fmt: skip
 
@@ -69,25 +71,13 @@ def _each_once(found: list[Link]) -> list[Link]:
     return list({(one.node, one.message): one for one in found}.values())
 
 
-def _in_training(facts: Facts, event: Event) -> bool:
-    return any(event.inside(loop.event) for loop in facts.training_loops)
-
-
-def _marks(facts: Facts, kind: type[Obj]) -> list[Obj]:
-    """Those of what training's backward passes begin at."""
-    losses = [event.receiver for event in facts.backwards if _in_training(facts, event)]
-    losses += [event.value for event in facts.steps]  # of closures
-    found = {source for value in losses for source in value.sources if isinstance(source, kind)}
-    return sorted(found, key=lambda one: one.number)
-
-
 # ---- what is called
 
 
 def _foreign(facts: Facts) -> Iterator[Link]:
     """Unknown things that are called in training, of whose results the loss is made."""
-    called = {event.node: event for event in _calls(facts) if _in_training(facts, event)}
-    for mark in _marks(facts, Foreign):
+    called = {event.node: event for event in _calls(facts) if in_training(facts, event)}
+    for mark in marks(facts, Foreign):
         event = called.get(mark.site) if mark.site is not None else None
         if event is None or mark.site is None:
             continue
@@ -110,6 +100,19 @@ def _calls(facts: Facts) -> list[Event]:
     return facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD)
 
 
+def _single(facts: Facts) -> Iterator[Link]:
+    """`loss(output[0], target)`: of a tensor, the first sample of each rank's share."""
+    for mark in marks(facts, Single):
+        assert mark.module is not None
+        assert mark.site is not None
+        yield Link(
+            mark.module, mark.site,
+            f"`{brief(mark.site)}` is one sample of a batch, of which each rank has another, unless it is a part of a "
+            "tuple",
+            "a tuple that is unpacked (`first, second = ...`) is seen to be one",
+        )  # fmt: skip
+
+
 #: What may be given a model, and only looks at it or averages it.
 _TOOLS = (
     "wandb.", "tensorboardX.", "mlflow.", "neptune.", "comet_ml.", "torchinfo.", "torchsummary.", "thop.", "fvcore.",
@@ -121,7 +124,7 @@ def _given_the_model(facts: Facts) -> Iterator[Link]:
     """Unknown things that are given a trained model in training, or hold one and are called there."""
     trainers = {optimizer.obj for optimizer in facts.optimizers}
     for event in _calls(facts):
-        if not _in_training(facts, event) or event.receiver.objs & trainers:
+        if not in_training(facts, event) or event.receiver.objs & trainers:
             continue
         held = [one.arguments for one in map(core, event.receiver.objs) if _is_foreign(one) and one.arguments]
         unknown = event.kind is Kind.CALL and not is_known(event.name) and not event.name.startswith(_TOOLS)
@@ -159,7 +162,7 @@ def _skipped(facts: Facts) -> Iterator[Link]:
             inside = inside and here.node not in loops
             if not inside:
                 break
-            if isinstance(here.node, cst.Try) and here.arm == "body" and _in_training(facts, event):
+            if isinstance(here.node, cst.Try) and here.arm == "body" and in_training(facts, event):
                 handler = next((one for one in here.node.handlers if _goes_on(one)), None)
                 if handler is not None:
                     yield Link(
@@ -184,7 +187,7 @@ def _goes_on(handler: cst.ExceptHandler) -> bool:
 def _without_seeds(facts: Facts) -> Iterator[Link]:
     """Data, or an order, that each rank would draw by itself."""
     for event in entropy.without_seeds(facts):
-        if not _in_training(facts, event):
+        if not in_training(facts, event):
             yield Link(
                 event.module, event.node,
                 f"`{brief(event.node)}` has no seed: what is drawn from it is something else on each rank",

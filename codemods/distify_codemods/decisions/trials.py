@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import libcst as cst
 
-from distify_codemods.decisions import figures
+from distify_codemods.decisions import figures, pools
 from distify_codemods.decisions.agreement import averages
-from distify_codemods.decisions.base import Averaging, Left, Reduction, Wrap
+from distify_codemods.decisions.base import Averaging, Left, Putting, Reduction, Wrap
 from distify_codemods.decisions.places import Place, Places
 from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts, dealt_by, infer
-from distify_codemods.interpreter import Hooks, Machine, run
+from distify_codemods.interpreter import Hooks, Machine, Trial, run
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import External, Instance, Share, Value, Wrapped, core
 
@@ -31,10 +31,16 @@ def agreed(facts: Facts, wraps: tuple[Wrap, ...]) -> tuple[Facts, tuple[Averagin
     while True:
         after, found, left = _agreed(facts, wraps, denied)
         after, found = _each_once(facts, after, wraps, found)
-        lonely = figures.not_reached_by_all(after, found)
-        if not lonely:
+        wrong = [*figures.not_reached_by_all(after, found), *_read_back(facts, found)]
+        if not wrong:
             return after, found, left
-        denied.update(lonely)
+        denied.update(wrong)
+
+
+def _read_back(facts: Facts, found: tuple[Averaging, ...]) -> list[cst.CSTNode]:
+    """What would be kept of all samples, and training goes on with."""
+    gathered = [one for one in found if one.how is Putting.GATHERED]
+    return pools.read_back(as_it_stands(facts), gathered) if gathered else []
 
 
 def _agreed(
@@ -144,7 +150,15 @@ def try_out(
 
 def with_evidence(facts: Facts) -> Facts:
     """The facts of the program, whose values tell what unknown things had a part in them."""
-    trial = replace(facts.run.trial, drop_data_parallel=True, evidence=True)
+    return _evidence(facts, replace(facts.run.trial, drop_data_parallel=True, evidence=True))
+
+
+def as_it_stands(facts: Facts) -> Facts:
+    """The same, without what a conversion would gather, average or sum up."""
+    return _evidence(facts, Trial(drop_data_parallel=True, evidence=True, cutting=facts.run.trial.cutting))
+
+
+def _evidence(facts: Facts, trial: Trial) -> Facts:
     known = facts.program.evidence
     if trial not in known:
         known[trial] = infer(facts.program, run(facts.program, trial=trial))

@@ -19,6 +19,7 @@ from distify_codemods.interpreter import (
     graph,
     library,
     optimizers,
+    pooling,
     reductions,
     sparing,
     summaries,
@@ -111,7 +112,13 @@ def _known_items(value: Value) -> tuple[Value, ...] | None:
 
 def call(machine: Machine, callee: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
     objs = [obj for obj in callee.objs if len(callee.objs) == 1 or _accepts(obj, arguments)]
-    return join(*(call_object(machine, obj, arguments, node) for obj in objs)) if objs else NOTHING
+    if len(objs) == 1:
+        return call_object(machine, objs[0], arguments, node)
+    found = []
+    for obj in objs:
+        with pooling.perhaps(machine):
+            found.append(call_object(machine, obj, arguments, node))
+    return join(*found)
 
 
 def _accepts(obj: Obj, arguments: Arguments) -> bool:
@@ -146,9 +153,9 @@ def call_object(machine: Machine, obj: Obj, arguments: Arguments, node: cst.CSTN
     if isinstance(obj, Partial) and obj.function is not None and obj.arguments is not None:
         return call(machine, obj.function, _combined(obj.arguments, arguments), node)
     if isinstance(obj, Ref):
-        return library.call_reference(machine, obj.name, arguments, node)
+        return pooling.taken(machine, library.call_reference(machine, obj.name, arguments, node), arguments)
     if isinstance(obj, Method):
-        return library.call_method(machine, obj, arguments, node)
+        return pooling.taken(machine, library.call_method(machine, obj, arguments, node), arguments)
     if isinstance(obj, Setting):
         return library.call_method(machine, _method_of_setting(machine, obj, node), arguments, node)
     if isinstance(obj, (Instance, External, Wrapped)):
@@ -360,6 +367,7 @@ def _run_body(machine: Machine, inner: Frame, definition: cst.FunctionDef) -> No
         machine.grad = grad
     else:
         machine.run_frame(inner, definition.body.body)
+    pooling.go_on(machine, *inner.left, pooling.fresh(machine))
 
 
 def _is_context_manager(machine: Machine, definition: cst.FunctionDef) -> bool:
@@ -455,7 +463,8 @@ def call_back(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Valu
     for value in arguments.all():
         for obj in value.objs:
             if isinstance(obj, (Function, Bound)):
-                returned = join(returned, call_object(machine, obj, no_arguments(), node))
+                with pooling.perhaps(machine):
+                    returned = join(returned, call_object(machine, obj, no_arguments(), node))
             elif isinstance(obj, Suspended) and obj.function is not None and obj.arguments is not None:
                 run_suspended(machine, obj.function, obj.arguments, node, obj.receiver, lambda entered: None)
     return returned

@@ -154,7 +154,7 @@ def store(machine: Machine, holder: Obj, name: str, value: Value, node: cst.CSTN
                 calls.invoke(machine, setter, Arguments([value]), node, holder)
                 return
     if not rebinding.is_passing(machine, holder, name, value):
-        machine.keep(holder.attributes, name, value)
+        machine.keep(holder.attributes, name, value, holder)
 
 
 # ---- making

@@ -115,7 +115,7 @@ def dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Val
     for value in (*arguments.positional, *([arguments.double_star] if arguments.double_star else [])):
         holding.update(machine, made, value)
     for key, value in arguments.keywords.items():
-        machine.keep(made.items, key, value)
+        machine.keep(made.items, key, value, made)
     return Value(made.alone, *_whole(arguments))
 
 
@@ -144,6 +144,8 @@ def namespace(machine: Machine, obj: Obj) -> dict[str, Value] | None:
 # ---- methods
 
 
+#: Of lists, sets, deques and queues.
+_ADDING = frozenset("append add insert extend appendleft extendleft put put_nowait".split())
 _NEXT = ("__next__", "next", "send")
 
 
@@ -161,12 +163,12 @@ def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Argument
     own = Value(obj.alone)
     if name in _NEXT:
         return iteration.element_of(machine, own, node)
-    if name in ("append", "add", "insert", "extend", "appendleft"):
+    if name in _ADDING:
         value = arguments.positional[-1] if arguments.positional else NOTHING
-        item = targets.any_item(value) if name == "extend" else value
+        item = targets.any_item(value) if name.startswith("extend") else value
         holding.append(machine, obj, machine.tainted(forms.added(machine, item)))
         return NOTHING
-    if name in ("pop", "popleft"):
+    if name in ("pop", "popleft", "get", "get_nowait"):
         return ways.chosen(targets.any_item(own), join(*arguments.positional))
     if name == "sort":
         iterators.sorted_by(machine, arguments, targets.any_item(own), node)
@@ -178,13 +180,13 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
         for value in arguments.positional:
             holding.update(machine, obj, value)
         for key, value in arguments.keywords.items():
-            machine.keep(obj.items, key, value)
+            machine.keep(obj.items, key, value, obj)
         return NOTHING
     if name in ("get", "pop", "setdefault"):
         known = arguments.positional[0].constant() if arguments.positional else None
         fallback = arguments.positional[1] if len(arguments.positional) > 1 else NOTHING
-        if name == "setdefault" and known is not None:
-            machine.keep(obj.items, known, fallback)
+        if name == "setdefault":
+            holding.set_item(machine, obj, known, fallback)
         found = join(obj.items.get(known, obj.rest or NOTHING) if known is not None else obj.any(), fallback)
         return ways.chosen(found, arguments.positional[0] if arguments.positional else NOTHING)
     if name == "copy":

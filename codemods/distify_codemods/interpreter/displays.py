@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import cuts, expressions, files, forms, holding, iteration, targets, turns, ways
+from distify_codemods.interpreter import (
+    cuts,
+    expressions,
+    files,
+    forms,
+    holding,
+    iteration,
+    pooling,
+    targets,
+    turns,
+    ways,
+)
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import NOTHING, External, Mapping, Obj, Scale, Sequence, Value, join
 
@@ -54,7 +65,8 @@ def dictionary(machine: Machine, node: cst.Dict) -> Value:
 
 
 def comprehension(machine: Machine, node: cst.BaseComp) -> Value:
-    (values, over), dealt = iteration.while_drawing(machine, lambda: _turns(machine, node))
+    with pooling.perhaps(machine):
+        (values, over), dealt = iteration.while_drawing(machine, lambda: _turns(machine, node))
     return _comp_result(machine, node, values, over, dealt)
 
 

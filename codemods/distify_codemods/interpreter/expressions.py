@@ -21,6 +21,7 @@ from distify_codemods.interpreter import (
     imports,
     iteration,
     operators,
+    parts,
     reductions,
     subscripts,
     targets,
@@ -50,7 +51,7 @@ def evaluate(machine: Machine, node: cst.BaseExpression) -> Value:
     if machine.averaged and node in machine.averaged:
         value = Value(value.objs)
     if machine.evidence:
-        value = evidence.followed(machine, value, node)
+        value = parts.followed(machine, evidence.followed(machine, value, node), node)
     if machine.reducing is not None:
         value = reductions.followed(machine, value, node)
     before = machine.values.get(node)

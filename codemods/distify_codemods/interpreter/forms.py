@@ -21,17 +21,21 @@ from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     BY_CHANCE,
     CHANCE,
+    COMPUTED,
     CUT_OFF,
     NOTHING,
     OUTCOME,
+    SEVERAL,
     Arguments,
     Cut,
     Draw,
     External,
     Obj,
+    Pooled,
     Ref,
     Sequence,
     Share,
+    Single,
     Value,
 )
 
@@ -47,7 +51,7 @@ def sources_of(value: Value) -> Ordered[Obj | str]:
     drawn = is_drawn(value)
     return Ordered(
         one for one in value.sources
-        if not isinstance(one, (Share, Cut)) and one != OUTPUT
+        if not isinstance(one, (Share, Cut, Pooled, Single)) and one not in (OUTPUT, COMPUTED, SEVERAL)
         and (drawn or not (one in (CHANCE, OUTCOME) or isinstance(one, Draw)))
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from distify_codemods.interpreter import targets
+from distify_codemods.interpreter import pooling, targets
 from distify_codemods.values import NOTHING, Mapping, Sequence, Value, join
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 def append(machine: Machine, listed: Sequence, value: Value) -> None:
     """The list may hold this as well; which item is where is no longer known."""
+    pooling.put(machine, listed, value)
     before = listed.element, listed.items
     listed.element = join(targets.any_item(Value(listed.alone)), value)
     listed.items = None
@@ -25,8 +26,9 @@ def append(machine: Machine, listed: Sequence, value: Value) -> None:
 def set_item(machine: Machine, table: Mapping, key: object, value: Value) -> None:
     """An entry of a dictionary; None: under a key that is not known."""
     if key is not None:
-        machine.keep(table.items, key, value)
+        machine.keep(table.items, key, value, table)
         return
+    pooling.put(machine, table, value)
     before = table.rest
     table.rest = join(before or NOTHING, value)
     machine.stores += before != table.rest

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import calls, iteration, targets
+from distify_codemods.interpreter import calls, holding, iteration, targets
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     NOTHING,
@@ -142,6 +142,20 @@ def _repeat(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     return Value(made.alone)
 
 
+def _pushed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`heapq.heappushpop(heap, item)`"""
+    holders = arguments.get("heap", 0) or NOTHING
+    for obj in holders.objs:
+        if isinstance(obj, Sequence) and len(arguments.positional) > 1:
+            holding.append(machine, obj, arguments.positional[1])
+    return targets.any_item(holders)
+
+
+def _empty(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`queue.Queue(size)`"""
+    return Value(machine.made(Sequence, node).alone)
+
+
 FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value]] = {
     "builtins.iter": _iter,
     "builtins.reversed": _iter,
@@ -151,6 +165,9 @@ FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value]] = {
     "builtins.map": _map,
     "builtins.filter": _filter,
     **dict.fromkeys([f"builtins.{name}" for name in ("list", "tuple", "set", "sorted", "frozenset")], _listed),
+    "collections.deque": _listed,
+    **dict.fromkeys([f"queue.{name}" for name in ("Queue", "LifoQueue", "PriorityQueue", "SimpleQueue")], _empty),
+    **dict.fromkeys(["heapq.heappush", "heapq.heappushpop", "heapq.heapreplace", "bisect.insort"], _pushed),
     "itertools.cycle": _cycle,
     "itertools.islice": _part,
     "itertools.chain": _chain,

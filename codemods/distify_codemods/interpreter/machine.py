@@ -17,6 +17,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.interpreter import (
+    aging,
     attributes,
     contexts,
     cuts,
@@ -28,6 +29,7 @@ from distify_codemods.interpreter import (
     iteration,
     kinds,
     operators,
+    pooling,
     sparing,
     state,
     summaries,
@@ -85,6 +87,7 @@ class Frame:
     drawn: Ordered[External] = EMPTY  # loaders that batches were taken from
     turns: dict[Turn, Frame] = field(default_factory=dict)
     parted: bool = False  # ranks may have left it, or one of its loops, at different times
+    left: list[pooling.Fresh] = field(default_factory=list)  # what was set anew where it returned
 
     @property
     def scope(self) -> Frame:
@@ -191,6 +194,7 @@ class Machine:
         self.parted = False  # ranks may go different ways, of which this is one
         self.outcomes: dict[tuple[cst.CSTNode, CallChain], set[bool | None]] = {}
         self.record = unused.Record()
+        self.pooling = pooling.Pooling() if trial.evidence else None
         self.pending: list[tuple[Frame, str]] = []  # names of tensors that something of a batch was written into
         self.passing: dict[tuple[Obj, str], Value] = {}  # attributes that the `__init__` that runs will set anew
         self.saved: set[tuple[str, ...]] | None = None  # names that `torch.save` is given together, once asked for
@@ -276,11 +280,14 @@ class Machine:
         if name in self.frame.globals_declared:
             self.summaries.clear()
             self.keep(self.module_frame(self.frame.module).env, name, value)
+            pooling.named(self, self.module_frame(self.frame.module).env, name, value)
         elif name in self.frame.outer_declared:
             self.summaries.clear()
             self.keep(self.holder(name).env, name, value)
+            pooling.named(self, self.holder(name).env, name, value, lasting=True)
         else:
             self.frame.env[name] = value
+            pooling.named(self, self.frame.env, name, value)
         if value.objs:
             frame = self.frame if name not in self.frame.globals_declared else self.module_frame(self.frame.module)
             known = frame.bound.get(name)
@@ -293,8 +300,13 @@ class Machine:
             frame = frame.parent
         return frame or self.frame
 
-    def keep(self, table: dict[Key, Value], key: Key, value: Value) -> None:
-        """Adds to what an attribute, an item or a global may hold, in whatever order it is set and read."""
+    def keep(self, table: dict[Key, Value], key: Key, value: Value, holder: Obj | None = None) -> None:
+        """Adds to what an attribute, an item or a global may hold, in whatever order it is set and read.
+
+        `holder`: whose attribute or item it is.
+        """
+        if holder is not None and pooling.kept(self, holder, table, key, value):
+            return
         known = table.get(key)
         table[key] = value if known is None else join(known, value)
         self.stores += known is None or table[key] != known
@@ -359,13 +371,17 @@ class Machine:
         self.control = outer | forms.decided(test.sources)
         self.control |= operators.choice(self, node, test) if known is None else ()
         kinds.refine(self, node.test, True)
+        fresh = pooling.fresh(self)
         falls = self.either(node, "body", node.body.body, known, outcomes)
+        ends = [pooling.fresh(self)] if falls else []
+        pooling.go_on(self, fresh)
         after = dict(env) if falls else None
         env.clear()
         env.update(before)
         kinds.refine(self, node.test, False)
         orelse = node.orelse.body.body if isinstance(node.orelse, cst.Else) else [node.orelse] if node.orelse else []
         other = self.either(node, "orelse", orelse, None if known is None else not known, outcomes)
+        pooling.go_on(self, *ends, *([pooling.fresh(self)] if other else []))
         self.control, self.parted = outer, parted
         if after is not None:
             merge(env, after, only_other=not other)
@@ -385,10 +401,11 @@ class Machine:
         over = expressions.evaluate(self, node.iter) if isinstance(node, cst.For) else NOTHING
         self.event(Kind.LOOP, node, value=over)
         items = turns.known(self, over, node) if isinstance(node, cst.For) else None
-        if isinstance(node, cst.For) and items is not None:
-            self.one_by_one(node, items)
-        else:
-            self.again_and_again(node, over)
+        with pooling.perhaps(self):
+            if isinstance(node, cst.For) and items is not None:
+                self.one_by_one(node, items)
+            else:
+                self.again_and_again(node, over)
         if node.orelse is not None:
             self.arm(node, "orelse", node.orelse.body)
         return not (isinstance(node, cst.While) and self.endless(node))
@@ -401,6 +418,7 @@ class Machine:
         outer = self.here
         for _ in range(PASSES_OF_A_LOOP):
             state.next_batch(self, node)
+            aging.next_turn(self, node)
             before, stores = dict(frame.env), self.stores
             self.here = Here(outer, node, frame, "body")
             if isinstance(node, cst.For):
@@ -423,6 +441,7 @@ class Machine:
         """Over a few known items each turn is a context of its own; names flow from one to the next."""
         frame = self.frame
         for number, item in enumerate(items):
+            aging.next_turn(self, node)
             self.frame = frame.turn(node, number)
             self.frame.exits = []
             targets.assign(self, node.target, item)
@@ -450,11 +469,13 @@ class Machine:
         return result
 
     def try_block(self, node: cst.Try | cst.TryStar) -> bool:
-        before = dict(self.frame.env)
+        before, fresh = dict(self.frame.env), pooling.fresh(self)
         falls = self.arm(node, "body", node.body)
         if falls and node.orelse is not None:
             falls = self.arm(node, "body", node.orelse.body)
         after = dict(self.frame.env)
+        fresh &= pooling.fresh(self)  # what was set anew before it failed
+        ends = [pooling.fresh(self)] if falls else []
         handlers: Sequence[cst.ExceptHandler | cst.ExceptStarHandler] = node.handlers
         for number, handler in enumerate(handlers):
             self.frame.env.clear()
@@ -464,11 +485,14 @@ class Machine:
             if handler.name is not None:
                 targets.assign(self, handler.name.name, NOTHING)
             parted, self.parted = self.parted, True
+            pooling.go_on(self, fresh)
             goes_on = self.arm(node, f"handler {number}", handler.body)
             self.parted = parted
             if goes_on:
                 merge(after, self.frame.env, only_other=not falls)
                 falls = True
+                ends.append(pooling.fresh(self))
+        pooling.go_on(self, *ends)
         self.frame.env.clear()
         self.frame.env.update(after)
         if node.finalbody is not None:
@@ -487,7 +511,9 @@ class Machine:
             for name in tree.walk(case.pattern):
                 if isinstance(name, cst.MatchAs) and name.name is not None:
                     targets.assign(self, name.name, NOTHING)
-            if self.arm(node, f"case {number}", case.body):
+            with pooling.perhaps(self):
+                falls = self.arm(node, f"case {number}", case.body)
+            if falls:
                 merge(after, env)
         self.parted = parted
         env.clear()
@@ -539,6 +565,7 @@ def _annotated(machine: Machine, node: cst.AnnAssign) -> bool:
 def _return(machine: Machine, node: cst.Return) -> bool:
     value = machine.tainted(expressions.evaluate(machine, node.value)) if node.value else _no_value(machine)
     machine.frame.returned.append(value)
+    machine.frame.left.append(pooling.fresh(machine))
     machine.frame.parted |= machine.parted
     machine.event(Kind.LEAVE, node, name="return")
     return False

@@ -37,7 +37,7 @@ def is_passing(machine: Machine, holder: Obj, name: str, value: Value) -> bool:
 def settle(machine: Machine, holder: Instance) -> None:
     """`__init__` has ended, perhaps before it came to set an attribute anew."""
     for key in [key for key in machine.passing if key[0] is holder]:
-        machine.keep(holder.attributes, key[1], machine.passing.pop(key))
+        machine.keep(holder.attributes, key[1], machine.passing.pop(key), holder)
 
 
 def _own_statement(machine: Machine, holder: Obj) -> cst.CSTNode | None:

@@ -37,7 +37,7 @@ def fill(machine: Machine, obj: Instance, cls: Class, arguments: Arguments, node
         value = positional[place] if place < len(positional) else named.get(name)
         default = _default(machine, cls, name) if value is None else None
         if value is not None or default is not None:
-            machine.keep(obj.attributes, name, value or default or NOTHING)
+            machine.keep(obj.attributes, name, value or default or NOTHING, obj)
     after = next((one.attributes["__post_init__"] for one in cls.order() if "__post_init__" in one.attributes), None)
     for function in after.objs if after is not None else ():
         calls.call_object(machine, function, Arguments([Value(obj.alone)]), node)
@@ -45,7 +45,7 @@ def fill(machine: Machine, obj: Instance, cls: Class, arguments: Arguments, node
     if table is not None:
         holding.update(machine, table, join(*positional) if positional else NOTHING)
         for name, value in named.items():
-            machine.keep(table.items, name, value)
+            machine.keep(table.items, name, value, table)
 
 
 def fields(cls: Class) -> tuple[str, ...]:
@@ -118,10 +118,10 @@ def namespace(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNo
     assert isinstance(obj, External)
     obj.arguments = arguments
     for key, value in {**arguments.expanded(), **arguments.keywords}.items():
-        machine.keep(obj.attributes, key, value)
+        machine.keep(obj.attributes, key, value, obj)
     for value in arguments.positional:
         for one in value.objs:
             for inner, item in one.items.items() if isinstance(one, Mapping) else ():
                 if isinstance(inner, str):
-                    machine.keep(obj.attributes, inner, item)
+                    machine.keep(obj.attributes, inner, item, obj)
     return Value(obj.alone)

@@ -13,7 +13,9 @@ from distify_codemods.interpreter import (
     cuts,
     expressions,
     forms,
+    holding,
     modules,
+    parts,
     ranks,
     records,
     scales,
@@ -80,8 +82,9 @@ def _item_of(
         return targets.any_item(own) if only_index else own
     if isinstance(obj, Instance):
         return _item_of_instance(machine, obj, known, only_index, receiver, node)
-    if isinstance(obj, Mapping) and obj.factory is not None and known is not None and known not in obj.items:
-        machine.keep(obj.items, known, calls.call(machine, obj.factory, calls.no_arguments(), node))
+    if isinstance(obj, Mapping) and obj.factory is not None and (known not in obj.items if known else not obj.rest):
+        made = calls.call(machine, obj.factory, calls.no_arguments(), node)
+        holding.set_item(machine, obj, known, made)
     if isinstance(obj, External) and isinstance(known, str) and known in obj.attributes:
         return obj.attributes[known]
     if isinstance(obj, Mapping):
@@ -147,7 +150,9 @@ def _tensor_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: l
     elif scale is Scale.CONST and any(key.scale is not Scale.CONST for key in keys):
         scale = scales.elementwise(*(key.scale for key in keys))
     sliced = len(node.slice) > 1 and all(isinstance(element.slice, cst.Slice) for element in node.slice[:2])
-    return Value(scale=scale, sources=sources, deep=sliced)
+    value = Value(scale=scale, sources=sources, deep=sliced)
+    at_a_place = receiver.scale is scale is Scale.SAMPLES and len(keys) == 1 and keys[0].constant() in _PARTS
+    return parts.item(machine, receiver, value, node) if at_a_place else value
 
 
 def _is_a_part(machine: Machine, cut: cst.Slice) -> bool:
@@ -188,7 +193,7 @@ def _names_a_part(node: cst.BaseExpression) -> bool:
 
 
 def evaluate_slice(machine: Machine, node: cst.BaseSlice) -> Value:
-    parts = (node.lower, node.upper, node.step) if isinstance(node, cst.Slice) else ()
-    values = [expressions.evaluate(machine, part) for part in parts if part is not None]
+    bounds = (node.lower, node.upper, node.step) if isinstance(node, cst.Slice) else ()
+    values = [expressions.evaluate(machine, bound) for bound in bounds if bound is not None]
     scale = Scale.SAMPLES if any(value.scale is Scale.SAMPLES for value in values) else Scale.CONST
     return Value(scale=scale, sources=EMPTY.union(*(value.sources for value in values))) if values else NOTHING

@@ -16,6 +16,7 @@ from distify_codemods.interpreter import (
     graph,
     holding,
     modules,
+    parts,
     records,
     reductions,
     scales,
@@ -28,6 +29,7 @@ from distify_codemods.values import (
     NOTHING,
     PART,
     PER_SAMPLE,
+    SEVERAL,
     SIZE,
     Arguments,
     Bound,
@@ -98,7 +100,8 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
         elif isinstance(obj, Mapping):
             holding.set_item(machine, obj, key.constant(), ways.chosen(value, key))
         elif isinstance(obj, Sequence):
-            holding.append(machine, obj, ways.chosen(value, key))
+            one_by_one = any(isinstance(element.slice, cst.Slice) for element in target.slice)
+            holding.append(machine, obj, ways.chosen(any_item(value) if one_by_one else value, key))
     if machine.tracing and not receiver.objs and isinstance(target.value, cst.Name):
         machine.bind(target.value.value, graph.stored(receiver, value))
 
@@ -181,7 +184,8 @@ def item(value: Value, position: int, count: int) -> Value:
             found.append(any_item(Value(obj.alone, value.scale, value.sources)))
     if found:
         return join(*found)
-    return Value(scale=value.scale, sources=value.sources | [PART] if value.scale in PER_SAMPLE else value.sources)
+    part = Value(scale=value.scale, sources=value.sources | [PART] if value.scale in PER_SAMPLE else value.sources)
+    return parts.computed(part) if SEVERAL in part.sources else part
 
 
 def flat(values: Iterable[Value]) -> list[Value]:

@@ -16,6 +16,7 @@ from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     BY_CHANCE,
     CHANCE,
+    COMPUTED,
     CUT_OFF,
     LENGTH,
     NOTHING,
@@ -23,6 +24,7 @@ from distify_codemods.values import (
     OUTCOME,
     PART,
     PER_SAMPLE,
+    SEVERAL,
     Const,
     Counter,
     Obj,
@@ -46,7 +48,7 @@ def may_part(value: Value) -> bool:
     if value.scale in (Scale.COUNT, Scale.REDUCED):
         return False
     alike = (Setting, Const, Counter)
-    return any(not isinstance(one, alike) and one not in (LENGTH, PART) for one in value.sources)
+    return any(not isinstance(one, alike) and one not in (LENGTH, PART, COMPUTED, SEVERAL) for one in value.sources)
 
 
 def turns_part(node: cst.For | cst.While, test: Value) -> bool:

@@ -15,6 +15,7 @@ from distify_codemods.values import (
     Const,
     External,
     Flattened,
+    Foreign,
     Kept,
     Mapping,
     Numbered,
@@ -60,7 +61,7 @@ def of_all_ranks(machine: Machine, value: Value, node: cst.CSTNode, loaders: fro
     for source in value.sources:
         if isinstance(source, Share) or (isinstance(source, External) and source.name in loaders):
             sources.append(machine.made(Whole, None, source, of=source))
-        elif isinstance(source, (Whole, Setting, Const, Kept)):
+        elif isinstance(source, (Whole, Setting, Const, Kept, Foreign)):
             sources.append(source)
     return Value(Ordered(objs), Scale.CONST, Ordered(sources), open=value.open)
 

@@ -32,3 +32,16 @@ PASSING = (
 LABELS = frozenset("labels label_ids start_positions end_positions next_sentence_label return_loss".split())
 #: Methods of dictionaries and the like, whatever class has them.
 PLAIN = frozenset("get items keys values pop update append extend index count copy format join split strip".split())
+#: Modules that return several tensors, as those of transformers do.
+OF_SEVERAL = frozenset(
+    [
+        *(f"torch.nn.{name}" for name in "LSTM GRU RNN LSTMCell MultiheadAttention AdaptiveLogSoftmaxWithLoss".split()),
+        "torchvision.models.inception_v3", "torchvision.models.googlenet",
+    ]
+)  # fmt: skip
+#: Functions, and methods of tensors, that do.
+SEVERAL = frozenset(
+    """chunk split unbind tensor_split hsplit vsplit dsplit meshgrid broadcast_tensors max min median mode sort topk
+    kthvalue cummax cummin aminmax qr svd eig eigh slogdet lu lstsq frexp std_mean var_mean pad_packed_sequence
+    multi_head_attention_forward""".split()
+)

@@ -70,6 +70,7 @@ class Context:
     barriers: list[Barrier] = field(default_factory=list)  # where files are waited for
     as_before: dict[Origin, bool] = field(default_factory=dict)  # what `disk.is_as_before` has found out
     in_the_way: tuple[Finding, ...] = ()  # what sharded data would need a person for
+    against: tuple[Finding, ...] = ()  # what speaks against the sharded data that are asked for
 
     @property
     def shares_forwards(self) -> bool:

@@ -10,7 +10,7 @@ from distify_codemods.decisions.base import SharedPass
 from distify_codemods.decisions.entire import computed_entirely
 from distify_codemods.interpreter.sparing import TIMES
 from distify_codemods.program import Module
-from distify_codemods.results import Level
+from distify_codemods.results import Finding, Level
 from distify_codemods.rules.base import Context, Example, Rule
 
 CODE = "SHARE01"
@@ -21,7 +21,10 @@ def run(context: Context) -> None:
     if not context.shares_forwards:
         alone = any(context.facts.left_alone(loader) for loader in context.facts.training_loaders)
         but = ", but where READ01 says otherwise" * alone
-        context.not_needed(f"each rank trains on its own samples{but}")
+        for finding in context.against:
+            context.advice_at(f"sharded as asked for, against what was seen: {_told(finding)}", finding.place)
+        if not context.against:
+            context.not_needed(f"each rank trains on its own samples{but}")
         return
     for blocked in context.decisions.blocked:
         if blocked.code == CODE:
@@ -43,9 +46,12 @@ def run(context: Context) -> None:
         context.advice(whole.message, whole.module, whole.node)
     _spared(context)
     for finding in context.in_the_way:
-        fix = f" ({finding.fix})" if finding.fix else ""
         but = ", and need you first:" if finding.level is Level.BLOCKING else ", but"
-        context.advice_at(f"sharded data would be faster{but} {finding.message}{fix}", finding.place)
+        context.advice_at(f"sharded data would be faster{but} {_told(finding)}", finding.place)
+
+
+def _told(finding: Finding) -> str:
+    return f"{finding.message} ({finding.fix})" if finding.fix else finding.message
 
 
 def _spared(context: Context) -> None:
@@ -148,7 +154,8 @@ RULE = Rule(
     "batches and with the same random numbers. Each call of a trained model splits the batch over the ranks and "
     "gathers what the model returns; gradients come out whole and equal on all ranks.",
     run=run,
-    limits="Loading and all that is not a model's are done by every rank, which costs time where it is much. A script "
-    "that trains no module, plays an environment or starts processes of its own is left to a person.",
+    limits="With --strategy sharded, what speaks against sharded data is advice, and no more. Loading and all that is "
+    "not a model's are done by every rank, which costs time where it is much. A script that trains no module, plays an "
+    "environment or starts processes of its own is left to a person.",
     examples=(Example(_BEFORE, _AFTER, strategy="shared"), Example(_UNTRAINED, strategy="shared")),
 )

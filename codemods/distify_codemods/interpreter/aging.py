@@ -1,0 +1,171 @@
+"""The next turn of a loop that takes batches: what is there of them by then is of earlier ones (see `pooling`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from distify_codemods.interpreter.pooling import OF_SAMPLES, Pooling, within
+from distify_codemods.values import (
+    AT_THE_TOP,
+    Instance,
+    Mapping,
+    Obj,
+    Pooled,
+    Sequence,
+    Share,
+    Turn,
+    Value,
+    join,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Frame, Machine
+
+
+def next_turn(machine: Machine, loop: cst.CSTNode) -> None:
+    """A loop begins another turn: if it takes batches, what is there of them is of earlier ones."""
+    if machine.pooling is None:
+        return
+    drawn = {
+        obj for event in machine.draws for obj in event.value.objs
+        if event.node is loop or any(here.node is loop for here in event.here.up())
+    }  # fmt: skip
+    if (drawn or machine.cutting is not None) and _Turn(machine, machine.pooling, loop, drawn).begin():
+        machine.stores += 1
+        machine.traces.add(AT_THE_TOP)
+        machine.summaries.clear()
+
+
+class _Turn:
+    def __init__(self, machine: Machine, pooling: Pooling, loop: cst.CSTNode, drawn: set[Obj]) -> None:
+        self.machine, self.pooling, self.loop, self.drawn = machine, pooling, loop, drawn
+        self.body = pooling.inside(loop)
+        self.context = machine.frame.context
+        self.holding: dict[Obj, bool] = {}
+        self.done: set[Obj] = set()
+
+    def begin(self) -> bool:
+        """Whether anything is older now than was known."""
+        found = [self._entries(), self._holders(), self._names()]
+        return any(found)
+
+    def _entries(self) -> bool:
+        changed = False
+        for place, entry in list(self.pooling.entries.items()):
+            if self._is_new(entry.holder):
+                continue
+            entry.look()
+            old = self._aged(entry.whole, entry.mark)
+            if old is entry.whole and entry.old is None:
+                continue
+            before, entry.old = entry.old, old if entry.old is None else join(entry.old, old)
+            changed = changed or entry.old != before
+            self.pooling.fresh -= {place}
+            entry.show(False)
+        return changed
+
+    def _holders(self) -> bool:
+        changed = False
+        for holder, mark in list(self.pooling.holders.items()):
+            if not self._is_new(holder):
+                changed = self._in_place(holder, mark) or changed
+        return changed
+
+    def _in_place(self, holder: Sequence | Mapping, mark: Pooled) -> bool:
+        if isinstance(holder, Mapping):
+            before = holder.rest
+            holder.rest = before and self._aged(before, mark)
+            return holder.rest is not before
+        known = holder.items, holder.element
+        holder.items = holder.items and self._all_aged(holder.items, mark)
+        holder.element = holder.element and self._aged(holder.element, mark)
+        return known != (holder.items, holder.element)
+
+    def _names(self) -> bool:
+        tables = [*self.pooling.outer.values(), *(frame.env for frame in self.machine.globals.values())]
+        frame: Frame | None = self.machine.frame
+        while frame is not None:
+            tables.append(frame.env)
+            frame = frame.parent
+        changed = False
+        for table in {id(table): table for table in tables}.values():
+            for name, value in list(table.items()):
+                mark = self.pooling.names.get((id(table), name))
+                if mark is not None:
+                    table[name] = self._aged(value, mark)
+                    changed = changed or table[name] is not value
+        return changed
+
+    # ---- values
+
+    def _aged(self, value: Value, mark: Pooled) -> Value:
+        """The same value, when the turn in which it was made is over."""
+        objs = [self._copied(obj, mark) for obj in value.objs]
+        if any(one is not obj for one, obj in zip(objs, value.objs, strict=True)):
+            value = replace(value, objs=value.of(objs).objs)
+        if not self._is_of_samples(value) or mark in value.sources:
+            return value
+        return replace(value, sources=value.sources | [mark])
+
+    def _all_aged(self, values: tuple[Value, ...], mark: Pooled) -> tuple[Value, ...]:
+        return tuple(self._aged(value, mark) for value in values)
+
+    def _is_of_samples(self, value: Value) -> bool:
+        return value.scale in OF_SAMPLES and any(map(self._is_dealt_here, value.sources))
+
+    def _is_dealt_here(self, source: Obj | str) -> bool:
+        return source in self.drawn or (isinstance(source, Share) and self._is_new(source))
+
+    def _is_new(self, obj: Obj) -> bool:
+        """Whether each turn makes one of its own."""
+        depth = len(self.context)
+        if obj in self.pooling.aged or obj.context[:depth] != self.context:
+            return False
+        step = obj.context[depth] if len(obj.context) > depth else obj.site
+        return (step.loop if isinstance(step, Turn) else step) in self.body
+
+    def _copied(self, obj: Obj, mark: Pooled) -> Obj:
+        """What holds samples, and was made in a turn that is over: the next turn's is another."""
+        if not isinstance(obj, (Sequence, Mapping, Instance)) or not self._is_new(obj) or not self._holds(obj):
+            return obj
+        known = self.pooling.copies.get(obj)
+        copy = known or replace(obj, attributes={}, number=Obj(None).number)
+        if obj in self.done:
+            return copy
+        self.done.add(obj)
+        self.pooling.copies[obj] = copy
+        self.pooling.aged.add(copy)
+        self._fill(copy, obj, mark, known is None)
+        return copy
+
+    def _fill(self, copy: Obj, obj: Obj, mark: Pooled, first: bool) -> None:
+        if isinstance(obj, Sequence) and isinstance(copy, Sequence):
+            items = obj.items and self._all_aged(obj.items, mark)
+            element = obj.element and self._aged(obj.element, mark)
+            if not first and copy.items and items and len(copy.items) == len(items):
+                items = tuple(join(one, other) for one, other in zip(copy.items, items, strict=True))
+            copy.items, copy.element = items, element if first else join(*filter(None, (copy.element, element)))
+        elif isinstance(obj, Mapping) and isinstance(copy, Mapping):
+            copy.items = {} if first else copy.items
+            self._fill_table(copy.items, obj.items, mark)
+            copy.rest = obj.rest and self._aged(obj.rest, mark)
+        else:
+            self._fill_table(copy.attributes, obj.attributes, mark)
+
+    def _fill_table(self, table: dict[Any, Value], of: dict[Any, Value], mark: Pooled) -> None:
+        for key, value in of.items():
+            aged = self._aged(value, mark)
+            table[key] = join(table[key], aged) if key in table else aged
+
+    def _holds(self, obj: Obj) -> bool:
+        """Whether there are samples in it, in whatever that the turn has made."""
+        if obj not in self.holding:
+            self.holding[obj] = False  # once around a circle
+            self.holding[obj] = any(
+                self._is_of_samples(value) or any(self._is_new(one) and self._holds(one) for one in value.objs)
+                for value in within(obj)
+            )
+        return self.holding[obj]

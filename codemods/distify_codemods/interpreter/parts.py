@@ -1,0 +1,88 @@
+"""Whether `thing[0]` is a part of a batch or one sample of it, as a run for evidence sees it.
+
+A batch as its loader gives it may be a tuple, and so is what some of the libraries' functions and modules return. Of
+what was computed otherwise, a tensor, the first is one sample: of a rank's share another than of the batch. Both are
+told by sources, which flow on: `COMPUTED`, and `SEVERAL` of a tuple that is not unpacked yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.libraries import computing
+from distify_codemods.values import (
+    COMPUTED,
+    NOTHING,
+    PER_SAMPLE,
+    SEVERAL,
+    Bound,
+    Class,
+    External,
+    Function,
+    Instance,
+    Method,
+    Obj,
+    Partial,
+    Ref,
+    Single,
+    Value,
+    core,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+_OPERATIONS = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
+
+
+def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
+    """The value of an expression, which says so if it was computed."""
+    if value.scale not in PER_SAMPLE:
+        return value
+    if isinstance(node, cst.Attribute):
+        return computed(value) if SEVERAL in value.sources else value
+    if isinstance(node, _OPERATIONS):
+        return computed(value)
+    return _called(machine, value, node) if isinstance(node, cst.Call) else value
+
+
+def _called(machine: Machine, value: Value, node: cst.Call) -> Value:
+    callees = [core(obj) for obj in machine.values.get(node.func, NOTHING).objs]
+    if any(isinstance(obj, (Function, Bound, Class, Partial)) or _is_of_python(obj) for obj in callees):
+        return value  # what it returns says itself what it is
+    if any(isinstance(obj, Instance) for obj in callees):
+        return value if SEVERAL in value.sources else computed(value)
+    if callees and all(map(_returns_several, callees)):
+        return replace(value, sources=(value.sources - {COMPUTED}) | [SEVERAL])
+    return computed(value)
+
+
+def _is_of_python(obj: Obj) -> bool:
+    """`next(batches)`, `batch.get(key)`, `queue.pop()` give what was there."""
+    if isinstance(obj, Method):
+        return obj.name in (*computing.PLAIN, "__next__", "next")
+    return isinstance(obj, Ref) and obj.name.startswith(("builtins.", "copy.", "itertools.", "collections.", "tqdm."))
+
+
+def _returns_several(obj: Obj) -> bool:
+    if isinstance(obj, External):
+        return obj.name in computing.OF_SEVERAL or obj.name.startswith("transformers.")
+    name = obj.name if isinstance(obj, (Ref, Method)) else ""
+    return name.rsplit(".", 1)[-1] in computing.SEVERAL
+
+
+def computed(value: Value) -> Value:
+    """The same, which is one tensor."""
+    if COMPUTED in value.sources and SEVERAL not in value.sources:
+        return value
+    return replace(value, sources=(value.sources - {SEVERAL}) | [COMPUTED])
+
+
+def item(machine: Machine, of: Value, value: Value, node: cst.CSTNode) -> Value:
+    """`value` is what has been taken at a known place."""
+    if SEVERAL in of.sources:
+        return computed(value)
+    return replace(value, sources=value.sources | [machine.made(Single, node)]) if COMPUTED in of.sources else value

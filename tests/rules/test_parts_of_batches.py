@@ -1,0 +1,108 @@
+"""`thing[0]`: of a tensor it is one sample, of a tuple a part of the batch; the first is a link to a loss."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Options, Strategy
+
+from tests.rules.scripts import IMPORTS, LOOP, conversion_of, line_of, script
+
+NET = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.core = nn.GRU(4, 4, batch_first=True)
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x):
+        {body}
+
+
+model = Net()
+"""
+RETURNED = "return self.out(x), x"
+MORE = f"{IMPORTS}from torch.nn import functional as F\nfrom transformers import BertModel\nimport timm\n"
+
+
+def links(before: str) -> list[int]:
+    conversion = conversion_of(before, options=Options())
+    found = [one for one in conversion.of(Level.ADVICE) if "is one sample of a batch" in one.message]
+    assert (conversion.strategy is Strategy.SHARED) is bool(found)
+    return [one.place.line for one in found if one.place]
+
+
+def training(lines: str, model: str = "model = nn.Linear(4, 1)\n") -> str:
+    body = "".join(f"        {line}\n" for line in lines.splitlines())
+    loop = LOOP.replace("        loss = nn.functional.mse_loss(model(x), y)\n", body)
+    return script(imports=MORE, model=model, loop=loop)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "output = model(x)\nloss = F.mse_loss(output[0], y[0])",
+        "loss = F.mse_loss(model(x)[0], y[0])",
+        "loss = F.mse_loss(model(x), y) + (model(x) * 2)[1].mean()",
+        "x = x.to('cpu')\nloss = F.mse_loss(model(x), y) + x[0].mean()",
+        "z = torch.relu(x)\nloss = F.mse_loss(model(x) * z[0, None][0], y) if False else F.mse_loss(model(z[0]), y[0])",
+        "a, b = model(x).chunk(2, 1)\nloss = F.mse_loss(a[0], y[0])",
+    ],
+)
+def test_one_sample_of_a_tensor(line: str) -> None:
+    """One process would take the first of the batch; each rank takes the first of its share."""
+    before = training(line)
+    assert len(links(before)) == 1
+
+
+def test_the_place_is_named() -> None:
+    before = training("output = model(x)\nloss = F.mse_loss(output[0], y[0])")
+    assert links(before) == [line_of(before, "output[0]")]
+
+
+@pytest.mark.parametrize(
+    "body", ["return self.out(x)", "return self.out(x) + x[:, :1]", "return self.out(self.core(x)[0])"]
+)
+def test_one_sample_of_what_a_model_of_the_script_returns(body: str) -> None:
+    assert len(links(training("loss = F.mse_loss(model(x)[0], y[0])", NET.format(body=body)))) == 1
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "loss = F.mse_loss(model(x)[0], y)",
+        "output = model(x)\nloss = F.mse_loss(output[0], y) + output[1].mean()",
+        "first, second = model(x)\nloss = F.mse_loss(first, y)",
+    ],
+)
+@pytest.mark.parametrize(
+    "body", [RETURNED, "return [self.out(x), x]", "h = self.core(x)[0]\n        return self.out(h), x"]
+)
+def test_parts_of_a_tuple(lines: str, body: str) -> None:
+    assert links(training(lines, NET.format(body=body))) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "model"),
+    [
+        ("out = model(x)\nloss = F.mse_loss(out[0][:, :1], y)", "model = nn.GRU(4, 4, batch_first=True)\n"),
+        ("loss = F.mse_loss(model(x).chunk(2, 1)[0], y)", "model = nn.Linear(4, 2)\n"),
+        ("loss = F.mse_loss(model(x).max(1)[0], y[:, 0])", "model = nn.Linear(4, 2)\n"),
+        ("loss = F.mse_loss(model(x)[:, 0], y[:, 0])", "model = nn.Linear(4, 2)\n"),
+        ("loss = F.mse_loss(model(x)[0].mean(1), y)", 'model = BertModel.from_pretrained("bert-base-uncased")\n'),
+        ("loss = F.mse_loss(model(x), y)\nprint(model(x)[0])", "model = nn.Linear(4, 1)\n"),
+    ],
+)
+def test_what_is_seen_to_be_a_tuple_or_does_not_matter(lines: str, model: str) -> None:
+    assert links(training(lines, model)) == []
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "for batch in loader:\n        x, y = batch[0], batch[1]",
+        "for batch in loader:\n        x = batch[0]\n        y = batch[1]",
+    ],
+)
+def test_parts_of_what_a_loader_gives(head: str) -> None:
+    loop = LOOP.replace("for x, y in loader:", head)
+    assert links(script(imports=MORE, loop=loop)) == []

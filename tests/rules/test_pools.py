@@ -1,0 +1,242 @@
+"""Samples that are kept for later batches and reach a loss there: a link, whatever holds them."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Options, Strategy
+
+from tests.rules.scripts import DATA, IMPORTS, LOADER, MODEL, OPTIMIZER, conversion_of, converted, line_of, script
+
+MORE = f"""\
+import heapq
+import queue
+import random
+from collections import defaultdict, deque, namedtuple
+{IMPORTS}"""
+STEP = """\
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+LINK = "keeps samples from one batch to the next"
+
+
+def training(turn: str, setup: str = "pool = []\n", before_turn: str = "", imports: str = MORE) -> str:
+    """A script whose loop over batches has these lines, up to the loss, in each turn."""
+    lines = "".join(f"        {line}\n" for line in turn.splitlines())
+    loop = f"for epoch in range(3):\n{before_turn}    for i, (x, y) in enumerate(loader):\n{lines}{STEP}"
+    return script(imports=imports, setup=setup, loop=loop)
+
+
+def links(before: str) -> list[tuple[int, str]]:
+    """The lines that keep samples, and what the checklist says of them."""
+    conversion = conversion_of(before, options=Options())
+    found = [one for one in conversion.of(Level.ADVICE) if LINK in one.message]
+    if found:
+        assert conversion.strategy is Strategy.SHARED
+    return [(one.place.line, one.message) for one in found if one.place]
+
+
+LOSS = "loss = ((model(x) - old[:len(x), :1] * y) ** 2).mean()"
+
+
+@pytest.mark.parametrize(
+    ("setup", "turn"),
+    [
+        ("pool = []", f"pool.append(x)\nold = pool[0]\n{LOSS}"),
+        ("pool = []", f"old = pool[-1] if pool else x\npool.append(x)\n{LOSS}"),
+        ("pool = []", f"pool.append(x)\nold = pool.pop(0) if len(pool) > 4 else x\n{LOSS}"),
+        ("pool = []", f"pool.append(x.detach())\nold = random.choice(pool)\n{LOSS}"),
+        ("pool = []", f"pool.append(x)\n[old] = random.sample(pool, 1)\n{LOSS}"),
+        ("pool = []", f"pool.append(x)\nold = torch.cat(pool)\n{LOSS}"),
+        ("pool = []", f"pool.insert(0, x)\nold = torch.stack(list(pool)).mean(0)\n{LOSS}"),
+        ("pool = []", f"pool += [x]\nold = pool[0]\n{LOSS}"),
+        ("pool = []", f"pool.extend([x, x * 2])\nold = pool[i // 2]\n{LOSS}"),
+        ("pool = []", f"pool = pool + [x]\nold = pool[0]\n{LOSS}"),
+        ("pool = [None] * 4", f"pool[i % 4] = x\nold = pool[0]\n{LOSS}"),
+        ("pool = []", f"pool[:0] = [x]\nold = pool[0]\n{LOSS}"),
+        ("pool = []", f"pool.append((x, y))\nold, _ = pool[0]\n{LOSS}"),
+        ("pool = []", f"pool.append([x, y])\nfor old, _ in pool:\n    {LOSS}"),
+        ("pool = []", f"pool.append({{'x': x}})\nold = pool[0]['x']\n{LOSS}"),
+        ("Pair = namedtuple('Pair', 'x y')\npool = []", f"pool.append(Pair(x, y))\nold = pool[0].x\n{LOSS}"),
+        ("pool = deque(maxlen=4)", f"pool.append(x)\nold = pool[0]\n{LOSS}"),
+        ("pool = deque()", f"pool.appendleft(x)\nold = pool.pop()\n{LOSS}"),
+        ("pool = queue.Queue()", f"pool.put(x)\nold = pool.get()\n{LOSS}"),
+        ("pool = {}", f"pool[i] = x\nold = pool[max(0, i - 2)]\n{LOSS}"),
+        ("pool = {}", f"old = pool.setdefault(int(y[0]), x)\n{LOSS}"),
+        ("pool = {}", f"pool.update({{i: x}})\nold = torch.cat(list(pool.values()))\n{LOSS}"),
+        ("pool = defaultdict(list)", f"pool[i % 2].append(x)\nold = pool[i % 2][0]\n{LOSS}"),
+        ("pool = []", f"heapq.heappush(pool, (i, x))\nold = pool[0][1]\n{LOSS}"),
+        ("state = {}", f"old = state.get('x', x)\nstate['x'] = x\n{LOSS}"),
+        ("pool = []", f"model.last = getattr(model, 'last', x)\nold = model.last\nmodel.last = x\n{LOSS}"),
+    ],
+)  # fmt: skip
+def test_what_is_read_of_earlier_batches(setup: str, turn: str) -> None:
+    """Each rank would read what it had itself, of which one process has more, or others."""
+    assert links(training(turn, f"{setup}\n"))
+
+
+POOLED = """
+class Pool:
+    def __init__(self):
+        self.count = 0
+        self.images = []
+
+    def query(self, images):
+        old = []
+        for image in images:
+            image = torch.unsqueeze(image.data, 0)
+            if self.count < 8:
+                self.count += 1
+                self.images.append(image)
+                old.append(image)
+            else:
+                if random.uniform(0, 1) > 0.5:
+                    number = random.randint(0, 7)
+                    kept = self.images[number].clone()
+                    self.images[number] = image
+                    old.append(kept)
+                else:
+                    old.append(image)
+        return torch.cat(old, 0)
+
+
+pool = Pool()
+"""
+PREVIOUS = """
+class Trainer:
+    def __init__(self):
+        self.previous = None
+
+    def loss(self, x, y):
+        old = x if self.previous is None else self.previous
+        self.previous = x
+        return ((model(x) - old[:len(x), :1] * y) ** 2).mean()
+
+
+trainer = Trainer()
+"""
+CLOSURE = """
+def make():
+    last = torch.zeros(8, 4)
+
+    def swap(x):
+        nonlocal last
+        old, last = last, x
+        return old
+
+    return swap
+
+
+swap = make()
+"""
+GLOBAL = """
+last = None
+
+
+def swap(x):
+    global last
+    old, last = last, x
+    return x if old is None else old
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("setup", "turn", "keeps"),
+    [
+        (POOLED, "old = pool.query(model(x))\nloss = ((old - y) ** 2).mean()", "self.images.append(image)"),
+        (PREVIOUS, "loss = trainer.loss(x, y)", "self.previous = x"),
+        (CLOSURE, f"old = swap(x)\n{LOSS}", "old, last = last, x"),
+        (GLOBAL, f"old = swap(x)\n{LOSS}", "old, last = last, x"),
+        ("pool = []\n", f"pool.append(x)\nold = pool[0]\n{LOSS}", "pool.append(x)"),
+    ],
+)
+def test_the_line_that_keeps_them_is_named(setup: str, turn: str, keeps: str) -> None:
+    before = training(turn, setup)
+    assert [(line, keeps in message) for line, message in links(before)] == [(line_of(before, keeps), True)]
+
+
+@pytest.mark.parametrize(
+    ("setup", "turn"),
+    [
+        (POOLED, f"old = pool.query(x)\n{LOSS}"),
+        ("bank = torch.zeros(0, 4)\n", f"bank = torch.cat([bank, x])[-32:]\nold = bank\n{LOSS}"),
+    ],
+)
+def test_what_sharded_data_would_need_a_person_for(setup: str, turn: str) -> None:
+    assert conversion_of(training(turn, setup), options=Options()).strategy is Strategy.SHARED
+
+
+PLAIN = "loss = ((model(x) - y) ** 2).mean()"
+
+
+@pytest.mark.parametrize(
+    ("setup", "turn"),
+    [
+        ("losses = []", f"{PLAIN}\nlosses.append(loss.item())"),
+        ("losses = []", f"{PLAIN}\nlosses.append(loss.detach())\nprint(sum(losses) / len(losses))"),
+        ("pool = []", f"{PLAIN}\npool.append(x)\nprint(len(pool))"),
+        ("pool = []", f"pool = [x, y]\nold = pool[0]\n{LOSS}"),
+        ("", f"pool = []\npool.append(x)\nold = torch.cat(pool)\n{LOSS}"),
+        ("", "pool = []\nfor part in (x, x * 2):\n    pool.append(model(part))\n"
+             "loss = ((torch.stack(pool).mean(0) - y) ** 2).mean()"),
+        ("", f"batch = {{'x': x, 'y': y}}\nif i > 2:\n    batch['z'] = x\nold = batch['x']\n{LOSS}"),
+        ("settings = {'scale': 2.0}", f"old = x * settings['scale']\nsettings['scale'] = 1.0 + i\n{LOSS}"),
+        ("seen = 0", f"{PLAIN}\nseen += len(x)"),
+        ("state = {}", f"state['x'] = x\nold = state['x']\n{LOSS}"),
+        ("class State: pass\nstate = State()", f"state.x = x\nif i > 2:\n    state.x = x * 2\nold = state.x\n{LOSS}"),
+        ("class State: pass\nstate = State()",
+         f"if epoch > 1:\n    state.x = x\nelse:\n    state.x = x * 2\nold = state.x\n{LOSS}"),
+        ("class State: pass\nstate = State()",
+         f"if epoch > 1:\n    state.x = x\n    old = state.x\nelse:\n    old = x\n{LOSS}"),
+        ("guesses = []", f"{PLAIN}\nguesses.append(model(x).detach())"),
+        ("fixed = torch.randn(8, 4)", f"old = fixed\n{LOSS}"),
+        ("pool = [torch.randn(8, 4) for _ in range(3)]", f"old = pool[i % 3]\n{LOSS}"),
+    ],
+)  # fmt: skip
+def test_what_no_later_batch_depends_on(setup: str, turn: str) -> None:
+    before = training(turn, f"{setup}\n")
+    assert links(before) == []
+    assert conversion_of(before, options=Options()).strategy is Strategy.SHARDED
+
+
+def test_what_a_function_does_for_others() -> None:
+    """Of a list in a function, what it holds in this call."""
+    setup = "pool = []\n\n\ndef joined(a, b):\n    return torch.cat([a, b], 1)\n\n\n"
+    turn = "pool.append(x)\nprint(joined(pool[0], x).mean())\nloss = ((model(joined(x, x)[:, :4]) - y) ** 2).mean()"
+    assert links(training(turn, setup)) == []
+
+
+def test_averaged_weights() -> None:
+    turn = f"{PLAIN}\nfor k, p in model.named_parameters():\n    shadow[k] = 0.9 * shadow.get(k, p.data) + 0.1 * p.data"
+    assert links(training(turn, "shadow = {}\n")) == []
+
+
+def test_predictions_of_an_epoch() -> None:
+    loop = f"""\
+for epoch in range(3):
+    guesses, answers = [], []
+    for x, y in loader:
+        guess = model(x)
+        loss = ((guess - y) ** 2).mean()
+{STEP}        guesses.append(guess.detach())
+        answers.append(y)
+    near = ((torch.cat(guesses) - torch.cat(answers)).abs() < 0.1).float().mean()
+    print(near.item())
+"""
+    before = script(imports=MORE, loop=loop)
+    assert links(before) == []
+    assert conversion_of(before, options=Options()).strategy is Strategy.SHARDED
+
+
+def test_what_is_kept_for_training_is_not_for_showing() -> None:
+    """Also where sharded data are asked for: all ranks' samples in a pool of one rank would fit nothing."""
+    before = training(f"pool.append(x)\nold = pool[0]\n{LOSS}")
+    assert "gather" not in converted(before)
+    assert "pool.append(rt.gather_entries(x))" in converted(training(f"{PLAIN}\npool.append(x)"))
+
+
+def test_parts_of_other_scripts() -> None:
+    assert links(f"{MORE}\n{DATA}{LOADER}{MODEL}{OPTIMIZER}") == []
