@@ -67,6 +67,18 @@ def body_of(text: str) -> str:
             f"{ALIKE}\n    drawn = all(torch.rand(3) < 0.5)\n"
             f"if drawn:\n    {ALIKE}\n        keep = random.randrange(3)\n    x = x * keep",
         ),
+        (
+            "if self.training: x = x * random.random()",
+            f"{ALIKE}\n    if self.training: x = x * random.random()",
+        ),
+        (  # what is computed of it draws nothing
+            "keep = random.random() < 0.5\nif keep:\n    x = torch.cat([x, x * keep])[:8]",
+            f"{ALIKE}\n    keep = random.random() < 0.5\nif keep:\n    x = torch.cat([x, x * keep])[:8]",
+        ),
+        (
+            "scale = random.random()\nif scale > 0.5: x = x.view(-1, 4) * scale",
+            f"{ALIKE}\n    scale = random.random()\nif scale > 0.5: x = x.view(-1, 4) * scale",
+        ),
     ],
 )
 def test_one_draw_for_the_batch_is_alike(before: str, after: str) -> None:

@@ -112,7 +112,7 @@ def draws_for_all(facts: Facts) -> Iterator[Common]:
     chosen = set(streams.choices(facts))
     found: dict[cst.CSTNode, Common] = {one.statement: one for one in _said(facts)}
     for event in facts.of_kind(Kind.CALL, Kind.METHOD):
-        drawn = event in chosen or CHANCE in event.value.sources
+        drawn = event in chosen or streams.draws_by_itself(event)
         if not drawn or not facts.in_a_model(event) or not any(map(event.inside, loops)):
             continue
         under = any(here.node in branches and here.arm for here in event.here.up())
@@ -157,15 +157,17 @@ def _place(facts: Facts, event: Event) -> Common | None:
     calls = {one.node for one in facts.of_kind(Kind.FORWARD)}
     statement = module.statement(node)
     best: cst.BaseExpression | None = None
+    below = False  # on the line of a compound statement's header, but not in that
     for outer in (node, *module.enclosing(node)):
         if isinstance(outer, (cst.BaseComp, cst.Lambda)) or calls.intersection(tree.walk(outer)):
             break
-        if outer is statement and isinstance(statement, cst.SimpleStatementLine):
+        below = below or isinstance(outer, cst.SimpleStatementSuite)
+        if outer is statement and (below or isinstance(statement, cst.SimpleStatementLine)):
             return Common(module, statement, None)
         if isinstance(outer, cst.BaseExpression):
             best = outer
     parent = module.parents.get(statement)
     is_elif = isinstance(statement, cst.If) and isinstance(parent, cst.If)
-    if best is None or is_elif or isinstance(statement, cst.While):
+    if best is None or below or is_elif or isinstance(statement, cst.While):
         return None
     return Common(module, statement, best)
