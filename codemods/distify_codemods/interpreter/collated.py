@@ -9,9 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from distify_codemods.interpreter import collating
 from distify_codemods.interpreter.collate_forms import ROWS, UNKNOWN, Form, Kind, columns, either
 from distify_codemods.libraries import collating as table
+from distify_codemods.libraries import graphs
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
@@ -37,6 +40,8 @@ _STACKED = columns(ROWS)  # what torch makes by itself
 
 def layout(machine: Machine, loader: External) -> Form:
     """How the samples lie in the batches of a loader; UNKNOWN where that is not seen."""
+    if loader.name in graphs.LOADERS:
+        return Form(Kind.LISTED)
     if loader.name != "torch.utils.data.DataLoader":
         return UNKNOWN
     given = loader.attributes.get("collate_fn") or (loader.arguments or Arguments()).get("collate_fn", 6)
@@ -109,6 +114,37 @@ def packed(machine: Machine, callee: Value, value: Value) -> Value:
     return _told(machine, value, False) if names == {"pad_packed_sequence"} else value
 
 
+def of_graphs(value: Value, node: cst.Call | cst.Attribute, callee: Value, machine: Machine) -> Value:
+    """What has a row for each graph of a batch again: pooled nodes, and what they are compared with."""
+    of_loaders = [
+        one for one in value.sources
+        if isinstance(one, Listed) and any(_deals_graphs(obj) for obj in value.sources if obj is not one)
+    ]  # fmt: skip
+    if of_loaders and (_is_target(node) or _pools(machine, node, callee)):
+        return replace(value, sources=Ordered(one for one in value.sources if one not in of_loaders))
+    return value
+
+
+def _deals_graphs(source: Obj | str) -> bool:
+    return isinstance(source, External) and source.name in graphs.LOADERS
+
+
+def _is_target(node: cst.Call | cst.Attribute) -> bool:
+    return isinstance(node, cst.Attribute) and node.attr.value == graphs.TARGET
+
+
+def _pools(machine: Machine, node: cst.Call | cst.Attribute, callee: Value) -> bool:
+    names = {obj.name if isinstance(obj, (Ref, External)) else "" for obj in callee.objs}
+    if not isinstance(node, cst.Call) or not names or not names <= graphs.POOLING:
+        return False
+    index = [arg.value for place, arg in enumerate(node.args) if place == 1 or _is_named(arg, graphs.INDEX)]
+    return any(Scale.SAMPLES is machine.values.get(one, NOTHING).scale for one in index)
+
+
+def _is_named(argument: cst.Arg, names: tuple[str, ...]) -> bool:
+    return argument.keyword is not None and argument.keyword.value in names
+
+
 def _told(machine: Machine, value: Value, lengths: bool) -> Value:
     """`value` and, if it is a tuple, its items, with marks that say so."""
     sources = Ordered(
@@ -128,7 +164,7 @@ def _told(machine: Machine, value: Value, lengths: bool) -> Value:
 
 
 def besides(own: Ordered[Obj | str], every: Ordered[Obj | str]) -> Ordered[Obj | str]:
-    """`every`, but of padded samples only what is said already, where that is anything."""
-    if not any(isinstance(one, Padded) for one in own):
-        return every
-    return Ordered(one for one in every if not isinstance(one, Padded) or one in own)
+    """`every`, but of padded samples and of nodes only what is said already, where that is anything."""
+    known: tuple[type[Obj], ...] = (Padded,) if any(isinstance(one, Padded) for one in own) else ()
+    known += (Listed,) if any(map(_deals_graphs, own)) else ()
+    return Ordered(one for one in every if not isinstance(one, known) or one in own)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from distify_codemods.libraries import graphs
+
 #: Libraries whose functions are in the tables, or compute nothing on batches.
 LIBRARIES = (
     "torch.", "torchvision.", "torchaudio.", "torchtext.", "torch_geometric.", "torch_scatter.", "timm.", "numpy.",
@@ -17,7 +19,7 @@ MODULES = (
     "efficientnet_pytorch.", "torch_geometric.", "einops.", "builtins.", "functools.", "local.",
 )  # fmt: skip
 #: Of these: what was read or fetched can be anything, what detects objects counts boxes.
-OTHERS = ("torch.load", "torch.hub.", "torch.jit.load", "torchvision.models.detection.")
+OTHERS = ("torch.load", "torch.hub.", "torch.jit.load", "torchvision.models.detection.", *graphs.MIXING)
 #: Message passing: each row of what it is given, a node of a graph, becomes something of its neighbours.
 GRAPHS = ("torch_geometric.nn.", "dgl.nn.", "torch.sparse.mm", "torch.spmm", "torch_sparse.")
 #: What deals graphs out in batches, or a graph in parts.

@@ -1,0 +1,75 @@
+"""Batches of graphs have a row for each node: shared out only where one of each graph is made again before the loss."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Options, Strategy
+
+from tests.rules.scripts import conversion_of
+
+SCRIPT = """\
+import torch
+from torch import nn
+from torch_geometric.datasets import TUDataset
+from torch_geometric.loader import DataLoader
+from torch_geometric.nn import GINConv, LayerNorm, MLP, global_add_pool, global_mean_pool
+from torch_scatter import scatter_mean
+
+loader = DataLoader(TUDataset("data", "MUTAG"), 8, shuffle=True)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = GINConv(MLP([7, 8, 8]))
+        self.norm = LayerNorm(8)
+        self.last = MLP([8, 8, 2], norm=None)
+
+    def forward(self, x, edge_index, batch):
+        x = self.conv(x, edge_index).relu()
+        rows = global_add_pool(x, batch)
+        return self.last(rows)
+
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for epoch in range(2):
+    for data in loader:
+        out = model(data.x, data.edge_index, data.batch)
+        loss = nn.functional.cross_entropy(out, data.y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+POOL = "global_add_pool(x, batch)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (POOL, "global_mean_pool(x, batch)"),
+        (POOL, "global_mean_pool(x, batch=batch)"),
+        (POOL, "torch.cat([global_add_pool(x, batch), global_mean_pool(x, batch)], 1)"),
+        (POOL, "scatter_mean(x, batch, dim=0)"),
+        ("for data in loader:\n", "for data in loader:\n        data = data.to('cpu')\n"),
+    ],
+)
+def test_graphs_of_which_each_has_a_row(before: str, after: str) -> None:
+    conversion = conversion_of(SCRIPT.replace(before, after), options=Options())
+    assert conversion.strategy is Strategy.SHARDED
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        (POOL, "x", "how many rows each has is not known"),  # a mean over nodes, of which each rank has another number
+        (POOL, "global_add_pool(x, None)", "how many rows each has is not known"),
+        (POOL, "global_add_pool(self.norm(x), batch)", "may look at the samples of a batch together"),
+        ("out, data.y", "out, data.x.sum(1).long()", "how many rows each has is not known"),
+        ("loss = ", "loss = data.x.abs().mean() * out.mean() + ", "how many rows each has is not known"),
+    ],
+)
+def test_nodes_of_all_graphs(before: str, after: str, why: str) -> None:
+    conversion = conversion_of(SCRIPT.replace(before, after), options=Options())
+    assert conversion.strategy is Strategy.SHARED
+    assert [why in one.message for one in conversion.of(Level.ADVICE) if one.code == "SHARE01"] == [True]
