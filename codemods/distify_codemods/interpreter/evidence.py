@@ -82,16 +82,23 @@ def _unknown(machine: Machine, obj: Obj, call: cst.Call) -> str:
     return ""
 
 
-def _owner(machine: Machine, made: External) -> Instance | None:
+def _owner(machine: Machine, made: External) -> Obj | None:
     """The object of the script's own that gave it by a method which its class only inherits, if any."""
-    callee = machine.values.get(made.site.func, NOTHING) if isinstance(made.site, cst.Call) else NOTHING
-    receivers = [one.receiver for one in callee.objs if isinstance(one, Method) and one.receiver is not None]
-    owners = (core(one) for receiver in receivers for one in receiver.objs)
-    return next((one for one in owners if isinstance(one, Instance) and one.of is not None), None)
+    site = made.site.func if isinstance(made.site, cst.Call) else None
+    callee = machine.values.get(site, NOTHING) if site is not None else NOTHING
+    if site is None or not callee.objs:
+        return None
+    known = machine.givers.get(site)
+    if known is None or known[0] is not callee:  # it may be asked of each of thousands of strings
+        receivers = [one.receiver for one in callee.objs if isinstance(one, Method) and one.receiver is not None]
+        owners = (core(one) for receiver in receivers for one in receiver.objs)
+        owner = next((one for one in owners if isinstance(one, Instance) and one.of is not None), None)
+        known = machine.givers[site] = callee, owner
+    return known[1]
 
 
-def _unseen_base(obj: Instance) -> str:
-    bases = sorted(obj.of.libraries()) if obj.of is not None else []
+def _unseen_base(obj: Obj) -> str:
+    bases = sorted(obj.of.libraries()) if isinstance(obj, Instance) and obj.of is not None else []
     return next((name for name in bases if not is_known(name)), "")
 
 

@@ -171,6 +171,7 @@ class Machine:
         self.draws: list[Event] = []  # those of them that take a batch
         self.values: dict[cst.CSTNode, Value] = {}
         self.objects: dict[tuple[object, ...], Obj] = {}
+        self.givers: dict[cst.CSTNode, tuple[Value, Obj | None]] = {}  # whose method is called there (`evidence`)
         self.optimized: set[Obj] = set()  # modules whose parameters were asked for
         self.inside_models = 0  # how many forwards of modules are running
         self.through: dict[Obj, frozenset[cst.CSTNode]] = {}  # methods of libraries by which a thing came about
