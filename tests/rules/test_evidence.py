@@ -377,6 +377,20 @@ def test_a_large_program_without_one_is_converted_as_before(before: str, monkeyp
     assert runs_of(before, monkeypatch) <= runs + 1
 
 
+RATIO = script(loop=loop_with("((model(x) - y) ** 2).sum() / (y > 0).sum()"))
+
+
+def test_what_of_a_loss_could_be_reduced_is_not_tried_out_in_a_vast_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert conversion_of(RATIO, options=AUTO).strategy is Strategy.SHARDED
+    runs = runs_of(RATIO, monkeypatch)
+    monkeypatch.setattr(evidence, "VAST", 1)
+    vast = conversion_of(RATIO, options=AUTO)
+    assert vast.strategy is Strategy.SHARED
+    assert any("not seen at once to be a mean over samples" in one.message for one in vast.of(Level.ADVICE))
+    assert runs_of(RATIO, monkeypatch) < runs
+    assert conversion_of(script(), options=AUTO).strategy is Strategy.SHARDED
+
+
 def test_a_large_program_whose_forwards_cannot_be_shared_goes_on_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     before = script(
         imports=f"{STRANGE}import torch.multiprocessing as mp\n",

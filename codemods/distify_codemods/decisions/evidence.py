@@ -12,7 +12,7 @@ from typing import TypeGuard
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions import entropy, outside, pools, put_together, streams
+from distify_codemods.decisions import entropy, losses, outside, pools, put_together, streams
 from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.between import drawn_between_passes
 from distify_codemods.decisions.chance import decided_by_chance
@@ -36,6 +36,8 @@ from distify_codemods.values import (
 
 #: Statements after which a program is large: a run takes most of a second.
 LARGE = 2_500
+#: A run takes many seconds.
+VAST = 20_000
 
 
 def unknown_links(decisions: Decisions) -> list[Link]:
@@ -50,7 +52,19 @@ def unknown_links(decisions: Decisions) -> list[Link]:
 
 def links_at_once(facts: Facts) -> list[Link]:
     """Of a large program, those that show before anything is decided: to decide all takes a dozen runs."""
-    return links_seen(facts) if facts.run.machine.statements >= LARGE else []
+    statements = facts.run.machine.statements
+    vast = list(_not_at_once_a_mean(facts)) if statements >= VAST and facts.training_loops and facts.run.exact else []
+    return vast or (links_seen(facts) if statements >= LARGE else [])
+
+
+def _not_at_once_a_mean(facts: Facts) -> Iterator[Link]:
+    for event in losses.lost(facts):
+        if in_training(facts, event):
+            yield Link(
+                event.module, event.node,
+                "the loss is not seen at once to be a mean over samples, and the program is too large to try out what "
+                "of it could be reduced",
+            )  # fmt: skip
 
 
 def links_seen(facts: Facts) -> list[Link]:

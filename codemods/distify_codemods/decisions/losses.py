@@ -30,12 +30,12 @@ Found = dict[cst.CSTNode, LossReduction]
 
 def decide_losses(facts: Facts) -> tuple[Facts, tuple[LossReduction, ...]]:
     """The facts with the losses reduced that can be, and the expressions that are."""
-    if not _lost(facts):
+    if not lost(facts):
         return facts, ()
     chosen: Found = {}
     for _ in range(_ROUNDS):
         traced = _with(facts, chosen, traced=True)
-        found = {node: one for event in _lost(traced) for node, one in _sought(traced, event) if node not in chosen}
+        found = {node: one for event in lost(traced) for node, one in _sought(traced, event) if node not in chosen}
         if not found:
             break
         chosen |= found
@@ -61,7 +61,8 @@ def _with(facts: Facts, chosen: Found, traced: bool = False) -> Facts:
     return infer(facts.program, run(facts.program, trial=replace(facts.run.trial, reducing=reducing)))
 
 
-def _lost(facts: Facts) -> list[Event]:
+def lost(facts: Facts) -> list[Event]:
+    """Backward passes of what is no mean or sum over samples, as far as is seen."""
     return [event for event in propagated(facts) if event.receiver.scale in LOST]
 
 
@@ -130,7 +131,7 @@ def _useless(facts: Facts, chosen: Found) -> set[cst.CSTNode]:
     for event in facts.of_kind(Kind.REDUCED):
         reduced.setdefault(event.node, []).append(event)
     found = {node for node in chosen if not _fits(facts, chosen[node], reduced.get(node, []))}
-    for event in _lost(facts):
+    for event in lost(facts):
         found |= {node for node in chosen if _serves(facts, reduced.get(node, []), event)}
     return found
 
