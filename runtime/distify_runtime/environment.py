@@ -55,6 +55,8 @@ def read_launch() -> Launch:
 
 def take_rank() -> None:
     """Note that this process is the rank of its environment: those that it starts inherit that, and are none."""
+    global _is_a_rank
+    _is_a_rank = True
     os.environ[_TAKEN] = f"{os.getpid()} {_place()}"
 
 
@@ -64,13 +66,29 @@ def is_a_ranks_child() -> bool:
     It keeps its rank's number: what it deals out is that rank's, and it prints and writes where its rank does, as the
     workers of one process do. But it has nobody to meet.
     """
-    taken, _, place = os.environ.get(_TAKEN, "").partition(" ")
-    return bool(taken) and taken != str(os.getpid()) and place == _place()
+    return _is_a_child
 
 
 def _place() -> str:
     """What a launcher tells each rank apart by; one that a rank has started itself tells its ranks something else."""
     return " ".join(os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
+
+
+def _inherits() -> bool:
+    taken, _, place = os.environ.get(_TAKEN, "").partition(" ")
+    return bool(taken) and taken != str(os.getpid()) and place == _place()
+
+
+def _forked() -> None:
+    global _is_a_child
+    _is_a_child = _is_a_child or _is_a_rank
+
+
+# Asked in every forward pass, which may be compiled: found out once for a process.
+_is_a_rank = False
+_is_a_child = _inherits()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def is_alone() -> bool:
