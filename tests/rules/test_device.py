@@ -345,3 +345,25 @@ def test_a_device_of_a_tensor_is_seen(line: str) -> None:
     before = script(loop=moving(LOOP, line), setup="import timm\nbackbone = timm.create_model('resnet18')\n")
     assert findings("DEVICE01", before, Level.ADVICE) == []
     assert len(findings("DEVICE01", before, Level.NOT_NEEDED)) == 1
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        'torch.device("cuda" if torch.cuda.is_available() else "cpu")',
+        '"cuda" if torch.cuda.is_available() else "cpu"',
+        'torch.device("cuda") if settings.uses_gpu else torch.device("cpu")',
+        'torch.device("cuda" if settings["gpu"] else "cpu")',
+    ],
+)
+def test_what_a_device_is_chosen_by_names_none(device: str) -> None:
+    setup = f"import yaml\nsettings = yaml.safe_load(text)\ndevice = {device}\n"
+    before = script(setup=setup, model=f"model = nn.Linear(4, 1).to({device})\n", loop=moving(LOOP))
+    assert findings("DEVICE01", before, Level.ADVICE) == []
+    assert len(findings("DEVICE01", before, Level.NOT_NEEDED)) == 1
+
+
+def test_one_of_two_devices_that_is_not_seen_is_told() -> None:
+    setup = "import yaml\nsettings = yaml.safe_load(text)\n"
+    model = 'model = nn.Linear(4, 1).to(settings["device"] if torch.cuda.is_available() else "cpu")\n'
+    assert len(findings("DEVICE01", script(setup=setup, model=model), Level.ADVICE)) == 1

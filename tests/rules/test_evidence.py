@@ -413,3 +413,29 @@ def test_no_more_than_a_few_rows_tell_the_same(places: int, rows: int) -> None:
     assert len(found) == rows
     told = ["(as in 2 more places)" in one for one in found]
     assert told == [places == 5 and one == found[-1] for one in found]
+
+
+@pytest.mark.parametrize(
+    ("transform", "is_link"),
+    [
+        ("T.RandomAffine(10)", True),
+        ("T.Compose([T.Normalize((0.1,), (0.3,)), T.GaussianBlur(3)])", True),
+        ("T.Compose([T.Resize(4), T.RandomApply([T.ColorJitter()])])", True),
+        ("T.Normalize((0.1,), (0.3,))", False),
+        ("T.Compose([T.Resize(4), T.Normalize((0.1,), (0.3,))])", False),
+        ("nn.Dropout(0.5)", False),  # draws for each entry
+    ],
+)
+def test_a_transform_that_draws_once_for_a_batch(transform: str, is_link: bool) -> None:
+    imports = f"{IMPORTS}import torchvision.transforms as T\n"
+    loop = LOOP.replace("        loss =", "        x = augment(x)\n        loss =")
+    conversion = conversion_of(script(imports=imports, setup=f"augment = {transform}\n", loop=loop), options=AUTO)
+    assert (conversion.strategy is Strategy.SHARED) is is_link
+    told = [one for one in conversion.of(Level.ADVICE) if "draws once for all samples of a batch" in one.message]
+    assert len(told) == is_link
+
+
+def test_a_transform_of_each_sample_may_draw() -> None:
+    imports = f"{IMPORTS}import torchvision.transforms as T\nfrom torchvision.datasets import FakeData\n"
+    data = "data = FakeData(64, transform=T.Compose([T.RandomCrop(4), T.ToTensor()]))\n"
+    assert conversion_of(script(imports=imports, data=data), options=AUTO).strategy is Strategy.SHARDED

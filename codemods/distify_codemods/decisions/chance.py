@@ -14,10 +14,11 @@ from distify_codemods.directives import DRAW_ALIKE
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.interpreter import forms
+from distify_codemods.libraries import drawing
 from distify_codemods.naming import brief
 from distify_codemods.program import Module
 from distify_codemods.results import OptionError
-from distify_codemods.values import CHANCE, Draw, Scale
+from distify_codemods.values import CHANCE, PER_SAMPLE, Draw, External, Obj, Scale, contained
 
 
 def decided_by_chance(facts: Facts) -> Iterator[Link]:
@@ -35,6 +36,26 @@ def decided_by_chance(facts: Facts) -> Iterator[Link]:
             common.module, node, f"`# distify: {DRAW_ALIKE}` says that this is one draw for the whole batch",
             "without the comment, each rank would draw here for its own samples",
         )  # fmt: skip
+
+
+def drawn_for_batches(facts: Facts) -> Iterator[Link]:
+    """`batch = augment(batch)` in the loop: one draw for all samples of the batch."""
+    loops = [loop.event for loop in facts.training_loops]
+    for event in facts.of_kind(Kind.FORWARD):
+        given = any(value.scale in PER_SAMPLE for value in event.arguments.all())
+        if given and any(map(event.inside, loops)) and any(map(_draws_once, event.receiver.objs)):
+            yield Link(
+                event.module, event.node,
+                f"`{brief(event.node)}` draws once for all samples of a batch: each rank would draw again for its own",
+                "drawn in the data set, for each sample, it would not matter which rank does",
+            )  # fmt: skip
+
+
+def _draws_once(obj: Obj) -> bool:
+    if not isinstance(obj, External):
+        return False
+    parts = [part for value in obj.arguments.all() for part in contained(value)] if obj.arguments is not None else []
+    return drawing.draws_once(obj.name) or any(map(_draws_once, parts))
 
 
 def _tests(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:

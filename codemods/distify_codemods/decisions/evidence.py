@@ -15,7 +15,7 @@ from distify_codemods import tree
 from distify_codemods.decisions import entropy, losses, outside, pools, put_together, streams
 from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.between import drawn_between_passes
-from distify_codemods.decisions.chance import decided_by_chance
+from distify_codemods.decisions.chance import decided_by_chance, drawn_for_batches
 from distify_codemods.decisions.marks import in_training, marks
 from distify_codemods.decisions.trials import as_it_stands, with_evidence
 from distify_codemods.events import Event, Kind
@@ -75,7 +75,7 @@ def links_seen(facts: Facts) -> list[Link]:
     return _each_once(
         [
             *_foreign(seen), *_given_the_model(seen), *put_together.links(seen, marks), *decided_by_chance(seen),
-            *_skipped(seen), *_asked(facts), *_single(seen),
+            *drawn_for_batches(seen), *_skipped(seen), *_asked(facts), *_single(seen),
             *pools.links(as_it_stands(facts)),
         ]
     )  # fmt: skip

@@ -28,6 +28,19 @@ _ALWAYS = (
 )
 
 
+#: Of torchvision's transforms, those that do not draw. The others draw once for whatever they are given.
+_FIXED = frozenset(
+    """Normalize Resize CenterCrop ToTensor PILToTensor ToPILImage ConvertImageDtype ConvertDtype Grayscale Pad FiveCrop
+    TenCrop LinearTransformation ToDtype ToImage ToPureTensor Identity Permute TransposeDimensions Compose Transform
+    InterpolationMode""".split()
+)
+
+
+def draws_once(name: str) -> bool:
+    """Whether calling an object of this class draws one set of numbers for all that it is given: a whole batch, say."""
+    return name.startswith("torchvision.transforms.") and name.rpartition(".")[2] not in _FIXED
+
+
 def draws(name: str) -> bool:
     """Whether a function or class draws samples or weights."""
     last = name.rpartition(".")[2]

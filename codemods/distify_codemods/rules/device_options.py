@@ -33,7 +33,7 @@ def run(context: Context, code: str) -> bool:
             for obj in value.objs:
                 if isinstance(obj, Setting) and obj.name not in whole:
                     named.setdefault(obj.name, event)
-            parts = (obj for part in tree.walk(node) for obj in context.facts.value(part).objs)
+            parts = (obj for part in _giving(node) for obj in context.facts.value(part).objs)
             if any(map(_is_read, parts)) or (event.name == "torch.device" and not value.objs):
                 read.setdefault(event.node, event)
     found = [_declare(context, code, name, event) for name, event in named.items()]
@@ -53,6 +53,13 @@ def _devices(event: Event) -> Iterator[cst.BaseExpression]:
         yield from [*placed[1:2], *(node for name, node in named.items() if name == "map_location")]
     elif event.kind is Kind.METHOD or event.name.startswith("torch."):
         yield from (node for name, node in named.items() if name == "device")
+
+
+def _giving(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What a device may be made of: not what is asked to choose between two."""
+    yield node
+    for inner in (node.body, node.orelse) if isinstance(node, cst.IfExp) else tree.children(node):
+        yield from _giving(inner)
 
 
 def _declare(context: Context, code: str, name: str, used: Event) -> bool:
@@ -93,6 +100,8 @@ def _is_read(obj: Obj) -> bool:
         obj = core(inner)
     while isinstance(obj, External) and obj.whole is not None:
         obj = core(obj.whole)
+    if isinstance(obj, Ref) and "." not in obj.name:
+        return False  # a module
     return isinstance(obj, (External, Ref)) and (obj.name.startswith(_READERS) or not is_quiet(obj.name))
 
 
