@@ -7,17 +7,16 @@ import functools
 import itertools
 import logging
 import os
-import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, ParamSpec, TypeVar
 
 import torch
 
-from distify_runtime import communicator
+from distify_runtime import communicator, handing
 from distify_runtime.environment import is_alone, is_main_process
 from distify_runtime.meeting import by_itself, collective
-from distify_runtime.process_group import init_process_group, ranks_take_turns, wait_for
+from distify_runtime.process_group import init_process_group, ranks_take_turns
 
 #: Each call of `from_main_process` has a number, the same on every rank, by which they find rank 0's value.
 _calls = itertools.count()
@@ -32,19 +31,18 @@ def from_main_process(value: T) -> T:
 
     For what each process sees differently: the time, a random name, what files there are, batches of something that
     has random numbers of its own. `value` is pickled. Rank 0 leaves it for the others and waits for nobody, so that it
-    may be called inside `main_process_first`. A tensor is broadcast outside of it, and stays on the
-    device that it is on.
+    may be called inside `main_process_first`. Outside of it what is large is broadcast. Tensors are on the device that
+    they were on: of several GPUs, each rank's own.
     """
     if is_alone():
         return value
     init_process_group()
     if isinstance(value, torch.Tensor) and not ranks_take_turns():
         return _broadcast(value)  # type: ignore[return-value]
-    store, key = communicator.store(), f"distify/from_main_process/{next(_calls)}"
+    store, number = communicator.store(), next(_calls)
     if not is_main_process():
-        wait_for(store, key)
-        return pickle.loads(store.get(key))  # type: ignore[no-any-return]
-    store.set(key, pickle.dumps(value))  # type: ignore[arg-type]  # takes bytes as well
+        return handing.take(store, number)  # type: ignore[no-any-return]
+    handing.leave(store, number, value, meets=not ranks_take_turns())
     return value
 
 

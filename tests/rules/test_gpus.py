@@ -82,6 +82,18 @@ def test_questions_about_the_machine_stay(setup: str) -> None:
     assert changes("DEVICE01", script(setup=COUNTED + setup)) == []
 
 
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "device = 'cuda' if torch.cuda.device_count() > 1 else 'cpu'\n",
+        "device = 'cpu' if torch.cuda.device_count() <= 1 else 'cuda'\n",
+        "if torch.cuda.device_count() > 1:\n    device = 'cuda'\nelse:\n    device = 'cpu'\n",
+    ],
+)
+def test_of_several_gpus_none_is_left_for_the_cpu(setup: str) -> None:
+    assert setup in converted(script(setup=setup))
+
+
 def test_a_number_that_is_reckoned_with_is_told() -> None:
     before = script(setup=f"{COUNTED}size = 8 * max(1, gpus)\n", loader="loader = DataLoader(data, batch_size=size)\n")
     (advice,) = findings("DEVICE01", before, Level.ADVICE)

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import distify_runtime as rt
+import numpy as np
 import pytest
 import torch
+from distify_runtime import communicator
 
 from tests.runtime.ranks import on_ranks, run_script
 
@@ -146,6 +148,7 @@ import logging
 import sys
 
 import distify_runtime as rt
+import numpy as np
 
 rt.rank_zero_logging()
 logger = logging.getLogger("a")
@@ -170,6 +173,7 @@ import sys
 from loguru import logger
 
 import distify_runtime as rt
+import numpy as np
 
 rt.rank_zero_logging()
 logger.remove()
@@ -208,3 +212,35 @@ def _tensors() -> Any:
 
 def test_a_tensor_of_rank_0_is_on_every_rank_also_while_ranks_take_turns() -> None:
     assert on_ranks(_tensors) == [([[0.0] * 3] * 2, torch.float64, True, [0, 1], 0)] * 2
+
+
+LARGE = 3_000_000  # numbers: more than a store takes at once
+
+
+def _large() -> list[Any]:
+    mine = torch.full((LARGE,), float(rt.rank() + 1)), {"words": ["a"] * 3, "rank": rt.rank()}
+    found = [rt.from_main_process(mine)]
+    with rt.main_process_first():
+        found.append(rt.from_main_process((*mine, np.full(LARGE, rt.rank()))))
+    return [(one[0].sum().item(), one[1]) for one in found] + [int(found[1][2].sum())]
+
+
+def test_large_values_in_tuples_reach_all_ranks() -> None:
+    expected = [(float(LARGE), {"words": ["a"] * 3, "rank": 0})] * 2 + [0]
+    assert on_ranks(_large, ranks=3) == [expected] * 3
+
+
+def _keys_left() -> list[int]:
+    """Keys of the store after each of some hundred values."""
+    counts = []
+    for number in range(200):
+        assert rt.from_main_process((number, rt.rank())) == (number, 0)
+        rt.barrier()
+        counts.append(communicator.store().num_keys())
+    return counts
+
+
+@pytest.mark.of_torch
+def test_what_all_ranks_have_read_is_forgotten() -> None:
+    for counts in on_ranks(_keys_left, ranks=3):
+        assert max(counts) - min(counts) < 80

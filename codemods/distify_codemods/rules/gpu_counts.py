@@ -65,13 +65,27 @@ def is_count(context: Context, node: cst.BaseExpression) -> bool:
 
 def _of_one(context: Context, module: Module, test: cst.Comparison, code: str) -> bool:
     decided = goes_by(context, test)
-    if decided is None:
+    if decided is None or _leaves_it_idle(module, test, decided[1]):
         return False
     count, what = decided[0], "what is done depends on the number of GPUs"
     if context.editable(module, count, what) and not_shared(context, module, count, what):
         context.plan(module).replace(count, call_of("min({}, 1)"), code, _REASON)
         context.applied("what goes by the number of GPUs goes by the one of the rank", module, test)
     return True
+
+
+def _leaves_it_idle(module: Module, test: cst.Comparison, holds: bool) -> bool:
+    """`"cuda" if count > 1 else "cpu"`: of several GPUs each rank has one, which is not to be left for the CPU."""
+    holder = module.parents.get(test)
+    if not isinstance(holder, (cst.If, cst.IfExp)) or holder.orelse is None:
+        return False
+    of_one, of_several = (holder.body, holder.orelse) if holds else (holder.orelse, holder.body)
+    return "cpu" in _texts(of_one) and any(one.startswith("cuda") for one in _texts(of_several))
+
+
+def _texts(node: cst.CSTNode) -> set[str]:
+    strings = (one for one in tree.walk(node) if isinstance(one, cst.SimpleString))
+    return {one.raw_value for one in strings}
 
 
 def _decides(context: Context, module: Module, test: cst.Comparison) -> bool:
