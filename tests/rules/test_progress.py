@@ -109,6 +109,20 @@ def test_text_beside_the_bar() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("bar = tqdm(total=3)\nbar.write('done')\n",
+         f"bar = tqdm(total=3, {QUIET})\nif rt.is_main_process():\n    bar.write('done')\n"),
+        ("bar = tqdm(range(3))\nsay = lambda text: bar.write(text)\nsay('done')\n",
+         f"bar = tqdm(range(3), {QUIET})\nsay = lambda text: rt.main_process_only(bar.write)(text)\nsay('done')\n"),
+    ],
+)  # fmt: skip
+def test_text_that_a_bar_writes(before: str, after: str) -> None:
+    """It comes even of a bar that is not drawn."""
+    assert converted(script(imports=BARS, after=before)) == distributed(imports=BARS, after=after)
+
+
+@pytest.mark.parametrize(
     "imports",
     [
         "try:\n    from tqdm import tqdm\nexcept ImportError:\n    tqdm = lambda values: values\n",

@@ -6,6 +6,7 @@ from __future__ import annotations
 FETCHES = (
     "datasets.load_dataset", "torch.hub.load", "torch.utils.model_zoo.load_url", "sklearn.datasets.fetch_",
     "seaborn.load_dataset", "torchtext.vocab.GloVe", "torchtext.vocab.FastText", "torchtext.vocab.CharNGram",
+    "torchtext.vocab.Vectors",
     "sentence_transformers.SentenceTransformer", "sentence_transformers.CrossEncoder", "transformers.pipeline",
     "clip.load", "open_clip.create_model", "lpips.LPIPS", "gensim.downloader.load", "whisper.load_model",
     "tensorflow_datasets.load", "torch_geometric.datasets.", "ogb.", "facenet_pytorch.InceptionResnetV1",

@@ -48,8 +48,10 @@ def run(context: Context) -> None:
         else:
             context.plan(module).set_keyword(node, "disable", _or(quiet), CODE, "one rank draws")
         context.applied("rank 0 draws the progress bar", module, node)
-    for event in (event for event in calls if event.name.startswith("tqdm.") and event.name.endswith(".write")):
-        once(context, event, CODE, "one rank writes to the screen")
+    bars = {event.node for event in found}
+    for event in (*calls, *context.facts.of_kind(Kind.METHOD)):
+        if _writes(event, bars):
+            once(context, event, CODE, "one rank writes to the screen")
     shown = context.own_figures.on_bars()
     if shown is not None:
         context.advice(
@@ -64,6 +66,13 @@ def _is_of_tqdm(event: Event) -> bool:
     """Whatever module of tqdm's it is taken from, and whatever it is called there."""
     own = event.name.rsplit(".", 1)[-1]
     return event.name.startswith("tqdm.") and own in _BARS
+
+
+def _writes(event: Event, bars: set[cst.CSTNode]) -> bool:
+    """`tqdm.write(...)`, also of a bar, which writes even if it is not drawn."""
+    if event.kind is Kind.METHOD:
+        return event.name == "write" and any(obj.site in bars for obj in event.receiver.objs)
+    return event.name.startswith("tqdm.") and event.name.endswith(".write")
 
 
 def _or(quiet: str) -> Rewrite:
