@@ -23,7 +23,7 @@ from distify_codemods.interpreter.text import splits_of
 from distify_codemods.interpreter.unused import with_unused
 from distify_codemods.naming import Names
 from distify_codemods.ordered import Ordered
-from distify_codemods.parameters import may_have_parameters
+from distify_codemods.parameters import may_be_a_module, may_have_parameters
 from distify_codemods.program import Module, Program
 from distify_codemods.settled import Settled, is_module, settle
 from distify_codemods.updates import updated_by_hand
@@ -289,9 +289,10 @@ def _wholes(run: Run, part: Obj, forwards: _Forwards) -> tuple[Obj, ...]:
     for event in forwards.events if part in forwards.called else ():
         if any(core(obj) is part for obj in event.receiver.objs):
             calls = [forwards.by_node[step] for step in event.here.frame.context if step in forwards.by_node]
-            if not calls:
+            around = _around(calls, part)
+            if around == [part]:
                 return (part,)
-            owners += [core(obj) for obj in calls[0].receiver.objs if event.grad]
+            owners += around if event.grad else []
     if owners:
         return tuple(dict.fromkeys(owners))
     for event in run.events:
@@ -300,6 +301,17 @@ def _wholes(run: Run, part: Obj, forwards: _Forwards) -> tuple[Obj, ...]:
             if holders:
                 return (holders[0],)
     return (part,)
+
+
+def _around(calls: list[Event], part: Obj) -> list[Obj]:
+    """The outermost modules of nested calls, down to the part; objects that are none only pass a call on."""
+    found: list[Obj] = []
+    for call in calls:
+        objs = [core(obj) for obj in call.receiver.objs]
+        found += [obj for obj in objs if may_be_a_module(obj)]
+        if all(map(may_be_a_module, objs)):
+            return found
+    return [*found, part]
 
 
 def _only_itself_called(part: External, forwards: _Forwards) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a module of the script has parameters: a loss that computes with what it is given has none."""
+"""Whether an object is a module, and has parameters: a loss that computes with what it is given has none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.values import External, Instance, Obj, contained, core
+from distify_codemods.libraries import standard
+from distify_codemods.values import Class, External, Instance, Obj, Ref, contained, core
 
 _MAKERS = (
     "Parameter", "ParameterList", "ParameterDict", "register_parameter", "UninitializedParameter", "add_module",
@@ -17,6 +18,21 @@ _MAKERS = (
 _OTHERS = ("builtins.", "argparse.", "numpy.", "math.", "collections.", "torch.utils.data.", "torch.optim.")
 #: Modules of torch that have none.
 _WITHOUT = ("Loss", "ReLU", "Softmax", "Sigmoid", "Tanh", "Dropout", "Pool", "Similarity", "Identity", "Flatten")
+
+
+def may_be_a_module(obj: Obj) -> bool:
+    """Unless its class is seen to derive from nothing but plain ones: what its `__call__` calls may be a module."""
+    if not isinstance(obj, Instance) or obj.of is None:
+        return True
+    bases = [value for cls in obj.of.ancestors() for value in cls.bases]
+    return any(not value.objs or value.open or not all(map(_is_plain, value.objs)) for value in bases)
+
+
+def _is_plain(base: Obj) -> bool:
+    """Whether a class adds nothing of a module to those that derive from it."""
+    if isinstance(base, Class):
+        return True  # its own bases are asked by themselves
+    return isinstance(base, Ref) and (standard.computes(base.name) or base.name.startswith(_OTHERS))
 
 
 def may_have_parameters(model: Obj) -> bool:

@@ -15,6 +15,7 @@ from distify_codemods.events import Kind
 from distify_codemods.interpreter import Run
 from distify_codemods.interpreter.attributes import LOADERS
 from distify_codemods.naming import Names
+from distify_codemods.parameters import may_be_a_module
 from distify_codemods.program import Module, Program
 from distify_codemods.results import OptionError, Said
 from distify_codemods.values import NOTHING, External, Instance, Obj, Ref, Value, contained, core, join
@@ -153,7 +154,7 @@ def _models_in(value: Value) -> Iterator[Obj]:
     """What may be a model: any object that is nothing else."""
     for obj in value.objs:
         inner = core(obj)
-        if isinstance(inner, Instance) or (
+        if (isinstance(inner, Instance) and may_be_a_module(inner)) or (
             isinstance(inner, External) and inner.name not in LOADERS and not inner.name.startswith(_NO_MODELS)
         ):
             yield inner
@@ -165,7 +166,11 @@ def _loaders_in(value: Value) -> Iterator[Obj]:
 
 def called(run: Run) -> list[Obj]:
     """What the script itself calls as models are called: no part of another, no loss of torch's."""
-    forwards = {event.node for event in run.events if event.kind is Kind.FORWARD}
+    forwards = {
+        event.node
+        for event in run.events
+        if event.kind is Kind.FORWARD and any(may_be_a_module(core(obj)) for obj in event.receiver.objs)
+    }
     found = [
         core(obj)
         for event in run.events

@@ -66,6 +66,23 @@ for epoch in range(3):
     for x, y in loader:
         trainer.step(x, y)
 """,
+    "a plain object that calls it": f"""
+class Classifier:
+    def __init__(self):
+        self.net = net
+        self.optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+
+    def __call__(self, x):
+        return self.net(x)
+
+
+model = Classifier()
+optimizer = model.optimizer
+{LOADER}
+for epoch in range(3):
+    for x, y in loader:
+        out = model(x)
+        loss = F.cross_entropy(out, y) + out.std(0).sum(){STEP}""",
     "a list of models": f"""
 nets = [net, *(nn.Sequential(nn.Linear(6, 4), nn.Tanh()) for _ in range(2))]
 optimizer = torch.optim.SGD([p for one in nets for p in one.parameters()], lr=0.05)

@@ -14,6 +14,7 @@ from distify_codemods.decisions.touching import parts_of
 from distify_codemods.decisions.wrapping import BATCHNORMS
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.parameters import may_be_a_module
 from distify_codemods.values import External, Instance, Obj, core
 
 #: What makes models that may have BatchNorm somewhere inside.
@@ -41,7 +42,7 @@ def _called(facts: Facts) -> dict[Obj, Event]:
     found: dict[Obj, Event] = {}
     for event in _on_training_batches(facts):
         for obj in event.receiver.objs:
-            if core(obj) not in trained:
+            if core(obj) not in trained and may_be_a_module(core(obj)):
                 found.setdefault(core(obj), event)
     inner = {part for model in found for part in parts_of(model)[1:]}
     return {

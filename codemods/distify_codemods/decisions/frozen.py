@@ -13,7 +13,7 @@ from distify_codemods.decisions.touching import parts_of
 from distify_codemods.decisions.training_calls import Called, each_called, entries_into
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.parameters import has_parameters_for_sure
+from distify_codemods.parameters import has_parameters_for_sure, may_be_a_module
 from distify_codemods.settled import is_module
 from distify_codemods.values import External, Instance, Obj, core
 
@@ -45,7 +45,8 @@ def _candidates(facts: Facts) -> list[Obj]:
     asked = facts.run.machine.modules
     return [
         obj for obj in dict.fromkeys(called)
-        if isinstance(obj, (Instance, External)) and (is_module(obj) or obj in asked) and has_parameters_for_sure(obj)
+        if isinstance(obj, (Instance, External)) and (is_module(obj) or obj in asked) and may_be_a_module(obj)
+        and has_parameters_for_sure(obj)
     ]  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.machine import Frame
+from distify_codemods.parameters import may_be_a_module
 from distify_codemods.values import External, Instance, Obj, Value, core
 
 BATCHNORMS = tuple(
@@ -92,7 +93,9 @@ def _self_of(frame: Frame) -> str:
 
 
 def _holds(value: Value, model: Obj) -> bool:
-    return any(core(obj) is model for obj in value.objs)
+    """Whether it is the model, and never an object in its place that no wrap takes."""
+    objs = [core(obj) for obj in value.objs]
+    return model in objs and all(map(may_be_a_module, objs))
 
 
 def after_last(model: Obj, frame: Frame, name: str, forward: Event, touching: list[Event], sync: bool) -> Wrap | None:

@@ -74,7 +74,7 @@ def _function(machine: Machine, node: cst.FunctionDef) -> Obj:
 
 def _class(machine: Machine, node: cst.ClassDef) -> Obj:
     """Runs the body of a class; the names that it binds are the class's attributes."""
-    bases = tuple(expressions.evaluate(machine, base.value) for base in node.bases)
+    bases = tuple(_base(machine, base.value) for base in node.bases)
     for keyword in node.keywords:
         expressions.evaluate(machine, keyword.value)
     cls = machine.made(Class, node, node=node, bases=bases)
@@ -88,6 +88,15 @@ def _class(machine: Machine, node: cst.ClassDef) -> Obj:
     machine.block(node.body.body)
     machine.frame, machine.here = outer, here
     return cls
+
+
+def _base(machine: Machine, node: cst.BaseExpression) -> Value:
+    """`Generic[T]`, `Base[int]`: the class itself, whatever it is a class of."""
+    value = expressions.evaluate(machine, node)
+    if value.objs or not isinstance(node, cst.Subscript):
+        return value
+    generic = machine.values.get(node.value, value)
+    return generic if all(isinstance(obj, (Class, Ref)) for obj in generic.objs) else value
 
 
 def decorator_names(machine: Machine, node: cst.FunctionDef | cst.ClassDef) -> set[str]:
