@@ -110,10 +110,10 @@ def test_frozen_statistics_of_the_module_inside() -> None:
 
 
 def test_a_module_or_an_object_in_its_place() -> None:
-    either = MODULE.replace("\n\nmodel = Model()\n", "") + OBJECT.replace("Model", "Plain")
-    either = either.replace("= Plain()", "= Model() if len(data) > 7 else Plain()")
-    before = script(model=either, optimizer=OF_NET)
-    assert "DistributedDataParallel(model," not in str(conversion_of(before, partial=True).files)
+    own = "\n    def parameters(self):\n        return self.net.parameters()\n"
+    plain = OBJECT.replace("Model", "Plain").replace("\n\n\nmodel", f"\n{own}\n\nmodel")
+    either = plain.replace("= Plain()", "= Model() if len(data) > 7 else Plain()")
+    before = script(model=MODULE.replace("\n\nmodel = Model()\n", "") + either)
     assert blocked(before) == {("READ01", line_of(before, "optimizer = "))}
 
 
