@@ -12,7 +12,7 @@ from distify_codemods.answers import answered_once
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter import files
-from distify_codemods.libraries import effects
+from distify_codemods.libraries import effects, listings
 from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.naming import brief
 from distify_codemods.ordered import EMPTY, Ordered
@@ -77,6 +77,8 @@ def _opens(event: Event, written: bool) -> bool:
 def place_of_path(event: Event) -> int:
     """Which argument the path of the file is that an event writes or reads: its number, or a word of `effects`."""
     if event.kind is Kind.METHOD:
+        if event.name in listings.METHODS_THAT_TELL:
+            return effects.ITSELF
         tables = {**effects.READING_METHODS, **effects.WRITING_METHODS, "open": effects.ITSELF}
         return tables.get(event.name, effects.UNSEEN)
     known = effects.reading(event.name)

@@ -11,6 +11,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.events import Event
 from distify_codemods.facts import Facts
+from distify_codemods.file_beginnings import beginnings, lie_apart
 from distify_codemods.file_events import path_of, place_of_path
 from distify_codemods.libraries import effects
 from distify_codemods.ordered import Ordered
@@ -52,6 +53,7 @@ class Names:
         self._facts = facts
         self._known: dict[cst.CSTNode, frozenset[str]] = {}
         self._paths: dict[Event, _Path] = {}
+        self._begun: dict[Event, frozenset[str]] = {}
 
     def differ(self, write: Event, read: Event) -> bool:
         """Whether one event writes another file than the other reads."""
@@ -69,7 +71,20 @@ class Names:
     def may_be_one(self, write: Event, read: Event, path: Value | None = None) -> bool:
         """Whether both may be about one file. `path`: what is read, if not what the table says."""
         wanted = path_of(read) if path is None else path
-        return may_be_same(path_of(write).constant(), wanted.constant()) and not self.differ(write, read)
+        if not may_be_same(path_of(write).constant(), wanted.constant()) or self.differ(write, read):
+            return False
+        return not (path is None or path is path_of(read)) or not self._lie_apart(write, read)
+
+    def _lie_apart(self, write: Event, read: Event) -> bool:
+        """Whether one file is written in another folder than the other is read in."""
+        if write.name not in _WRITES_ONE | _ADDED.keys():
+            return False
+        return lie_apart(self._beginnings(write), self._beginnings(read))
+
+    def _beginnings(self, event: Event) -> frozenset[str]:
+        if event not in self._begun:
+            self._begun[event] = beginnings(self._facts, path_of(event), _path_node(event))
+        return self._begun[event]
 
     def agree(self, write: Event, read: Event) -> bool:
         """Whether something says that both may be about one file: all of their paths, how these end or are spelled."""

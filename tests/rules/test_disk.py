@@ -89,6 +89,44 @@ def test_age_of_what_rank_zero_removes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        ('torch.save([], "m.pt")\nprint(os.path.getsize("m.pt") / 1e6)\n',
+         'print(rt.call_on_main_process(lambda: os.path.getsize("m.pt")) / 1e6)\n'),
+        ('torch.save([], "m.pt")\nsize = Path("m.pt").stat().st_size\nprint(size)\n',
+         'size = rt.call_on_main_process(lambda: Path("m.pt").stat().st_size)\n'),
+        ('log = input()\nf = open(log, "a")\nif os.stat(log).st_size == 0:\n    f.write("loss")\n',
+         "if rt.call_on_main_process(lambda: os.stat(log).st_size) == 0:\n"),
+        ('def opened(path):\n    f = path.open("a")\n    if not path.stat().st_size:\n        f.write("loss")\n'
+         '    return f\n\n\nf = opened(Path(input()))\nf.write("0")\n',
+         "if not rt.call_on_main_process(lambda: path.stat().st_size):\n"),
+    ],
+)  # fmt: skip
+def test_size_of_what_rank_zero_alone_writes(after: str, told: str) -> None:
+    """Another rank may find no such file: it must not even ask."""
+    assert told in converted(script(imports=TOOLS, after=after))
+    claims = [one.message for one in findings("PATH01", script(imports=TOOLS, after=after), Level.NOT_NEEDED)]
+    assert claims == []
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param('torch.save([], "m.pt")\nprint(os.path.getsize("data.bin"))\n', id="another file"),
+        pytest.param('print(os.path.getsize("m.pt"))\ntorch.save([], "m.pt")\n', id="before it is written"),
+        pytest.param('torch.save([], os.environ["OUT"])\nprint(os.path.getsize(os.environ["IN"]))\n',
+                     id="nothing says it is that"),
+        pytest.param('with open("log.csv", "a") as f:\n    if os.path.getsize("log.csv") == 0:\n'
+                     '        f.write("loss")\n', id="rank 0 is alone there"),
+    ],
+)  # fmt: skip
+def test_size_that_each_rank_may_ask_for(after: str) -> None:
+    new = converted(script(imports=TOOLS, after=after))
+    assert "call_on_main_process" not in new
+    assert "from_main_process" not in new
+
+
+@pytest.mark.parametrize(
     "setup",
     [
         pytest.param('names = [n for n in os.listdir("data") if re.match("x", n)]\n'
@@ -115,5 +153,8 @@ def test_nothing_is_said_of_all_paths_where_the_disk_is_asked() -> None:
     setup = 'texts = [path.read_text() for path in Path("data").iterdir()]\n'
     said = [one.message for one in findings("PATH01", script(imports=TOOLS, setup=setup), Level.NOT_NEEDED)]
     assert said == ["what the disk is asked was there before the run, and no file is read that the run wrote"]
+    after = 'torch.save([], os.environ["OUT"])\nprint(os.path.getsize(os.environ["IN"]))\n'
+    said = [one.message for one in findings("PATH01", script(imports=TOOLS, after=after), Level.NOT_NEEDED)]
+    assert said == ["no file is read that the run wrote"]
     plain = [one.message for one in findings("PATH01", script(), Level.NOT_NEEDED)]
     assert plain == ["every path is the same on all ranks, and no file is read that the run wrote"]

@@ -178,3 +178,50 @@ def test_a_checkpoint_that_nobody_wrote_is_not_waited_for(load: str, waits: int)
 def test_no_two_waits_stand_together() -> None:
     after = 'np.save("a.npy", [1])\ntorch.save([], "a.pt")\nb = torch.load("a.pt")\na = np.load("a.npy")\n'
     assert converted(script(imports=READS, after=after)).count("rt.barrier()") == 1
+
+
+SETUP = 'import json\n\n\ndef prepared(root):\n    json.dump({}, open("config", "w"))\n    names = os.listdir(root)\n'
+CALLED = "    return values\n\n\nvalues = prepared(%s)\n"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "values = [np.load(join(root, name)) for name in names]\n",
+        'values = [np.load(f"{root}/{name}") for name in names]\n',
+        'values = [np.load(root + "/" + name) for name in names]\n',
+        "values = [np.load(Path(root) / name) for name in names]\n",
+        'values = [np.load(join(root, "of-%s" % name, names[0])) for name in names]\n',
+    ],
+)
+@pytest.mark.parametrize(
+    ("root", "waits"), [('"photos"', False), ('"./photos/"', False), ('"."', True), ('""', True), ("input()", True),
+                        ('"../photos"', True), ('"/photos"', True), ('"config"', True)],
+)  # fmt: skip
+def test_what_lies_in_another_folder_is_not_waited_for(read: str, root: str, waits: bool) -> None:
+    new = converted(script(imports=READS, setup=f"{SETUP}    {read}{CALLED % root}"))
+    assert ("rt.barrier()" in new) is waits
+
+
+@pytest.mark.parametrize(
+    ("write", "read", "waits"),
+    [
+        ('open("model_{}".format(name), "w").write("x")\n', 'np.load(join("photos", name))\n', False),
+        ('open("photos-%s" % name, "w").write("x")\n', 'np.load(join("photos", name))\n', False),
+        ('open(f"runs/{name}", "w").write("x")\n', 'open(f"data/{name}").read()\n', False),
+        ('open("photos/{}".format(name), "w").write("x")\n', 'np.load(join("photos", name))\n', True),
+        ('open("{}/a".format(name), "w").write("x")\n', 'np.load(join("photos", name))\n', True),
+        ('open("photos/all", "w").write("x")\n', 'np.load(join("photos", name))\n', True),
+        ('open("config", "w").write("x")\n', 'np.load(join("photos", "../" + name))\n', True),
+        ('open("config", "w").write("x")\n', 'np.load(join("photos", "..", name))\n', True),
+        ('open("config", "w").write("x")\n', 'open(f"photos/../{name}").read()\n', True),
+        ('open("config", "w").write("x")\n', 'np.load("photos/" + ("../" + name))\n', True),
+        ('open("config", "w").write("x")\nroot = "photos"\nfor turn in range(3):\n',
+         '    values = np.load(join(root, name))\n    root = input()\n', True),
+        ('open("config", "w").write("x")\nroot = "photos" if name else input()\n', 'np.load(join(root, name))\n', True),
+        ('os.rename("photos-old", name)\n', 'np.load(join("photos", name))\n', True),
+    ],
+)  # fmt: skip
+def test_folders_are_told_by_how_paths_begin(write: str, read: str, waits: bool) -> None:
+    before = script(imports=READS, after=f"name = os.listdir('names')[0]\n{write}{read}")
+    assert ("rt.barrier()" in converted(before)) is waits

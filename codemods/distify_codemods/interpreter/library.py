@@ -122,9 +122,7 @@ _RECORDED = frozenset(
         "new_tensor",
         "mkdir",
         "open",
-        "exists",
-        "is_file",
-        "is_dir",
+        *listings.METHODS_THAT_TELL,
         *effects.WRITING_METHODS,
     ]
 )

@@ -15,7 +15,7 @@ from distify_codemods.decisions.base import Sharding
 from distify_codemods.decisions.own_figures import OwnFigures
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.file_names import into_a_handle
+from distify_codemods.file_names import Names, into_a_handle
 from distify_codemods.interpreter.machine import CALLED, Frame
 from distify_codemods.plan import Plan, Rewrite
 from distify_codemods.program import Module
@@ -186,6 +186,10 @@ class Context:
     def files_written(self) -> list[Event]:
         """Those of them by which there is another file, or another content, than before."""
         return [event for event in self.writing.values() if not into_a_handle(event)]
+
+    @cached_property
+    def names(self) -> Names:
+        return Names(self.facts)
 
     # ---- names of what is imported
 

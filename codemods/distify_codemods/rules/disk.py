@@ -59,12 +59,30 @@ def _may_be_below(question: Event, written: object) -> bool:
 
 
 def may_fail(context: Context, event: Event) -> bool:
-    """Whether a rank asks for the age or size of a file that rank 0 may be removing."""
+    """Whether a rank asks for the age or size of a file that rank 0 may be removing, or that it alone makes."""
     keys = [event.name, *(obj.name for one in event.arguments.all() for obj in one.objs if isinstance(obj, Ref))]
-    return not listings.RAISES.isdisjoint(keys) and any(
+    if listings.RAISES.isdisjoint(keys):
+        return False
+    return any(
         one.name.startswith(effects.REMOVES) or one.name in listings.REMOVES
         for one in context.facts.of_kind(Kind.CALL, Kind.METHOD)
-        if one.before(event) or {here.node for here in one.loops()} & {here.node for here in event.loops()}
+        if _may_come_before(one, event)
+    ) or any(_may_come_before(one, event) and context.names.agree(one, event) for one in context.files_written)
+
+
+def may_be_made(context: Context, event: Event) -> bool:
+    """Whether the run may have written before what is asked for here."""
+    return any(_may_come_before(one, event) and context.names.may_be_one(one, event) for one in context.files_written)
+
+
+def _may_come_before(one: Event, event: Event) -> bool:
+    return one.before(event) or not {here.node for here in one.loops()}.isdisjoint(here.node for here in event.loops())
+
+
+def _fails_elsewhere(context: Context, origin: Origin, site: cst.CSTNode) -> bool:
+    """Whether rank 0 alone is to ask, since there may be no such file where another rank does."""
+    return origin.name in listings.RAISES and any(
+        one.name == origin.name and may_fail(context, one) for one in context.facts.run.at(site)
     )
 
 
@@ -86,7 +104,10 @@ def tell(context: Context, origin: Origin, code: str, done: str, why: str) -> No
         return
     text = "list({})" if part.kind is _LAZY else "{}"
     rt, plan = context.rt(module), context.plan(module)
-    if part.asks_again:
+    fails = _fails_elsewhere(context, origin, site)
+    if fails:
+        done, why = "all ranks see the files that rank 0 sees", "the file may not be there where another rank asks"
+    if part.asks_again or fails:
         plan.hand_over(part.node, call_of(f"{rt}.call_on_main_process(lambda: {text})"), code, why)
     else:
         plan.replace(part.node, call_of(f"{rt}.from_main_process({text})"), code, why)

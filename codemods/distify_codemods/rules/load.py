@@ -6,7 +6,6 @@ import libcst as cst
 
 from distify_codemods.arguments import PARAMETERS, bound
 from distify_codemods.events import Event, Kind
-from distify_codemods.file_names import Names
 from distify_codemods.rules import attempts, barriers
 from distify_codemods.rules.base import Context, Example, Rule
 from distify_codemods.rules.save import is_checkpoint
@@ -16,7 +15,7 @@ CODE = "LOAD01"
 
 def run(context: Context) -> None:
     loads = context.facts.calls("torch.load")
-    names = Names(context.facts)
+    names = context.names
     saves = [event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if is_checkpoint(event)]
     for event in loads:
         node, module = event.node, event.module

@@ -38,9 +38,15 @@ def run(context: Context) -> None:
     if not found and context.facts.calls(*effects.NAMED_BY_THE_TIME):
         context.not_needed("no file is read that the run wrote, unless below the output folder that OUT03 names")
     elif not found:
-        asked = any(listings.is_of_the_disk(event.name) for event in context.facts.of_kind(Kind.CALL, Kind.METHOD))
-        same = "what the disk is asked was there before the run" if asked else "every path is the same on all ranks"
-        context.not_needed_if_known(f"{same}, and no file is read that the run wrote")
+        context.not_needed_if_known(f"{_said_of_paths(context)}no file is read that the run wrote")
+
+
+def _said_of_paths(context: Context) -> str:
+    asked = [one for one in context.facts.of_kind(Kind.CALL, Kind.METHOD) if listings.is_of_the_disk(one.name)]
+    if not asked:
+        return "every path is the same on all ranks, and "
+    made = any(disk.may_be_made(context, one) for one in asked)
+    return "" if made else "what the disk is asked was there before the run, and "
 
 
 # ---- names that each process would make up for itself
@@ -214,7 +220,8 @@ RULE = Rule(
     why="A folder named by the time has another name on each rank; a file that rank 0 writes is not there yet when "
     "another rank reads it; whether a file exists is no question that ranks may answer differently.",
     safety="Names made from the time, from random bytes or from the process are rank 0's wherever all ranks use them. "
-    "Tests for files that decide about more than writing are rank 0's, too. A file that the run wrote is waited for, "
+    "Tests for files that decide about more than writing are rank 0's, too, and so is the size or age of a file that "
+    "it writes or removes. A file that the run wrote is waited for, "
     "and so are those who read a file before it is written anew. "
     "Questions at the terminal are asked once.",
     run=run,

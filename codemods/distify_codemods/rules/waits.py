@@ -25,7 +25,7 @@ def run(context: Context, code: str) -> bool:
     events = context.facts.run.events
     written = [event for event in events if context.writes(event) and not into_a_handle(event)]
     removals = [event for event in written if event.name.startswith(effects.REMOVES)]
-    found, names = False, Names(context.facts)
+    found, names = False, context.names
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
         if event in context.named_writers:
             continue
