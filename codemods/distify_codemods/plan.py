@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 import libcst as cst
 
@@ -14,6 +15,14 @@ from distify_codemods.results import Change
 
 #: Makes the new node from the updated one: edits further inside are already in it.
 Rewrite = Callable[[cst.BaseExpression], cst.BaseExpression]
+
+
+class By(Enum):
+    """Who computes an expression of which all ranks take rank 0's value."""
+
+    EACH = "every rank, for nothing but rank 0"
+    CALL = "rank 0 alone makes the call; what it is given every rank computes"
+    ALONE = "rank 0 alone, with all its parts"
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,7 @@ class Plan:
     after: dict[cst.CSTNode, list[Insertion]] = field(default_factory=lambda: defaultdict(list))
     guards: dict[cst.CSTNode, Guard] = field(default_factory=dict)
     handed_over: set[cst.CSTNode] = field(default_factory=set)  # expressions that rank 0 alone computes
+    told: dict[cst.CSTNode, tuple[str, By]] = field(default_factory=dict)  # what is rank 0's on all ranks; which rule's
     hoists: dict[cst.CSTNode, Hoist] = field(default_factory=dict)
     removed: set[cst.CSTNode] = field(default_factory=set)
     imports_instead: dict[cst.CSTNode, list[cst.Import | cst.ImportFrom]] = field(default_factory=dict)
@@ -89,6 +99,33 @@ class Plan:
         if code in self.expressions.get(node, {}):
             parent = self.module.parents.get(node)
             self.handed_over.add(parent if isinstance(parent, cst.Call) and parent.func is node else node)
+
+    def teller(self, node: cst.CSTNode, by: By = By.EACH) -> str | None:
+        """The rule that has all ranks take rank 0's value of an expression already, or of one that it is a part of.
+
+        A call that rank 0 alone is to make is no part of what the others compute as well.
+        """
+        for one in (node, *self.module.enclosing(node)):
+            code, known = self.told.get(one, ("", None))
+            if known is not None and (by is By.EACH or known is By.ALONE or (one is node and known is not By.EACH)):
+                return code
+        return None
+
+    def tell(self, node: cst.BaseExpression, rewrite: Rewrite, code: str, reason: str, by: By = By.EACH) -> None:
+        """Lets all ranks take rank 0's value of an expression: once, whichever rules want it.
+
+        Where rank 0 alone computes all of it, nobody else would hear what a part of it is told.
+        """
+        if self.teller(node, by) is not None:
+            return
+        known = [one for one in (tree.walk(node) if by is By.ALONE else (node,)) if one in self.told]
+        if self.module.skipped(node) is None:
+            for one in known:
+                del self.expressions[one][self.told.pop(one)[0]]
+                self.handed_over.discard(one)
+        (self.replace if by is By.EACH else self.hand_over)(node, rewrite, code, reason)
+        if code in self.expressions.get(node, {}):
+            self.told[node] = code, by
 
     def set_keyword(self, call: cst.Call, name: str, value: Rewrite | str, code: str, reason: str) -> None:
         """Sets an argument: a text, or a function of the present value."""

@@ -18,8 +18,10 @@ def run(context: Context) -> None:
             found = True
             rt = context.rt(average.module)
             plan = context.plan(average.module)
-            call = "from_main_process" if average.told else "all_reduce_mean"
-            plan.replace(average.node, call_of(f"{rt}.{call}({{}})"), CODE, average.why)
+            if average.told:
+                plan.tell(average.node, call_of(f"{rt}.from_main_process({{}})"), CODE, average.why)
+            else:
+                plan.replace(average.node, call_of(f"{rt}.all_reduce_mean({{}})"), CODE, average.why)
             context.applied(average.why, average.module, average.node)
     behind = agreement.guarded(facts)
     for event in facts.of_kind(Kind.TEST):

@@ -14,11 +14,11 @@ from distify_codemods.facts import Facts
 from distify_codemods.file_events import path_of
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects, listings
+from distify_codemods.plan import By
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, call_of
 from distify_codemods.values import Origin, Ref, Value
 
-CODE = "PATH01"
 #: Their results are plain, whatever they go through.
 _COUNT = frozenset({"len", "sum", "any", "all"})
 #: They go through all of what they are given, and keep its parts.
@@ -92,7 +92,12 @@ def tell(context: Context, origin: Origin, code: str, done: str, why: str) -> No
     if module is None or not isinstance(site, cst.BaseExpression):
         return
     part = _around(context.facts, module, site, origin.name)
-    if context.is_on_main(module, part.node) or _is_told(context, module, part.node):
+    if context.is_on_main(module, part.node):
+        return
+    teller = context.plan(module).teller(part.node)
+    if teller is not None:
+        if teller != code:
+            context.applied(done, module, site)
         return
     if not context.editable(module, part.node, "the disk is asked"):
         return
@@ -108,16 +113,10 @@ def tell(context: Context, origin: Origin, code: str, done: str, why: str) -> No
     if fails:
         done, why = "all ranks see the files that rank 0 sees", "the file may not be there where another rank asks"
     if part.asks_again or fails:
-        plan.hand_over(part.node, call_of(f"{rt}.call_on_main_process(lambda: {text})"), code, why)
+        plan.tell(part.node, call_of(f"{rt}.call_on_main_process(lambda: {text})"), code, why, By.ALONE)
     else:
-        plan.replace(part.node, call_of(f"{rt}.from_main_process({text})"), code, why)
+        plan.tell(part.node, call_of(f"{rt}.from_main_process({text})"), code, why)
     context.applied(done, module, site)
-
-
-def _is_told(context: Context, module: Module, whole: cst.CSTNode) -> bool:
-    """Whether rank 0 tells it already, or what it is a part of."""
-    edits = context.plan(module).expressions
-    return any(CODE in edits[node] for node in (whole, *module.enclosing(whole)) if node in edits)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from distify_codemods.file_events import is_writing_method
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects
 from distify_codemods.libraries.outside import is_command
+from distify_codemods.plan import By
 from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to, path_given_to
 from distify_codemods.rules.download import downloads
 from distify_codemods.rules.once import guardable, once
@@ -105,7 +106,8 @@ def _makedirs(context: Context, event: Event) -> bool:
         return True
     if _is_minded(context, event):
         rewrite = given_to(f"{context.rt(module)}.call_on_main_process")
-        context.plan(module).hand_over(node, rewrite, CODE, "one rank makes the folder; all hear of it if that fails")
+        reason = "one rank makes the folder; all hear of it if that fails"
+        context.plan(module).tell(node, rewrite, CODE, reason, By.CALL)
         context.applied("rank 0 makes the folder", module, node)
         return True
     reason = "another rank may have made it in the meantime"

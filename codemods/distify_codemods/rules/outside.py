@@ -9,6 +9,7 @@ from distify_codemods.decisions.outside import Asking, Doing, askings
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import code_of, may_write
 from distify_codemods.libraries import effects, outside
+from distify_codemods.plan import By
 from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to
 from distify_codemods.rules.download import downloads
 from distify_codemods.rules.once import once
@@ -121,7 +122,7 @@ def _write(context: Context, one: Asking) -> None:
     assert isinstance(one.node, cst.Call)
     module, plan = one.module, context.plan(one.module)
     if one.doing is Doing.HEARD:
-        plan.hand_over(one.node, given_to(f"{context.rt(module)}.call_on_main_process"), CODE, one.why)
+        plan.tell(one.node, given_to(f"{context.rt(module)}.call_on_main_process"), CODE, one.why, By.CALL)
         context.applied("rank 0 asks, all ranks hear the answer", module, one.node)
     elif one.doing is Doing.MADE:
         plan.hand_over(one.node.func, call_of(f"{context.rt(module)}.main_process_only({{}})"), CODE, _ONCE)

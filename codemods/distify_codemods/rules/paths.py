@@ -13,6 +13,7 @@ from distify_codemods.file_events import reads
 from distify_codemods.interpreter import files
 from distify_codemods.interpreter.machine import Frame
 from distify_codemods.libraries import effects, listings
+from distify_codemods.plan import By
 from distify_codemods.program import Module
 from distify_codemods.rules import disk, waits
 from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to
@@ -123,9 +124,9 @@ def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, c
     rt = context.rt(module)
     reason = "every rank would have one of its own"
     if origin.name in _MAKES:
-        context.plan(module).hand_over(outer, given_to(f"{rt}.call_on_main_process"), code, reason)
+        context.plan(module).tell(outer, given_to(f"{rt}.call_on_main_process"), code, reason, By.CALL)
     else:
-        context.plan(module).replace(outer, call_of(f"{rt}.from_main_process({{}})"), code, reason)
+        context.plan(module).tell(outer, call_of(f"{rt}.from_main_process({{}})"), code, reason)
     context.applied(done, module, node)
 
 
@@ -138,7 +139,8 @@ def _questions(context: Context) -> bool:
         if isinstance(event.node, cst.Call) and context.editable(event.module, event.node, "a question is asked"):
             rt = context.rt(event.module)
             rewrite = given_to(f"{rt}.call_on_main_process")
-            context.plan(event.module).hand_over(event.node, rewrite, CODE, "rank 0 asks, all ranks hear the answer")
+            reason = "rank 0 asks, all ranks hear the answer"
+            context.plan(event.module).tell(event.node, rewrite, CODE, reason, By.CALL)
             context.applied("rank 0 asks, all ranks hear the answer", event.module, event.node)
     return bool(found)
 

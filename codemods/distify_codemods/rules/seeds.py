@@ -11,9 +11,11 @@ from distify_codemods.decisions.agreement import reached_alike
 from distify_codemods.decisions.base import Broadcast
 from distify_codemods.decisions.streams import Stretch
 from distify_codemods.events import Event
+from distify_codemods.libraries import listings
 from distify_codemods.program import Module
 from distify_codemods.rules import paths
 from distify_codemods.rules.base import Context, Example, Rule, call_of
+from distify_codemods.values import Origin
 
 CODE = "SEED01"
 _ALIKE = "what is drawn from here on is drawn alike on all ranks"
@@ -62,12 +64,17 @@ def _take_rank_zeros(context: Context, apart: list[Stretch]) -> None:
             context.applied("all ranks go on with rank 0's random numbers", event.module, statement)
     for origin in entropy.seeds(context.facts):
         if origin.site is not None and origin.module is not None:
-            paths.share(context, origin, origin.module, origin.site, CODE, "all ranks take rank 0's seed")
+            paths.share(context, origin, origin.module, origin.site, CODE, _of_a_seed(origin))
     for event in entropy.shuffles(context.facts):
         if isinstance(event.node, cst.Call) and context.editable(event.module, event.node, "a data set is shuffled"):
             seed = f"{context.rt(event.module)}.common_seed()"
             context.plan(event.module).set_keyword(event.node, "seed", seed, CODE, "one order for all ranks")
             context.applied("the data set has one order on all ranks", event.module, event.node)
+
+
+def _of_a_seed(origin: Origin) -> str:
+    of_files = "a seed may hang on what files there are: all ranks see those that rank 0 sees"
+    return of_files if listings.is_of_the_disk(origin.name) else "all ranks take rank 0's seed"
 
 
 def _draw_alike(context: Context) -> None:
@@ -77,7 +84,7 @@ def _draw_alike(context: Context) -> None:
             assert isinstance(event.node, cst.BaseExpression)
             call = call_of(f"{context.rt(event.module)}.from_main_process({{}})")
             reason = "without a seed each rank would draw other numbers"
-            context.plan(event.module).replace(event.node, call, CODE, reason)
+            context.plan(event.module).tell(event.node, call, CODE, reason)
             context.applied("all ranks draw from rank 0's generator", event.module, event.node)
     for draw in chance.draws_for_all(context.facts):
         if context.editable(draw.module, draw.statement, "what is drawn decides for the whole batch"):
@@ -108,7 +115,7 @@ def _take_its_batch(context: Context, batch: entropy.Drawn) -> None:
         text = f"{names} = {rt}.from_main_process({given})"
         plan.insert_before(batch.node.body.body[0], text, CODE, batch.why, -20)
     else:
-        plan.replace(batch.node, call_of(f"{rt}.from_main_process({{}})"), CODE, batch.why)
+        plan.tell(batch.node, call_of(f"{rt}.from_main_process({{}})"), CODE, batch.why)
     context.applied(f"all ranks take rank 0's batches: {batch.why}", batch.module, batch.node)
 
 
@@ -147,7 +154,7 @@ def _choose_alike(context: Context, event: Event, found: list[Stretch]) -> None:
         )  # fmt: skip
     elif event.name in streams.OF_NUMBERS and isinstance(node, cst.BaseExpression):
         pattern = f"{context.rt(module)}.from_main_process({{}})"
-        plan.replace(node, call_of(pattern), CODE, "rank 0 chooses for all")
+        plan.tell(node, call_of(pattern), CODE, "rank 0 chooses for all")
         context.applied("samples are chosen by rank 0 for all", module, node)
     elif elsewhere or not isinstance(statement, cst.SimpleStatementLine):
         context.needs_you(

@@ -137,7 +137,7 @@ def _names_of_runs(context: Context) -> None:
         stored = isinstance(module.parents.get(node), (cst.AssignTarget, cst.AugAssign))
         if not stored and not context.is_on_main(module, node) and context.editable(module, node, "a run is named"):
             rewrite = call_of(f"{context.rt(module)}.from_main_process({{}})")
-            context.plan(module).replace(node, rewrite, CODE, "all ranks mean rank 0's run")
+            context.plan(module).tell(node, rewrite, CODE, "all ranks mean rank 0's run")
 
 
 # ---- the graph of a model

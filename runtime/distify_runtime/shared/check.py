@@ -27,7 +27,7 @@ from distify_runtime.shared.attributes import Watched
 from distify_runtime.shared.comparing import Outside, Passed
 from distify_runtime.shared.draws import Dims, OneRow, batch_dims
 from distify_runtime.shared.escapes import Births
-from distify_runtime.shared.graph import leaves_past
+from distify_runtime.shared.graph import flows, leaves_past
 from distify_runtime.shared.plans import Call, Output, Plan
 from distify_runtime.shared.proposals import output_of
 from distify_runtime.shared.readings import Mixture, Readings, mixture_of
@@ -106,7 +106,7 @@ def _of_fewer(model: SharedModel, call: Call, known: Sequence[Plan] | None) -> F
 
 
 def _candidates(call: Call, whole: Passed) -> Iterator[Plan]:
-    returns_loss = any(one.dim() == 0 and flows for one, flows in zip(whole.tensors, whole.flows, strict=True))
+    returns_loss = any(one.dim() == 0 and flowing for one, flowing in zip(whole.tensors, whole.flows, strict=True))
     for batch in call.batches():
         if returns_loss:
             yield Plan(batch, [], exact_losses=True)
@@ -229,12 +229,12 @@ class _Check:
             wanted = {id(one): one for one in inputs} | leaves
             with region.whole_batch():  # which is no backward pass of the script's
                 found = comparing.gradients_of(tensors, wanted) if gradients else {}
-            flows = [one.requires_grad for one in tensors]
+            flowing = [flows(one) for one in tensors]
             tensors, changed = [one.detach() for one in tensors], state.changed()
             known = (*tensors, *found.values(), *leaves.values(), *changed.values(), *self._call.tensors)
             numbers = surroundings.changed(self._numbers, around.numbers())
             outside = Outside(born.left(one for one in known if one is not None), numbers)
-            return Passed(tensors, flows, found, leaves, changed, drawn.shapes, outside, state.spreads())
+            return Passed(tensors, flowing, found, leaves, changed, drawn.shapes, outside, state.spreads())
 
     def _inputs(self) -> list[Tensor]:
         return [one for one in (*self._model.copies.parameters(), *self._call.tensors) if one.requires_grad]
@@ -246,8 +246,8 @@ def _outputs(parts: list[Tensor], whole: Passed, counts: tuple[int, ...]) -> lis
     if any(len(one) != len(whole.tensors) for one in everyone):
         return "a part of the batch gives other outputs than the whole one"
     found: list[Output] = []
-    for index, (one, flows) in enumerate(zip(whole.tensors, whole.flows, strict=True)):
-        output = output_of([parts[index].to(one.device) for parts in everyone], one, flows, counts)
+    for index, (one, flowing) in enumerate(zip(whole.tensors, whole.flows, strict=True)):
+        output = output_of([parts[index].to(one.device) for parts in everyone], one, flowing, counts)
         if isinstance(output, str):
             return output
         found.append(output)

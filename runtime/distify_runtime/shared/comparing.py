@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from distify_runtime.shared.graph import kinds_of_nodes
+from distify_runtime.shared.graph import flows, kinds_of_nodes
 
 #: How far apart two computations of one number may be, as a share of its size. Mistakes are tenths and more.
 _ROUNDING = {torch.float64: 1e-7, torch.float32: 2e-3, torch.complex128: 1e-7, torch.complex64: 2e-3}
@@ -58,7 +58,7 @@ class Passed:
 
 def gradients_of(tensors: list[Tensor], wanted: dict[int, Tensor]) -> dict[int, Tensor | None]:
     """Of one random projection of the tensors, the same on every rank. `.grad` stays as it is."""
-    flowing = [one for one in tensors if one.requires_grad]
+    flowing = [one for one in tensors if flows(one)]
     if not flowing or not wanted:
         return {}
     directions = [_direction(one) for one in flowing]

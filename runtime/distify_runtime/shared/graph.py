@@ -12,6 +12,12 @@ ENTRANCES = frozenset({"_CopyBackward", "_SplitBackward"})
 EXITS = frozenset({"_GatherBackward", "_SumAllBackward"})
 
 
+def flows(tensor: Tensor) -> bool:
+    """Whether gradients can be asked of it. A view that is made under `no_grad` says so for its parameter, wrongly."""
+    base = tensor._base
+    return tensor.requires_grad and (tensor.grad_fn is not None or base is None or not base.requires_grad)
+
+
 def leaves_past(outputs: Iterable[Tensor], inputs: Iterable[Tensor] = ()) -> dict[int, Tensor]:
     """Leaves that gradients of these outputs flow to without coming through a copy, a split or an input, by identity.
 
