@@ -316,3 +316,88 @@ def test_frozen_models_and_backends_without_a_wrap_move_inputs() -> None:
     moving = "teacher = rt.inputs_to_device(nn.Linear(4, 1)).cuda().requires_grad_(False)\n"
     assert moving in converted(script(model=MODEL + teacher, loop=taught))
     assert MOVING in converted(script(model=PARALLEL), Options(backend="allreduce"))
+
+
+# ---- what walks through it saw the wrapper
+
+OTHER = "other = nn.DataParallel(nn.Linear(4, 1))\n"
+BARE = "other = nn.Linear(4, 1)\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("print(list(other.children())[0].weight)", "print(list(iter([other]))[0].weight)"),
+        ("print(next(other.children()).weight)", "print(next(iter([other])).weight)"),
+        ("print(dict(other.named_children()))", 'print(dict(iter([("module", other)])))'),
+        ('print(other._modules["module"].weight)', 'print({"module": other}["module"].weight)'),
+        ("print(other._modules.items())", 'print({"module": other}.items())'),
+        ('print(getattr(other, "module").weight)', "print(other.weight)"),
+        ("print(other.module.weight)", "print(other.weight)"),
+        (
+            "print(dict(other.named_parameters()))",
+            'print(dict((("module." + name, part) for name, part in other.named_parameters())))',
+        ),
+        (
+            'for name, p in other.named_parameters():\n    p.requires_grad = name == "module.bias"',
+            'for name, p in (("module." + name, part) for name, part in other.named_parameters()):\n'
+            '    p.requires_grad = name == "module.bias"',
+        ),
+    ],
+)
+def test_who_walks_through_it_finds_the_model_where_it_was(before: str, after: str) -> None:
+    assert f"{BARE}{after}\n" in converted(script(setup=f"{OTHER}{before}\n"))
+
+
+@pytest.mark.parametrize(
+    "walk",
+    [
+        "for part in other.modules():\n    if isinstance(part, nn.Linear):\n        nn.init.ones_(part.weight)",
+        'for name, p in other.named_parameters():\n    p.requires_grad = "bias" not in name',
+        "for _, p in other.named_parameters():\n    p.requires_grad = False",
+        "print([p.shape for _, p in other.named_parameters()])",
+        "print([p.shape for p in other.parameters()])",
+    ],
+)
+def test_who_takes_each_part_for_what_it_is_goes_on(walk: str) -> None:
+    assert f"{BARE}{walk}\n" in converted(script(setup=f"{OTHER}{walk}\n"))
+
+
+@pytest.mark.parametrize(
+    "walk",
+    [
+        "print(list(other.modules())[1])",
+        "print(dict(other.named_modules()))",
+        'print(other.get_submodule("module"))',
+        'other._modules["module"] = nn.Linear(4, 1)',
+        "print([*map(str, other.modules())])",
+    ],
+)
+def test_who_counts_on_the_wrapper_needs_a_person(walk: str) -> None:
+    before = script(setup=f"{OTHER}{walk}\n")
+    assert ("OLD01", line_of(before, walk)) in blocked(before)
+
+
+@pytest.mark.parametrize(
+    "walk", ["next(model.children())", 'getattr(model, "module")', "dict(model.named_parameters())"]
+)
+def test_what_walks_through_the_wrap_finds_the_same_there(walk: str) -> None:
+    """The wrap of torch has the model as its only child, called `module`, just as nn.DataParallel had."""
+    after = converted(script(model=f"{MODEL}model = nn.DataParallel(model)\n", after=f"print({walk})\n"))
+    assert f"print({walk})\n" in after
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "model = nn.Sequential(nn.Linear(4, 1))\n",
+        "model = nn.Sequential(nn.Linear(4, 1))\nif torch.cuda.device_count() > 1:\n"
+        "    model = nn.DataParallel(model)\n",
+    ],
+    ids=["never", "on some machines"],
+)
+def test_what_is_not_always_in_it_is_walked_through_as_it_is(model: str) -> None:
+    """Without the wrapper the script finds the layers: so it did on a machine with one GPU."""
+    walk = "print(list(model.children())[0])\n"
+    text = converted(script(model=model, after=walk))
+    assert "print(list(model.module.children())[0])\n" in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Options
+from distify_codemods import Level, Options, Strategy
 
 from tests.rules.scripts import (
     ALIKE,
@@ -287,3 +287,124 @@ def test_one_change() -> None:
 def test_something_is_said_of_random_numbers(before: str, strategy: str) -> None:
     conversion = conversion_of(before, options=Options(strategy=strategy))
     assert any(one.code == "SEED01" for one in conversion.findings)
+
+
+# ---- weights are sent once, before the loop that trains
+
+PARTS = """\
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 1), nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.first(x)
+
+    def of_both(self, x):
+        return self.first(x) - self.second(x)
+
+
+class Trainer:
+    def __init__(self):
+        self.pair = Pair()
+        self.one = torch.optim.SGD(list(self.pair.first.parameters()), lr=0.1)
+        self.two = torch.optim.SGD(self.pair.second.parameters(), lr=0.1)
+
+    def switch(self, parts, on):
+        for part in parts:
+            part.requires_grad = on
+
+    def train(self):
+        for epoch in range(3):
+            for x, y in loader:
+                x = x + torch.rand_like(x)
+                loss = nn.functional.mse_loss(self.pair(x), y)
+                self.switch([self.pair.first], True)
+                self.one.zero_grad()
+                loss.backward()
+                self.one.step()
+                loss = nn.functional.mse_loss(self.pair.of_both(x), y)
+                self.switch([self.pair.second], True)
+                self.two.zero_grad()
+                loss.backward()
+                self.two.step()
+
+
+Trainer().train()
+"""
+
+
+def test_what_is_done_to_a_part_in_training_draws_no_broadcast_into_the_loop() -> None:
+    """Else weights are sent in each step, and the loop would count as one that makes them, in which all draw alike."""
+    after = converted(script(model="", optimizer="", loop=PARTS))
+    above, turns = after.split("        for epoch in range(3):\n")
+    assert "broadcast_parameters" not in turns
+    assert "rt.broadcast_parameters(self.pair.second)\n" in above
+    assert above.count(f"        {APART}") == 1
+
+
+MADE_IN_TURNS = """\
+for x, y in loader:
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss = nn.functional.mse_loss(model(x + torch.rand_like(x)), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_ranks_that_cannot_draw_apart_are_not_said_to_need_nothing() -> None:
+    """A model is made in each turn, alike on all ranks: so is the noise, unless forward passes alone are shared."""
+    before = script(model="", optimizer="", loop=MADE_IN_TURNS)
+    shared = conversion_of(before, options=Options())
+    (why,) = [one for one in shared.of(Level.ADVICE) if one.code == "SHARE01"]
+    assert shared.strategy is Strategy.SHARED
+    assert "where all ranks draw alike" in why.message
+    assert why.place is not None
+    assert why.place.line == line_of(before, "for x, y in loader")
+    told = conversion_of(before, options=Options(strategy="sharded"))
+    assert "SEED01" in {one.code for one in told.of(Level.ADVICE)}
+    assert "SEED01" not in {one.code for one in told.of(Level.NOT_NEEDED)}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"loop": LOOP.replace("    for x, y", "    model.train()\n    for x, y")},
+        {"loop": LOOP.replace("        loss = ", "        model.to(x.device)\n        loss = ")},
+        {"loop": f"for fold in range(2):\n{indented(MODEL + OPTIMIZER + LOOP)}", "model": "", "optimizer": ""},
+    ],
+    ids=["plain", "a mode", "moved in each turn", "folds"],
+)
+def test_ranks_that_draw_apart_train_on_shares(parts: dict[str, str]) -> None:
+    conversion = conversion_of(script(**parts), options=Options())
+    assert conversion.strategy is Strategy.SHARDED
+    assert conversion.files[0].after.decode().count("rt.seed_ranks_apart()") == 1
+
+
+KEPT_IN_TURNS = """\
+class Holder:
+    pass
+
+
+def train(nets):
+    optimizer = torch.optim.SGD(nets["a"].parameters(), lr=0.1)
+    for epoch in range(3):
+        for x, y in loader:
+            holder.net = nets["a"]
+            loss = nn.functional.mse_loss(holder.net(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+
+holder = Holder()
+train({"a": nn.Linear(4, 1)})
+"""
+
+
+def test_model_that_is_kept_anew_in_each_turn_is_not_wrapped_in_each() -> None:
+    after = converted(script(model="", optimizer="", loop=KEPT_IN_TURNS))
+    assert "DistributedDataParallel" not in after.split("for epoch in range(3):")[1]
+    assert after.count("rt.seed_ranks_apart()") == 1

@@ -381,6 +381,7 @@ class Decisions:
     coupled: dict[cst.CSTNode, str] = field(default_factory=dict)  # backward passes, and why nothing is gathered
     prefixed: dict[cst.CSTNode, bool] = field(default_factory=dict)  # calls on nn.DataParallel: always, or sometimes
     reached_through: frozenset[cst.CSTNode] = frozenset()  # `.module` on nn.DataParallel in the original
+    walked: frozenset[cst.CSTNode] = frozenset()  # `.children` there, and what else shows that it is one
     blocked: list[Blocked] = field(default_factory=list)
 
     @property

@@ -12,7 +12,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions import entropy, streams
-from distify_codemods.decisions.base import Decisions, Link
+from distify_codemods.decisions.base import Decisions, Link, chain
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.libraries import drawing, effects
@@ -29,6 +29,19 @@ _PARTS = (
 _COMPUTING = ("torch.", "torchvision.", "numpy.", "math.", "matplotlib.", "logging.", "tqdm.", "PIL.", "einops.")
 _OF_NUMBERS = frozenset(f"builtins.{name}" for name in "abs float int len max min print repr round str sum".split())
 _SCOPES = (cst.FunctionDef, cst.Lambda, cst.Module)
+
+
+def never_apart(decisions: Decisions) -> Iterator[Link]:
+    """In the turns of a loop that trains something is made anew, which all ranks have to draw alike."""
+    apart = {(one.node, one.frame.context) for one in streams.stretches(decisions)}
+    for loop in decisions.facts.training_loops if not decisions.slicings else ():
+        if not any((node, frame.context) in apart for frame, node in chain(loop.event)):
+            yield Link(
+                loop.module, loop.node,
+                "a model, its weights or training data are made in the turns of this loop, where all ranks draw alike: "
+                "what is drawn for their samples would be alike, too",
+                "what is made before it could be drawn alike, and all else apart",
+            )  # fmt: skip
 
 
 def drawn_between_passes(decisions: Decisions) -> Iterator[Link]:

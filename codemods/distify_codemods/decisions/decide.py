@@ -29,7 +29,7 @@ from distify_codemods.decisions import (
     views,
 )
 from distify_codemods.decisions.base import Decisions, GradientAveraging, Joining, Left, LossReduction, Reduction
-from distify_codemods.decisions.prefixes import prefixed, reached_through
+from distify_codemods.decisions.prefixes import prefixed, reached_through, walked
 from distify_codemods.decisions.training_sums import halves, training_sums
 from distify_codemods.facts import Facts
 from distify_codemods.values import Obj
@@ -71,6 +71,7 @@ def decide(dealt: cuts.Dealt, backend: Backend) -> Decisions:
     decisions.training_sums = tuple(_training_sums(decisions))
     decisions.blocked += contradictions.contradictions(decisions)
     decisions.prefixed, decisions.reached_through = prefixed(facts), reached_through(facts)
+    decisions.walked = walked(facts)
     return decisions
 
 

@@ -14,7 +14,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.decisions import entropy, losses, outside, pools, put_together, streams
 from distify_codemods.decisions.base import Decisions, Link
-from distify_codemods.decisions.between import drawn_between_passes
+from distify_codemods.decisions.between import drawn_between_passes, never_apart
 from distify_codemods.decisions.chance import decided_by_chance, drawn_for_batches
 from distify_codemods.decisions.marks import in_training, marks
 from distify_codemods.decisions.trials import as_it_stands, with_evidence
@@ -46,7 +46,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
     found = links_seen(facts)
     if facts.training_loops and facts.run.exact:
         found += [*_alike_workers(decisions), *_without_seeds(facts), *_halves(decisions)]
-        found += drawn_between_passes(decisions)
+        found += [*drawn_between_passes(decisions), *never_apart(decisions)]
     return _each_once(found)
 
 

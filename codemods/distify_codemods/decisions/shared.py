@@ -17,7 +17,7 @@ from distify_codemods.decisions import agreement, cuts, enlarging, frozen, outsi
 from distify_codemods.decisions.base import Averaging, Blocked, Decisions, SharedPass
 from distify_codemods.decisions.broadcasts import places_of
 from distify_codemods.decisions.loading import decide_loading
-from distify_codemods.decisions.prefixes import prefixed, reached_through
+from distify_codemods.decisions.prefixes import prefixed, reached_through, walked
 from distify_codemods.decisions.training_calls import Called, called_in_training, in_training
 from distify_codemods.decisions.trials import share_forwards, try_out
 from distify_codemods.decisions.whole_graphs import of_one_graph
@@ -55,6 +55,7 @@ def decide_shared(facts: Facts) -> Decisions:
     if decisions.shared:
         _add_frozen(decisions, called)
     decisions.prefixed, decisions.reached_through = prefixed(facts), reached_through(facts)
+    decisions.walked = walked(facts)
     decisions.shared_loading = decide_loading(seen)
     if facts.program.options.per_rank_batch:
         enlarging.decide_enlarging(decisions)

@@ -31,7 +31,8 @@ def candidates(facts: Facts, model: Obj, forward: Event, touching: list[Event], 
             if wrap is not None:
                 yield wrap
     for event in touching:
-        if event.kind is Kind.STORE and isinstance(event.node, cst.Attribute) and _holds(event.value, model):
+        kept = event.kind is Kind.STORE and _holds(event.value, model) and not _keeps_again(event, forward, touching)
+        if kept and isinstance(event.node, cst.Attribute):
             yield Wrap(
                 tree.code_of(event.node),
                 event.module,
@@ -49,6 +50,12 @@ def _runs_again(frame: Frame, forward: Event, touching: list[Event]) -> bool:
     made = {here.node for event in touching[:1] for here in event.loops()}
     around = [here.node for here in forward.loops() if here.frame is not frame and _is_outside(here.frame, frame)]
     return bool(set(around) - made)
+
+
+def _keeps_again(store: Event, forward: Event, touching: list[Event]) -> bool:
+    """Whether the turns of a loop that trains begin with keeping the same model: it would be wrapped in each."""
+    made = {here.node for here in touching[0].loops()}
+    return bool({here.node for here in store.loops()} & {here.node for here in forward.loops()} - made)
 
 
 def _is_outside(outer: Frame, inner: Frame) -> bool:
@@ -99,11 +106,12 @@ def _holds(value: Value, model: Obj) -> bool:
 
 
 def after_last(model: Obj, frame: Frame, name: str, forward: Event, touching: list[Event], sync: bool) -> Wrap | None:
+    """Behind all that is done to it: in a loop that trains only where its turns begin with making it."""
     training = path(forward, frame)
     if not training:
         return None
     paths = [steps for steps in (path(event, frame) for event in touching) if steps]
-    made = next((steps for steps in paths), [])
+    made = path(touching[0], frame) if touching else []  # elsewhere, before this activation: nothing
     depth = 0
     while depth < len(made) and depth < len(training) and made[depth] is training[depth]:
         depth += 1

@@ -13,3 +13,19 @@ REPLICATES = (
     "torch.nn.parallel.replicate", "torch.nn.parallel.replicate.replicate", "torch.nn.parallel.parallel_apply",
     "torch.nn.parallel.parallel_apply.parallel_apply",
 )  # fmt: skip
+#: What goes through the parts of a wrapper sees the wrapper, or names that begin with `module.`; and how the model
+#: itself is asked, so that it looks as before: empty where no line of the same does.
+WALKS = {
+    "children": "iter([{}])",
+    "named_children": 'iter([("module", {})])',
+    "_modules": '{{"module": {}}}',
+    "modules": "",
+    "named_modules": "",
+    "named_parameters": '(("module." + name, part) for name, part in {}.named_parameters())',
+    "named_buffers": '(("module." + name, part) for name, part in {}.named_buffers())',
+    "get_submodule": "",
+    "get_parameter": "",
+    "get_buffer": "",
+}
+#: Those of them that give all that is inside, at any depth: who takes each for what it is finds the same.
+DEEP = frozenset({"modules", "named_modules", "named_parameters", "named_buffers"})

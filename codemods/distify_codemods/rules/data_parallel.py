@@ -6,10 +6,14 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.arguments import bound
-from distify_codemods.events import Kind
+from distify_codemods.decisions.prefixes import holder
+from distify_codemods.events import Event, Kind
 from distify_codemods.facts import wrapped
 from distify_codemods.half_done import WRAPS
+from distify_codemods.libraries.parallel import WALKS
+from distify_codemods.naming import brief
 from distify_codemods.plan import Rewrite
+from distify_codemods.program import Module
 from distify_codemods.rules import replicas
 from distify_codemods.rules.base import Context, Example, Rule, call_of
 from distify_codemods.rules.other_scripts import not_shared
@@ -47,6 +51,7 @@ def run(context: Context) -> None:
             context.plan(module).replace(node, _module_argument, CODE, _REASON)
         context.applied("nn.DataParallel is gone", module, node)
     _module_before_wrap(context)
+    _walks(context)
     _checkpoints(context)
     if not replicas.run(context, CODE) and not found:
         context.not_needed("the script does not use nn.DataParallel")
@@ -70,7 +75,8 @@ def _module_before_wrap(context: Context) -> None:
         return
     for event in context.facts.of_kind(Kind.ATTRIBUTE):
         models = [obj for obj in event.receiver.objs if obj in context.facts.models]
-        if event.name != "module" or not models or wrapped(event.receiver):
+        through = bool(models) or event.node in context.decisions.reached_through
+        if event.name != "module" or not through or wrapped(event.receiver):
             continue
         assert isinstance(event.node, cst.Attribute)
         if context.editable(event.module, event.node, "`.module` is used"):
@@ -80,6 +86,51 @@ def _module_before_wrap(context: Context) -> None:
 def _inner(updated: cst.BaseExpression) -> cst.BaseExpression:
     assert isinstance(updated, cst.Attribute)
     return updated.value
+
+
+def _walks(context: Context) -> None:
+    """`model.children()` of nn.DataParallel was the model itself: of a wrap it is still; else it is spelled out."""
+    reached: dict[cst.CSTNode, list[Event]] = {}
+    for event in context.facts.of_kind(Kind.ATTRIBUTE, Kind.CALL):
+        if event.node in context.decisions.walked:
+            reached.setdefault(event.node, []).append(event)
+    for node, events in reached.items():
+        module = events[0].module
+        inside = [bool(wrapped(holder(event))) for event in events]
+        if all(inside) or not context.editable(module, node, f"`{brief(node)}` is used"):
+            continue
+        read, pattern = _read(module, node), WALKS[node.attr.value] if isinstance(node, cst.Attribute) else "{}"
+        if any(inside) or not pattern or read is None:
+            context.needs_you(
+                f"`{brief(node)}` goes through nn.DataParallel, which will be gone: the model was one step further in",
+                module, node, "reach into the model itself: `.module`",
+            )  # fmt: skip
+        else:
+            reason = "it goes through nn.DataParallel, which is gone: the model itself is one step further in"
+            context.plan(module).replace(read, _spelled_out(pattern), CODE, reason)
+
+
+def _read(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """`model.children()`, `model._modules`: the expression that reads it, if nothing is given or set."""
+    if not isinstance(node, cst.Attribute):
+        return node if isinstance(node, cst.Call) else None
+    parent = module.parents[node]
+    if node.attr.value != "_modules":
+        return parent if isinstance(parent, cst.Call) and parent.func is node and not parent.args else None
+    above = module.parents[parent] if isinstance(parent, cst.Subscript) else parent
+    changed = isinstance(parent, cst.Attribute) and parent.attr.value not in ("items", "values", "keys", "get")
+    return None if changed or isinstance(above, (cst.AssignTarget, cst.AugAssign, cst.Del)) else node
+
+
+def _spelled_out(pattern: str) -> Rewrite:
+    def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
+        walk = updated.func if isinstance(updated, cst.Call) else updated
+        if isinstance(walk, cst.Attribute):
+            return call_of(pattern)(walk.value)
+        assert isinstance(updated, cst.Call)
+        return updated.args[0].value  # of getattr
+
+    return rewrite
 
 
 def _checkpoints(context: Context) -> None:
@@ -105,7 +156,8 @@ RULE = Rule(
     why="A model in nn.DataParallel inside DistributedDataParallel is wrapped twice and would use every GPU "
     "from every process.",
     safety="Taken out wherever it stands. Where the script leaves it to nn.DataParallel to move a batch to the GPU, "
-    "`rt.inputs_to_device(model)` does so. Where a checkpoint was always written with `module.` before its keys, it "
+    "`rt.inputs_to_device(model)` does so. What goes through it by `children()` and the like sees the model as before. "
+    "Where a checkpoint was always written with `module.` before its keys, it "
     "still is. Copies made by hand (`replicate`) are left out by the test for several GPUs that they stand "
     "under; without one they need you.",
     run=run,

@@ -104,6 +104,8 @@ def _by_mode(inside: Rewrite) -> Rewrite:
 def _places(context: Context, event: Event) -> list[tuple[cst.BaseExpression, str]]:
     if event.kind is Kind.ATTRIBUTE and event.node in context.decisions.reached_through:
         return []  # `.module` of nn.DataParallel is `.module` of the wrap
+    if event.node in context.decisions.walked:
+        return []  # and so is what is inside
     if event.kind is Kind.ATTRIBUTE and _keeps_prefix(context, event):
         return []  # nn.DataParallel's keys begin with `module.`, and so do those of the wrap
     if event.kind is Kind.ATTRIBUTE and event.name not in TRANSPARENT and event.receiver_node is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from distify_codemods.decisions import chance, entropy, streams
+from distify_codemods.decisions import between, chance, entropy, streams
 from distify_codemods.decisions.agreement import reached_alike
 from distify_codemods.decisions.base import Broadcast
 from distify_codemods.decisions.streams import Stretch
@@ -30,6 +30,8 @@ def run(context: Context) -> None:
 def _write(context: Context) -> None:
     found = streams.stretches(context.decisions) if not context.shares_forwards else []
     _take_rank_zeros(context, found)
+    for link in between.never_apart(context.decisions) if not context.shares_forwards else ():
+        context.advice(link.message, link.module, link.node)
     if context.shares_forwards:
         _draw_alike(context)
         return
@@ -194,7 +196,8 @@ RULE = Rule(
     "they build different splits.",
     safety="The group starts all ranks with rank 0's random numbers. Right before training the ranks go apart, and "
     "after it, where another fold or a draw follows, together again. A seed that the script sets in training is "
-    "followed by another parting, and samples that are chosen there are chosen by rank 0.",
+    "followed by another parting, and samples that are chosen there are chosen by rank 0. Where each turn of training "
+    "makes a model or its data anew, all have to draw alike: forward passes are shared instead.",
     run=run,
     pitfalls=(22, 23),
     examples=(
