@@ -18,7 +18,8 @@ class LocalModules:
     relative ones in the importing file's own package. `pkg.nets`, imported by `pkg/train.py`, is found from the working
     directory, as under `python -m pkg.train`. Files of installed libraries are never served.
     `found`: what was served, by absolute path; each file is read once.
-    `as_module`: whether the script has to be started with `python -m`, or with `root` in PYTHONPATH.
+    `as_module`: whether the script has to be started with `python -m` from `root`.
+    `needs_root`: whether it has to be started as a file, with `root` in PYTHONPATH.
     """
 
     def __init__(self, entry: str) -> None:
@@ -34,21 +35,54 @@ class LocalModules:
         self._of_project = [*inside, *(os.path.join(project, part) for project in projects for part in ("", "src"))]
         self._here, *self._below = _parts_below(os.getcwd(), folder)
         self.found: dict[str, SourceFile] = {}
-        self.as_module = False
+        self._relative = False
+        self._imports: dict[str, set[str]] = {}  # by file, and so the next two
+        self._of_packages: set[str] = set()  # import what lies below `root` by its full name
+        self._bare: set[str] = set()  # import what lies beside the script by its bare name
+
+    @property
+    def as_module(self) -> bool:
+        return self._relative or (self._names_packages and not self._names_neighbours)
+
+    @property
+    def needs_root(self) -> bool:
+        return self._names_packages and not self.as_module
+
+    @property
+    def _names_packages(self) -> bool:
+        return not self._of_packages.isdisjoint(self._started())
+
+    @property
+    def _names_neighbours(self) -> bool:
+        """What Python finds in the folder of a script, and not when that is started as a module of a package."""
+        return self.root != os.path.dirname(self._entry) and not self._bare.isdisjoint(self._started())
+
+    def _started(self) -> set[str]:
+        """The files that run when the script is started as a file: not the `__init__` of a package around it."""
+        reached, more = set[str](), {self._entry}
+        while more:
+            reached |= more
+            more = {found for path in more for found in self._imports.get(path, ())} - reached
+        return reached
 
     def __call__(self, importing: str, name: str, level: int) -> SourceFile | None:
         """The file of module `name`, imported by `importing` with `level` leading dots; None if not local."""
         parts = name.split(".") if name else []
         if not all(part.isidentifier() for part in parts):
             return None
-        if level == 0:
-            return self._absolute(parts) if parts else None
-        folder = os.path.dirname(os.path.abspath(importing))
+        importing = os.path.abspath(importing)
+        found = self._below_parent(importing, parts, level) if level else self._absolute(importing, parts)
+        if found is not None and parts:  # a package of the file's own has run, or is only asked for
+            self._imports.setdefault(importing, set()).add(os.path.abspath(found.path))
+        return found
+
+    def _below_parent(self, importing: str, parts: list[str], level: int) -> SourceFile | None:
+        folder = os.path.dirname(importing)
         for _ in range(level - 1):
             folder = os.path.dirname(folder)
         found = self._module(folder, parts)
-        if found is not None and os.path.abspath(importing) == self._entry:
-            self.as_module = True
+        if found is not None and importing == self._entry:
+            self._relative = True
             if not _is_package(os.path.dirname(self._entry)) and self._below:
                 self.root = self._here
         return found
@@ -59,15 +93,22 @@ class LocalModules:
             return True
         return PathFinder.find_spec(name, [*self._roots, *sys.path]) is not None
 
-    def _absolute(self, parts: list[str]) -> SourceFile | None:
+    def _absolute(self, importing: str, parts: list[str]) -> SourceFile | None:
+        if not parts:
+            return None
         roots = [*self._roots, self._here] if parts[0] in self._below[:1] else self._roots
         tops = [os.path.join(root, parts[0]) for root in (*roots, *self._of_project)]
         regular = [top for top in tops if _is_package(top) or os.path.isfile(f"{top}.py")]
         for top in regular[:1] or tops:  # Python never looks for a submodule behind the first regular package
             folder = os.path.dirname(top)
             if (module := self._module(folder, parts)) is not None:
-                if folder in roots[1:] and folder in (self.root, self._here) and folder != roots[0]:
-                    self.as_module, self.root = True, folder
+                packages = (os.path.join(folder, *parts[:number], "__init__.py") for number in range(1, len(parts)))
+                self._imports.setdefault(importing, set()).update(packages)
+                if folder == roots[0]:
+                    self._bare.add(importing)
+                elif folder in roots[1:] and folder in (self.root, self._here):
+                    self._of_packages.add(importing)
+                    self.root = folder
                 return module
         return None
 

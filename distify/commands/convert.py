@@ -294,6 +294,8 @@ def _say_how_to_run(request: Request, layout: Layout, modules: LocalModules, don
         folder = os.path.dirname(os.path.abspath(request.path))
         if not _same_file(os.path.dirname(script) or ".", folder):
             say(f"it imports modules from {folder}: have that folder in PYTHONPATH when it runs")
+    if modules.needs_root:
+        say(f"it imports modules from {os.path.abspath(root)}: have that folder in PYTHONPATH when it runs")
     words = shlex.quote(script)
     if modules.as_module:
         inside = script if layout.folder else os.path.relpath(script, root)

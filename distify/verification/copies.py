@@ -65,9 +65,10 @@ def _copied(pair: Pair, folder: Path, script: str, texts: dict[str, bytes]) -> C
         str(folder / os.path.relpath(one, project)) if _is_below(one, project) else one
         for one in map(os.path.abspath, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
     ]
-    if not pair.modules.as_module:
-        return Copy(folder, workdir, target, (str(target),), tuple(mapped))
     root = folder / os.path.relpath(pair.modules.root, project)
+    if not pair.modules.as_module:
+        above = [str(root)] * pair.modules.needs_root
+        return Copy(folder, workdir, target, (str(target),), (*above, *mapped))
     module = os.path.splitext(os.path.relpath(target, root))[0].replace(os.sep, ".")
     return Copy(folder, workdir, target, ("-m", module), (str(root), *mapped))
 

@@ -293,6 +293,40 @@ def test_a_script_inside_a_package_is_started_as_a_module(distify: CommandLine) 
     assert ended.err == "train_dist.py is there already, and up to date\n"
 
 
+def _with_neighbours(distify: CommandLine, **more: bytes) -> None:
+    """A script in a package that can only be started as a file."""
+    app = {
+        "__init__": b"import this_is_not_installed\nfrom app import settings\n",
+        "train": TRAIN.replace(b"from pkg", b"from loop"),
+        "loop": FIT,
+        "settings": b"EPOCHS = 2\n",
+    }
+    write(distify.folder, {f"app/{name}.py": text for name, text in (app | more).items()})
+
+
+def test_a_script_that_imports_its_neighbours_is_started_as_a_file(distify: CommandLine) -> None:
+    _with_neighbours(distify)
+    ended = distify("convert", "app/train.py", "--yes")
+    assert ended.code == 0, ended.err
+    assert "`python app/train_dist.py ...` still runs" in ended.err
+    assert ended.err.endswith("\n  distify run -np 2 app/train_dist.py ...\n")
+    assert "PYTHONPATH" not in ended.err
+    assert run(distify, "app/train_dist.py") == b"epoch 0\nepoch 1\n"
+
+
+def test_a_script_that_also_imports_its_package_is_told_of_its_folder(distify: CommandLine) -> None:
+    _with_neighbours(distify, __init__=b"", settings=b"from app.counts import EPOCHS\n", counts=b"EPOCHS = 1\n")
+    ended = distify("convert", "app/train.py", "--yes")
+    assert ended.code == 0, ended.err
+    assert f"it imports modules from {distify.folder}: have that folder in PYTHONPATH when it runs" in ended.err
+    assert "`python app/train_dist.py ...` still runs" in ended.err
+    path = os.pathsep.join([str(distify.folder), distify.env["PYTHONPATH"]])
+    there = CommandLine(distify.folder, {**distify.env, "PYTHONPATH": path})
+    assert run(there, "app/train_dist.py") == b"epoch 0\n"
+    ended = distify("verify", "app/train.py")
+    assert ended.code == 0, ended.out.decode() + ended.err
+
+
 def test_a_script_inside_a_folder_without_init(distify: CommandLine) -> None:
     package = {
         "app/train.py": TRAIN.replace(b"from pkg", b"from app.loop").replace(b"from settings", b"from .settings"),

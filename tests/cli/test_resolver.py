@@ -143,6 +143,29 @@ def test_how_a_script_has_to_be_started(tmp_path: Path) -> None:
         assert (modules.as_module, not as_module or modules.root == str(tmp_path)) == (as_module, True)
 
 
+@pytest.mark.parametrize(
+    ("imports", "as_module", "needs_root"),
+    [
+        ([("train", "net"), ("__init__", "pkg")], False, False),  # which a file does not run
+        ([("__init__", "pkg.routes"), ("routes", "pkg"), ("train", "net")], False, False),
+        ([("train", "net"), ("net", "pkg.routes")], False, True),
+        ([("train", "pkg.net"), ("net", "routes")], False, True),
+        ([("__init__", "pkg.routes"), ("train", "pkg.net")], True, False),
+        ([("__init__", "routes"), ("train", "net")], False, False),
+        ([("routes", "net"), ("train", "pkg.net")], True, False),  # a file that nothing of the script's imports
+    ],
+)
+def test_a_neighbour_by_its_bare_name_is_a_files_to_import(
+    imports: list[tuple[str, str]], as_module: bool, needs_root: bool
+) -> None:
+    make("pkg/__init__.py", "pkg/train.py", "pkg/net.py", "pkg/routes.py")
+    modules = LocalModules("pkg/train.py")
+    for importing, name in imports:
+        assert modules(f"pkg/{importing}.py", name, 0) is not None
+        assert modules("pkg/net.py", "", 1) is not None  # what is around a file is asked for, and does not run
+    assert (modules.as_module, modules.needs_root) == (as_module, needs_root)
+
+
 @pytest.mark.parametrize("marker", ["pyproject.toml", "setup.py", ".git/HEAD"])
 def test_a_project_finds_its_own_packages_last(marker: str) -> None:
     """A `setup.py` that sets nothing up is a module of the script's own."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 from pathlib import Path
 
 import pytest
+import torch
 from command_line import TRAIN, CommandLine
 
 from tests.equivalence.horovod_ranks import IS_INSTALLED, needs_horovod
@@ -267,6 +269,28 @@ def test_files_beside_the_modules_of_a_package(distify: CommandLine) -> None:
     ended = distify("verify", "train.py")
     assert ended.code == 0, ended.out.decode() + ended.err
     assert "conversion train_dist.py, which is there already" in ended.out.decode()
+
+
+@pytest.mark.parametrize("way", ["zip", "legacy", "pickle"])
+def test_tensors_that_are_read_from_a_file(way: str, distify: CommandLine, script: Path) -> None:
+    """They are float32 there; a parameter stays one that may be trained, and whole numbers stay whole."""
+    start = torch.nn.Parameter(torch.full((1, 8), 0.5))
+    kept = {"x": torch.arange(1024.0)[512:].reshape(64, 8) / 512, "y": torch.arange(64), "start": start}
+    with open(script.with_name("kept.data"), "wb") as file:
+        if way == "pickle":
+            pickle.dump(kept, file)
+        else:
+            torch.save(kept, file, _use_new_zipfile_serialization=way == "zip")
+    read = b"    kept = %s.load(open('kept.data', 'rb'))\n" % (b"pickle" if way == "pickle" else b"torch")
+    read += b"    assert kept['start'].is_leaf and kept['x'][0, 0] == 1\n"
+    read += b"    assert not kept['y'].is_floating_point()\n"
+    text = TRAIN.replace(b"torch.randn(64, 8), torch.randn(64, 1)", b"kept['x'], kept['y'].float()[:, None] / 64")
+    text = text.replace(b"    dataset =", read + b"    dataset =")
+    text = text.replace(b"    optimizer =", b"    model.weight = kept['start']\n    optimizer =")
+    script.write_bytes(b"import pickle\n" + text)
+    ended = distify("verify", "train.py")
+    assert ended.code == 0, ended.out.decode() + ended.err
+    assert ended.out.decode().splitlines()[-1] == "train.py: the same steps"
 
 
 def test_events_that_are_named_by_time_and_process(distify: CommandLine, script: Path) -> None:

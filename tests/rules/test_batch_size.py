@@ -159,3 +159,54 @@ def test_a_size_out_of_a_file_that_shapes_noise() -> None:
         loop=LOOP.replace("model(x)", "model(x + torch.randn(size, 4))"),
     )  # fmt: skip
     assert "rt.data_parallel(model)" in converted(before, Options())
+
+
+PARSER = """\
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=SIZE)
+args = parser.parse_args()
+"""
+ONE = "each batch has one sample"
+
+
+def _told_of_one_sample(loader: str, setup: str = "", **options: str) -> list[str]:
+    imports = f"import argparse\nimport json\n{IMPORTS}"
+    given = f"loader = DataLoader(data, {loader})\n"
+    conversion = conversion_of(script(imports=imports, setup=setup, loader=given), options=Options(**options))
+    return [one.message for one in conversion.of(Level.ADVICE) if one.code == "BATCH01" and ONE in one.message]
+
+
+@pytest.mark.parametrize("strategy", ["sharded", "shared"])
+@pytest.mark.parametrize(
+    ("loader", "setup", "told"),
+    [
+        ("batch_size=1", "", ONE),
+        ("batch_size=settings['size']", "settings = {'size': 1}\n", ONE),
+        ("shuffle=True", "", f"no `batch_size` is given, and so {ONE}"),
+        ("batch_size=args.batch_size", PARSER.replace("SIZE", "1"), f"unless the option `batch_size` is given, {ONE}"),
+    ],
+)
+def test_batches_of_one_sample_are_told(loader: str, setup: str, told: str, strategy: str) -> None:
+    """A rank has no share of them; nothing is said where each rank gets one of its own."""
+    (message,) = _told_of_one_sample(loader, setup, strategy=strategy)
+    assert message.startswith(f"{told}: such a batch ")
+    assert message.endswith("make it at least as large as there are ranks, or convert with --scale linear")
+    assert ("parts of the sample" in message) is (strategy == "shared")
+    assert not _told_of_one_sample(loader, setup, strategy=strategy, scale="linear")
+
+
+@pytest.mark.parametrize("strategy", ["sharded", "shared"])
+@pytest.mark.parametrize(
+    ("loader", "setup"),
+    [
+        ("batch_size=2", ""),
+        ("batch_size=None", ""),
+        ("batch_size=args.batch_size", PARSER.replace("SIZE", "2")),
+        ("batch_size=settings['size']", "settings = json.load(open('settings.json'))\n"),
+        ("**settings", "settings = json.load(open('settings.json'))\n"),
+        ("batch_sampler=[[0, 1], [2, 3]]", ""),
+        ("batch_size=size", "size = 1 if json.load(open('settings.json')) else 8\n"),
+    ],
+)
+def test_batches_that_may_be_larger_are_not_told_of(loader: str, setup: str, strategy: str) -> None:
+    assert not _told_of_one_sample(loader, setup, strategy=strategy)

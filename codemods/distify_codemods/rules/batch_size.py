@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods import command_line
+from distify_codemods.decisions import dealing
 from distify_codemods.decisions.base import Division, LoaderDecision, Sharding
+from distify_codemods.facts import Facts, Loader
 from distify_codemods.rules.base import Context, Example, Rule, call_of
+from distify_codemods.values import Const, Setting
 
 CODE = "BATCH01"
 
 #: With fewer samples a device seldom has enough to do; seen at as many ranks as a machine often has devices.
 _FEW, _RANKS = 8, 4
+_LARGER = "make it at least as large as there are ranks, or convert with --scale linear"
 
 
 def run(context: Context) -> None:
@@ -41,11 +46,25 @@ def _enlarge(context: Context) -> None:
             context.plan(one.module).replace(one.node, text, CODE, "each rank computes as much as the script says")
             context.applied("batches have as many times as many samples as there are ranks", one.module, one.node)
     if not context.options.per_rank_batch:
+        facts = context.facts
+        for loader in {one.call: one for one in facts.loaders if one.obj in facts.training_loaders}.values():
+            if alone := _one_sample(facts, loader):
+                context.advice(
+                    f"{alone}: such a batch is shared only where the run finds that parts of the sample can be, and "
+                    f"where it finds none it ends; {_LARGER}", loader.made.module, loader.call,
+                )  # fmt: skip
         context.not_needed("every rank sees the batch size of the script")
 
 
 def _advise(context: Context, decision: LoaderDecision) -> None:
     """A batch whose shares would be too small to be worth several ranks, if its size is seen."""
+    alone = next((one for loader in decision.loaders if (one := _one_sample(context.facts, loader))), "")
+    if alone:
+        context.advice(
+            f"{alone}: such a batch cannot be dealt out to several ranks, and the run ends where the loader is made; "
+            f"{_LARGER}", decision.module, decision.node,
+        )  # fmt: skip
+        return
     given = [loader.arguments.get("batch_size", 1) for loader in decision.loaders]
     sizes = {value.constant() for value in given if value is not None}
     size = sizes.pop() if len(sizes) == 1 else None
@@ -56,6 +75,23 @@ def _advise(context: Context, decision: LoaderDecision) -> None:
             f"much work; --scale linear keeps {size} on each rank, and scales the learning rate",
             decision.module, decision.node,
         )  # fmt: skip
+
+
+def _one_sample(facts: Facts, loader: Loader) -> str:
+    """What makes its batches ones of a single sample, if that is seen."""
+    size = loader.arguments.get("batch_size", 1)
+    if dealing.given(loader, "batch_sampler") is not dealing.Given.NO:
+        return ""
+    if size is None:
+        plain = loader.obj.name == "torch.utils.data.DataLoader" and not dealing.partial(loader)
+        by_itself = plain and dealing.given(loader, "batch_size") is dealing.Given.NO
+        return "no `batch_size` is given, and so each batch has one sample" if by_itself else ""
+    only = size.single()
+    if isinstance(only, Const) and type(only.value) is int and only.value == 1:
+        return "each batch has one sample"
+    if isinstance(only, Setting) and command_line.integers(facts).get(only.name) == 1:
+        return f"unless the option `{only.name}` is given, each batch has one sample"
+    return ""
 
 
 def _divide(context: Context, division: Division) -> None:
@@ -79,7 +115,8 @@ RULE = Rule(
     "of the batch.",
     safety="When a training loader's batch size also sizes tensors in the training loop, it is divided where it "
     "is defined. Where forward passes are shared, `--scale linear` and `--scale none` make the batches that all ranks "
-    "see larger, and tensors that are sized by the batch size need you.",
+    "see larger, and tensors that are sized by the batch size need you. Batches that are seen to be of one sample are "
+    "advice.",
     run=run,
     pitfalls=(3,),
     examples=(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import torch
@@ -52,7 +53,15 @@ def compute_in(dtype: str) -> None:
     if torch.cuda.is_available():
         vars(torch.cuda)["FloatTensor"] = vars(torch.cuda)["DoubleTensor"]
     wrap(torch, "from_numpy", lambda original, array: _widened(original(array)))
-    wrap(torch, "load", lambda original, *args, **kwargs: _widened(original(*args, **kwargs)))
+    wrap(torch._utils, "_rebuild_tensor", _rebuilt)
+    for library in (torch, pickle):
+        wrap(library, "load", lambda original, *args, **kwargs: _widened(original(*args, **kwargs)))
+
+
+def _rebuilt(original: Any, *args: Any, **kwargs: Any) -> Any:
+    """A tensor of the type that its bytes are of. They may not have been read yet: it is widened by who has it."""
+    with torch._C.DisableTorchFunction():
+        return original(*args, **kwargs)
 
 
 def _disabled(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
@@ -69,7 +78,7 @@ def _with_epsilon(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
 
 def _widened(value: Any) -> Any:
     if isinstance(value, Tensor):
-        return value.double() if value.dtype == torch.float32 else value
+        return _as_double(value) if value.dtype == torch.float32 else value
     if isinstance(value, torch.nn.Module):
         return value.double()
     if type(value) in (list, tuple):
@@ -78,3 +87,9 @@ def _widened(value: Any) -> Any:
         for name in list(value):
             value[name] = _widened(value[name])
     return value
+
+
+def _as_double(tensor: Tensor) -> Tensor:
+    """What an optimizer may be given stays that, and so does a parameter."""
+    wide = tensor.detach().double().requires_grad_(tensor.requires_grad)
+    return torch.nn.Parameter(wide, wide.requires_grad) if isinstance(tensor, torch.nn.Parameter) else wide
