@@ -12,6 +12,9 @@ from __future__ import annotations
 import os
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import Enum
 from typing import Any, ClassVar, Protocol
 
@@ -155,6 +158,7 @@ _horovod: Communicator | None = None
 def join(world_of_one: bool) -> None:
     """Join the other ranks: those of Horovod where the script has called `hvd.init()`, else torch's."""
     global _horovod
+    _refuse_alone()
     if (hvd := horovod()) is not None:
         hvd.init()  # harmless where the script has done it
         from distify_runtime.horovod_communicator import HorovodCommunicator
@@ -189,6 +193,37 @@ def _current() -> Communicator:
     return _horovod or _torch
 
 
+class MetAlone(RuntimeError):
+    """A rank would meet the others in what it does alone: they would take its messages for later ones."""
+
+
+#: Whether this thread is in what one rank does alone; what goes on beside it, in other threads, is not.
+_alone = ContextVar("distify_alone", default=False)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Under `with`, whatever would meet the other ranks raises MetAlone: they do not come here."""
+    token = _alone.set(True)
+    try:
+        yield
+    finally:
+        _alone.reset(token)
+
+
+def _refuse_alone() -> None:
+    if _alone.get():
+        raise MetAlone(
+            "ranks would meet in what rank 0 alone does: no other rank comes to what is called inside of "
+            "`call_on_main_process`; call it before or after that, on every rank"
+        )
+
+
+def _meeting() -> Communicator:
+    _refuse_alone()
+    return _current()
+
+
 def _backend() -> str:
     return "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
 
@@ -205,32 +240,33 @@ def world_size() -> int:
 
 
 def all_reduce(tensor: Tensor, op: Op = Op.SUM, purpose: str = "") -> None:
-    _current().all_reduce(tensor, op, purpose)
+    _meeting().all_reduce(tensor, op, purpose)
 
 
 def start_all_reduce(tensor: Tensor, op: Op = Op.SUM, purpose: str = "") -> Pending:
-    return _current().start_all_reduce(tensor, op, purpose)
+    return _meeting().start_all_reduce(tensor, op, purpose)
 
 
 def broadcast(tensor: Tensor) -> None:
-    _current().broadcast(tensor)
+    _meeting().broadcast(tensor)
 
 
 def all_gather(parts: list[Tensor], tensor: Tensor, purpose: str = "") -> None:
-    _current().all_gather(parts, tensor, purpose)
+    _meeting().all_gather(parts, tensor, purpose)
 
 
 def all_gather_object(value: Any) -> list[Any]:
-    return _current().all_gather_object(value)
+    return _meeting().all_gather_object(value)
 
 
 def broadcast_object(value: Any) -> Any:
-    return _current().broadcast_object(value)
+    return _meeting().broadcast_object(value)
 
 
-def store() -> Store:
-    return _current().store()
+def store(waits: bool = True) -> Store:
+    """waits: for what some rank waits for, which no rank may come to alone."""
+    return (_meeting() if waits else _current()).store()
 
 
 def open_purpose(purpose: str) -> dist.ProcessGroup | None:
-    return _current().open_purpose(purpose)
+    return _meeting().open_purpose(purpose)

@@ -56,12 +56,18 @@ def _broadcast(tensor: torch.Tensor) -> torch.Tensor:
 
 @collective
 def call_on_main_process(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Rank 0 calls `function`; what it returns or raises, every rank returns or raises. A collective."""
+    """Rank 0 calls `function`; what it returns or raises, every rank returns or raises. A collective.
+
+    Ranks cannot meet in `function`: there that raises MetAlone.
+    """
+    if is_alone():
+        return function(*args, **kwargs)
     result: T | None = None
     error: Exception | None = None
-    if is_main_process() or is_alone():
+    if is_main_process():
         try:
-            result = function(*args, **kwargs)
+            with communicator.alone():
+                result = function(*args, **kwargs)
         except Exception as caught:
             error = caught
     result, error = from_main_process((result, error))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import logging
 import os
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,68 @@ def test_call_on_rank_zero_returns_and_raises_everywhere(tmp_path: Path) -> None
     assert first[0].endswith("0.txt")
     assert first[1] is not None
     assert os.listdir(tmp_path) == ["0.txt"]
+
+
+_MEETINGS: dict[str, Callable[[], Any]] = {
+    "told": lambda: rt.from_main_process(7),
+    "told a tensor": lambda: rt.from_main_process(torch.ones(2)),
+    "called": lambda: rt.call_on_main_process(int, "7"),
+    "summed": lambda: rt.all_reduce_sum(torch.ones(2)),
+    "waited": lambda: rt.barrier(),
+    "in turns": lambda: rt.main_process_first().__enter__(),
+    "caught": lambda: _caught(lambda: rt.from_main_process(7)),
+    "beside it": lambda: [*map(str, _in_a_thread())],
+    "nothing": lambda: (rt.rank(), rt.world_size(), rt.is_main_process()),
+}
+
+
+def _caught(function: Callable[[], Any]) -> str:
+    try:
+        return str(function())
+    except Exception as error:
+        return type(error).__name__
+
+
+def _in_a_thread() -> list[bool]:
+    """What goes on beside it may meet the others: a thread that sends what rank 0 has to say of its own accord."""
+    seen: list[bool] = []
+    thread = threading.Thread(target=lambda: seen.append(communicator.store() is not None))
+    thread.start()
+    thread.join()
+    return seen
+
+
+def _meets(name: str) -> tuple[str, list[int]]:
+    """What comes of it on this rank, and what the next messages say."""
+    found = _caught(lambda: rt.call_on_main_process(_MEETINGS[name]))
+    return found, [rt.from_main_process(10 * number + rt.rank()) for number in range(3)]
+
+
+@pytest.mark.parametrize("name", _MEETINGS)
+def test_ranks_do_not_meet_in_what_rank_zero_does_alone(name: str) -> None:
+    """The others would take each later message for the one before: silently, if its form is the same."""
+    expected = {"beside it": "['True']", "nothing": "(0, 2, True)"}.get(name, "MetAlone")
+    assert on_ranks(_meets, name) == [(expected, [0, 10, 20])] * 2
+
+
+def test_the_group_is_not_joined_in_what_rank_zero_does_alone() -> None:
+    script = (
+        "import distify_runtime as rt\n"
+        "try:\n    rt.call_on_main_process(rt.barrier)\n"
+        "except RuntimeError as error:\n    print(type(error).__name__)\n"
+        "print(rt.from_main_process(rt.rank() + 5))\nrt.init_process_group()\n"
+    )
+    ended = run_script(script)
+    assert [(one.code, one.out) for one in ended] == [(0, "MetAlone\n5\n")] * 2, ended[0].err
+
+
+def test_one_process_meets_nobody() -> None:
+    assert on_ranks(_one, ranks=1) == [(7, 7, 2.0)]
+
+
+def _one() -> tuple[int, int, float]:
+    told, called = (rt.call_on_main_process(_MEETINGS[name]) for name in ("told", "called"))
+    return told, called, float(rt.call_on_main_process(_MEETINGS["summed"]).sum())
 
 
 def _files(folder: str) -> list[Any]:

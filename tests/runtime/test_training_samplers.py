@@ -296,3 +296,14 @@ def test_ragged_streams_end_on_all_ranks_together(samples: int, drop_last: bool)
 def test_only_streams_are_shared_as_streams() -> None:
     with pytest.raises(TypeError, match="no TensorDataset"):
         rt.shard_iterable(_data())  # type: ignore[arg-type]
+
+
+def _looked_at_alone() -> list[list[int]]:
+    """Nobody waits for who looks at the order of the samples: rank 0 may do so alone."""
+    sampler = rt.DistributedSamplerWrapper(range(4))
+    first = rt.call_on_main_process(lambda: list(sampler))
+    return [first, list(sampler)]
+
+
+def test_rank_zero_may_go_through_samples_alone() -> None:
+    assert on_ranks(_looked_at_alone) == [[[0, 2], [0, 2]], [[0, 2], [1, 3]]]
