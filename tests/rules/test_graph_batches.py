@@ -51,6 +51,8 @@ POOL = "global_add_pool(x, batch)"
         (POOL, "global_mean_pool(x, batch=batch)"),
         (POOL, "torch.cat([global_add_pool(x, batch), global_mean_pool(x, batch)], 1)"),
         (POOL, "scatter_mean(x, batch, dim=0)"),
+        ("data.y", "data.label"),
+        ("nn.functional.cross_entropy(out, data.y)", "nn.CrossEntropyLoss()(out, data.y)"),
         ("for data in loader:\n", "for data in loader:\n        data = data.to('cpu')\n"),
     ],
 )
@@ -65,7 +67,8 @@ def test_graphs_of_which_each_has_a_row(before: str, after: str) -> None:
         (POOL, "x", "how many rows each has is not known"),  # a mean over nodes, of which each rank has another number
         (POOL, "global_add_pool(x, None)", "how many rows each has is not known"),
         (POOL, "global_add_pool(self.norm(x), batch)", "may look at the samples of a batch together"),
-        ("out, data.y", "out, data.x.sum(1).long()", "how many rows each has is not known"),
+        ("cross_entropy(out, data.y)", "mse_loss(out.mean(), data.x.mean())", "how many rows each has is not known"),
+        ("loss = ", "loss = data.y.float().mean() * out.mean() + ", "how many rows each has is not known"),
         ("loss = ", "loss = data.x.abs().mean() * out.mean() + ", "how many rows each has is not known"),
     ],
 )

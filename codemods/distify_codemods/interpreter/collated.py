@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import collating
+from distify_codemods.interpreter import collating, losses
 from distify_codemods.interpreter.collate_forms import ROWS, UNKNOWN, Form, Kind, columns, either
 from distify_codemods.libraries import collating as table
 from distify_codemods.libraries import graphs
@@ -114,31 +114,37 @@ def packed(machine: Machine, callee: Value, value: Value) -> Value:
     return _told(machine, value, False) if names == {"pad_packed_sequence"} else value
 
 
-def of_graphs(value: Value, node: cst.Call | cst.Attribute, callee: Value, machine: Machine) -> Value:
-    """What has a row for each graph of a batch again: pooled nodes, and what they are compared with."""
-    of_loaders = [
-        one for one in value.sources
-        if isinstance(one, Listed) and any(_deals_graphs(obj) for obj in value.sources if obj is not one)
-    ]  # fmt: skip
-    if of_loaders and (_is_target(node) or _pools(machine, node, callee)):
-        return replace(value, sources=Ordered(one for one in value.sources if one not in of_loaders))
-    return value
+def of_graphs(machine: Machine, value: Value, node: cst.Call, callee: Value) -> Value:
+    """What has a row for each graph of a batch again: pooled nodes, and losses that compare such rows."""
+    if not any(map(_deals_graphs, value.sources)) or not (
+        _pools(machine, node, callee) or _compares(machine, node, callee)
+    ):
+        return value
+    return replace(value, sources=Ordered(one for one in value.sources if not isinstance(one, Listed)))
 
 
 def _deals_graphs(source: Obj | str) -> bool:
     return isinstance(source, External) and source.name in graphs.LOADERS
 
 
-def _is_target(node: cst.Call | cst.Attribute) -> bool:
-    return isinstance(node, cst.Attribute) and node.attr.value == graphs.TARGET
+def _names(callee: Value) -> set[str]:
+    return {obj.name if isinstance(obj, (Ref, External)) else "" for obj in callee.objs}
 
 
-def _pools(machine: Machine, node: cst.Call | cst.Attribute, callee: Value) -> bool:
-    names = {obj.name if isinstance(obj, (Ref, External)) else "" for obj in callee.objs}
-    if not isinstance(node, cst.Call) or not names or not names <= graphs.POOLING:
-        return False
+def _pools(machine: Machine, node: cst.Call, callee: Value) -> bool:
+    names = _names(callee)
     index = [arg.value for place, arg in enumerate(node.args) if place == 1 or _is_named(arg, graphs.INDEX)]
-    return any(Scale.SAMPLES is machine.values.get(one, NOTHING).scale for one in index)
+    given = any(machine.values.get(one, NOTHING).scale is Scale.SAMPLES for one in index)
+    return given and bool(names) and names <= graphs.POOLING
+
+
+def _compares(machine: Machine, node: cst.Call, callee: Value) -> bool:
+    """Whether it is a loss of torch whose first argument has a row for each graph: so has what it is compared with."""
+    names = _names(callee)
+    if not names or not node.args or not all(map(losses.takes_reduction, names)):
+        return False
+    rows = machine.values.get(node.args[0].value, NOTHING)
+    return rows.scale is Scale.SAMPLES and not any(isinstance(one, Listed) for one in rows.sources)
 
 
 def _is_named(argument: cst.Arg, names: tuple[str, ...]) -> bool:

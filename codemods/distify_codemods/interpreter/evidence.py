@@ -38,12 +38,10 @@ if TYPE_CHECKING:
 
 def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     """The value of an expression, marked if it is a call of something unknown or makes one number of samples."""
-    if isinstance(node, cst.Attribute):
-        return collated.of_graphs(value, node, NOTHING, machine)
     if not isinstance(node, cst.Call):
         return value
     callee = machine.values.get(node.func, NOTHING)
-    value = collated.of_graphs(collated.packed(machine, callee, value), node, callee, machine)
+    value = collated.of_graphs(machine, collated.packed(machine, callee, value), node, callee)
     name = next((name for obj in callee.objs if (name := _unknown(machine, obj, node))), "")
     if not callee.objs and not isinstance(node.func, cst.Attribute):
         name = "?"

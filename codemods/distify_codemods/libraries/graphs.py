@@ -4,8 +4,6 @@ from __future__ import annotations
 
 #: Loaders that put graphs behind each other, each with its own nodes and edges.
 LOADERS = frozenset({"torch_geometric.loader.DataLoader"})
-#: What a batch of theirs has for each graph where it is compared with what the model made of each graph.
-TARGET = "y"
 #: Given nodes and the graph of each, they make a row for each graph.
 POOLING = frozenset(
     [
