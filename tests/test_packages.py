@@ -7,6 +7,8 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import distify_runtime
@@ -125,6 +127,33 @@ def test_help_imports_nothing_slow() -> None:
     printed = run_python(HELP)
     assert "Usage: distify" in printed
     assert printed.splitlines()[-1] == "imported:"
+
+
+def imported(statements: list[ast.stmt], known: set[str]) -> Iterator[str]:
+    """The known modules that statements import at once: not in functions, and not for annotations alone."""
+    for one in statements:
+        if isinstance(one, ast.ImportFrom):
+            names = [f"{one.module}.{alias.name}" for alias in one.names]
+            yield from (name if name in known else str(one.module) for name in names)
+        elif not isinstance(one, ast.FunctionDef) and not (
+            isinstance(one, ast.If) and "TYPE_" in ast.unparse(one.test)
+        ):
+            for body in ("body", "orelse", "handlers", "finalbody"):
+                yield from imported(getattr(one, body, []), known)
+
+
+def test_no_module_of_the_codemods_needs_one_that_needs_it() -> None:
+    """An expression is in a call and a call in an expression; what follows them is not so by its imports."""
+    folder = ROOT / "codemods" / "distify_codemods"
+    paths = {
+        ".".join(path.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in folder.rglob("*.py")
+    }
+    needed = {
+        name: set(imported(ast.parse(path.read_text(encoding="utf-8")).body, set(paths))) & paths.keys() - {name}
+        for name, path in paths.items()
+    }
+    TopologicalSorter(needed).prepare()  # raises CycleError with the modules of a circle
 
 
 def emitted_names() -> set[str]:

@@ -13,7 +13,7 @@ import libcst as cst
 from distify_codemods.values import AT_THE_TOP, NOTHING, Arguments, CallChain, Obj, Value
 
 if TYPE_CHECKING:
-    from distify_codemods.interpreter.machine import Frame
+    from distify_codemods.interpreter.frames import Frame
     from distify_codemods.program import Module
 
 

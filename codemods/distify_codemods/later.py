@@ -15,7 +15,7 @@ import libcst as cst
 from distify_codemods import file_events, tree
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, given_to
-from distify_codemods.interpreter import attributes, calls
+from distify_codemods.interpreter import attributes
 from distify_codemods.libraries import effects, outside
 from distify_codemods.ordered import EMPTY
 from distify_codemods.values import Arguments, Bound, Class, Function, Instance, Mapping, Obj, Partial, Sequence, core
@@ -75,7 +75,7 @@ class _Entering:
         machine.events, machine.draws = [], []
         machine.frame, machine.grad, machine.control, machine.parted = event.here.frame, event.grad, EMPTY, False
         machine.here = Here(event.here, event.node, event.here.frame)
-        calls.invoke(machine, handed.function, Arguments(), event.node, handed.receiver)
+        machine.invoke(handed.function, Arguments(), event.node, handed.receiver)
         found = machine.events
         machine.complete = complete
         if not any(map(_writes, found)) or any(map(self._lets_meet, found)):

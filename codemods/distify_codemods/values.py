@@ -13,7 +13,7 @@ import libcst as cst
 from distify_codemods.ordered import EMPTY, InOrder, Ordered
 
 if TYPE_CHECKING:
-    from distify_codemods.interpreter.machine import Frame
+    from distify_codemods.interpreter.frames import Frame
     from distify_codemods.program import Module
 
 

@@ -23,7 +23,7 @@ from distify_codemods.decisions.names import bound_by
 from distify_codemods.decisions.past_the_wrap import training_forwards
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.interpreter.machine import Frame
+from distify_codemods.interpreter.frames import Frame
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import Instance, Obj, Value, Wrapped, core
 

@@ -15,8 +15,8 @@ from distify_codemods.decisions import entropy
 from distify_codemods.decisions.base import Averaging
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
+from distify_codemods.interpreter.holding import any_item
 from distify_codemods.interpreter.ranks import RANK
-from distify_codemods.interpreter.targets import any_item
 from distify_codemods.libraries import effects
 from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module

@@ -20,7 +20,7 @@ from distify_codemods.decisions.expressions import held_in, is_bound_before
 from distify_codemods.decisions.gradients import Trainee, gradient_lines, groups_of_readers, may_be_absent
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, Optimizer
-from distify_codemods.interpreter.machine import Frame
+from distify_codemods.interpreter.frames import Frame
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import External, Obj
 

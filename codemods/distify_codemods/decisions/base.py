@@ -11,7 +11,7 @@ import libcst as cst
 from distify_codemods.decisions.optimizer_rules import ScalingRule
 from distify_codemods.events import Event
 from distify_codemods.facts import BatchLoop, Facts, Loader
-from distify_codemods.interpreter.machine import Frame
+from distify_codemods.interpreter.frames import Frame
 from distify_codemods.program import Module
 from distify_codemods.results import Strategy
 from distify_codemods.values import External, Obj, Value

@@ -20,7 +20,7 @@ from distify_codemods.decisions.touching import Touching
 from distify_codemods.decisions.wrapping import after_last, frames_around_training, with_batchnorm
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.interpreter.machine import Frame
+from distify_codemods.interpreter.frames import Frame
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import Obj, Value, core
 

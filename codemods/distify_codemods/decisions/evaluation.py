@@ -27,7 +27,7 @@ from distify_codemods.decisions.names import (
 from distify_codemods.decisions.stand_ins import evaluated, may_differ
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_in, loaders_of
-from distify_codemods.interpreter.library import IMPURE, PURE
+from distify_codemods.libraries.effects import IMPURE, PURE
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import CHANCE, PER_SAMPLE, Bound, Const, External, Function, Obj, Scale, Value, core
 

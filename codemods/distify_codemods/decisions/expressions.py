@@ -12,7 +12,7 @@ from distify_codemods.decisions.names import bound_by
 from distify_codemods.decisions.several import reaches_all
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
-from distify_codemods.interpreter.machine import Frame
+from distify_codemods.interpreter.frames import Frame
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import Const, External, Instance, Obj, Parameters, Value, Wrapped, contained, core

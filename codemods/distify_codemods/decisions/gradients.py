@@ -19,7 +19,7 @@ from distify_codemods.decisions.models import same
 from distify_codemods.decisions.several import repeated_by
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, Optimizer, dealt_by
-from distify_codemods.interpreter.machine import Frame
+from distify_codemods.interpreter.frames import Frame
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import PER_SAMPLE, External, Obj, Parameters, Scale, Value, contained, core

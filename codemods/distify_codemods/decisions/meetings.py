@@ -8,7 +8,7 @@ import libcst as cst
 
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
-from distify_codemods.interpreter.library import PURE
+from distify_codemods.libraries.effects import PURE
 from distify_codemods.values import PER_SAMPLE, Obj, Scale, Sequence, Share, Value, Whole
 
 _SHARED = PER_SAMPLE | {Scale.COUNT, Scale.INVERSE, Scale.COUPLED, Scale.UNKNOWN}

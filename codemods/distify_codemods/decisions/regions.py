@@ -11,7 +11,7 @@ from distify_codemods import tree
 from distify_codemods.decisions.base import Layout, path
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
-from distify_codemods.interpreter.machine import Frame
+from distify_codemods.interpreter.frames import Frame
 from distify_codemods.program import Module
 from distify_codemods.values import (
     PER_SAMPLE,

@@ -13,7 +13,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.events import Event
-from distify_codemods.interpreter import Machine, calls, classes, operators
+from distify_codemods.interpreter import Machine, operators
 from distify_codemods.libraries import loading
 from distify_codemods.values import (
     NOTHING,
@@ -98,7 +98,7 @@ class Samples:
         """What only a library calls has not been followed before."""
         machine = self._machine
         machine.frame, machine.here = self._made.here.frame, self._made.here
-        calls.call(machine, functions, Arguments([NOTHING] * given), self._made.node)
+        machine.call(functions, Arguments([NOTHING] * given), self._made.node)
         return self._are_plain_functions(functions)
 
     def _holds_plain_things(self, obj: Instance) -> bool:
@@ -107,7 +107,7 @@ class Samples:
         return not own or all(self._is_part(one) for value in obj.attributes.values() for one in contained(value))
 
     def _method(self, obj: Instance, name: str) -> Value:
-        return classes.attribute(self._machine, obj, name, NOTHING, None)
+        return self._machine.attribute(obj, name)
 
     # ---- functions
 

@@ -13,7 +13,7 @@ import libcst as cst
 from distify_codemods.decisions.names import bound_by
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.interpreter.machine import Frame
+from distify_codemods.interpreter.frames import Frame
 from distify_codemods.program import Module
 from distify_codemods.values import (
     NOTHING,

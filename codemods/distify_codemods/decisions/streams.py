@@ -18,7 +18,7 @@ from distify_codemods.decisions.past_the_wrap import is_module
 from distify_codemods.decisions.several import around, loops_around
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.interpreter.machine import Frame
+from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import drawing
 from distify_codemods.program import Module
 from distify_codemods.values import CHANCE, NOTHING, PER_SAMPLE, CallChain, Parameters, Scale, Turn, core

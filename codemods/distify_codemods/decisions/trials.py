@@ -176,9 +176,7 @@ def _wrap(machine: Machine, wrap: Wrap) -> None:
         value = machine.lookup(wrap.target)
         machine.bind(wrap.target, _wrapped(machine, value, wrap))
         return
-    from distify_codemods.interpreter.expressions import evaluate
-
-    for obj in evaluate(machine, wrap.attribute.value).objs:
+    for obj in machine.evaluate(wrap.attribute.value).objs:
         known = obj.attributes.get(wrap.attribute.attr.value)
         if known is not None:
             obj.attributes[wrap.attribute.attr.value] = _wrapped(machine, known, wrap)

@@ -11,7 +11,7 @@ from distify_codemods.decisions.base import Blocked
 from distify_codemods.decisions.training_calls import in_training
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.interpreter.machine import Frame
+from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import computing
 from distify_codemods.values import CHANCE, External
 

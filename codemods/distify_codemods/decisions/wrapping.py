@@ -11,7 +11,7 @@ from distify_codemods.decisions.base import Wrap, path
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.interpreter.machine import Frame
+from distify_codemods.interpreter.frames import Frame
 from distify_codemods.parameters import may_be_a_module
 from distify_codemods.values import External, Instance, Obj, Value, core
 

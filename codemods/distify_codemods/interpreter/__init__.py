@@ -1,7 +1,8 @@
 """A small abstract interpreter: runs the program on values that stand for all that may occur."""
 
-from distify_codemods.interpreter.machine import Machine, Run, run
+from distify_codemods.interpreter.machine import Machine
 from distify_codemods.interpreter.reductions import Reducing
+from distify_codemods.interpreter.runs import Run, run
 from distify_codemods.interpreter.trial import SPARING, Cutting, Gathering, Hooks, Trial
 
 __all__ = ["SPARING", "Cutting", "Gathering", "Hooks", "Machine", "Reducing", "Run", "Trial", "run"]

@@ -22,7 +22,8 @@ from distify_codemods.values import (
 )
 
 if TYPE_CHECKING:
-    from distify_codemods.interpreter.machine import Frame, Machine
+    from distify_codemods.interpreter.frames import Frame
+    from distify_codemods.interpreter.machine import Machine
 
 
 def next_turn(machine: Machine, loop: cst.CSTNode) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import classes, forms, imports, ranks, text
+from distify_codemods.interpreter import forms, imports, ranks, text
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -46,10 +46,8 @@ def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: c
         if name == "module" and obj.inner is not None and "module" not in obj.inner.attributes:
             return Value(obj.inner.alone)
         return method_of(machine, obj, receiver, name, node)
-    if isinstance(obj, (Instance, Class)):
-        return classes.attribute(machine, obj, name, receiver, node)
-    if isinstance(obj, Parent):
-        return classes.parent_attribute(machine, obj, name, node)
+    if isinstance(obj, (Instance, Class, Parent)):
+        return machine.attribute(obj, name, receiver, node)
     if isinstance(obj, External):
         return _external_attribute(machine, obj, name, receiver, node)
     if isinstance(obj, Setting):

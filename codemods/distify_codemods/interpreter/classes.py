@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import (
-    attributes,
-    calls,
-    definitions,
-    expressions,
-    library,
-    optimizers,
-    rebinding,
-    records,
-    summaries,
-)
+from distify_codemods.events import Kind
+from distify_codemods.interpreter import attributes, definitions, holding, optimizers, rebinding, records, summaries
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     NOTHING,
@@ -43,8 +34,16 @@ ANY = "*"  # the attribute that holds what is set under names that are not known
 _PROPERTIES = ("property", "cached_property", "lazy_property", "abstractproperty")
 
 
-def attribute(machine: Machine, obj: Instance | Class, name: str, receiver: Value, node: cst.Attribute | None) -> Value:
+def attribute(
+    machine: Machine,
+    obj: Instance | Class | Parent,
+    name: str,
+    receiver: Value = NOTHING,
+    node: cst.Attribute | None = None,
+) -> Value:
     """`obj.name`: of the object itself, of its class and bases, of `__getattr__`, or of a library's base."""
+    if isinstance(obj, Parent):
+        return _parent_attribute(machine, obj, name, node)
     if (obj, name) in machine.passing:
         return machine.passing[obj, name]
     if isinstance(obj, Instance) and name in obj.attributes:
@@ -63,15 +62,15 @@ def attribute(machine: Machine, obj: Instance | Class, name: str, receiver: Valu
     if isinstance(obj, Instance) and not name.startswith("__"):
         forwarded = _inherited(machine, cls, obj, "__getattr__", None)
         if forwarded is not None and forwarded.objs:
-            key = expressions.literal(machine, None, name)
-            result = calls.call(machine, forwarded, Arguments([key]), node or cst.Name(name))
+            key = machine.literal(None, name)
+            result = machine.call(forwarded, Arguments([key]), node or cst.Name(name))
             if result.objs:
                 return result
     if node is None:
         return NOTHING
     if isinstance(obj, Instance) and obj.base is not None:
         return attributes.attribute_of(machine, obj.base, name, receiver, node)
-    table = records.held(machine, obj)
+    table = holding.held(machine, obj)
     if table is not None:
         if name in table.items:
             return table.items[name]
@@ -96,7 +95,7 @@ def _bound(machine: Machine, found: Obj, receiver: Obj, cls: Class, node: cst.CS
     if isinstance(found, Ref) or not isinstance(found, (Function, Bound)):
         getter = attributes.getter_of(found)
         if getter is not None and isinstance(receiver, Instance):
-            return calls.call(machine, getter, Arguments([Value(receiver.alone)]), node or cst.Name("_"))
+            return machine.call(getter, Arguments([Value(receiver.alone)]), node or cst.Name("_"))
         return itself
     if isinstance(found, Bound) or found.node is None:
         return itself
@@ -109,7 +108,7 @@ def _bound(machine: Machine, found: Obj, receiver: Obj, cls: Class, node: cst.CS
         return itself
     bound = machine.made(Bound, found.node, found, receiver, receiver=receiver, function=found)
     if any(kind.rsplit(".", 1)[-1] in _PROPERTIES for kind in kinds):
-        return calls.call_object(machine, bound, calls.no_arguments(), node or found.node)
+        return machine.call_object(bound, Arguments(), node or found.node)
     return Value(bound.alone)
 
 
@@ -123,7 +122,7 @@ def _special(machine: Machine, obj: Instance | Class, cls: Class, name: str) -> 
     if name == "__class__":
         return Value(cls.alone)
     if name == "__name__" and cls.node is not None:
-        return expressions.literal(machine, cls.node.name, cls.node.name.value)
+        return machine.literal(cls.node.name, cls.node.name.value)
     if name == "param_groups" and any(True for _ in optimizers.optimizer_bases(cls)):
         return optimizers.groups_of(machine, obj)
     return None
@@ -151,7 +150,7 @@ def store(machine: Machine, holder: Obj, name: str, value: Value, node: cst.CSTN
         for cls in holder.of.order():
             setter = cls.setters.get(name)
             if setter is not None:
-                calls.invoke(machine, setter, Arguments([value]), node, holder)
+                machine.invoke(setter, Arguments([value]), node, holder)
                 return
     if not rebinding.is_passing(machine, holder, name, value):
         machine.keep(holder.attributes, name, value, holder)
@@ -168,14 +167,16 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CS
     value = Value(Ordered(made or [obj]))
     if machine.inside_models and summaries.are_records(value.objs):
         machine.temporary.update(value.objs)
-    library.record_call(machine, f"local.{cls.node.name.value if cls.node else ''}", arguments, node, value)
+    machine.event(
+        Kind.CALL, node, name=f"local.{cls.node.name.value if cls.node else ''}", arguments=arguments, value=value
+    )
     for one in made or [obj]:
         initialiser = _inherited(machine, cls, one, "__init__", None)
         if initialiser is None:
             records.fill(machine, one, cls, arguments, node)
             derive(machine, one, arguments, node)
         else:
-            calls.call(machine, initialiser, arguments, node)
+            machine.call(initialiser, arguments, node)
             rebinding.settle(machine, one)
     return value
 
@@ -183,7 +184,7 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CS
 def _newly_made(machine: Machine, maker: Value, cls: Class, arguments: Arguments, node: cst.CSTNode) -> list[Instance]:
     own = Value(cls.alone)
     given = Arguments([own, *arguments.positional], arguments.keywords, arguments.star, arguments.double_star)
-    result = calls.call(machine, maker, given, node)
+    result = machine.call(maker, given, node)
     return [obj for obj in result.objs if isinstance(obj, Instance)]
 
 
@@ -191,7 +192,7 @@ def derive(machine: Machine, obj: Instance, arguments: Arguments, node: cst.CSTN
     """The constructor of a library's loader, for an object of a class derived from it."""
     loader = next((name for name in obj.of.libraries() if name in attributes.LOADERS), "") if obj.of else ""
     if loader:
-        made = library.call_reference(machine, loader, arguments, node).single()
+        made = machine.call_reference(loader, arguments, node).single()
         obj.base = made if isinstance(made, External) else None
 
 
@@ -219,7 +220,7 @@ def parent(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     )
 
 
-def parent_attribute(machine: Machine, obj: Parent, name: str, node: cst.Attribute) -> Value:
+def _parent_attribute(machine: Machine, obj: Parent, name: str, node: cst.Attribute | None) -> Value:
     """What a base has under a name; a library's base does what libraries do to the object."""
     receiver = obj.receiver
     cls = receiver.of if isinstance(receiver, Instance) else receiver
@@ -228,6 +229,6 @@ def parent_attribute(machine: Machine, obj: Parent, name: str, node: cst.Attribu
     found = _inherited(machine, cls, receiver, name, node, after=obj.owner)
     if found is not None:
         return found
-    itself = Value(receiver.alone)
-    method = machine.made(Method, node.value, receiver, name, receiver=itself, name=name, receiver_node=None)
+    itself, place = Value(receiver.alone), node.value if node is not None else None
+    method = machine.made(Method, place, receiver, name, receiver=itself, name=name, receiver_node=None)
     return Value(method.alone)

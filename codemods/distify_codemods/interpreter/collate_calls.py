@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import collate_names as names
-from distify_codemods.interpreter import collating
 from distify_codemods.interpreter.collate_forms import (
     CONST,
     COUNT,
@@ -28,13 +26,10 @@ from distify_codemods.interpreter.collate_forms import (
     transposed,
 )
 from distify_codemods.libraries import collating as table
-from distify_codemods.values import Bound, Class, Const, External, Function, Instance, Partial, Ref
+from distify_codemods.values import Const, Ref
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.collating import Body
-    from distify_codemods.interpreter.machine import Machine
-
-Named = dict[str, Form]
 
 
 def evaluate(body: Body, node: cst.Call) -> Form:
@@ -59,8 +54,8 @@ def evaluate(body: Body, node: cst.Call) -> Form:
         function = node.args[0].value
         if isinstance(function, cst.Lambda):
             return gathered(_of_lambda(body, function, element), kind)
-        return gathered(called(body.machine, given[0], [element], {}, body.depth), kind)
-    return called(body.machine, callee, given, named, body.depth)
+        return gathered(body.call(given[0], [element], {}), kind)
+    return body.call(callee, given, named)
 
 
 def _argument(body: Body, node: cst.BaseExpression) -> Form:
@@ -86,32 +81,7 @@ def _number(form: Form | None, default: object) -> object:
     return default if form is None else form.value.constant()
 
 
-def called(machine: Machine, callee: Form, given: list[Form], named: Named, depth: int) -> Form:
-    """What a function returns, of the script or of a library. Raises Unseen."""
-    only = callee.value.single() if callee.kind is Kind.CONST else None
-    if isinstance(only, Function):
-        return collating.run(machine, only, given, named, depth + 1)
-    if isinstance(only, Bound) and only.function is not None:
-        own = names.known(callee.value.of([only.receiver])) if only.receiver is not None else CONST
-        return collating.run(machine, only.function, [own, *given], named, depth + 1)
-    if isinstance(only, Partial) and only.function is not None and only.arguments is not None:
-        if only.arguments.star is not None or only.arguments.double_star is not None:
-            raise Unseen
-        first = [names.known(one) for one in only.arguments.positional]
-        more = {name: names.known(one) for name, one in only.arguments.keywords.items()}
-        return called(machine, names.known(only.function), [*first, *given], {**more, **named}, depth)
-    if isinstance(only, Instance):
-        method = names.attribute(machine, callee, "__call__")
-        if isinstance(method.value.single(), Bound):
-            return called(machine, method, given, named, depth)
-    if isinstance(only, External) and only.name in table.PADS_PARTS and [one.kind for one in given] == [Kind.LISTED]:
-        return columns(Form(Kind.ROWS, padded=True))
-    if isinstance(only, Ref):
-        return _of_library(only.name, given, named)
-    return _unknown([*given, *named.values()], isinstance(only, Class))
-
-
-def _unknown(given: list[Form], pure: bool = False) -> Form:
+def unknown(given: list[Form], pure: bool = False) -> Form:
     """Something that is not known: of one sample, it makes something of that sample."""
     form = combined(given)
     if form.kind not in SMALL:
@@ -119,7 +89,7 @@ def _unknown(given: list[Form], pure: bool = False) -> Form:
     return OF_ALL if form.kind is Kind.CONST and not pure else form
 
 
-def _of_library(name: str, given: list[Form], named: Named) -> Form:
+def of_library(name: str, given: list[Form], named: dict[str, Form]) -> Form:
     first = given[0] if given else CONST
     only_each = first.kind is Kind.LISTED and first.element.kind is not Kind.PLACE
     if name in table.STACKING:
@@ -157,7 +127,7 @@ def _of_library(name: str, given: list[Form], named: Named) -> Form:
     return _taken(given, named, name)
 
 
-def _taken(given: list[Form], named: Named, name: str = "") -> Form:
+def _taken(given: list[Form], named: dict[str, Form], name: str = "") -> Form:
     """What a function of a library makes of these: what it is given it leaves as it is."""
     everything = [*given, *named.values()]
     if name in table.OF_ALL and any(one.kind in (Kind.LISTED, Kind.COLUMNS, Kind.ROWS) for one in everything):
@@ -181,7 +151,7 @@ def _rows(samples: Form) -> Form:
     return Form(Kind.ROWS, padded=_padded(samples))
 
 
-def _filled(given: list[Form], named: Named) -> Form:
+def _filled(given: list[Form], named: dict[str, Form]) -> Form:
     """`torch.zeros(len(batch), longest)`"""
     sizes = [leaf for one in given for leaf in one.leaves()]
     if named.keys() - {"dtype", "device", "fill_value"} or not all(one.kind in SMALL for one in sizes):
@@ -191,7 +161,7 @@ def _filled(given: list[Form], named: Named) -> Form:
     return Form(Kind.ROWS, padded=any(one.kind is not Kind.CONST for one in sizes[1:]))
 
 
-def _method(receiver: Form, name: str, given: list[Form], named: Named) -> Form:
+def _method(receiver: Form, name: str, given: list[Form], named: dict[str, Form]) -> Form:
     everything = [*given, *named.values()]
     if receiver.kind is Kind.ROWS:
         return _of_rows(receiver, name, given, named)
@@ -207,7 +177,7 @@ def _method(receiver: Form, name: str, given: list[Form], named: Named) -> Form:
     return form
 
 
-def _of_rows(rows: Form, name: str, given: list[Form], named: Named) -> Form:
+def _of_rows(rows: Form, name: str, given: list[Form], named: dict[str, Form]) -> Form:
     everything = [*given, *named.values()]
     places = [_number(one, None) for one in everything]
     if name in table.ROW_METHODS and all(one.kind is Kind.CONST for one in everything):

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.interpreter import expressions, imports
+from distify_codemods.interpreter import imports
 from distify_codemods.interpreter.collate_forms import CONST, SMALL, UNKNOWN, Form, Kind, Unseen
 from distify_codemods.values import NOTHING, Bound, Class, Const, Function, Instance, Local, Obj, Ref, Scale, Value
 
 if TYPE_CHECKING:
-    from distify_codemods.interpreter.machine import Frame, Machine
+    from distify_codemods.interpreter.frames import Frame
+    from distify_codemods.interpreter.machine import Machine
 
 
 def known(value: Value) -> Form:
@@ -50,7 +51,7 @@ def outside(machine: Machine, function: Function, node: cst.Name) -> Form:
         frame = frame.parent
     if function.module is None:
         return CONST
-    return known(machine.module_frame(function.module).env.get(node.value) or expressions.builtin(machine, node.value))
+    return known(machine.module_frame(function.module).env.get(node.value) or imports.builtin(machine, node.value))
 
 
 def attribute(machine: Machine, of: Form, name: str) -> Form:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import collating, losses
+from distify_codemods.interpreter import collate_functions, losses
 from distify_codemods.interpreter.collate_forms import ROWS, UNKNOWN, Form, Kind, columns, either
 from distify_codemods.libraries import collating as table
 from distify_codemods.libraries import graphs
@@ -62,7 +62,7 @@ def _made(machine: Machine, collate: Value) -> Form:
         return _STACKED
     if isinstance(only, Ref) and only.name in table.DEFAULT:
         return _STACKED
-    return collating.form_of(machine, collate)
+    return collate_functions.form_of(machine, collate)
 
 
 def is_seen(form: Form) -> bool:

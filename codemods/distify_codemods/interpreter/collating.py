@@ -6,6 +6,7 @@ each. So its statements are followed over `Form`s, apart from the run of the pro
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from distify_codemods.interpreter import collate_calls as calls
 from distify_codemods.interpreter import collate_names as names
 from distify_codemods.interpreter.collate_forms import (
     CONST,
-    EACH,
     EMPTY,
     OF_ALL,
     SMALL,
@@ -29,43 +29,14 @@ from distify_codemods.interpreter.collate_forms import (
     either,
     gathered,
     items_of,
-    listed,
     unpacked,
 )
-from distify_codemods.values import Function, Value
+from distify_codemods.values import Function
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
-_DEEPEST = 5
 _HARMLESS = (cst.Pass, cst.Assert, cst.Raise)
-
-
-def form_of(machine: Machine, collate: Value) -> Form:
-    """What it returns for a list of samples; UNKNOWN where that is not seen."""
-    try:
-        return calls.called(machine, Form(Kind.CONST, value=collate), [listed(EACH)], {}, 0)
-    except Unseen:
-        return UNKNOWN
-
-
-def run(machine: Machine, function: Function, given: list[Form], named: dict[str, Form], depth: int) -> Form:
-    """What a function of the script returns. Raises Unseen."""
-    node = function.node
-    if node is None or depth > _DEEPEST:
-        raise Unseen
-    body = Body(machine, function, names.bound(machine, node.params, given, named), depth)
-    if isinstance(node, cst.Lambda):
-        return body.evaluate(node.body)
-    if node.asynchronous is not None or any(isinstance(one, cst.Yield) for one in tree.walk(node.body)):
-        raise Unseen
-    body.block(node.body)
-    if not body.ended:
-        body.returned.append(CONST)
-    result = body.returned[0]
-    for other in body.returned[1:]:
-        result = either(result, other)
-    return result
 
 
 @dataclass(eq=False)
@@ -73,7 +44,7 @@ class Body:
     machine: Machine
     function: Function
     env: dict[str, Form]
-    depth: int
+    call: Callable[[Form, list[Form], dict[str, Form]], Form]  # what a function returns
     returned: list[Form] = field(default_factory=list)
     ended: bool = False  # by a `return` in any case
     fills: set[str] = field(default_factory=set)  # lists and tables that each turn of the loop adds to, once

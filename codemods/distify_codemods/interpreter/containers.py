@@ -7,19 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import (
-    attributes,
-    calls,
-    forms,
-    holding,
-    iteration,
-    iterators,
-    scales,
-    targets,
-    tensors,
-    turns,
-    ways,
-)
+from distify_codemods.interpreter import attributes, forms, holding, iteration, iterators, scales, tensors, turns, ways
 from distify_codemods.libraries.parallel import COUNT
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
@@ -96,7 +84,7 @@ def _other(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode)
         "input",
     ):
         return Value(sources=_whole(arguments)[1])
-    calls.call_back(machine, arguments, node)
+    machine.call_back(arguments, node)
     made = machine.made(External, node, f"builtins.{name}", name=f"builtins.{name}")
     assert isinstance(made, External)
     made.arguments = arguments
@@ -129,7 +117,7 @@ def default_dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode
 
 def _sum(arguments: Arguments) -> Value:
     first = arguments.positional[0] if arguments.positional else NOTHING
-    item = targets.any_item(first)
+    item = holding.any_item(first)
     listed = any(isinstance(obj, Sequence) for obj in first.objs)  # of tensors: added entry by entry
     scale = Scale.SUM if item.scale in PER_SAMPLE and not listed else item.scale
     return Value(scale=scale, sources=item.sources | first.sources)
@@ -165,13 +153,13 @@ def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Argument
         return iteration.element_of(machine, own, node)
     if name in _ADDING:
         value = arguments.positional[-1] if arguments.positional else NOTHING
-        item = targets.any_item(value) if name.startswith("extend") else value
+        item = holding.any_item(value) if name.startswith("extend") else value
         holding.append(machine, obj, machine.tainted(forms.added(machine, item)))
         return NOTHING
     if name in ("pop", "popleft", "get", "get_nowait"):
-        return ways.chosen(targets.any_item(own), join(*arguments.positional))
+        return ways.chosen(holding.any_item(own), join(*arguments.positional))
     if name == "sort":
-        iterators.sorted_by(machine, arguments, targets.any_item(own), node)
+        iterators.sorted_by(machine, arguments, holding.any_item(own), node)
     return own if name == "copy" else Value(*((EMPTY,)))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import calls, classes, expressions, targets
+from distify_codemods.interpreter import functions
 from distify_codemods.values import NOTHING, Arguments, External, Instance, Suspended, Value, join
 
 if TYPE_CHECKING:
@@ -19,24 +19,24 @@ def run(machine: Machine, node: cst.With, number: int = 0) -> bool:
     if number == len(node.items):
         return machine.arm(node, "body", node.body)
     item = node.items[number]
-    value = expressions.evaluate(machine, item.item)
+    value = machine.evaluate(item.item)
     only = value.single()
     falls = True
 
     def rest(entered: Value) -> None:
         nonlocal falls
         if item.asname is not None:
-            targets.assign(machine, item.asname.name, entered)
+            machine.assign(item.asname.name, entered)
         falls = run(machine, node, number + 1)
 
     if isinstance(only, Suspended):
         resumed(machine, only, rest)
         return falls
-    machine.grad = expressions.gradient_mode(value, machine.grad)
+    machine.grad = functions.gradient_mode(value, machine.grad)
     rest(_entered(machine, value, node))
     for obj in value.objs:
         if isinstance(obj, Instance):
-            calls.call(machine, classes.attribute(machine, obj, "__exit__", NOTHING, None), Arguments(), node)
+            machine.call(machine.attribute(obj, "__exit__"), Arguments(), node)
     return falls
 
 
@@ -56,7 +56,7 @@ def resumed(machine: Machine, generator: Suspended, rest: Callable[[Value], None
     assert generator.function is not None
     assert generator.arguments is not None
     site = generator.site or frame.node
-    calls.run_suspended(machine, generator.function, generator.arguments, site, generator.receiver, at_yield)
+    functions.run_suspended(machine, generator.function, generator.arguments, site, generator.receiver, at_yield)
     if not entered:
         rest(NOTHING)
 
@@ -67,8 +67,8 @@ def _entered(machine: Machine, value: Value, node: cst.With) -> Value:
     for obj in value.objs:
         own = Value(obj.alone, value.scale, value.sources)
         if isinstance(obj, Instance):
-            method = classes.attribute(machine, obj, "__enter__", NOTHING, None)
-            found.append(calls.call(machine, method, Arguments(), node) if method.objs else own)
+            method = machine.attribute(obj, "__enter__")
+            found.append(machine.call(method, Arguments(), node) if method.objs else own)
         elif isinstance(obj, External) and obj.name == "apex.amp.scale_loss" and obj.arguments is not None:
             found.append(obj.arguments.get("loss", 0) or own)
         else:

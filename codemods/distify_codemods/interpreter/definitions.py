@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Here
-from distify_codemods.interpreter import calls, expressions
-from distify_codemods.interpreter import machine as machines
-from distify_codemods.values import Arguments, Class, Function, Instance, Obj, Ref, Value
+from distify_codemods.interpreter import frames
+from distify_codemods.values import Arguments, Bound, Class, Function, Instance, Obj, Partial, Ref, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -21,7 +20,7 @@ def of_lambda(machine: Machine, node: cst.Lambda) -> Value:
 
 
 def define(machine: Machine, node: cst.FunctionDef | cst.ClassDef) -> None:
-    decorators = [expressions.evaluate(machine, decorator.decorator) for decorator in node.decorators]
+    decorators = [machine.evaluate(decorator.decorator) for decorator in node.decorators]
     defined = _function(machine, node) if isinstance(node, cst.FunctionDef) else _class(machine, node)
     owner = machine.frame.defines
     if owner is not None and isinstance(defined, Function) and _is_setter(node):
@@ -48,9 +47,9 @@ def _decorated(
     local = [obj for obj in decorator.objs if isinstance(obj, (Function, Class)) or _is_callable(obj)]
     if not local:
         if _registers(expression):
-            calls.call_back(machine, Arguments([value]), node)
+            machine.call_back(Arguments([value]), node)
         return value
-    result = calls.call(machine, decorator.of(local), Arguments([value]), node)
+    result = machine.call(decorator.of(local), Arguments([value]), node)
     return result if result.objs else value
 
 
@@ -61,13 +60,13 @@ def _registers(decorator: cst.BaseExpression) -> bool:
 
 
 def _is_callable(obj: Obj) -> bool:
-    return isinstance(obj, Instance) or type(obj).__name__ in ("Bound", "Partial")
+    return isinstance(obj, (Instance, Bound, Partial))
 
 
 def _function(machine: Machine, node: cst.FunctionDef) -> Obj:
     for parameter in (*node.params.posonly_params, *node.params.params, *node.params.kwonly_params):
         if parameter.default is not None:
-            expressions.evaluate(machine, parameter.default)
+            machine.evaluate(parameter.default)
     closure = machine.frame.scope
     return machine.made(Function, node, closure, node=node, closure=closure, owner=machine.frame.defines)
 
@@ -76,15 +75,15 @@ def _class(machine: Machine, node: cst.ClassDef) -> Obj:
     """Runs the body of a class; the names that it binds are the class's attributes."""
     bases = tuple(_base(machine, base.value) for base in node.bases)
     for keyword in node.keywords:
-        expressions.evaluate(machine, keyword.value)
+        machine.evaluate(keyword.value)
     cls = machine.made(Class, node, node=node, bases=bases)
     assert isinstance(cls, Class)
     if cls not in machine.classes:
         machine.classes.append(cls)
     outer = machine.frame
-    inside = machines.Frame(node, outer.module, outer.context, outer, env=cls.attributes, defines=cls)
+    inside = frames.Frame(node, outer.module, outer.context, outer, env=cls.attributes, defines=cls)
     machine.frame, here = inside, machine.here
-    machine.here = Here(here, node, inside, machines.CALLED)
+    machine.here = Here(here, node, inside, frames.CALLED)
     machine.block(node.body.body)
     machine.frame, machine.here = outer, here
     return cls
@@ -92,7 +91,7 @@ def _class(machine: Machine, node: cst.ClassDef) -> Obj:
 
 def _base(machine: Machine, node: cst.BaseExpression) -> Value:
     """`Generic[T]`, `Base[int]`: the class itself, whatever it is a class of."""
-    value = expressions.evaluate(machine, node)
+    value = machine.evaluate(node)
     if value.objs or not isinstance(node, cst.Subscript):
         return value
     generic = machine.values.get(node.value, value)

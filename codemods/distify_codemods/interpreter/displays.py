@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import (
-    cuts,
-    expressions,
-    files,
-    forms,
-    holding,
-    iteration,
-    pooling,
-    targets,
-    turns,
-    ways,
-)
+from distify_codemods.interpreter import cuts, files, forms, holding, iteration, pooling, turns, ways
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import NOTHING, External, Mapping, Obj, Scale, Sequence, Value, join
 
@@ -29,11 +18,11 @@ if TYPE_CHECKING:
 
 def sequence(machine: Machine, node: cst.Tuple | cst.List | cst.Set) -> Value:
     starred = any(isinstance(element, cst.StarredElement) for element in node.elements)
-    items = tuple(ways.marked(machine, expressions.evaluate(machine, element.value)) for element in node.elements)
+    items = tuple(ways.marked(machine, machine.evaluate(element.value)) for element in node.elements)
     obj = machine.made(Sequence, node)
     assert isinstance(obj, Sequence)
     if starred:
-        obj.element = join(obj.element or NOTHING, *(join(item, targets.any_item(item)) for item in items))
+        obj.element = join(obj.element or NOTHING, *(join(item, holding.any_item(item)) for item in items))
     else:
         old = obj.items if obj.items is not None and len(obj.items) == len(items) else items
         obj.items = tuple(join(one, other) for one, other in zip(old, items, strict=True))
@@ -50,13 +39,13 @@ def dictionary(machine: Machine, node: cst.Dict) -> Value:
     assert isinstance(obj, Mapping)
     values = []
     for element in node.elements:
-        value = ways.marked(machine, expressions.evaluate(machine, element.value))
+        value = ways.marked(machine, machine.evaluate(element.value))
         values.append(value)
         if isinstance(element, cst.StarredDictElement):
             holding.update(machine, obj, value)
             continue
         assert isinstance(element, cst.DictElement)
-        key = expressions.evaluate(machine, element.key).constant()
+        key = machine.evaluate(element.key).constant()
         holding.set_item(machine, obj, key, value)
     return Value(obj.alone, *_mixed(tuple(values)))
 
@@ -82,7 +71,7 @@ def _turns(machine: Machine, node: cst.BaseComp) -> tuple[list[tuple[Value, Valu
         frame = machine.frame
         for number, item in enumerate(items):
             machine.frame = frame.turn(node, number)
-            targets.assign(machine, node.for_in.target, item)
+            machine.assign(node.for_in.target, item)
             values.append(_comp_item(machine, node))
         machine.frame = frame
     machine.frame.env.clear()
@@ -93,15 +82,15 @@ def _turns(machine: Machine, node: cst.BaseComp) -> tuple[list[tuple[Value, Valu
 def _known_turns(machine: Machine, node: cst.CompFor) -> tuple[Value, ...] | None:
     if node.ifs or node.inner_for_in is not None:
         return None
-    return turns.known(machine, expressions.evaluate(machine, node.iter), node)
+    return turns.known(machine, machine.evaluate(node.iter), node)
 
 
 def _comp_item(machine: Machine, node: cst.BaseComp) -> tuple[Value, Value]:
     """The key (of a dictionary) and the value of one turn."""
     if isinstance(node, cst.DictComp):
-        return expressions.evaluate(machine, node.key), expressions.evaluate(machine, node.value)
+        return machine.evaluate(node.key), machine.evaluate(node.value)
     assert isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp))
-    return NOTHING, expressions.evaluate(machine, node.elt)
+    return NOTHING, machine.evaluate(node.elt)
 
 
 def _comp_result(
@@ -140,12 +129,12 @@ def _picked(machine: Machine, node: cst.CompFor) -> Ordered[Obj | str]:
 
 
 def _comp_for(machine: Machine, node: cst.CompFor) -> Value:
-    over = expressions.evaluate(machine, node.iter)
+    over = machine.evaluate(node.iter)
     machine.event(Kind.LOOP, node, value=over)
     iterator = iteration.begin(machine, over, node, node.iter)
-    targets.assign(machine, node.target, iteration.element_of(machine, iterator, node, iteration.ALL))
+    machine.assign(node.target, iteration.element_of(machine, iterator, node, iteration.ALL))
     for condition in node.ifs:
-        expressions.evaluate(machine, condition.test)
+        machine.evaluate(condition.test)
     if node.inner_for_in is not None:
         _comp_for(machine, node.inner_for_in)
     return over

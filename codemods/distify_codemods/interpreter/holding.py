@@ -5,20 +5,46 @@ Whether a loop has anything new at its head, and whether a call may do something
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from distify_codemods.interpreter import pooling, targets
-from distify_codemods.values import NOTHING, Mapping, Sequence, Value, join
+import libcst as cst
+
+from distify_codemods.interpreter import modules, parts, pooling
+from distify_codemods.ordered import EMPTY
+from distify_codemods.values import (
+    NOTHING,
+    PART,
+    PER_SAMPLE,
+    SEVERAL,
+    SIZE,
+    Class,
+    External,
+    Instance,
+    Mapping,
+    Obj,
+    Parameters,
+    Passing,
+    Scale,
+    Sequence,
+    Shape,
+    Value,
+    join,
+)
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
+
+
+_TUPLES = ("typing.NamedTuple", "collections.namedtuple")
+_DICTIONARIES = ("builtins.dict", "collections.OrderedDict", "collections.defaultdict", "collections.UserDict")
 
 
 def append(machine: Machine, listed: Sequence, value: Value) -> None:
     """The list may hold this as well; which item is where is no longer known."""
     pooling.put(machine, listed, value)
     before = listed.element, listed.items
-    listed.element = join(targets.any_item(Value(listed.alone)), value)
+    listed.element = join(any_item(Value(listed.alone)), value)
     listed.items = None
     machine.stores += before != (listed.element, None)
 
@@ -51,3 +77,117 @@ def _add_pair(machine: Machine, table: Mapping, pair: Value) -> None:
     for one in pair.objs:
         if isinstance(one, Sequence) and one.items is not None and len(one.items) == 2:
             set_item(machine, table, one.items[0].constant(), one.items[1])
+
+
+def fill(machine: Machine, node: cst.BaseExpression, batch: Value) -> None:
+    """`images.data.resize_(…).copy_(batch)`: a buffer that a batch is copied into holds that batch.
+
+    Of an item, it is what may be held.
+    """
+    if batch.scale is Scale.CONST:
+        return
+    while isinstance(node, (cst.Call, cst.Attribute)):
+        inner = node.func if isinstance(node, cst.Call) else node.value
+        if isinstance(node, cst.Attribute) and isinstance(inner, cst.Name) and inner.value in machine.frame.env:
+            holders = [obj for obj in machine.frame.env[inner.value].objs if isinstance(obj, Instance)]
+            for obj in holders:
+                machine.stores += obj.attributes.get(node.attr.value) != batch
+                obj.attributes[node.attr.value] = batch
+            if not holders:
+                machine.bind(inner.value, batch)
+        node = inner
+    if isinstance(node, cst.Subscript):
+        for held in machine.values.get(node.value, NOTHING).objs:
+            if isinstance(held, Sequence):
+                append(machine, held, batch)
+            elif isinstance(held, Mapping):
+                set_item(machine, held, _key(machine, node), batch)
+
+
+def _key(machine: Machine, node: cst.Subscript) -> object:
+    index = node.slice[0].slice
+    return machine.values.get(index.value, NOTHING).constant() if isinstance(index, cst.Index) else None
+
+
+# ---- what they hold
+
+
+def item(value: Value, position: int, count: int) -> Value:
+    """The item at `position` of what is unpacked into `count`"""
+    found = []
+    for obj in value.objs:
+        if isinstance(obj, Sequence) and obj.items is not None and len(obj.items) == count:
+            found.append(obj.items[position])
+        elif (row := items_of(obj)) is not None and len(row) == count:
+            found.append(row[position])
+        elif isinstance(obj, Shape):
+            found.append(Value(SIZE, Scale.COUNT, value.sources) if position == 0 else Value(sources=value.sources))
+        elif isinstance(obj, Passing) and obj.zipped and len(obj.zipped) == count:
+            found.append(obj.zipped[position])
+        else:
+            found.append(any_item(Value(obj.alone, value.scale, value.sources)))
+    if found:
+        return join(*found)
+    part = Value(scale=value.scale, sources=value.sources | [PART] if value.scale in PER_SAMPLE else value.sources)
+    return parts.computed(part) if SEVERAL in part.sources else part
+
+
+def flat(values: Iterable[Value]) -> list[Value]:
+    """`view(a, b)` may be given `view((a, b))`: the items, where they are known."""
+    found: list[Value] = []
+    for value in values:
+        only = value.single()
+        found += only.items if isinstance(only, Sequence) and only.items is not None else (value,)
+    return found
+
+
+def any_item(value: Value) -> Value:
+    """What indexing with something unknown, or iterating, may give."""
+    found = []
+    for obj in value.objs:
+        if isinstance(obj, Sequence):
+            found += [*(obj.items or ()), obj.element or NOTHING]
+        elif isinstance(obj, Mapping):
+            found.append(obj.any())
+        elif isinstance(obj, Parameters):
+            found.append(Value(obj.alone))
+        elif (inside := modules.held_by(obj)) is not None:
+            found.append(inside)
+        elif isinstance(obj, (External, Instance)) and not value.sources:
+            found.append(Value(obj.alone if isinstance(obj, External) else EMPTY))
+    if value.scale is not Scale.CONST or value.sources or not found:
+        found.append(Value(scale=value.scale, sources=value.sources))
+    return join(*found)
+
+
+# ---- records
+
+
+def fields(cls: Class) -> tuple[str, ...]:
+    """The annotated names of a class and its bases, in order; those of a named tuple."""
+    found: dict[str, None] = {}
+    for one in reversed(cls.order()):
+        found.update(dict.fromkeys(one.fields))
+        for statement in one.node.body.body if one.node is not None else ():
+            for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
+                if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name):
+                    found[small.target.value] = None
+    return tuple(found)
+
+
+def items_of(obj: Obj) -> tuple[Value, ...] | None:
+    """The items of a named tuple."""
+    cls = obj.of if isinstance(obj, Instance) else None
+    if cls is None or not cls.derives_from(*_TUPLES):
+        return None
+    return tuple(obj.attributes.get(name, NOTHING) for name in fields(cls))
+
+
+def held(machine: Machine, obj: Obj) -> Mapping | None:
+    """The dictionary that an object of a subclass of dict is."""
+    cls = obj.of if isinstance(obj, Instance) else None
+    if cls is None or not cls.derives_from(*_DICTIONARIES):
+        return None
+    table = machine.made(Mapping, None, obj, "held")
+    assert isinstance(table, Mapping)
+    return table

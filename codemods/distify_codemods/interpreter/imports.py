@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.values import Local, Ref, Value
+from distify_codemods.values import NOTHING, Local, Ref, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
     from distify_codemods.program import Module
 
+_BUILTINS = frozenset(dir(builtins))
 #: Other names under which libraries are known: where a function lives differs between versions and habits.
 _SAME = {
     "torch.utils.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
@@ -47,6 +49,20 @@ def reference(machine: Machine, name: str) -> Value:
     if obj is None:
         obj = machine.objects[key] = Ref(None, name=name)
     return Value(obj.alone)
+
+
+def builtin(machine: Machine, name: str) -> Value:
+    if name == "__name__":
+        return machine.literal(None, machine.frame.module.name)
+    if name == "__file__":
+        return machine.literal(None, machine.frame.module.path)
+    if name in _BUILTINS:
+        return reference(machine, f"builtins.{name}")
+    star = machine.module_frame(machine.frame.module).env.get("*")
+    if star is not None:
+        only = star.single()
+        return reference(machine, f"{only.name}.{name}") if isinstance(only, Ref) else NOTHING
+    return NOTHING
 
 
 def execute(machine: Machine, node: cst.Import | cst.ImportFrom) -> None:

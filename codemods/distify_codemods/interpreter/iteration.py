@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, TypeVar
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import attributes, calls, classes, collated, records, targets, text
+from distify_codemods.interpreter import attributes, collated, holding, text
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
     PART,
     PER_SAMPLE,
+    Arguments,
     Const,
     Counter,
     External,
@@ -67,9 +68,9 @@ def _begun(machine: Machine, obj: Obj, node: cst.CSTNode, expression: cst.BaseEx
         copy.over = join(copy.over or NOTHING, inner)
         return copy
     if isinstance(obj, Instance):
-        method = classes.attribute(machine, obj, "__iter__", NOTHING, None)
+        method = machine.attribute(obj, "__iter__")
         if method.objs:
-            result = calls.call(machine, method, calls.no_arguments(), node)
+            result = machine.call(method, Arguments(), node)
             return obj if obj in result.objs else result
     return obj
 
@@ -88,9 +89,9 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
             found.append(_count(machine, place, over))
         elif isinstance(obj, Mapping):
             found.append(Value(Ordered(machine.made(Const, place, key, value=key) for key in obj.items)))
-        elif isinstance(obj, Instance) and (table := records.held(machine, obj)) is not None:
+        elif isinstance(obj, Instance) and (table := holding.held(machine, obj)) is not None:
             found.append(element_of(machine, Value(table.alone), place, part))
-        elif isinstance(obj, Instance) and (row := records.items_of(obj)) is not None:
+        elif isinstance(obj, Instance) and (row := holding.items_of(obj)) is not None:
             found.append(join(*row) if row else NOTHING)
         elif isinstance(obj, Instance):
             found.append(_next_of(machine, obj, place))
@@ -100,13 +101,13 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
         else:
             if isinstance(obj, Sequence):
                 taken += obj.deals
-            found.append(targets.any_item(Value(obj.alone, over.scale, over.sources)))
+            found.append(holding.any_item(Value(obj.alone, over.scale, over.sources)))
     if taken:
         machine.frame.drawn |= taken
         machine.event(Kind.DRAW, place, name=part, value=Value(Ordered(taken)))
     if not found and isinstance(place, cst.For) and gives_samples(over):
         return Value(scale=Scale.COUPLED, sources=over.sources)  # what is summed over turns is summed over samples
-    return join(*found) if found else targets.any_item(over)
+    return join(*found) if found else holding.any_item(over)
 
 
 def gives_samples(over: Value) -> bool:
@@ -152,9 +153,9 @@ def _passed(machine: Machine, obj: Passing, place: cst.CSTNode, part: str) -> Va
 def _next_of(machine: Machine, obj: Instance, place: cst.CSTNode) -> Value:
     """What an iterator of a local class hands out; one that is only indexed hands out its items."""
     for name in ("__next__", "__getitem__"):
-        method = classes.attribute(machine, obj, name, NOTHING, None)
+        method = machine.attribute(obj, name)
         if method.objs:
-            return calls.call(machine, method, calls.no_arguments(), place)
+            return machine.call(method, Arguments(), place)
     return NOTHING
 
 

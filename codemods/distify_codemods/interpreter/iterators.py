@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import calls, holding, iteration, targets
+from distify_codemods.interpreter import holding, iteration
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     NOTHING,
@@ -50,7 +50,7 @@ def _zip(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     if arguments.star is not None:
         column = machine.made(Sequence, node, "column")
         assert isinstance(column, Sequence)
-        column.element = join(column.element or NOTHING, targets.any_item(targets.any_item(arguments.star)))
+        column.element = join(column.element or NOTHING, holding.any_item(holding.any_item(arguments.star)))
         row = Value(column.alone, arguments.star.scale, arguments.star.sources)
         return Value(machine.made(Sequence, node, "rows", element=row).alone, row.scale, row.sources)
     parts = tuple(_begun(machine, arguments, node, number, str(number)) for number in range(len(arguments.positional)))
@@ -81,14 +81,14 @@ def _listed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
         made.items = None
         made.element = join(made.element or NOTHING, item, Value(parameters))
         made.deals |= dealt
-    key = sorted_by(machine, arguments, targets.any_item(Value(made.alone)), node)
+    key = sorted_by(machine, arguments, holding.any_item(Value(made.alone)), node)
     return Value(made.alone, given.scale, given.sources | key.sources)
 
 
 def sorted_by(machine: Machine, arguments: Arguments, item: Value, node: cst.CSTNode) -> Value:
     """What `key` says of an item: it may draw, so that the order is one of chance."""
     key = arguments.keywords.get("key")
-    return calls.call(machine, key, Arguments([item]), node) if key is not None and not key.is_none else NOTHING
+    return machine.call(key, Arguments([item]), node) if key is not None and not key.is_none else NOTHING
 
 
 def _map(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -101,7 +101,7 @@ def _map(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
         machine, lambda: [iteration.element_of(machine, one, node, iteration.ALL) for one in iterators]
     )
     if functions.objs:
-        made.element = join(made.element or NOTHING, calls.call(machine, functions, Arguments(items), node))
+        made.element = join(made.element or NOTHING, machine.call(functions, Arguments(items), node))
     made.deals |= dealt
     whole = join(*iterators) if iterators else NOTHING
     return Value(made.alone, whole.scale, whole.sources)
@@ -111,7 +111,7 @@ def _filter(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     over = _begun(machine, arguments, node, 1)
     functions = arguments.positional[0] if arguments.positional else NOTHING
     if functions.objs and not functions.is_none:
-        calls.call(machine, functions, Arguments([targets.any_item(over)]), node)
+        machine.call(functions, Arguments([holding.any_item(over)]), node)
     return passing(machine, node, over, partial=True)
 
 
@@ -126,12 +126,12 @@ def _part(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 def _chain(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     parts = [_begun(machine, arguments, node, number, str(number)) for number in range(len(arguments.positional))]
     if arguments.star is not None:
-        parts.append(targets.any_item(arguments.star))
+        parts.append(holding.any_item(arguments.star))
     return passing(machine, node, join(*parts) if parts else NOTHING, partial=True)
 
 
 def _chain_of(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    return passing(machine, node, targets.any_item(_begun(machine, arguments, node, 0)), partial=True)
+    return passing(machine, node, holding.any_item(_begun(machine, arguments, node, 0)), partial=True)
 
 
 def _repeat(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -148,7 +148,7 @@ def _pushed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     for obj in holders.objs:
         if isinstance(obj, Sequence) and len(arguments.positional) > 1:
             holding.append(machine, obj, arguments.positional[1])
-    return targets.any_item(holders)
+    return holding.any_item(holders)
 
 
 def _empty(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:

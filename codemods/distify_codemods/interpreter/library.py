@@ -10,13 +10,13 @@ import libcst as cst
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import (
     attributes,
-    calls,
     classes,
     containers,
     cuts,
     evidence,
     files,
     forms,
+    holding,
     iteration,
     iterators,
     kinds,
@@ -30,7 +30,6 @@ from distify_codemods.interpreter import (
     runners,
     search_path,
     state,
-    targets,
     tensors,
     text,
 )
@@ -151,11 +150,6 @@ PROGRESS_BARS = (
 )
 
 
-#: Functions that change nothing but what they return, and those among them that do.
-PURE: tuple[str, ...] = ("torch.", "numpy.", "math.", "time.", "builtins.")
-IMPURE = frozenset([*effects.WRITES, *effects.FILES, "builtins.input", "builtins.exec", "builtins.setattr"])
-
-
 #: Functions that take functions and do not call them.
 _KEEPS = (
     "functools.wraps",
@@ -202,7 +196,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         value = tensors.function(machine, name, arguments, node)
     else:
         if not name.startswith(_KEEPS):
-            calls.call_back(machine, arguments, node)
+            machine.call_back(arguments, node)
         value = _external(machine, name, arguments, node)
     own = _sources(name) | ranks.of_call(name, arguments) | files.seen_by_itself(machine, name, arguments, node)
     value = Value(value.objs, value.scale, value.sources | own, value.mask, value.open, value.deep)
@@ -255,7 +249,7 @@ def unknown_call(machine: Machine, callee: Value, arguments: Arguments, node: cs
     obj.arguments = arguments
     value = Value(obj.alone, scale, sources)
     record_call(machine, "?", arguments, node, value)
-    calls.call_back(machine, arguments, node)
+    machine.call_back(arguments, node)
     return value
 
 
@@ -299,14 +293,14 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
         value = cuts.foreign(machine, obj, name, value, arguments, node)
     modules.add(machine, obj, name, arguments)
     if name == "copy_" and isinstance(node, cst.Call) and arguments.positional:
-        targets.fill(machine, node.func, arguments.positional[0])
+        holding.fill(machine, node.func, arguments.positional[0])
     elif name in ("add_", "sub_", "mul_") and isinstance(node, cst.Call):  # a batch that moves along its gradient
         coupled = [one for one in arguments.all() if one.scale in (Scale.SLOPES, Scale.COUPLED)]
         if coupled and receiver.scale in PER_SAMPLE:
-            targets.fill(machine, node.func, Value(scale=Scale.COUPLED, sources=receiver.sources))
+            holding.fill(machine, node.func, Value(scale=Scale.COUPLED, sources=receiver.sources))
     if name.endswith("_"):
         if isinstance(node, cst.Call) and receiver.scale in _OF_A_BATCH and value.scale is not receiver.scale:
-            targets.fill(machine, node.func, value)
+            holding.fill(machine, node.func, value)
         state.method(machine, name, node, join(*arguments.all()), attributes.LOADERS)
     if name in _DRAWS:
         value = Value(value.objs, value.scale, value.sources | [CHANCE], value.mask, value.open, value.deep)
@@ -368,10 +362,10 @@ def _method_value(
         if folded is not None:
             return folded
         if (own := _own_method(machine, obj, name)) is not None:
-            return calls.call_object(machine, own, arguments, node)
+            return machine.call_object(own, arguments, node)
         if isinstance(inner, External) and receiver.scale is not Scale.CONST:
             return tensors.method(machine, receiver, name, arguments, node)
-        returned = calls.call_back(machine, arguments, node)
+        returned = machine.call_back(arguments, node)
         if name == "step" and returned.sources:  # of an optimizer: the loss that its closure computed
             return Value(scale=returned.scale, sources=returned.sources)
         if node in machine.through.get(inner, ()):  # once more around a loop: nothing else than before
@@ -398,7 +392,7 @@ def _own_method(machine: Machine, wrapped: Obj, name: str) -> Bound | None:
     inner = core(wrapped)
     if not isinstance(wrapped, Wrapped) or not wrapped.ours or not isinstance(inner, Instance):
         return None
-    found = classes.attribute(machine, inner, name, NOTHING, None).single()
+    found = machine.attribute(inner, name).single()
     return found if isinstance(found, Bound) else None
 
 
@@ -480,7 +474,7 @@ def _in_parallel(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> V
     inputs = arguments.get("inputs", 1) or NOTHING
     only = inputs.single()
     given = list(only.items) if isinstance(only, Sequence) and only.items is not None else [inputs]
-    return calls.call(machine, arguments.get("module", 0) or NOTHING, Arguments(given), node)
+    return machine.call(arguments.get("module", 0) or NOTHING, Arguments(given), node)
 
 
 def _checkpointed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -489,7 +483,7 @@ def _checkpointed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> 
     own = ("function", "use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop")
     keywords = {name: value for name, value in arguments.keywords.items() if name not in own}
     given = arguments.positional if "function" in arguments.keywords else arguments.positional[1:]
-    return calls.call(machine, function, Arguments(given, keywords, arguments.star, arguments.double_star), node)
+    return machine.call(function, Arguments(given, keywords, arguments.star, arguments.double_star), node)
 
 
 def _initialised(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import expressions, files, forms, holding, scales, targets, ways
+from distify_codemods.interpreter import files, forms, holding, scales, ways
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
@@ -34,7 +34,7 @@ _FIGURES = frozenset({Scale.MEAN, Scale.SUM, Scale.WEIGHTED, Scale.COUPLED})
 
 
 def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
-    left, right = expressions.evaluate(machine, node.left), expressions.evaluate(machine, node.right)
+    left, right = machine.evaluate(node.left), machine.evaluate(node.right)
     value = scales.binary(type(node.operator).__name__, left, right)
     tables = [obj for obj in (*left.objs, *right.objs) if isinstance(obj, Mapping)]
     if tables and isinstance(node.operator, cst.BitOr):
@@ -47,7 +47,7 @@ def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
     if lists:
         both = machine.made(Sequence, node)
         assert isinstance(both, Sequence)
-        both.element = join(both.element or NOTHING, *(targets.any_item(Value(obj.alone)) for obj in lists))
+        both.element = join(both.element or NOTHING, *(holding.any_item(Value(obj.alone)) for obj in lists))
         repeated = [one for one in (left, right) if not any(obj in lists for obj in one.objs)]
         value = Value(both.alone, value.scale, value.sources)
         return forms.of(value, *repeated) if isinstance(node.operator, cst.Multiply) else value
@@ -61,23 +61,23 @@ def _may_be_a_size(obj: Obj) -> bool:
 
 
 def unary(machine: Machine, node: cst.UnaryOperation) -> Value:
-    value = expressions.evaluate(machine, node.expression)
+    value = machine.evaluate(node.expression)
     if isinstance(node.operator, cst.Not):
         holds = truth(value)
         verdicts = [obj for obj in value.objs if isinstance(obj, Verdict)]
         return (
             Value(Ordered(verdicts), value.scale if verdicts else Scale.CONST, value.sources)
             if holds is None
-            else expressions.literal(machine, node, not holds)
+            else machine.literal(node, not holds)
         )
     known = value.constant()
     if isinstance(node.operator, cst.Minus) and type(known) in (int, float):
-        return expressions.literal(machine, node, -known)  # type: ignore[operator]
+        return machine.literal(node, -known)  # type: ignore[operator]
     return Value(scale=value.scale, sources=value.sources, mask=value.mask, deep=value.deep)
 
 
 def boolean(machine: Machine, node: cst.BooleanOperation) -> Value:
-    left, right = expressions.evaluate(machine, node.left), expressions.evaluate(machine, node.right)
+    left, right = machine.evaluate(node.left), machine.evaluate(node.right)
     for one, other in ((left, right), (right, left)):
         known = truth(one)
         if known is not None:
@@ -87,11 +87,11 @@ def boolean(machine: Machine, node: cst.BooleanOperation) -> Value:
 
 
 def comparison(machine: Machine, node: cst.Comparison) -> Value:
-    values = [expressions.evaluate(machine, node.left)]
-    values += [expressions.evaluate(machine, target.comparator) for target in node.comparisons]
+    values = [machine.evaluate(node.left)]
+    values += [machine.evaluate(target.comparator) for target in node.comparisons]
     known = _compared(node.comparisons[0].operator, *values) if len(values) == 2 else None
     if known is not None:
-        return expressions.literal(machine, node, known)
+        return machine.literal(node, known)
     if len(values) == 2 and values[1].is_none and (decided := ways.is_none(values[0])) is not None:
         return decided
     result = values[0]
@@ -148,14 +148,14 @@ def _options(value: Value) -> list[object] | None:
 
 
 def conditional(machine: Machine, node: cst.IfExp) -> Value:
-    test = expressions.evaluate(machine, node.test)
+    test = machine.evaluate(node.test)
     known = truth(test)
     if known is not None:
-        return expressions.evaluate(machine, node.body if known else node.orelse)
+        return machine.evaluate(node.body if known else node.orelse)
     chosen = choice(machine, node, test)
     if (chosen and machine.grad) or files.of_the_disk(test):
         machine.event(Kind.TEST, node, value=test)
-    value = join(expressions.evaluate(machine, node.body), expressions.evaluate(machine, node.orelse))
+    value = join(machine.evaluate(node.body), machine.evaluate(node.orelse))
     value = ways.chosen(value, test)
     sources = value.sources | forms.decided(test.sources) | chosen
     return Value(value.objs, value.scale, sources, value.mask, value.open, value.deep)

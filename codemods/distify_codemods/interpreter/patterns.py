@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import scales, targets, whole
+from distify_codemods.interpreter import holding, scales, whole
 from distify_codemods.ordered import EMPTY
 from distify_codemods.values import NOTHING, Arguments, Scale, Sequence, Value
 
@@ -29,7 +29,7 @@ _EXTREMES = ("max", "min", "prod", "any", "all")
 def einsum(arguments: Arguments) -> Value:
     """`torch.einsum("bd,bd->b", x, y)`"""
     equation = arguments.positional[0].constant() if arguments.positional else None
-    operands = targets.flat(arguments.positional[1:])
+    operands = holding.flat(arguments.positional[1:])
     return _contracted(equation, operands, _letters)
 
 
@@ -106,7 +106,7 @@ def _stacked(arguments: Arguments) -> Value:
     given = arguments.get("tensor", 0) or NOTHING
     if not any(isinstance(obj, Sequence) for obj in given.objs):
         return given
-    item = targets.any_item(given)
+    item = holding.any_item(given)
     scale = {S.SAMPLES: S.TURNED, S.TURNED: S.UNKNOWN, S.RAGGED: S.UNKNOWN}.get(item.scale, item.scale)
     return Value(scale=scale, sources=item.sources | given.sources)
 
@@ -169,7 +169,7 @@ def pack(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`pack([x, y], "b *")`: joined along the axis of the star, and the shapes that `unpack` takes."""
     pattern = arguments.get("pattern", 1)
     text = pattern.constant() if pattern is not None else None
-    item = targets.any_item(arguments.get("tensors", 0) or NOTHING)
+    item = holding.any_item(arguments.get("tensors", 0) or NOTHING)
     listed = (arguments.get("tensors", 0) or NOTHING).single()
     alone = isinstance(listed, Sequence) and listed.items is not None and len(listed.items) == 1
     star = text.split().index("*") if isinstance(text, str) and "*" in text.split() else None

@@ -17,6 +17,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.interpreter import attributes
+from distify_codemods.interpreter.frames import Fresh
 from distify_codemods.values import (
     PER_SAMPLE,
     Arguments,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 #: What has something of each sample, or may have; figures of a batch are for the rules about figures.
 OF_SAMPLES = PER_SAMPLE | {Scale.COUPLED, Scale.SLOPES, Scale.UNKNOWN}
 _Key = tuple[int, object]
-Fresh = frozenset[_Key]
 NONE: Fresh = frozenset()
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import calls, holding
+from distify_codemods.interpreter import holding
 from distify_codemods.values import (
     NOTHING,
     Arguments,
@@ -14,7 +14,6 @@ from distify_codemods.values import (
     External,
     Instance,
     Mapping,
-    Obj,
     Ref,
     Sequence,
     Value,
@@ -24,15 +23,12 @@ from distify_codemods.values import (
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
-_TUPLES = ("typing.NamedTuple", "collections.namedtuple")
-_DICTIONARIES = ("builtins.dict", "collections.OrderedDict", "collections.defaultdict", "collections.UserDict")
-
 
 def fill(machine: Machine, obj: Instance, cls: Class, arguments: Arguments, node: cst.CSTNode) -> None:
     """What the `__init__` does that the class has been given: fields by place and by name."""
     positional = list(arguments.positional)
     named = {**arguments.expanded(), **arguments.keywords}
-    names = fields(cls)
+    names = holding.fields(cls)
     for place, name in enumerate(names):
         value = positional[place] if place < len(positional) else named.get(name)
         default = _default(machine, cls, name) if value is None else None
@@ -40,24 +36,12 @@ def fill(machine: Machine, obj: Instance, cls: Class, arguments: Arguments, node
             machine.keep(obj.attributes, name, value or default or NOTHING, obj)
     after = next((one.attributes["__post_init__"] for one in cls.order() if "__post_init__" in one.attributes), None)
     for function in after.objs if after is not None else ():
-        calls.call_object(machine, function, Arguments([Value(obj.alone)]), node)
-    table = held(machine, obj)
+        machine.call_object(function, Arguments([Value(obj.alone)]), node)
+    table = holding.held(machine, obj)
     if table is not None:
         holding.update(machine, table, join(*positional) if positional else NOTHING)
         for name, value in named.items():
             machine.keep(table.items, name, value, table)
-
-
-def fields(cls: Class) -> tuple[str, ...]:
-    """The annotated names of a class and its bases, in order; those of a named tuple."""
-    found: dict[str, None] = {}
-    for one in reversed(cls.order()):
-        found.update(dict.fromkeys(one.fields))
-        for statement in one.node.body.body if one.node is not None else ():
-            for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
-                if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name):
-                    found[small.target.value] = None
-    return tuple(found)
 
 
 def _default(machine: Machine, cls: Class, name: str) -> Value | None:
@@ -68,7 +52,7 @@ def _default(machine: Machine, cls: Class, name: str) -> Value | None:
         given = only.arguments or Arguments()
         factory = given.get("default_factory") or given.get("factory")
         if factory is not None:
-            return calls.call(machine, factory, Arguments(), only.site or cst.Name("_"))
+            return machine.call(factory, Arguments(), only.site or cst.Name("_"))
         return given.get("default")
     return value
 
@@ -85,24 +69,6 @@ def named_tuple(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Va
     base = Ref(None, name="collections.namedtuple")
     made = machine.made(Class, node, bases=(Value(base.alone),), fields=names)
     return Value(made.alone)
-
-
-def items_of(obj: Obj) -> tuple[Value, ...] | None:
-    """The items of a named tuple."""
-    cls = obj.of if isinstance(obj, Instance) else None
-    if cls is None or not cls.derives_from(*_TUPLES):
-        return None
-    return tuple(obj.attributes.get(name, NOTHING) for name in fields(cls))
-
-
-def held(machine: Machine, obj: Obj) -> Mapping | None:
-    """The dictionary that an object of a subclass of dict is."""
-    cls = obj.of if isinstance(obj, Instance) else None
-    if cls is None or not cls.derives_from(*_DICTIONARIES):
-        return None
-    table = machine.made(Mapping, None, obj, "held")
-    assert isinstance(table, Mapping)
-    return table
 
 
 #: Objects whose attributes are what they are given by name, and dictionaries that have attributes.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import attributes, classes, containers, expressions, imports, records
+from distify_codemods.interpreter import attributes, classes, containers, imports, records
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     NOTHING,
@@ -99,7 +99,7 @@ def _eval(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     text = arguments.positional[0].constant() if arguments.positional else None
     if isinstance(text, str):
         try:
-            return expressions.evaluate(machine, cst.parse_expression(text))
+            return machine.evaluate(cst.parse_expression(text))
         except cst.ParserSyntaxError:
             return NOTHING
     return _definitions(machine.module_frame(machine.frame.module).env)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import calls
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import NOTHING, Arguments, Function, Instance, Mapping, Sequence, Value, join
 
@@ -38,12 +37,12 @@ def run(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) ->
         items.insert(0, Value(sources=Ordered(["rank"])))
     table = target.single()
     choices = list(table.items.values()) if isinstance(table, Mapping) else [target]
-    results = [calls.call(machine, one, Arguments(items), node) for one in choices if one.objs]
+    results = [machine.call(one, Arguments(items), node) for one in choices if one.objs]
     result = join(*results) if results else NOTHING
     for obj in result.objs:
         if isinstance(obj, Instance) and obj.of in target.objs:
             for function in _public(obj):
-                calls.invoke(machine, function, Arguments(), node, obj)
+                machine.invoke(function, Arguments(), node, obj)
 
 
 def _without_being_told(machine: Machine, name: str) -> Value:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import targets
+from distify_codemods.interpreter import holding
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import Arguments, Const, Obj, Scale, Sequence, Setting, Value, Zero
 
@@ -24,7 +24,7 @@ _SIZE_AT = {
 
 
 def made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    sizes = targets.flat([*arguments.positional, *filter(None, [arguments.keywords.get("size")])])
+    sizes = holding.flat([*arguments.positional, *filter(None, [arguments.keywords.get("size")])])
     scale = sized(sizes)
     if scale is not S.CONST:
         return Value(scale=scale, sources=_sources(sizes))
@@ -47,7 +47,7 @@ def drawn(name: str, arguments: Arguments) -> Value | None:
         return None
     size = arguments.get("size", _SIZE_AT.get(last, 2))
     sizes = arguments.positional if last in ("rand", "randn") else [size] if size is not None else []
-    return Value(scale=sized(targets.flat(sizes)), sources=_sources(arguments.all())) if sizes else None
+    return Value(scale=sized(holding.flat(sizes)), sources=_sources(arguments.all())) if sizes else None
 
 
 def sized(sizes: list[Value]) -> Scale:

@@ -26,7 +26,8 @@ from distify_codemods.values import (
 )
 
 if TYPE_CHECKING:
-    from distify_codemods.interpreter.machine import Frame, Machine
+    from distify_codemods.interpreter.frames import Frame
+    from distify_codemods.interpreter.machine import Machine
 
 #: Methods that write some of a batch into a tensor, beside what is there.
 _WRITING = frozenset(

@@ -7,21 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import (
-    calls,
-    classes,
-    cuts,
-    expressions,
-    forms,
-    holding,
-    modules,
-    parts,
-    ranks,
-    records,
-    scales,
-    targets,
-    ways,
-)
+from distify_codemods.interpreter import cuts, forms, holding, modules, parts, ranks, scales, ways
 from distify_codemods.ordered import EMPTY
 from distify_codemods.values import (
     NOTHING,
@@ -48,9 +34,9 @@ if TYPE_CHECKING:
 
 
 def subscript(machine: Machine, node: cst.Subscript) -> Value:
-    receiver = expressions.evaluate(machine, node.value)
+    receiver = machine.evaluate(node.value)
     keys = [
-        expressions.evaluate(machine, element.slice.value)
+        machine.evaluate(element.slice.value)
         if isinstance(element.slice, cst.Index)
         else evaluate_slice(machine, element.slice)
         for element in node.slice
@@ -79,11 +65,11 @@ def _item_of(
     if isinstance(obj, Sequence):
         if isinstance(known, int) and obj.items is not None and -len(obj.items) <= known < len(obj.items):
             return obj.items[known]
-        return targets.any_item(own) if only_index else own
+        return holding.any_item(own) if only_index else own
     if isinstance(obj, Instance):
         return _item_of_instance(machine, obj, known, only_index, receiver, node)
     if isinstance(obj, Mapping) and obj.factory is not None and (known not in obj.items if known else not obj.rest):
-        made = calls.call(machine, obj.factory, calls.no_arguments(), node)
+        made = machine.call(obj.factory, Arguments(), node)
         holding.set_item(machine, obj, known, made)
     if isinstance(obj, External) and isinstance(known, str) and known in obj.attributes:
         return obj.attributes[known]
@@ -109,16 +95,16 @@ def _item_of_instance(
     machine: Machine, obj: Instance, known: object, only_index: bool, receiver: Value, node: cst.Subscript
 ) -> Value:
     """`obj[key]` with a `__getitem__` of the class's own, or of the dict or tuple that it derives from."""
-    row = records.items_of(obj)
+    row = holding.items_of(obj)
     if row is not None and isinstance(known, int) and -len(row) <= known < len(row):
         return row[known]
-    method = classes.attribute(machine, obj, "__getitem__", NOTHING, None)
+    method = machine.attribute(obj, "__getitem__")
     if method.objs and only_index:
         index = node.slice[0].slice
         assert isinstance(index, cst.Index)
         key = machine.values.get(index.value, NOTHING)
-        return calls.call(machine, method, Arguments([key]), node)
-    table = records.held(machine, obj)
+        return machine.call(method, Arguments([key]), node)
+    table = holding.held(machine, obj)
     return _item_of(machine, table, known, only_index, receiver, node) if table is not None else NOTHING
 
 
@@ -194,6 +180,6 @@ def _names_a_part(node: cst.BaseExpression) -> bool:
 
 def evaluate_slice(machine: Machine, node: cst.BaseSlice) -> Value:
     bounds = (node.lower, node.upper, node.step) if isinstance(node, cst.Slice) else ()
-    values = [expressions.evaluate(machine, bound) for bound in bounds if bound is not None]
+    values = [machine.evaluate(bound) for bound in bounds if bound is not None]
     scale = Scale.SAMPLES if any(value.scale is Scale.SAMPLES for value in values) else Scale.CONST
     return Value(scale=scale, sources=EMPTY.union(*(value.sources for value in values))) if values else NOTHING

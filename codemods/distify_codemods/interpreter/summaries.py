@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from distify_codemods.events import Event, Kind
-from distify_codemods.interpreter import attributes, library
+from distify_codemods.interpreter import attributes
+from distify_codemods.libraries import effects
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     AT_THE_TOP,
@@ -134,8 +135,8 @@ def traces_of(machine: Machine, event: Event) -> list[CallChain]:
     if event.kind in _TRACELESS:
         return []
     if event.kind is Kind.CALL:
-        pure = machine.inside_models > 0 or (event.name.startswith(library.PURE) and not _makes_something(event))
-        pure = pure and event.name not in library.IMPURE
+        pure = machine.inside_models > 0 or (event.name.startswith(effects.PURE) and not _makes_something(event))
+        pure = pure and event.name not in effects.IMPURE
         own = event.name.startswith("local.") and not event.value.objs <= machine.temporary
         return [] if pure and not own else [AT_THE_TOP]
     if event.kind is Kind.FORWARD:
@@ -240,7 +241,7 @@ def learn(helper: Helper, context: CallChain, events: list[Event], result: Value
 _INSIDE = frozenset({*_TRACELESS, Kind.PRINT, Kind.LEAVE})
 _EXITS = ("sys.exit", "os._exit")
 #: Whose functions change nothing that outlives the program.
-_OF_NUMBERS = (*library.PURE, "scipy.", "pandas.", "sklearn.", "matplotlib.", "random.", "datetime.", "os.path.")
+_OF_NUMBERS = (*effects.PURE, "scipy.", "pandas.", "sklearn.", "matplotlib.", "random.", "datetime.", "os.path.")
 _OF_TRAINING = ("torch.nn.", "torch.optim.", "torch.utils.", "torch.load", "torch.hub.", "torch.cuda.", "torch.manual")
 
 
@@ -252,7 +253,7 @@ def _only_computes(event: Event, context: CallChain, receiver: Obj | None) -> bo
         return not _over_batches(event)
     if event.kind is Kind.CALL:
         numbers = event.name == "?" or event.name.startswith((*_OF_NUMBERS, *_EXITS, "local."))
-        impure = event.name in library.IMPURE or event.name.startswith(_OF_TRAINING)
+        impure = event.name in effects.IMPURE or event.name.startswith(_OF_TRAINING)
         return numbers and not impure and not any(map(is_of_training, event.value.objs))
     outside = (obj for obj in event.receiver.objs if obj is not receiver and obj.context[: len(context)] != context)
     changes = event.kind in (Kind.METHOD, Kind.STORE) and any(map(_may_change, outside))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import cuts, forms, losses, patterns, scales, sizes, targets, whole
+from distify_codemods.interpreter import cuts, forms, holding, losses, patterns, scales, sizes, whole
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     CHANCE,
@@ -134,7 +134,7 @@ def _batch_norm(arguments: Arguments) -> Value:
 def _gradients(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`torch.autograd.grad`: a tuple. A mean's gradient by what all samples share is averaged: alike on all ranks."""
     outputs, inputs = (
-        targets.any_item(value) if any(isinstance(obj, Sequence) for obj in value.objs) else value
+        holding.any_item(value) if any(isinstance(obj, Sequence) for obj in value.objs) else value
         for value in (arguments.get("outputs", 0) or NOTHING, arguments.get("inputs", 1) or NOTHING)
     )
     scale = scales.gradient(outputs.scale, inputs.scale)
@@ -212,7 +212,7 @@ def _figures(given: Value) -> Value:
     listed = [obj for obj in given.objs if isinstance(obj, Sequence) and not obj.per_sample]
     if not listed or given.scale is not S.CONST:
         return given
-    item = targets.any_item(given)
+    item = holding.any_item(given)
     if item.scale is S.CONST:
         return given
     return Value(scale=item.scale if item.scale in _FIGURES else S.UNKNOWN, sources=given.sources | item.sources)
@@ -234,7 +234,7 @@ def _is_split_by_place(name: str, tensor: Value, arguments: Arguments) -> bool:
     """
     given, dimension = _dimension(arguments, 0 if name == "unbind" else 1)
     along = dimension == 0 if given else True
-    sizes = targets.any_item(arguments.positional[0]) if arguments.positional else NOTHING
+    sizes = holding.any_item(arguments.positional[0]) if arguments.positional else NOTHING
     return along and tensor.scale is S.SAMPLES and sizes.objs != SIZE
 
 
@@ -334,7 +334,7 @@ def _reshaped(name: str, tensor: Value, arguments: Arguments) -> Scale:
             return S.TURNED if only_one else S.SAMPLES
         return tensor.scale
     if name in ("expand", "repeat", "tile") and tensor.scale is S.CONST:
-        return sizes.sized(targets.flat(arguments.positional))
+        return sizes.sized(holding.flat(arguments.positional))
     if name in ("index_select", "take") and any(value.scale is S.RAGGED for value in arguments.all()):
         return S.RAGGED if tensor.scale in (S.SAMPLES, S.CONST) and first.constant() in (0, None) else S.UNKNOWN
     if name in ("expand", "repeat", "tile", "repeat_interleave", "index_select", "gather", "scatter", "masked_fill"):
@@ -370,7 +370,7 @@ def _turned(name: str, scale: Scale, places: list[object]) -> Scale:
 
 def _joined(name: str, arguments: Arguments) -> Value:
     parts = arguments.positional[0] if arguments.positional else NOTHING
-    item = targets.any_item(parts)
+    item = holding.any_item(parts)
     scale, sources = item.scale, item.sources | parts.sources
     given, dimension = _dimension(arguments, 1)
     per_sample = any(isinstance(obj, Sequence) and obj.per_sample for obj in parts.objs)
@@ -392,7 +392,7 @@ def extreme_of_numbers(machine: Machine, arguments: Arguments, node: cst.CSTNode
     """Python's max and min: of numbers that stand for batches, the sense is lost, what they depend on is not."""
     given = arguments.positional
     if len(given) == 1:
-        given = [*given, targets.any_item(given[0])]
+        given = [*given, holding.any_item(given[0])]
     kinds = {value.scale for value in given} - {S.CONST}
     held: Ordered[Obj] = EMPTY
     if len(arguments.positional) > 1:

@@ -20,7 +20,9 @@ from distify_codemods.ordered import Ordered
 from distify_codemods.values import NOTHING, Const, Obj, Value
 
 if TYPE_CHECKING:
-    from distify_codemods.interpreter.machine import Frame, Machine, Run
+    from distify_codemods.interpreter.frames import Frame
+    from distify_codemods.interpreter.machine import Machine
+    from distify_codemods.interpreter.runs import Run
     from distify_codemods.program import Module
 
 _OPERANDS = (cst.Name, cst.Attribute, cst.Subscript, cst.BaseNumber, cst.BaseString)

@@ -92,6 +92,9 @@ TEXTS = "to_"
 
 #: What opens a file, with the places of its path and of its mode.
 FILES = ("builtins.open", "io.open")
+#: Functions that change nothing but what they return, and those among them that do.
+PURE: tuple[str, ...] = ("torch.", "numpy.", "math.", "time.", "builtins.")
+IMPURE = frozenset([*WRITES, *FILES, "builtins.input", "builtins.exec", "builtins.setattr"])
 BY_PATH = ("gzip.open", "bz2.open", "lzma.open", "codecs.open")
 #: Text goes through them into a file that is open.
 THROUGH = ("csv.writer", "csv.DictWriter")

@@ -16,7 +16,7 @@ from distify_codemods.decisions.own_figures import OwnFigures
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.file_names import Names, into_a_handle
-from distify_codemods.interpreter.machine import CALLED, Frame
+from distify_codemods.interpreter.frames import CALLED, Frame
 from distify_codemods.plan import Plan, Rewrite
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level, Options, Place, Strategy

@@ -11,7 +11,7 @@ from distify_codemods.decisions import entropy, outside
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import reads
 from distify_codemods.interpreter import files
-from distify_codemods.interpreter.machine import Frame
+from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import effects, listings
 from distify_codemods.plan import By
 from distify_codemods.program import Module

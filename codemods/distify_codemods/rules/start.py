@@ -7,7 +7,7 @@ import libcst as cst
 from distify_codemods.decisions import between, streams
 from distify_codemods.decisions.base import chain
 from distify_codemods.events import Event, Kind
-from distify_codemods.interpreter.machine import Frame
+from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import drawing
 from distify_codemods.rules import paths, records
 from distify_codemods.rules.base import Context

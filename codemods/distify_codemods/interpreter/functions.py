@@ -1,0 +1,255 @@
+"""Functions of the script: each call is followed, unless what it does is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.events import Event
+from distify_codemods.interpreter import definitions, frames, holding, library, pooling, sparing, summaries
+from distify_codemods.values import (
+    NOTHING,
+    PER_SAMPLE,
+    Arguments,
+    Bound,
+    External,
+    Function,
+    Mapping,
+    Obj,
+    Sequence,
+    Suspended,
+    Value,
+    join,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.frames import Frame
+    from distify_codemods.interpreter.machine import Machine
+
+
+def invoke(
+    machine: Machine, function: Function, arguments: Arguments, node: cst.CSTNode, receiver: Obj | None = None
+) -> Value:
+    definition = function.node
+    frame = machine.frame
+    if definition is not None and _running(machine, definition):
+        return NOTHING  # the calls that do not go deeper have returned all there is
+    if definition is None or len(frame.context) >= frames.DEEPEST:
+        return library.unknown_call(machine, NOTHING, arguments, node)
+    key = summaries.key_of(machine, function, arguments, receiver)
+    if key in machine.summaries:
+        return machine.summaries[key]
+    context = frame.context.then(node)
+    repeated = machine.repeated.setdefault((key, context, machine.inside_models), summaries.Repeated())
+    if repeated.is_settled(machine):
+        return repeated.again(machine)
+    familiar = sparing.familiar(machine, function, arguments, receiver)
+    if familiar is not None and familiar.is_known():
+        return familiar.again(machine, function, arguments, receiver)
+    helper = summaries.helper_of(machine, function, arguments, receiver)
+    value = summaries.known(machine, helper, arguments, receiver) if helper is not None else None
+    if value is not None:
+        return value
+    traces, outer = machine.traces, machine.watched
+    events: list[Event] | None = [] if helper or familiar or outer is not None else None
+    machine.traces, machine.watched = set(), events
+    with repeated.learning(machine):
+        repeated.value = value = _run(machine, function, definition, arguments, node, receiver)
+    left = summaries.outside(machine.traces, context)
+    traces |= left
+    machine.traces, machine.watched = traces, outer
+    if not left:
+        machine.summaries[key] = value
+    if events is not None:
+        if familiar is not None:
+            familiar.learn(events, value, receiver)
+        if helper is not None:
+            summaries.learn(helper, context, events, value, receiver)
+        if outer is not None:
+            outer += events
+    return value
+
+
+def _run(
+    machine: Machine,
+    function: Function,
+    definition: cst.FunctionDef | cst.Lambda,
+    arguments: Arguments,
+    node: cst.CSTNode,
+    receiver: Obj | None,
+) -> Value:
+    if isinstance(definition, cst.FunctionDef) and _is_context_manager(machine, definition):
+        given = machine.made(Suspended, node, function, receiver, function=function, receiver=receiver)
+        assert isinstance(given, Suspended)
+        given.arguments = arguments
+        return Value(given.alone)
+    inner = _activation(machine, function, definition, arguments, node, receiver)
+    if isinstance(definition, cst.Lambda):
+        return _in_frame(machine, inner, definition.body)
+    _run_body(machine, inner, definition)
+    machine.frame.drawn |= inner.drawn
+    if inner.yielded:
+        generator = machine.made(Sequence, node, "generator", definition)
+        assert isinstance(generator, Sequence)
+        generator.element = join(generator.element or NOTHING, *inner.yielded)
+        generator.deals |= [loader for loader in inner.drawn if _hands_out(inner.yielded, loader)]
+        return Value(generator.alone)
+    return join(*inner.returned) if inner.returned else NOTHING
+
+
+def run_suspended(
+    machine: Machine,
+    function: Function,
+    arguments: Arguments,
+    node: cst.CSTNode,
+    receiver: Obj | None,
+    at_yield: Callable[[Value], None],
+) -> None:
+    """Runs the code of a generator; `at_yield` is called with what it yields."""
+    definition = function.node
+    assert isinstance(definition, cst.FunctionDef)
+    inner = _activation(machine, function, definition, arguments, node, receiver)
+    inner.at_yield = at_yield
+    _run_body(machine, inner, definition)
+
+
+def _activation(
+    machine: Machine,
+    function: Function,
+    definition: cst.FunctionDef | cst.Lambda,
+    arguments: Arguments,
+    node: cst.CSTNode,
+    receiver: Obj | None,
+) -> Frame:
+    assert function.module is not None
+    context = machine.frame.context.then(node)
+    inner = frames.Frame(definition, function.module, context, function.closure, function=function)
+    _bind_parameters(machine, inner, definition.params, arguments, receiver, node)
+    return inner
+
+
+def _run_body(machine: Machine, inner: Frame, definition: cst.FunctionDef) -> None:
+    if _without_gradients(machine, definition):
+        grad, machine.grad = machine.grad, False
+        machine.run_frame(inner, definition.body.body)
+        machine.grad = grad
+    else:
+        machine.run_frame(inner, definition.body.body)
+    pooling.go_on(machine, *inner.left, pooling.fresh(machine))
+
+
+def _is_context_manager(machine: Machine, definition: cst.FunctionDef) -> bool:
+    return bool(definition.decorators) and bool(
+        definitions.decorator_names(machine, definition)
+        & {"contextlib.contextmanager", "contextlib.asynccontextmanager"}
+    )
+
+
+def _hands_out(yielded: list[Value], loader: External) -> bool:
+    """Whether a generator yields the batches of a loader, and not figures that were made from them."""
+    return any(loader in value.sources and value.scale in PER_SAMPLE for value in yielded)
+
+
+def _in_frame(machine: Machine, frame: Frame, body: cst.BaseExpression) -> Value:
+    outer, machine.frame = machine.frame, frame
+    value = machine.evaluate(body)
+    machine.frame = outer
+    return value
+
+
+def _running(machine: Machine, definition: cst.CSTNode) -> bool:
+    """Whether a function calls itself, more deeply than lists of tuples of tensors are nested."""
+    frames = {id(here.frame) for here in machine.here.up() if here.frame.node is definition}
+    return len(frames) > _NESTED
+
+
+_NESTED = 2
+
+
+def _without_gradients(machine: Machine, definition: cst.FunctionDef) -> bool:
+    return any(
+        not gradient_mode(machine.values.get(decorator.decorator, NOTHING), True)
+        or tree.dotted(decorator.decorator) in ("torch.no_grad", "torch.inference_mode")
+        for decorator in definition.decorators
+    )
+
+
+def _bind_parameters(
+    machine: Machine,
+    frame: Frame,
+    params: cst.Parameters,
+    arguments: Arguments,
+    receiver: Obj | None,
+    node: cst.CSTNode,
+) -> None:
+    positional = list(arguments.positional)
+    if receiver is not None:
+        positional.insert(0, Value(receiver.alone))
+    names = [*params.posonly_params, *params.params]
+    expanded = {**arguments.expanded(), **arguments.keywords}
+    for place, parameter in enumerate([*names, *params.kwonly_params]):
+        name = parameter.name.value
+        if place < len(positional) and place < len(names):
+            frame.env[name] = positional[place]
+        elif name in expanded:
+            frame.env[name] = expanded.pop(name)
+        elif arguments.star is not None and place < len(names):
+            frame.env[name] = _starred(arguments.star, place - len(positional))
+        elif parameter.default is not None:
+            frame.env[name] = machine.values.get(parameter.default, NOTHING)
+        else:
+            frame.env[name] = NOTHING
+    if isinstance(params.star_arg, cst.Param):
+        rest = machine.made(Sequence, node, "rest", params)
+        assert isinstance(rest, Sequence)
+        extra = positional[len(names) :]
+        rest.element = join(
+            rest.element or NOTHING, *extra, *([holding.any_item(arguments.star)] if arguments.star else [])
+        )
+        rest.items = tuple(extra) if arguments.star is None else None
+        frame.env[params.star_arg.name.value] = Value(rest.alone)
+    if isinstance(params.star_kwarg, cst.Param):
+        table = machine.made(Mapping, node, "keywords", params)
+        assert isinstance(table, Mapping)
+        known = {parameter.name.value for parameter in (*names, *params.kwonly_params)}
+        for key, value in expanded.items():
+            if key not in known:
+                table.items[key] = value
+        frame.env[params.star_kwarg.name.value] = Value(table.alone)
+
+
+def _starred(star: Value, position: int) -> Value:
+    for obj in star.objs:
+        if isinstance(obj, Sequence) and obj.items is not None and 0 <= position < len(obj.items):
+            return obj.items[position]
+    return holding.any_item(star)
+
+
+def call_back(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """A local function given to a library may be called by it, with arguments that are not known."""
+    returned = NOTHING
+    for value in arguments.all():
+        for obj in value.objs:
+            if isinstance(obj, (Function, Bound)):
+                with pooling.perhaps(machine):
+                    returned = join(returned, machine.call_object(obj, Arguments(), node))
+            elif isinstance(obj, Suspended) and obj.function is not None and obj.arguments is not None:
+                run_suspended(machine, obj.function, obj.arguments, node, obj.receiver, lambda entered: None)
+    return returned
+
+
+def gradient_mode(value: Value, current: bool) -> bool:
+    """Whether gradients are recorded inside `with value`."""
+    for obj in value.objs:
+        if isinstance(obj, External):
+            if obj.name in ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"):
+                return False
+            if obj.name == "torch.enable_grad":
+                return True
+            if obj.name in ("torch.set_grad_enabled", "torch.autograd.set_grad_mode") and obj.arguments is not None:
+                known = (obj.arguments.get("mode", 0) or NOTHING).constant()
+                return known if isinstance(known, bool) else True
+    return current
