@@ -8,7 +8,8 @@ from distify_codemods import half_done, tree
 from distify_codemods.arguments import PARAMETERS, bound
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
-from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.values import Ref
 
 CODE = "OLD02"
@@ -240,5 +241,32 @@ RULE = Rule(
     "that of all ranks. Collectives of the script's own need you.",
     run=run,
     pitfalls=(36, 40),
-    examples=(Example(_BEFORE, _AFTER), Example(_PLAIN)),
+    examples=(
+        Example(
+            torch="""
+            import torch
+            import torch.distributed as dist
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+            from torch.utils.data import DataLoader, TensorDataset
+            """,
+            ours="+ import distify_runtime as rt",
+            group="""
+            - dist.init_process_group("nccl")
+              {group}
+            """,
+            model="""
+            - model = DistributedDataParallel(nn.Linear(4, 1))
+            + model = nn.Linear(4, 1)
+            """,
+            end="""
+              if dist.get_rank() == 0:
+            -     torch.save(model.module.state_dict(), "net.pt")
+            +     if rt.is_main_process():
+            +         torch.save(model.module.state_dict(), "net.pt")
+            - dist.destroy_process_group()
+            """,
+        ),
+        LeftAlone(),
+    ),
 )

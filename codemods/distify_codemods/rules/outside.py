@@ -10,8 +10,9 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import code_of, may_write
 from distify_codemods.libraries import effects, outside
 from distify_codemods.plan import By
-from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to
+from distify_codemods.rules.base import Context, Rule, call_of, given_to
 from distify_codemods.rules.download import downloads
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
 from distify_codemods.unfollowed import unfollowed
 
@@ -207,5 +208,21 @@ RULE = Rule(
     "rank's own; what not all ranks come to, what is awaited, and what is used otherwise, is left to a person.",
     run=run,
     pitfalls=(16,),
-    examples=(Example(_BEFORE, _AFTER), Example(_QUIET)),
+    examples=(
+        Example(
+            torch="import requests\n{torch}",
+            group="""
+              {group}
+            - rate = requests.get("http://settings/rate").json()["rate"]
+            + rate = rt.call_on_main_process(requests.get, "http://settings/rate").json()["rate"]
+            """,
+            optimizer="optimizer = torch.optim.SGD(model.parameters(), lr=rate)",
+            end="""
+            - requests.post("http://chat/hook", json={"text": "done"})
+            + if rt.is_main_process():
+            +     requests.post("http://chat/hook", json={"text": "done"})
+            """,
+        ),
+        LeftAlone(),
+    ),
 )

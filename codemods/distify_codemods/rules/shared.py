@@ -11,7 +11,8 @@ from distify_codemods.decisions.entire import computed_entirely
 from distify_codemods.interpreter.sparing import TIMES
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level
-from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "SHARE01"
 _WHY = "each rank computes its part of the batch in each forward pass, and all see the whole result"
@@ -157,5 +158,28 @@ RULE = Rule(
     limits="With --strategy sharded, what speaks against sharded data is advice, and no more. Loading and all that is "
     "not a model's are done by every rank, which costs time where it is much. A script that trains no module, plays an "
     "environment or starts processes of its own is left to a person.",
-    examples=(Example(_BEFORE, _AFTER, strategy="shared"), Example(_UNTRAINED, strategy="shared")),
+    examples=(
+        Example(
+            strategy="shared",
+            data="data = TensorDataset(torch.randn(64, 4), torch.randn(64, 2))",
+            loader="loader = DataLoader(data, batch_size=8, shuffle=True)",
+            model="model = nn.Linear(4, 2)",
+            wrap="+ rt.data_parallel(model)",
+            apart="",
+            epoch="",
+            loss="loss = torch.cdist(model(x), y).mean()",
+            end="""
+            - torch.save(model.state_dict(), "model.pt")
+            + if rt.is_main_process():
+            +     torch.save(model.state_dict(), "model.pt")
+            """,
+        ),
+        LeftAlone(
+            strategy="shared",
+            data="data = TensorDataset(torch.randn(64, 4), torch.randn(64, 2))",
+            model="weights = nn.Parameter(torch.zeros(4, 2))",
+            optimizer="optimizer = torch.optim.SGD([weights], lr=0.1)",
+            loss="loss = nn.functional.mse_loss(x @ weights, y)",
+        ),
+    ),
 )
