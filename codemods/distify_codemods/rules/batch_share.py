@@ -36,44 +36,6 @@ def _share(context: Context, slicing: Slicing) -> None:
     context.applied("each rank takes its share of the batch; all draw it alike", slicing.module, node)
 
 
-_BEFORE = """\
-import torch
-from torch import nn
-
-inputs, targets = torch.randn(64, 4), torch.randn(64, 1)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    order = torch.randperm(64)
-    for start in range(0, 64, 8):
-        rows = order[start:start + 8]
-        loss = nn.functional.mse_loss(model(inputs[rows]), targets[rows])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
-_AFTER = """\
-import torch
-from torch import nn
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-inputs, targets = torch.randn(64, 4), torch.randn(64, 1)
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-rt.seed_ranks_apart(model)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    order = torch.randperm(64)
-    for start in range(0, 64, 8):
-        rows = rt.shard_batch(order[start:start + 8])
-        loss = nn.functional.mse_loss(model(inputs[rows]), targets[rows])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
-
 RULE = Rule(
     code=CODE,
     name="batches cut by hand",

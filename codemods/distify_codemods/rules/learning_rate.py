@@ -60,23 +60,6 @@ def _warm_up(context: Context, warm_up: WarmUp) -> None:
     )  # fmt: skip
 
 
-_SCRIPT = """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.{optimizer}(model.parameters(), lr=0.1)
-for epoch in range(30):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
-
 RULE = Rule(
     code=CODE,
     name="learning rate",

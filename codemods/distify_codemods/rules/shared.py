@@ -90,61 +90,6 @@ def _with(one: SharedPass) -> str:
     return f", and its {' and '.join(f'`{name}`' for name in one.methods)}," if one.methods else ""
 
 
-_BEFORE = """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 2))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = torch.cdist(model(x), y).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-torch.save(model.state_dict(), "model.pt")
-"""
-_AFTER = """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 2))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 2)
-rt.data_parallel(model)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = torch.cdist(model(x), y).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-if rt.is_main_process():
-    torch.save(model.state_dict(), "model.pt")
-"""
-_UNTRAINED = """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 2))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-weights = nn.Parameter(torch.zeros(4, 2))
-optimizer = torch.optim.SGD([weights], lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(x @ weights, y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
-
 RULE = Rule(
     code=CODE,
     name="shared forward passes",
