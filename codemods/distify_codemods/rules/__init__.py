@@ -41,7 +41,8 @@ from distify_codemods.rules import (
     unsupported,
     wrap,
 )
-from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.examples import Example
 
 RULES: tuple[Rule, ...] = tuple(
     module.RULE

@@ -5,7 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods.events import Event, Here, Kind
-from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.tree import walk
 from distify_codemods.values import core
 
@@ -74,114 +75,41 @@ RULE = Rule(
     pitfalls=(30,),
     examples=(
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for number, (x, y) in enumerate(loader, 1):
-        loss = nn.functional.mse_loss(model(x), y) / 3
-        loss.backward()
-        if number % 3 == 0 or number == len(loader):
-            optimizer.step()
-            optimizer.zero_grad()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for number, (x, y) in enumerate(loader, 1):
-        model.require_backward_grad_sync = number % 3 == 0 or number == len(loader)
-        loss = nn.functional.mse_loss(model(x), y) / 3
-        loss.backward()
-        if number % 3 == 0 or number == len(loader):
-            optimizer.step()
-            optimizer.zero_grad()
-""",
+            batches="for number, (x, y) in enumerate(loader, 1):",
+            loss="""
+            + model.require_backward_grad_sync = number % 3 == 0 or number == len(loader)
+              loss = nn.functional.mse_loss(model(x), y) / 3
+            """,
+            step="""
+            loss.backward()
+            if number % 3 == 0 or number == len(loader):
+                optimizer.step()
+                optimizer.zero_grad()
+            """,
         ),
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-batches = iter(loader)
-for step in range(4):
-    optimizer.zero_grad()
-    for turn in range(2):
-        x, y = next(batches)
-        loss = nn.functional.mse_loss(model(x), y) / 2
-        loss.backward()
-    optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-batches = iter(loader)
-rt.seed_ranks_apart()
-for step in range(4):
-    optimizer.zero_grad()
-    for turn in range(2):
-        x, y = next(batches)
-        model.require_backward_grad_sync = turn == 1
-        loss = nn.functional.mse_loss(model(x), y) / 2
-        loss.backward()
-    optimizer.step()
-""",
+            optimizer="{optimizer}\nbatches = iter(loader)",
+            loop="""
+              for step in range(4):
+                  optimizer.zero_grad()
+                  for turn in range(2):
+                      x, y = next(batches)
+            +         model.require_backward_grad_sync = turn == 1
+                      loss = nn.functional.mse_loss(model(x), y) / 2
+                      loss.backward()
+                  optimizer.step()
+            """,
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for number, (x, y) in enumerate(loader, 1):
-        loss = nn.functional.mse_loss(model(x), y) / 3
-        loss.backward()
-        if number % 3 == 0:
-            optimizer.step()
-            optimizer.zero_grad()
-    optimizer.step()
-    optimizer.zero_grad()
-""",
+        LeftAlone(
+            batches="for number, (x, y) in enumerate(loader, 1):",
+            loss="loss = nn.functional.mse_loss(model(x), y) / 3",
+            step="""
+            loss.backward()
+            if number % 3 == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+            """,
+            later="optimizer.step()\noptimizer.zero_grad()",
         ),
     ),
 )

@@ -21,6 +21,7 @@ from distify_codemods.plan import Plan, Rewrite
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level, Options, Place, Strategy
 from distify_codemods.rules.barriers import Barrier
+from distify_codemods.rules.examples import Example
 from distify_codemods.twins import Others, twin_path
 from distify_codemods.values import Origin
 
@@ -28,17 +29,6 @@ READINGS = "READ01"
 _STATEMENTS = (cst.SimpleStatementLine, cst.BaseCompoundStatement)
 ENGINE = "hvd"  # what everybody calls Horovod
 MAIN_FIRST = "with {rt}.main_process_first():"
-
-
-@dataclass(frozen=True)
-class Example:
-    """Scripts before and after; without `after`, the rule leaves `before` alone."""
-
-    before: str
-    after: str = ""
-    helper: str = ""  # helper.py, which the script imports
-    scale: str = "global"  # the option
-    strategy: str = "sharded"  # the option
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods.decisions.base import Slicing
-from distify_codemods.rules.base import Context, Example, Rule, call_of
+from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "DATA04"
 
@@ -35,44 +36,6 @@ def _share(context: Context, slicing: Slicing) -> None:
     context.applied("each rank takes its share of the batch; all draw it alike", slicing.module, node)
 
 
-_BEFORE = """\
-import torch
-from torch import nn
-
-inputs, targets = torch.randn(64, 4), torch.randn(64, 1)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    order = torch.randperm(64)
-    for start in range(0, 64, 8):
-        rows = order[start:start + 8]
-        loss = nn.functional.mse_loss(model(inputs[rows]), targets[rows])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
-_AFTER = """\
-import torch
-from torch import nn
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-inputs, targets = torch.randn(64, 4), torch.randn(64, 1)
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-rt.seed_ranks_apart(model)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    order = torch.randperm(64)
-    for start in range(0, 64, 8):
-        rows = rt.shard_batch(order[start:start + 8])
-        loss = nn.functional.mse_loss(model(inputs[rows]), targets[rows])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
-
 RULE = Rule(
     code=CODE,
     name="batches cut by hand",
@@ -86,24 +49,27 @@ RULE = Rule(
     limits="A last batch that does not divide by the world size is filled up with up to N-1 of its own samples.",
     pitfalls=(41, 42),
     examples=(
-        Example(_BEFORE, _AFTER),
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+            script="""
+              import torch
+              from torch import nn
+              {ours}
 
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
+              {group}
+              inputs, targets = torch.randn(64, 4), torch.randn(64, 1)
+              {model}
+              {wrap}
+            + rt.seed_ranks_apart(model)
+              {optimizer}
+              for epoch in range(3):
+                  order = torch.randperm(64)
+                  for start in range(0, 64, 8):
+            -         rows = order[start:start + 8]
+            +         rows = rt.shard_batch(order[start:start + 8])
+                      loss = nn.functional.mse_loss(model(inputs[rows]), targets[rows])
+                      {step}
+            """
         ),
+        LeftAlone(),
     ),
 )

@@ -8,7 +8,8 @@ from distify_codemods import command_line
 from distify_codemods.decisions import dealing
 from distify_codemods.decisions.base import Division, LoaderDecision, Sharding
 from distify_codemods.facts import Facts, Loader
-from distify_codemods.rules.base import Context, Example, Rule, call_of
+from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.values import Const, Setting
 
 CODE = "BATCH01"
@@ -121,89 +122,28 @@ RULE = Rule(
     pitfalls=(3,),
     examples=(
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-batch_size = 8
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=batch_size, shuffle=True, drop_last=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        real = torch.ones(batch_size, 1)
-        loss = nn.functional.mse_loss(model(x), real)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-batch_size = rt.per_rank_batch_size(8)
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=batch_size,
-                    sampler=rt.TrainingSampler(data, drop_last=True), drop_last=True)
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        real = torch.ones(batch_size, 1)
-        loss = nn.functional.mse_loss(model(x), real)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+            group="""
+            - batch_size = 8
+            + batch_size = rt.per_rank_batch_size(8)
+              {group}
+            """,
+            loader="""
+            - loader = DataLoader(data, batch_size=batch_size, shuffle=True, drop_last=True)
+            + loader = DataLoader(data, batch_size=batch_size,
+            +                     sampler=rt.TrainingSampler(data, drop_last=True), drop_last=True)
+            """,
+            loss="real = torch.ones(batch_size, 1)\nloss = nn.functional.mse_loss(model(x), real)",
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-batch_size = 8
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=batch_size, shuffle=True, drop_last=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        real = torch.ones(x.size(0), 1)
-        loss = nn.functional.mse_loss(model(x), real)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+        LeftAlone(
+            group="batch_size = 8",
+            loader="loader = DataLoader(data, batch_size=batch_size, shuffle=True, drop_last=True)",
+            loss="real = torch.ones(x.size(0), 1)\nloss = nn.functional.mse_loss(model(x), real)",
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-batch_size = 8
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=batch_size, shuffle=True, drop_last=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1 * batch_size / 256)
-for epoch in range(3):
-    for x, y in loader:
-        real = torch.ones(batch_size, 1)
-        loss = nn.functional.mse_loss(model(x), real)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+        LeftAlone(
+            group="batch_size = 8",
+            loader="loader = DataLoader(data, batch_size=batch_size, shuffle=True, drop_last=True)",
+            optimizer="optimizer = torch.optim.SGD(model.parameters(), lr=0.1 * batch_size / 256)",
+            loss="real = torch.ones(batch_size, 1)\nloss = nn.functional.mse_loss(model(x), real)",
         ),
     ),
 )

@@ -15,7 +15,8 @@ from distify_codemods.naming import brief
 from distify_codemods.plan import Rewrite
 from distify_codemods.program import Module
 from distify_codemods.rules import replicas
-from distify_codemods.rules.base import Context, Example, Rule, call_of
+from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.other_scripts import not_shared
 from distify_codemods.rules.replica_inputs import are_moved
 
@@ -164,113 +165,28 @@ RULE = Rule(
     pitfalls=(39,),
     examples=(
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-if torch.cuda.device_count() > 1:
-    model = nn.DataParallel(model)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-torch.save(model.state_dict(), "model.pt")
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-if rt.is_main_process():
-    torch.save(model.module.state_dict(), "model.pt")
-""",
+            wrap="""
+              {wrap}
+            - if torch.cuda.device_count() > 1:
+            -     model = nn.DataParallel(model)
+            """,
+            end="""
+            - torch.save(model.state_dict(), "model.pt")
+            + if rt.is_main_process():
+            +     torch.save(model.module.state_dict(), "model.pt")
+            """,
         ),
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-model = nn.DataParallel(model, device_ids=[0, 1])
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-torch.save(model.state_dict(), "model.pt")
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-if rt.is_main_process():
-    torch.save(model.state_dict(), "model.pt")
-""",
+            wrap="""
+            - model = nn.DataParallel(model, device_ids=[0, 1])
+              {wrap}
+            """,
+            end="""
+            - torch.save(model.state_dict(), "model.pt")
+            + if rt.is_main_process():
+            +     torch.save(model.state_dict(), "model.pt")
+            """,
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-        ),
+        LeftAlone(),
     ),
 )

@@ -12,7 +12,8 @@ from distify_codemods.command_line import is_integer
 from distify_codemods.events import Event, Kind
 from distify_codemods.program import Module
 from distify_codemods.rules import device_map, device_options, gpu_counts, visible_devices
-from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "DEVICE01"
 _NUMBERED = re.compile(r"^cuda:(\d+)$")
@@ -186,117 +187,34 @@ RULE = Rule(
     pitfalls=(13, 37, 38),
     examples=(
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1).to(device)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        x, y = x.to(device), y.to(device)
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1).to(device)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        x, y = x.to(device), y.to(device)
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+            group="""
+            - device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+            + device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+              {group}
+            """,
+            model="model = nn.Linear(4, 1).to(device)",
+            loss="x, y = x.to(device), y.to(device)\n{loss}",
         ),
         Example(
-            """\
-import os
-
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-os.environ["CUDA_VISIBLE_DEVICES"] = "0"
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1).cuda(0)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        x, y = x.cuda(0), y.cuda(0)
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-            """\
-import os
-
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1).cuda()
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        x, y = x.cuda(), y.cuda()
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+            torch="import os\n\n{torch}",
+            group="""
+            - os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+              {group}
+            """,
+            model="""
+            - model = nn.Linear(4, 1).cuda(0)
+            + model = nn.Linear(4, 1).cuda()
+            """,
+            loss="""
+            - x, y = x.cuda(0), y.cuda(0)
+            + x, y = x.cuda(), y.cuda()
+              {loss}
+            """,
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1).to(device)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        x, y = x.to(device), y.to(device)
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+        LeftAlone(
+            group='device = torch.device("cuda" if torch.cuda.is_available() else "cpu")',
+            model="model = nn.Linear(4, 1).to(device)",
+            loss="x, y = x.to(device), y.to(device)\n{loss}",
         ),
     ),
 )

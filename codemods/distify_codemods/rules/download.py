@@ -13,7 +13,8 @@ from distify_codemods.libraries import computing, effects, outside, standard
 from distify_codemods.libraries.downloads import BY_DEFAULT, HUB, ON_A_HUB, PRETRAINED, ZOOS, fetches, makes_a_model
 from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.program import Module
-from distify_codemods.rules.base import MAIN_FIRST, Context, Example, Rule
+from distify_codemods.rules.base import MAIN_FIRST, Context, Rule
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.tree import walk
 from distify_codemods.values import Const, External, Instance, Ref, Setting, Value, core
 
@@ -158,6 +159,21 @@ def _makes_a_sampler(context: Context, module: Module, place: cst.CSTNode, event
     return False
 
 
+_PICTURES = {
+    "torch": """
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader
+    from torchvision import datasets, transforms
+    """,
+    "loader": """
+    - loader = DataLoader(data, batch_size=100, shuffle=True)
+    + loader = DataLoader(data, batch_size=rt.per_rank_batch_size(100),
+    +                     sampler=rt.TrainingSampler(data))
+    """,
+    "model": "model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))",
+    "loss": "loss = nn.functional.cross_entropy(model(x), y)",
+}
 RULE = Rule(
     code=CODE,
     name="downloads",
@@ -168,67 +184,13 @@ RULE = Rule(
     pitfalls=(14, 47),
     examples=(
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader
-from torchvision import datasets, transforms
-
-data = datasets.MNIST(".", download=True, transform=transforms.ToTensor())
-loader = DataLoader(data, batch_size=100, shuffle=True)
-model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader
-from torchvision import datasets, transforms
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-with rt.main_process_first():
-    data = datasets.MNIST(".", download=True, transform=transforms.ToTensor())
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(100),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+            **_PICTURES,
+            data="""
+            - data = datasets.MNIST(".", download=True, transform=transforms.ToTensor())
+            + with rt.main_process_first():
+            +     data = datasets.MNIST(".", download=True, transform=transforms.ToTensor())
+            """,
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader
-from torchvision import datasets, transforms
-
-data = datasets.MNIST(".", transform=transforms.ToTensor())
-loader = DataLoader(data, batch_size=100, shuffle=True)
-model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-        ),
+        LeftAlone(**_PICTURES, data='data = datasets.MNIST(".", transform=transforms.ToTensor())'),
     ),
 )

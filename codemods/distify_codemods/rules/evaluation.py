@@ -9,8 +9,9 @@ from distify_codemods.decisions.base import Gathering, LoaderDecision, Reduction
 from distify_codemods.decisions.dealing import in_order, loader_draws
 from distify_codemods.events import Event, Kind
 from distify_codemods.program import Module
-from distify_codemods.rules.base import Context, Example, Rule, call_of, outside_with
+from distify_codemods.rules.base import Context, Rule, call_of, outside_with
 from distify_codemods.rules.datasets import dataset_expression, only_other_options, through_runtime
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.values import core
 
 CODE = "EVAL01"
@@ -153,6 +154,11 @@ def _gather(context: Context, gathering: Gathering) -> None:
     context.applied(f"each batch is evaluated in shares, and {names} gathered", module, loop.node)
 
 
+_CLASSES = {
+    "data": "data = TensorDataset(torch.randn(64, 4), torch.randint(3, (64,)))",
+    "model": "model = nn.Linear(4, 3)",
+    "loss": "loss = nn.functional.cross_entropy(model(x), y)",
+}
 RULE = Rule(
     code=CODE,
     name="evaluation",
@@ -165,145 +171,53 @@ RULE = Rule(
     pitfalls=(5, 6, 7, 17),
     examples=(
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randint(3, (64,)))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-test = DataLoader(data, batch_size=16)
-model = nn.Linear(4, 3)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-model.eval()
-right = 0
-with torch.no_grad():
-    for x, y in test:
-        right += (model(x).argmax(1) == y).sum().item()
-print(right / len(data))
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from distify_runtime import rank_zero_print as print
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randint(3, (64,)))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-test = DataLoader(data, batch_size=16, sampler=rt.UnpaddedSampler(data))
-model = nn.Linear(4, 3)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-model.eval()
-right = 0
-with torch.no_grad():
-    for x, y in test:
-        right += (model.module(x).argmax(1) == y).sum().item()
-right = rt.all_reduce_sum(right)
-print(right / len(data))
-""",
+            **_CLASSES,
+            loader="""
+              {loader}
+            - test = DataLoader(data, batch_size=16)
+            + test = DataLoader(data, batch_size=16, sampler=rt.UnpaddedSampler(data))
+            """,
+            end="""
+              model.eval()
+              right = 0
+              with torch.no_grad():
+                  for x, y in test:
+            -         right += (model(x).argmax(1) == y).sum().item()
+            +         right += (model.module(x).argmax(1) == y).sum().item()
+            + right = rt.all_reduce_sum(right)
+              print(right / len(data))
+            """,
         ),
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randint(3, (64,)))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-test = DataLoader(data, batch_size=16)
-model = nn.Linear(4, 3)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-model.eval()
-scores = []
-with torch.no_grad():
-    for x, y in test:
-        score = model(x).softmax(1)
-        scores.append(score)
-print(torch.cat(scores).std())
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from distify_runtime import rank_zero_print as print
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randint(3, (64,)))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-test = DataLoader(data, batch_sampler=rt.ShardedBatchSampler(data, 16))
-model = nn.Linear(4, 3)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-model.eval()
-scores = []
-with torch.no_grad():
-    for x, y in test:
-        score = model.module(x).softmax(1)
-        score = rt.gather_batch(test, score)
-        scores.append(score)
-print(torch.cat(scores).std())
-""",
+            **_CLASSES,
+            loader="""
+              {loader}
+            - test = DataLoader(data, batch_size=16)
+            + test = DataLoader(data, batch_sampler=rt.ShardedBatchSampler(data, 16))
+            """,
+            end="""
+              model.eval()
+              scores = []
+              with torch.no_grad():
+                  for x, y in test:
+            -         score = model(x).softmax(1)
+            +         score = model.module(x).softmax(1)
+            +         score = rt.gather_batch(test, score)
+                      scores.append(score)
+              print(torch.cat(scores).std())
+            """,
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randint(3, (64,)))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-test = DataLoader(data, batch_size=16)
-model = nn.Linear(4, 3)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-model.eval()
-total = 0.0
-with torch.no_grad():
-    for x, y in test:
-        total += nn.functional.cross_entropy(model(x), y).item()
-print(total / len(test))
-""",
+        LeftAlone(
+            **_CLASSES,
+            loader="{loader}\ntest = DataLoader(data, batch_size=16)",
+            end="""
+            model.eval()
+            total = 0.0
+            with torch.no_grad():
+                for x, y in test:
+                    total += nn.functional.cross_entropy(model(x), y).item()
+            print(total / len(test))
+            """,
         ),
     ),
 )

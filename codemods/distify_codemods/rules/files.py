@@ -12,8 +12,9 @@ from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects
 from distify_codemods.libraries.outside import is_command
 from distify_codemods.plan import By
-from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to, path_given_to
+from distify_codemods.rules.base import Context, Rule, call_of, given_to, path_given_to
 from distify_codemods.rules.download import downloads
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import guardable, once
 from distify_codemods.rules.save import by_name
 from distify_codemods.unfollowed import unfollowed
@@ -241,81 +242,21 @@ RULE = Rule(
     pitfalls=(15, 16, 48),
     examples=(
         Example(
-            """\
-import json
-import os
-
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-os.makedirs("runs")
-with open("runs/last.json", "w") as file:
-    json.dump({"epochs": 3}, file)
-""",
-            """\
-import json
-import os
-
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-os.makedirs("runs", exist_ok=True)
-if rt.is_main_process():
-    with open("runs/last.json", "w") as file:
-        json.dump({"epochs": 3}, file)
-""",
+            torch="import json\nimport os\n\n{torch}",
+            end="""
+            - os.makedirs("runs")
+            - with open("runs/last.json", "w") as file:
+            -     json.dump({"epochs": 3}, file)
+            + os.makedirs("runs", exist_ok=True)
+            + if rt.is_main_process():
+            +     with open("runs/last.json", "w") as file:
+            +         json.dump({"epochs": 3}, file)
+            """,
         ),
-        Example(
-            """\
-import os
-
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-os.makedirs("runs", exist_ok=True)
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-with open("notes.txt") as file:
-    print(file.read())
-""",
+        LeftAlone(
+            torch="import os\n\n{torch}",
+            group='os.makedirs("runs", exist_ok=True)',
+            end='with open("notes.txt") as file:\n    print(file.read())',
         ),
     ),
 )

@@ -6,7 +6,8 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.base import Joining, Layout
-from distify_codemods.rules.base import Context, Example, Rule, call_of
+from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "GATHER01"
 _WHY = "the loss relates samples to each other: all ranks need all of them"
@@ -83,67 +84,19 @@ RULE = Rule(
     pitfalls=(49,),
     examples=(
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 3))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 3)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        z = model(x)
-        loss = nn.functional.cross_entropy(z @ y.T, torch.arange(len(x)))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 3))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 3)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        z = model(x)
-        y, z = rt.gather_samples(y, z)
-        loss = nn.functional.cross_entropy(z @ y.T, torch.arange(len(x) * rt.world_size()))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+            data="data = TensorDataset(torch.randn(64, 4), torch.randn(64, 3))",
+            model="model = nn.Linear(4, 3)",
+            loss="""
+              z = model(x)
+            - loss = nn.functional.cross_entropy(z @ y.T, torch.arange(len(x)))
+            + y, z = rt.gather_samples(y, z)
+            + loss = nn.functional.cross_entropy(z @ y.T, torch.arange(len(x) * rt.world_size()))
+            """,
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 3))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 3)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        z = model(x)
-        loss = nn.functional.mse_loss(z, y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+        LeftAlone(
+            data="data = TensorDataset(torch.randn(64, 4), torch.randn(64, 3))",
+            model="model = nn.Linear(4, 3)",
+            loss="z = model(x)\nloss = nn.functional.mse_loss(z, y)",
         ),
     ),
 )

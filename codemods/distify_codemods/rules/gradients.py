@@ -8,7 +8,8 @@ from distify_codemods import tree
 from distify_codemods.decisions import averaging_optimizers
 from distify_codemods.decisions.base import AveragingOptimizer
 from distify_codemods.events import Event
-from distify_codemods.rules.base import Context, Example, Rule, call_of
+from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "GRAD01"
 
@@ -102,131 +103,54 @@ RULE = Rule(
     pitfalls=(28, 29, 31, 44),
     examples=(
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
+            model="""
 
 
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.out = nn.Linear(4, 1)
+            class Net(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.out = nn.Linear(4, 1)
 
-    def loss(self, x, y):
-        return nn.functional.mse_loss(self.out(x), y)
-
-
-model = Net()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = model.loss(x, y)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
+                def loss(self, x, y):
+                    return nn.functional.mse_loss(self.out(x), y)
 
 
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.out = nn.Linear(4, 1)
-
-    def loss(self, x, y):
-        return nn.functional.mse_loss(self.out(x), y)
-
-
-model = Net()
-rt.broadcast_parameters(model)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = model.loss(x, y)
-        optimizer.zero_grad()
-        loss.backward()
-        rt.all_reduce_gradients(optimizer)
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-""",
+            model = Net()
+            """,
+            wrap="+ rt.broadcast_parameters(model)",
+            loss="loss = model.loss(x, y)",
+            step="""
+              optimizer.zero_grad()
+              loss.backward()
+            + rt.all_reduce_gradients(optimizer)
+              nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+              optimizer.step()
+            """,
         ),
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1), torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-weight = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(weight.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y, new_x, new_y in loader:
-        loss = nn.functional.mse_loss(weight(x), y)
-        gradients = torch.autograd.grad(loss, list(weight.parameters()), create_graph=True)
-        fast = [one - 0.1 * step for one, step in zip(weight.parameters(), gradients)]
-        optimizer.zero_grad()
-        nn.functional.mse_loss(nn.functional.linear(new_x, *fast), new_y).backward()
-        optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1), torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-weight = nn.Linear(4, 1)
-rt.broadcast_parameters(weight)
-optimizer = torch.optim.SGD(weight.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y, new_x, new_y in loader:
-        loss = nn.functional.mse_loss(weight(x), y)
-        gradients = rt.average_gradients(torch.autograd.grad(loss, list(weight.parameters()), create_graph=True))
-        fast = [one - 0.1 * step for one, step in zip(weight.parameters(), gradients)]
-        optimizer.zero_grad()
-        nn.functional.mse_loss(nn.functional.linear(new_x, *fast), new_y).backward()
-        rt.all_reduce_gradients(optimizer)
-        optimizer.step()
-""",
+            data="data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1), torch.randn(64, 4), torch.randn(64, 1))",
+            model="weight = nn.Linear(4, 1)",
+            wrap="+ rt.broadcast_parameters(weight)",
+            optimizer="optimizer = torch.optim.SGD(weight.parameters(), lr=0.1)",
+            batches="for x, y, new_x, new_y in loader:",
+            loss="loss = nn.functional.mse_loss(weight(x), y)",
+            step="""
+            - gradients = torch.autograd.grad(loss, list(weight.parameters()), create_graph=True)
+            + gradients = rt.average_gradients(torch.autograd.grad(loss, list(weight.parameters()), create_graph=True))
+              fast = [one - 0.1 * step for one, step in zip(weight.parameters(), gradients)]
+              optimizer.zero_grad()
+              nn.functional.mse_loss(nn.functional.linear(new_x, *fast), new_y).backward()
+            + rt.all_reduce_gradients(optimizer)
+              optimizer.step()
+            """,
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-for epoch in range(3):
-    for x, y in loader:
-        model.zero_grad()
-        nn.functional.mse_loss(model(x), y).backward()
-        for parameter in model.parameters():
-            parameter.data.add_(-0.1 * parameter.grad)
-""",
+        LeftAlone(
+            optimizer="",
+            loss="model.zero_grad()\nnn.functional.mse_loss(model(x), y).backward()",
+            step="""
+            for parameter in model.parameters():
+                parameter.data.add_(-0.1 * parameter.grad)
+            """,
         ),
     ),
 )

@@ -8,7 +8,8 @@ from distify_codemods import half_done, tree
 from distify_codemods.arguments import PARAMETERS, bound
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
-from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.values import Ref
 
 CODE = "OLD02"
@@ -164,72 +165,6 @@ def _of_this_group(context: Context, event: Event) -> None:
             context.plan(event.module).drop_keyword(node, name)
 
 
-_BEFORE = """\
-import torch
-import torch.distributed as dist
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, TensorDataset
-
-dist.init_process_group("nccl")
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = DistributedDataParallel(nn.Linear(4, 1))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-if dist.get_rank() == 0:
-    torch.save(model.module.state_dict(), "net.pt")
-dist.destroy_process_group()
-"""
-_AFTER = """\
-import torch
-import torch.distributed as dist
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-if dist.get_rank() == 0:
-    if rt.is_main_process():
-        torch.save(model.module.state_dict(), "net.pt")
-"""
-_PLAIN = """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
-
 RULE = Rule(
     code=CODE,
     name="half-distributed scripts",
@@ -240,5 +175,32 @@ RULE = Rule(
     "that of all ranks. Collectives of the script's own need you.",
     run=run,
     pitfalls=(36, 40),
-    examples=(Example(_BEFORE, _AFTER), Example(_PLAIN)),
+    examples=(
+        Example(
+            torch="""
+            import torch
+            import torch.distributed as dist
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+            from torch.utils.data import DataLoader, TensorDataset
+            """,
+            ours="+ import distify_runtime as rt",
+            group="""
+            - dist.init_process_group("nccl")
+              {group}
+            """,
+            model="""
+            - model = DistributedDataParallel(nn.Linear(4, 1))
+            + model = nn.Linear(4, 1)
+            """,
+            end="""
+              if dist.get_rank() == 0:
+            -     torch.save(model.module.state_dict(), "net.pt")
+            +     if rt.is_main_process():
+            +         torch.save(model.module.state_dict(), "net.pt")
+            - dist.destroy_process_group()
+            """,
+        ),
+        LeftAlone(),
+    ),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods.decisions.base import FigureForm
-from distify_codemods.rules.base import Context, Example, Rule, call_of
+from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "GRAD02"
 _REASONS = {
@@ -44,109 +45,34 @@ RULE = Rule(
     pitfalls=(9, 26),
     examples=(
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        optimizer.zero_grad()
-        nn.functional.mse_loss(model(x), y, reduction="sum").backward()
-        for parameter in model.parameters():
-            parameter.grad /= len(x)
-        optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        optimizer.zero_grad()
-        (nn.functional.mse_loss(model(x), y, reduction="sum") * rt.world_size()).backward()
-        for parameter in model.parameters():
-            parameter.grad /= len(x) * rt.world_size()
-        optimizer.step()
-""",
+            loss="optimizer.zero_grad()",
+            step="""
+            - nn.functional.mse_loss(model(x), y, reduction="sum").backward()
+            + (nn.functional.mse_loss(model(x), y, reduction="sum") * rt.world_size()).backward()
+              for parameter in model.parameters():
+            -     parameter.grad /= len(x)
+            +     parameter.grad /= len(x) * rt.world_size()
+              optimizer.step()
+            """,
         ),
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-for epoch in range(3):
-    for x, y in loader:
-        model.zero_grad()
-        nn.functional.mse_loss(model(x), y).backward()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter -= 0.1 * parameter.grad
-            model.bias.data.lerp_(y.mean(0), 0.01)
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        model.zero_grad()
-        nn.functional.mse_loss(model(x), y).backward()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter -= 0.1 * parameter.grad
-            model.module.bias.data.lerp_(rt.all_reduce_mean(y.mean(0)), 0.01)
-""",
+            optimizer="",
+            loss="model.zero_grad()\nnn.functional.mse_loss(model(x), y).backward()",
+            step="""
+              with torch.no_grad():
+                  for parameter in model.parameters():
+                      parameter -= 0.1 * parameter.grad
+            -     model.bias.data.lerp_(y.mean(0), 0.01)
+            +     model.module.bias.data.lerp_(rt.all_reduce_mean(y.mean(0)), 0.01)
+            """,
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        optimizer.zero_grad()
-        nn.functional.mse_loss(model(x), y).backward()
-        for parameter in model.parameters():
-            parameter.grad.clamp_(-0.1, 0.1)
-        optimizer.step()
-""",
+        LeftAlone(
+            loss="optimizer.zero_grad()\nnn.functional.mse_loss(model(x), y).backward()",
+            step="""
+            for parameter in model.parameters():
+                parameter.grad.clamp_(-0.1, 0.1)
+            optimizer.step()
+            """,
         ),
     ),
 )

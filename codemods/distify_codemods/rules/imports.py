@@ -11,7 +11,8 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
-from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.twins import Twins, twin_path, twins_of
 from distify_codemods.twins.graph import Graph
 from distify_codemods.twins.missing import missing, told
@@ -151,38 +152,15 @@ RULE = Rule(
     run=run,
     examples=(
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+            torch="""
+              {torch}
 
-from helper import train
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-train(model, loader, optimizer)
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from helper_dist import train
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-train(model, loader, optimizer)
-""",
-            """\
+            - from helper import train
+            + from helper_dist import train
+            """,
+            apart="",
+            loop="train(model, loader, optimizer)",
+            helper="""\
 from torch import nn
 
 
@@ -195,23 +173,6 @@ def train(model, loader, optimizer):
             optimizer.step()
 """,
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-        ),
+        LeftAlone(),
     ),
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from distify_codemods.decisions.base import Rate, WarmUp
 from distify_codemods.decisions.optimizer_rules import AT_RUN_TIME
-from distify_codemods.rules.base import Context, Example, Rule, call_of
+from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "RATE01"
 
@@ -59,23 +60,6 @@ def _warm_up(context: Context, warm_up: WarmUp) -> None:
     )  # fmt: skip
 
 
-_SCRIPT = """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.{optimizer}(model.parameters(), lr=0.1)
-for epoch in range(30):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
-
 RULE = Rule(
     code=CODE,
     name="learning rate",
@@ -91,32 +75,27 @@ RULE = Rule(
     pitfalls=(4, 20),
     examples=(
         Example(
-            _SCRIPT.format(optimizer="SGD"),
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group(per_rank_batch=True)
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = rt.scale_learning_rate(torch.optim.SGD(model.parameters(), lr=0.1))
-rt.seed_ranks_apart()
-for epoch in rt.warm_up(range(30), epochs=5):
-    rt.set_epoch(loader, epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
             scale="linear",
+            group="+ rt.init_process_group(per_rank_batch=True)",
+            loader="""
+            - loader = DataLoader(data, batch_size=8, shuffle=True)
+            + loader = DataLoader(data, batch_size=8, sampler=rt.TrainingSampler(data))
+            """,
+            optimizer="""
+            - optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            + optimizer = rt.scale_learning_rate(torch.optim.SGD(model.parameters(), lr=0.1))
+            """,
+            epochs="""
+            - for epoch in range(30):
+            + for epoch in rt.warm_up(range(30), epochs=5):
+            """,
+            epoch="+ rt.set_epoch(loader, epoch)",
         ),
-        Example(_SCRIPT.format(optimizer="Rprop"), scale="linear"),
-        Example(_SCRIPT.format(optimizer="SGD")),
+        LeftAlone(
+            scale="linear",
+            optimizer="optimizer = torch.optim.Rprop(model.parameters(), lr=0.1)",
+            epochs="for epoch in range(30):",
+        ),
+        LeftAlone(epochs="for epoch in range(30):"),
     ),
 )

@@ -7,7 +7,8 @@ import libcst as cst
 from distify_codemods.arguments import bound
 from distify_codemods.events import Event, Kind
 from distify_codemods.rules import records, start
-from distify_codemods.rules.base import Context, Example, Rule, call_of
+from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
 from distify_codemods.values import Instance
 
@@ -112,123 +113,27 @@ RULE = Rule(
     pitfalls=(16,),
     examples=(
         Example(
-            """\
-import logging
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-logging.basicConfig(filename="run.log", level=logging.INFO)
-logger = logging.getLogger(__name__)
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-logger.info("done")
-""",
-            """\
-import logging
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-rt.rank_zero_logging()
-logging.basicConfig(filename=rt.main_process_path("run.log"), level=logging.INFO)
-logger = logging.getLogger(__name__)
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-logger.info("done")
-""",
+            torch="import logging\n{torch}",
+            group="""
+              {group}
+            - logging.basicConfig(filename="run.log", level=logging.INFO)
+            + rt.rank_zero_logging()
+            + logging.basicConfig(filename=rt.main_process_path("run.log"), level=logging.INFO)
+              logger = logging.getLogger(__name__)
+            """,
+            end='logger.info("done")',
         ),
         Example(
-            """\
-import logging.config
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-logging.config.fileConfig("logging.ini")
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-logging.info("done")
-""",
-            """\
-import logging.config
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-rt.rank_zero_logging()
-if rt.is_main_process():
-    logging.config.fileConfig("logging.ini")
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-logging.info("done")
-""",
+            torch="import logging.config\n{torch}",
+            group="""
+              {group}
+            - logging.config.fileConfig("logging.ini")
+            + rt.rank_zero_logging()
+            + if rt.is_main_process():
+            +     logging.config.fileConfig("logging.ini")
+            """,
+            end='logging.info("done")',
         ),
-        Example(
-            """\
-import logging
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-logger = logging.getLogger(__name__)
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-        ),
+        LeftAlone(torch="import logging\n{torch}", group="logger = logging.getLogger(__name__)"),
     ),
 )

@@ -10,7 +10,8 @@ from distify_codemods.decisions.base import LossForm, LossReduction
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter.state import kept_in
 from distify_codemods.plan import Rewrite
-from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to
+from distify_codemods.rules.base import Context, Rule, call_of, given_to
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.tree import code_of
 from distify_codemods.values import Scale
 
@@ -158,82 +159,20 @@ RULE = Rule(
     pitfalls=(8, 9, 49),
     examples=(
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y, reduction="sum")
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y, reduction="sum")
-        optimizer.zero_grad()
-        (loss * rt.world_size()).backward()
-        optimizer.step()
-""",
+            loss='loss = nn.functional.mse_loss(model(x), y, reduction="sum")',
+            step="""
+              optimizer.zero_grad()
+            - loss.backward()
+            + (loss * rt.world_size()).backward()
+              optimizer.step()
+            """,
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = ((model(x) - y) ** 2).sum() / len(x)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-        ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        scores = model(x) @ y.T
-        loss = nn.functional.cross_entropy(scores, torch.arange(len(x)))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+        LeftAlone(loss="loss = ((model(x) - y) ** 2).sum() / len(x)"),
+        LeftAlone(
+            loss="""
+            scores = model(x) @ y.T
+            loss = nn.functional.cross_entropy(scores, torch.arange(len(x)))
+            """
         ),
     ),
 )

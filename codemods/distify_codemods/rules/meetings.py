@@ -14,7 +14,8 @@ from distify_codemods.libraries import runtime
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
 from distify_codemods.rules.alone import Alone
-from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.examples import LeftAlone
 from distify_codemods.values import core
 
 CODE = "MEET01"
@@ -161,23 +162,6 @@ def _written(plan: Plan) -> Iterator[tuple[cst.CSTNode, str, bool]]:
             yield call, code or "", False
 
 
-_PLAIN = """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
-
 RULE = Rule(
     code=CODE,
     name="meetings",
@@ -187,5 +171,5 @@ RULE = Rule(
     "called there; then it needs you.",
     run=run,
     pitfalls=(17,),
-    examples=(Example(_PLAIN), Example(_PLAIN + "print(loss.item())\n")),
+    examples=(LeftAlone(), LeftAlone(end="print(loss.item())")),
 )

@@ -13,7 +13,8 @@ from distify_codemods.facts import dealt_by
 from distify_codemods.file_events import reads
 from distify_codemods.program import Module
 from distify_codemods.rules import paths
-from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
 from distify_codemods.rules.records import records
 from distify_codemods.values import External, Ref, Scale
@@ -226,117 +227,16 @@ RULE = Rule(
     run=run,
     pitfalls=(16,),
     examples=(
+        Example(later="print(epoch, loss.item())"),
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    print(epoch, loss.item())
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from distify_runtime import rank_zero_print as print
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    print(epoch, loss.item())
-""",
+            torch="import sys\n\n{torch}",
+            later="""
+            - sys.stdout.write(".")
+            + if rt.is_main_process():
+            +     sys.stdout.write(".")
+            """,
+            end="sys.stdout.flush()",
         ),
-        Example(
-            """\
-import sys
-
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    sys.stdout.write(".")
-sys.stdout.flush()
-""",
-            """\
-import sys
-
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    if rt.is_main_process():
-        sys.stdout.write(".")
-sys.stdout.flush()
-""",
-        ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-        ),
+        LeftAlone(),
     ),
 )

@@ -10,8 +10,9 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import code_of, may_write
 from distify_codemods.libraries import effects, outside
 from distify_codemods.plan import By
-from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to
+from distify_codemods.rules.base import Context, Rule, call_of, given_to
 from distify_codemods.rules.download import downloads
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
 from distify_codemods.unfollowed import unfollowed
 
@@ -136,68 +137,6 @@ def code_of_call(one: Asking) -> str:
     return code_of(one.event) if one.event is not None else ""
 
 
-_BEFORE = """\
-import requests
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-rate = requests.get("http://settings/rate").json()["rate"]
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=rate)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-requests.post("http://chat/hook", json={"text": "done"})
-"""
-_AFTER = """\
-import requests
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-rate = rt.call_on_main_process(requests.get, "http://settings/rate").json()["rate"]
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=rate)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-if rt.is_main_process():
-    requests.post("http://chat/hook", json={"text": "done"})
-"""
-_QUIET = """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
 RULE = Rule(
     code=CODE,
     name="the world outside",
@@ -207,5 +146,21 @@ RULE = Rule(
     "rank's own; what not all ranks come to, what is awaited, and what is used otherwise, is left to a person.",
     run=run,
     pitfalls=(16,),
-    examples=(Example(_BEFORE, _AFTER), Example(_QUIET)),
+    examples=(
+        Example(
+            torch="import requests\n{torch}",
+            group="""
+              {group}
+            - rate = requests.get("http://settings/rate").json()["rate"]
+            + rate = rt.call_on_main_process(requests.get, "http://settings/rate").json()["rate"]
+            """,
+            optimizer="optimizer = torch.optim.SGD(model.parameters(), lr=rate)",
+            end="""
+            - requests.post("http://chat/hook", json={"text": "done"})
+            + if rt.is_main_process():
+            +     requests.post("http://chat/hook", json={"text": "done"})
+            """,
+        ),
+        LeftAlone(),
+    ),
 )

@@ -16,7 +16,8 @@ from distify_codemods.libraries import effects, listings
 from distify_codemods.plan import By
 from distify_codemods.program import Module
 from distify_codemods.rules import disk, waits
-from distify_codemods.rules.base import Context, Example, Rule, call_of, given_to
+from distify_codemods.rules.base import Context, Rule, call_of, given_to
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import only_writes
 from distify_codemods.rules.waits import MAKES_FOLDERS
 from distify_codemods.values import Origin, Value
@@ -230,181 +231,45 @@ RULE = Rule(
     pitfalls=(15, 45),
     examples=(
         Example(
-            """\
-import os
-import time
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-folder = time.strftime("runs/%H-%M-%S")
-os.makedirs(folder)
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-torch.save(model.state_dict(), f"{folder}/model.pt")
-""",
-            """\
-import os
-import time
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-folder = rt.from_main_process(time.strftime("runs/%H-%M-%S"))
-os.makedirs(folder, exist_ok=True)
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-if rt.is_main_process():
-    torch.save(model.module.state_dict(), f"{folder}/model.pt")
-""",
+            torch="import os\nimport time\n{torch}",
+            group="""
+              {group}
+            - folder = time.strftime("runs/%H-%M-%S")
+            - os.makedirs(folder)
+            + folder = rt.from_main_process(time.strftime("runs/%H-%M-%S"))
+            + os.makedirs(folder, exist_ok=True)
+            """,
+            end="""
+            - torch.save(model.state_dict(), f"{folder}/model.pt")
+            + if rt.is_main_process():
+            +     torch.save(model.module.state_dict(), f"{folder}/model.pt")
+            """,
         ),
         Example(
-            """\
-import json
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-with open("done.json", "w") as file:
-    json.dump({"epochs": 3}, file)
-with open("done.json") as file:
-    done = json.load(file)
-""",
-            """\
-import json
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-if rt.is_main_process():
-    with open("done.json", "w") as file:
-        json.dump({"epochs": 3}, file)
-rt.barrier()
-with open("done.json") as file:
-    done = json.load(file)
-""",
+            torch="import json\n{torch}",
+            end="""
+            - with open("done.json", "w") as file:
+            -     json.dump({"epochs": 3}, file)
+            + if rt.is_main_process():
+            +     with open("done.json", "w") as file:
+            +         json.dump({"epochs": 3}, file)
+            + rt.barrier()
+              with open("done.json") as file:
+                  done = json.load(file)
+            """,
         ),
         Example(
-            """\
-import os
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-number = 0
-while os.path.exists(f"runs/{number}"):
-    number += 1
-os.makedirs(f"runs/{number}")
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-            """\
-import os
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-number = 0
-rt.init_process_group()
-while rt.from_main_process(os.path.exists(f"runs/{number}")):
-    number += 1
-os.makedirs(f"runs/{number}", exist_ok=True)
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+            torch="import os\n{torch}",
+            group="""
+              number = 0
+              {group}
+            - while os.path.exists(f"runs/{number}"):
+            + while rt.from_main_process(os.path.exists(f"runs/{number}")):
+                  number += 1
+            - os.makedirs(f"runs/{number}")
+            + os.makedirs(f"runs/{number}", exist_ok=True)
+            """,
         ),
-        Example(
-            """\
-import time
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-start = time.time()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-print(time.time() - start)
-""",
-        ),
+        LeftAlone(torch="import time\n{torch}", group="start = time.time()", end="print(time.time() - start)"),
     ),
 )

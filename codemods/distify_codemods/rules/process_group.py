@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from distify_codemods.rules import start
-from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.examples import Example
 
 
 def run(context: Context) -> None:
@@ -33,111 +34,33 @@ RULE = Rule(
     limits="A script whose first such step is inside a condition gets it before the condition.",
     pitfalls=(13, 23, 46),
     examples=(
+        Example(),
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+            script="""
+            import argparse
 
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-        ),
-        Example(
-            """\
-import argparse
-
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+            {torch}
+            {ours}
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--lr", type=float, default=0.1)
-    args = parser.parse_args()
-    torch.manual_seed(0)
-    data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-    loader = DataLoader(data, batch_size=8, shuffle=True)
-    model = nn.Linear(4, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
-    for epoch in range(3):
-        for x, y in loader:
-            loss = nn.functional.mse_loss(model(x), y)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            def main():
+                parser = argparse.ArgumentParser()
+                parser.add_argument("--lr", type=float, default=0.1)
+                args = parser.parse_args()
+                {group}
+                torch.manual_seed(0)
+                {data}
+                {loader}
+                {model}
+                {wrap}
+                optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+                {apart}
+                {loop}
 
 
-if __name__ == "__main__":
-    main()
-""",
-            """\
-import argparse
-
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--lr", type=float, default=0.1)
-    args = parser.parse_args()
-    rt.init_process_group()
-    torch.manual_seed(0)
-    data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-    loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                        sampler=rt.TrainingSampler(data))
-    model = nn.Linear(4, 1)
-    model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
-    rt.seed_ranks_apart()
-    for epoch in range(3):
-        loader.sampler.set_epoch(epoch)
-        for x, y in loader:
-            loss = nn.functional.mse_loss(model(x), y)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-
-
-if __name__ == "__main__":
-    main()
-""",
+            if __name__ == "__main__":
+                main()
+            """
         ),
     ),
 )

@@ -9,7 +9,8 @@ from distify_codemods.arguments import PARAMETERS, bound
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import code_of
 from distify_codemods.plan import Rewrite
-from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
 from distify_codemods.values import Mapping, Value
 
@@ -101,118 +102,28 @@ RULE = Rule(
     pitfalls=(16,),
     examples=(
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-from tqdm import tqdm
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in tqdm(loader, desc="train"):
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-from tqdm import tqdm
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in tqdm(loader, desc="train", disable=not rt.is_main_process()):
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+            torch="{torch}\nfrom tqdm import tqdm",
+            batches="""
+            - for x, y in tqdm(loader, desc="train"):
+            + for x, y in tqdm(loader, desc="train", disable=not rt.is_main_process()):
+            """,
         ),
         Example(
-            """\
-import sys
-
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-from tqdm import tqdm
-
-quiet = not sys.stderr.isatty()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in tqdm(loader, disable=quiet):
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-            """\
-import sys
-
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-from tqdm import tqdm
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-quiet = not sys.stderr.isatty()
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in tqdm(loader, disable=quiet or not rt.is_main_process()):
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+            torch="import sys\n\n{torch}\nfrom tqdm import tqdm",
+            group="quiet = not sys.stderr.isatty()\n{group}",
+            batches="""
+            - for x, y in tqdm(loader, disable=quiet):
+            + for x, y in tqdm(loader, disable=quiet or not rt.is_main_process()):
+            """,
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-def tqdm(values):
-    return values
+        LeftAlone(
+            group="""
+            def tqdm(values):
+                return values
 
 
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in tqdm(loader):
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+            """,
+            batches="for x, y in tqdm(loader):",
         ),
     ),
 )

@@ -12,7 +12,8 @@ from distify_codemods.facts import wrapped
 from distify_codemods.libraries.parallel import FUNCTIONAL, REPLICATES
 from distify_codemods.plan import Rewrite
 from distify_codemods.program import Module
-from distify_codemods.rules.base import Context, Example, Rule, attribute_of, call_of
+from distify_codemods.rules.base import Context, Rule, attribute_of, call_of
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.other_scripts import inside_wrap
 from distify_codemods.values import Instance, Mapping, Parameters, Sequence, Value, Wrapped, contained, core
 
@@ -186,74 +187,15 @@ RULE = Rule(
     pitfalls=(10, 11, 17, 29),
     examples=(
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-model.eval()
-with torch.no_grad():
-    print(model(torch.ones(1, 4)), model.weight)
-print(model.state_dict())
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from distify_runtime import rank_zero_print as print
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-model.eval()
-with torch.no_grad():
-    print(model.module(torch.ones(1, 4)), model.module.weight)
-print(model.module.state_dict())
-""",
+            end="""
+              model.eval()
+              with torch.no_grad():
+            -     print(model(torch.ones(1, 4)), model.weight)
+            +     print(model.module(torch.ones(1, 4)), model.module.weight)
+            - print(model.state_dict())
+            + print(model.module.state_dict())
+            """
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    model.train()
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-print(sum(p.numel() for p in model.parameters()))
-""",
-        ),
+        LeftAlone(epoch="model.train()", end="print(sum(p.numel() for p in model.parameters()))"),
     ),
 )

@@ -9,7 +9,8 @@ import libcst as cst
 from distify_codemods.decisions.doubts import CODE
 from distify_codemods.facts import Facts
 from distify_codemods.program import Module
-from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.examples import LeftAlone
 from distify_codemods.values import External, Obj
 
 #: Rules without whose edits the ranks would train apart, or run files as they were.
@@ -149,61 +150,11 @@ RULE = Rule(
     run=run,
     pitfalls=(40,),
     examples=(
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-torch.save(torch.get_rng_state(), "rng.pt")  # distify: skip
-""",
+        LeftAlone(end='torch.save(torch.get_rng_state(), "rng.pt")  # distify: skip'),
+        LeftAlone(
+            torch="{torch}\nfrom timm.optim import param_groups_weight_decay",
+            optimizer="optimizer = torch.optim.SGD(param_groups_weight_decay(model), lr=0.1)",
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-from timm.optim import param_groups_weight_decay
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(param_groups_weight_decay(model), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-        ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-        ),
+        LeftAlone(),
     ),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from distify_codemods import claims, file_events
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import effects
-from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
 
 CODE = "SAVE01"
@@ -50,114 +51,21 @@ RULE = Rule(
     pitfalls=(10, 48),
     examples=(
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "model.pt")
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-if rt.is_main_process():
-    torch.save({"model": model.module.state_dict(), "optimizer": optimizer.state_dict()}, "model.pt")
-""",
+            end="""
+            - torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "model.pt")
+            + if rt.is_main_process():
+            +     torch.save({"model": model.module.state_dict(), "optimizer": optimizer.state_dict()}, "model.pt")
+            """
         ),
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    if epoch == 2: torch.save(model.state_dict(), f"{epoch}.pt"); print("saved")
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from distify_runtime import rank_zero_print as print
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    if epoch == 2:
-        if rt.is_main_process():
-            torch.save(model.module.state_dict(), f"{epoch}.pt")
-        print("saved")
-""",
+            later="""
+            - if epoch == 2: torch.save(model.state_dict(), f"{epoch}.pt"); print("saved")
+            + if epoch == 2:
+            +     if rt.is_main_process():
+            +         torch.save(model.module.state_dict(), f"{epoch}.pt")
+            +     print("saved")
+            """
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-print(len(model.state_dict()))
-""",
-        ),
+        LeftAlone(end="print(len(model.state_dict()))"),
     ),
 )

@@ -14,7 +14,8 @@ from distify_codemods.events import Event
 from distify_codemods.libraries import listings
 from distify_codemods.program import Module
 from distify_codemods.rules import paths
-from distify_codemods.rules.base import Context, Example, Rule, call_of
+from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.examples import Example
 from distify_codemods.values import Origin
 
 CODE = "SEED01"
@@ -202,93 +203,30 @@ RULE = Rule(
     pitfalls=(22, 23),
     examples=(
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-torch.manual_seed(0)
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(), nn.Linear(8, 1))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-torch.manual_seed(0)
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(), nn.Linear(8, 1))
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+            group="torch.manual_seed(0)\n{group}",
+            model="model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(), nn.Linear(8, 1))",
         ),
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset, random_split
+            script="""
+              import torch
+              from torch import nn
+              from torch.utils.data import DataLoader, TensorDataset, random_split
+              {ours}
 
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-for fold in range(3):
-    part, rest = random_split(data, [48, 16])
-    loader = DataLoader(part, batch_size=8, shuffle=True)
-    model = nn.Linear(4, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for epoch in range(3):
-        for x, y in loader:
-            loss = nn.functional.mse_loss(model(x), y)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset, random_split
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-for fold in range(3):
-    part, rest = random_split(data, [48, 16])
-    loader = DataLoader(part, batch_size=rt.per_rank_batch_size(8),
-                        sampler=rt.TrainingSampler(part))
-    model = nn.Linear(4, 1)
-    model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    rt.seed_ranks_apart()
-    for epoch in range(3):
-        loader.sampler.set_epoch(epoch)
-        for x, y in loader:
-            loss = nn.functional.mse_loss(model(x), y)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-    rt.seed_ranks_alike()
-""",
+              {group}
+              {data}
+              for fold in range(3):
+                  part, rest = random_split(data, [48, 16])
+            -     loader = DataLoader(part, batch_size=8, shuffle=True)
+            +     loader = DataLoader(part, batch_size=rt.per_rank_batch_size(8),
+            +                         sampler=rt.TrainingSampler(part))
+                  {model}
+                  {wrap}
+                  {optimizer}
+                  {apart}
+                  {loop}
+            +     rt.seed_ranks_alike()
+            """
         ),
     ),
 )

@@ -10,7 +10,8 @@ from distify_codemods.decisions.base import Dealing, Sharding
 from distify_codemods.decisions.names import loader_expression, loader_node
 from distify_codemods.events import Here, Kind
 from distify_codemods.half_done import samplers
-from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.other_scripts import other_user
 from distify_codemods.values import Arguments, Counter, External
 
@@ -197,116 +198,22 @@ RULE = Rule(
     limits="The sampler's own count starts anew when a run is resumed.",
     pitfalls=(1,),
     examples=(
+        Example(),
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+            apart="""
 
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
 
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+              def train(batches, now):
+            +     batches.sampler.set_epoch(now)
+                  for x, y in batches:
+                      loss = nn.functional.mse_loss(model(x), y) / (1 + now)
+                      {step}
+
+
+              {apart}
+            """,
+            loop="for epoch in range(3):\n    train(loader, epoch)",
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-
-def train(batches, now):
-    for x, y in batches:
-        loss = nn.functional.mse_loss(model(x), y) / (1 + now)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-
-for epoch in range(3):
-    train(loader, epoch)
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-
-def train(batches, now):
-    batches.sampler.set_epoch(now)
-    for x, y in batches:
-        loss = nn.functional.mse_loss(model(x), y) / (1 + now)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-
-rt.seed_ranks_apart()
-for epoch in range(3):
-    train(loader, epoch)
-""",
-        ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for x, y in loader:
-    loss = nn.functional.mse_loss(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-""",
-        ),
+        LeftAlone(loop="{batches}\n    {loss}\n    {step}"),
     ),
 )

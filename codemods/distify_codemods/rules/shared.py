@@ -11,7 +11,8 @@ from distify_codemods.decisions.entire import computed_entirely
 from distify_codemods.interpreter.sparing import TIMES
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level
-from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "SHARE01"
 _WHY = "each rank computes its part of the batch in each forward pass, and all see the whole result"
@@ -89,61 +90,6 @@ def _with(one: SharedPass) -> str:
     return f", and its {' and '.join(f'`{name}`' for name in one.methods)}," if one.methods else ""
 
 
-_BEFORE = """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 2))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = torch.cdist(model(x), y).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-torch.save(model.state_dict(), "model.pt")
-"""
-_AFTER = """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 2))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 2)
-rt.data_parallel(model)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = torch.cdist(model(x), y).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-if rt.is_main_process():
-    torch.save(model.state_dict(), "model.pt")
-"""
-_UNTRAINED = """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 2))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-weights = nn.Parameter(torch.zeros(4, 2))
-optimizer = torch.optim.SGD([weights], lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(x @ weights, y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
-
 RULE = Rule(
     code=CODE,
     name="shared forward passes",
@@ -157,5 +103,28 @@ RULE = Rule(
     limits="With --strategy sharded, what speaks against sharded data is advice, and no more. Loading and all that is "
     "not a model's are done by every rank, which costs time where it is much. A script that trains no module, plays an "
     "environment or starts processes of its own is left to a person.",
-    examples=(Example(_BEFORE, _AFTER, strategy="shared"), Example(_UNTRAINED, strategy="shared")),
+    examples=(
+        Example(
+            strategy="shared",
+            data="data = TensorDataset(torch.randn(64, 4), torch.randn(64, 2))",
+            loader="loader = DataLoader(data, batch_size=8, shuffle=True)",
+            model="model = nn.Linear(4, 2)",
+            wrap="+ rt.data_parallel(model)",
+            apart="",
+            epoch="",
+            loss="loss = torch.cdist(model(x), y).mean()",
+            end="""
+            - torch.save(model.state_dict(), "model.pt")
+            + if rt.is_main_process():
+            +     torch.save(model.state_dict(), "model.pt")
+            """,
+        ),
+        LeftAlone(
+            strategy="shared",
+            data="data = TensorDataset(torch.randn(64, 4), torch.randn(64, 2))",
+            model="weights = nn.Parameter(torch.zeros(4, 2))",
+            optimizer="optimizer = torch.optim.SGD([weights], lr=0.1)",
+            loss="loss = nn.functional.mse_loss(x @ weights, y)",
+        ),
+    ),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from distify_codemods.rules.base import Context, Example, Rule, call_of
+from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "DATA05"
 _WHY = "each rank loads its share of a batch's samples, and all get the whole batch"
@@ -22,40 +23,36 @@ def run(context: Context) -> None:
         context.not_needed("every rank loads the batches of the script, whole")
 
 
-_BEFORE = """\
-import torch
-from PIL import Image
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-from torchvision.transforms import functional as F
+_SCRIPT = """
+  import torch
+  from PIL import Image
+  from torch import nn
+  from torch.utils.data import DataLoader, Dataset
+  from torchvision.transforms import functional as F
+  {ours}
 
 
-class Pictures(Dataset):
-    def __len__(self):
-        return 600
+  class Pictures(Dataset):
+      def __len__(self):
+          return 600
 
-    def __getitem__(self, index):
-        return F.to_tensor(Image.open(f"{index}.png").convert("RGB"))
+      def __getitem__(self, index):
+          return F.to_tensor(Image.open(f"{index}.png").convert("RGB"))
 
 
-loader = DataLoader(Pictures(), batch_size=8, shuffle=True)
-model = nn.Conv2d(3, 8, 3)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x in loader:
-        out = model(x).flatten(1)
-        loss = torch.cdist(out, out).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+  {group}
+- loader = DataLoader(Pictures(), batch_size=8, shuffle=True)
++ loader = rt.shard_loading(DataLoader(Pictures(), batch_size=8, shuffle=True))
+  model = nn.Conv2d(3, 8, 3)
++ rt.data_parallel(model)
+  {optimizer}
+  for epoch in range(3):
+      for x in loader:
+          out = model(x).flatten(1)
+          loss = torch.cdist(out, out).mean()
+          {step}
 """
-_AFTER = (
-    _BEFORE.replace("\n\n\nclass", "\nimport distify_runtime as rt\n\n\nclass")
-    .replace("loader = DataLoader(Pictures(), batch_size=8, shuffle=True)",
-             "rt.init_process_group()\nloader = rt.shard_loading(DataLoader(Pictures(), batch_size=8, shuffle=True))")
-    .replace("optimizer = ", "rt.data_parallel(model)\noptimizer = ")
-)  # fmt: skip
-_KEEPS = _BEFORE.replace("        return F", "        self.seen = index\n        return F")
+_KEEPS = _SCRIPT.replace("return F", "self.seen = index\n          return F")
 
 RULE = Rule(
     code=CODE,
@@ -70,5 +67,5 @@ RULE = Rule(
     run=run,
     limits="Samples go over the network to all ranks, and each puts the batch together. A data set that draws sees "
     "other random numbers than in one process, from the batch on that is loaded in shares.",
-    examples=(Example(_BEFORE, _AFTER, strategy="shared"), Example(_KEEPS, strategy="shared")),
+    examples=(Example(strategy="shared", script=_SCRIPT), LeftAlone(strategy="shared", script=_KEEPS)),
 )

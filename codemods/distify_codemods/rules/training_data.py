@@ -9,8 +9,9 @@ from distify_codemods.decisions.base import Dealing, LoaderDecision, Sharding
 from distify_codemods.decisions.entire import computed_entirely
 from distify_codemods.program import Module
 from distify_codemods.rules import texts
-from distify_codemods.rules.base import Context, Example, Rule, call_of
+from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.rules.datasets import can_be_named, dataset_expression, only_other_options, through_runtime
+from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "DATA01"
 PARAMETERS = arguments.PARAMETERS["DataLoader"]
@@ -227,150 +228,40 @@ RULE = Rule(
     pitfalls=(2, 3, 4, 20, 32, 33, 34, 35),
     examples=(
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, 8, True, drop_last=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data, drop_last=True), drop_last=True)
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+            loader="""
+            - loader = DataLoader(data, 8, True, drop_last=True)
+            + loader = DataLoader(data, rt.per_rank_batch_size(8),
+            +                     sampler=rt.TrainingSampler(data, drop_last=True), drop_last=True)
+            """
         ),
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-loader = DataLoader(
-    TensorDataset(torch.randn(64, 4), torch.randn(64, 1)),
-    batch_size=8,  # samples
-    shuffle=True,
-)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-training_dataset = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(
-    training_dataset,
-    batch_size=rt.per_rank_batch_size(8),  # samples
-    sampler=rt.TrainingSampler(training_dataset),
-)
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+            data="+ training_dataset = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))",
+            loader="""
+              loader = DataLoader(
+            -     TensorDataset(torch.randn(64, 4), torch.randn(64, 1)),
+            -     batch_size=8,  # samples
+            -     shuffle=True,
+            +     training_dataset,
+            +     batch_size=rt.per_rank_batch_size(8),  # samples
+            +     sampler=rt.TrainingSampler(training_dataset),
+              )
+            """,
         ),
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, sampler=WeightedRandomSampler([1.0] * 64, 64))
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.DistributedSamplerWrapper(WeightedRandomSampler([1.0] * 64, 64)))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+            torch="""
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
+            """,
+            loader="""
+            - loader = DataLoader(data, batch_size=8, sampler=WeightedRandomSampler([1.0] * 64, 64))
+            + loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
+            +                     sampler=rt.DistributedSamplerWrapper(WeightedRandomSampler([1.0] * 64, 64)))
+            """,
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-loader = DataLoader(TensorDataset(torch.randn(64, 8, 4), torch.randn(64, 8, 1)), batch_size=None)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+        LeftAlone(
+            data="",
+            loader="loader = DataLoader(TensorDataset(torch.randn(64, 8, 4), torch.randn(64, 8, 1)), batch_size=None)",
         ),
     ),
 )

@@ -7,7 +7,8 @@ import libcst as cst
 from distify_codemods.decisions.base import Reduction, Sharding
 from distify_codemods.file_events import code_of
 from distify_codemods.naming import brief
-from distify_codemods.rules.base import Context, Example, Rule, call_of, outside_with
+from distify_codemods.rules.base import Context, Rule, call_of, outside_with
+from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "METRIC01"
 
@@ -96,77 +97,19 @@ RULE = Rule(
     pitfalls=(7,),
     examples=(
         Example(
-            before="""\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    near = 0
-    for x, y in loader:
-        guess = model(x)
-        loss = nn.functional.mse_loss(guess, y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        near += ((guess - y).abs() < 0.1).sum().item()
-    print(near / len(data))
-""",
-            after="""\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from distify_runtime import rank_zero_print as print
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Linear(4, 1)
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    near = 0
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        guess = model(x)
-        loss = nn.functional.mse_loss(guess, y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        near += ((guess - y).abs() < 0.1).sum().item()
-    near = rt.all_reduce_sum(near)
-    print(near / len(data))
-""",
+            epoch="near = 0\n{epoch}",
+            loss="guess = model(x)\nloss = nn.functional.mse_loss(guess, y)",
+            step="{step}\nnear += ((guess - y).abs() < 0.1).sum().item()",
+            later="""
+            + near = rt.all_reduce_sum(near)
+              print(near / len(data))
+            """,
         ),
-        Example(
-            before="""\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    near = 0
-    for x, y in loader:
-        guess = model(x)
-        loss = nn.functional.mse_loss(guess, y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        near = loss.item()
-    print(near)
-""",
+        LeftAlone(
+            epoch="near = 0",
+            loss="guess = model(x)\nloss = nn.functional.mse_loss(guess, y)",
+            step="{step}\nnear = loss.item()",
+            later="print(near)",
         ),
     ),
 )

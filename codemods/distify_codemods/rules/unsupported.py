@@ -10,7 +10,8 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import dealt_by, drawn_from
 from distify_codemods.interpreter.attributes import LOADERS
 from distify_codemods.program import Module
-from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.examples import LeftAlone
 from distify_codemods.tree import string
 from distify_codemods.values import Const, Instance, Mapping, Method, Parameters, contained
 
@@ -172,60 +173,12 @@ RULE = Rule(
     run=run,
     pitfalls=(40,),
     examples=(
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-torch.cuda.set_rng_state(torch.cuda.get_rng_state())
-""",
+        LeftAlone(end="torch.cuda.set_rng_state(torch.cuda.get_rng_state())"),
+        LeftAlone(
+            model="weights = torch.zeros(4, 1, requires_grad=True)",
+            optimizer="optimizer = torch.optim.SGD([weights], lr=0.1)",
+            loss="loss = nn.functional.mse_loss(x @ weights, y)",
         ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-weights = torch.zeros(4, 1, requires_grad=True)
-optimizer = torch.optim.SGD([weights], lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(x @ weights, y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-        ),
-        Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-        ),
+        LeftAlone(),
     ),
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from distify_codemods.decisions import streams
-from distify_codemods.rules.base import Context, Example, Rule
+from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.examples import Example
 from distify_codemods.rules.other_scripts import not_shared
 from distify_codemods.values import core
 
@@ -71,93 +72,22 @@ RULE = Rule(
     pitfalls=(24, 25, 26, 29, 43, 44),
     examples=(
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
-for parameter in model[0].parameters():
-    parameter.requires_grad = False
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
-for parameter in model[0].parameters():
-    parameter.requires_grad = False
-model = DistributedDataParallel(model, device_ids=rt.device_ids(model))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+            model="""
+            model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+            for parameter in model[0].parameters():
+                parameter.requires_grad = False
+            """
         ),
         Example(
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=8, shuffle=True)
-encoder = nn.Linear(4, 2)
-decoder = nn.Linear(2, 1)
-optimizer = torch.optim.SGD([*encoder.parameters(), *decoder.parameters()], lr=0.1)
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(decoder(encoder(x)), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
-            """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-import distify_runtime as rt
-from torch.nn.parallel import DistributedDataParallel
-
-rt.init_process_group()
-data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
-                    sampler=rt.TrainingSampler(data))
-encoder = nn.Linear(4, 2)
-encoder = DistributedDataParallel(encoder, device_ids=rt.device_ids(encoder))
-decoder = nn.Linear(2, 1)
-decoder = DistributedDataParallel(decoder, device_ids=rt.device_ids(decoder))
-optimizer = torch.optim.SGD([*encoder.parameters(), *decoder.parameters()], lr=0.1)
-rt.seed_ranks_apart()
-for epoch in range(3):
-    loader.sampler.set_epoch(epoch)
-    for x, y in loader:
-        loss = nn.functional.mse_loss(decoder(encoder(x)), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-""",
+            model="""
+              encoder = nn.Linear(4, 2)
+            + encoder = DistributedDataParallel(encoder, device_ids=rt.device_ids(encoder))
+              decoder = nn.Linear(2, 1)
+            + decoder = DistributedDataParallel(decoder, device_ids=rt.device_ids(decoder))
+            """,
+            wrap="",
+            optimizer="optimizer = torch.optim.SGD([*encoder.parameters(), *decoder.parameters()], lr=0.1)",
+            loss="loss = nn.functional.mse_loss(decoder(encoder(x)), y)",
         ),
     ),
 )
