@@ -161,7 +161,6 @@ def _told(machine: Machine, value: Value, lengths: bool) -> Value:
     for obj in value.objs:
         if isinstance(obj, Sequence) and obj.items is not None:
             copy = machine.made(Sequence, obj.site, obj, "packed", lengths)
-            assert isinstance(copy, Sequence)
             copy.items = tuple(_told(machine, one, lengths) for one in obj.items)
             objs.append(copy)
         else:

@@ -140,7 +140,6 @@ def _is_dealt(source: Obj | str) -> bool:
 
 def _mark(machine: Machine) -> Pooled:
     mark = machine.made(Pooled, machine.here.node)
-    assert isinstance(mark, Pooled)
     return mark
 
 

@@ -313,7 +313,6 @@ def _along(
     value = Value(scale=scale, sources=sources, deep=deep)
     if pair and (given or defaults_to_last):
         both = machine.made(Sequence, node, name)
-        assert isinstance(both, Sequence)
         both.items = (value, value)
         return Value(both.alone, scale, sources)
     return value
