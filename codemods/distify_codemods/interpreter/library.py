@@ -199,7 +199,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
             machine.call_back(arguments, node)
         value = _external(machine, name, arguments, node)
     own = _sources(name) | ranks.of_call(name, arguments) | files.seen_by_itself(machine, name, arguments, node)
-    value = Value(value.objs, value.scale, value.sources | own, value.mask, value.open, value.deep)
+    value = value.adding(own)
     value = forms.called(name, arguments, value)
     if machine.shared and CHANCE in value.sources:
         value = evidence.drawn(machine, value, arguments, node)
@@ -301,7 +301,7 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
             holding.fill(machine, node.func, value)
         state.method(machine, name, node, join(*arguments.all()), attributes.LOADERS)
     if name in _DRAWS:
-        value = Value(value.objs, value.scale, value.sources | [CHANCE], value.mask, value.open, value.deep)
+        value = value.adding([CHANCE])
         value = evidence.drawn(machine, value, arguments, node) if machine.shared else value
     value = forms.called(name, arguments, value, receiver)
     value = files.carried(machine, receiver, name, arguments, value, node)

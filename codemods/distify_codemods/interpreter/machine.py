@@ -8,7 +8,6 @@ here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import libcst as cst
@@ -179,7 +178,7 @@ class Machine:
     def tainted(self, value: Value) -> Value:
         """What is assigned in a branch depends on what the branch depends on."""
         value = ways.marked(self, value)
-        return replace(value, sources=value.sources | self.control) if self.control else value
+        return value.adding(self.control) if self.control else value
 
     def bind(self, name: str, value: Value) -> None:
         value = self.tainted(value)

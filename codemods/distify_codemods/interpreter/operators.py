@@ -156,7 +156,7 @@ def conditional(machine: Machine, node: cst.IfExp) -> Value:
     value = join(machine.evaluate(node.body), machine.evaluate(node.orelse))
     value = ways.chosen(value, test)
     sources = value.sources | forms.decided(test.sources) | chosen
-    return Value(value.objs, value.scale, sources, value.mask, value.open, value.deep)
+    return value.with_sources(sources)
 
 
 def choice(machine: Machine, node: cst.If | cst.IfExp, test: Value) -> Ordered[Obj]:

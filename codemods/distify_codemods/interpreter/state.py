@@ -131,12 +131,12 @@ def _marks(value: Value | None) -> list[Kept]:
 
 
 def _with(value: Value, mark: Obj) -> Value:
-    return Value(value.objs, value.scale, value.sources | [mark], value.mask, value.open, value.deep)
+    return value.adding([mark])
 
 
 def _without(value: Value) -> Value:
     kept = Ordered(source for source in value.sources if not isinstance(source, Kept))
-    return Value(value.objs, value.scale, kept, value.mask, value.open, value.deep)
+    return value.with_sources(kept)
 
 
 def _is_lasting(value: Value, loaders: frozenset[str]) -> bool:

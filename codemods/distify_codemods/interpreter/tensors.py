@@ -118,7 +118,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
         rest = Arguments(arguments.positional[1:], arguments.keywords, arguments.star, arguments.double_star)
         value = method(machine, tensor, last, rest, node)
     if last in _RANDOM and name.startswith("torch."):
-        value = Value(value.objs, value.scale, value.sources | [CHANCE], value.mask, value.open, value.deep)
+        value = value.adding([CHANCE])
     return value
 
 

@@ -80,7 +80,7 @@ def joined(machine: Machine, value: Value, node: cst.CSTNode, count: int | None)
     mark = machine.made(Regrouped if layouts else Views, node)
     if isinstance(mark, Views):
         mark.count = count
-    return Value(value.objs, value.scale, value.sources | [mark], value.mask, value.open, value.deep)
+    return value.adding([mark])
 
 
 def numbered(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
