@@ -457,6 +457,16 @@ class Value:
     def of(self, objs: InOrder[Obj]) -> Value:
         return Value(Ordered(objs), self.scale, self.sources)
 
+    def adding(self, sources: InOrder[Obj | str]) -> Value:
+        """The same, which depends on these as well."""
+        return self.with_sources(self.sources | sources)
+
+    def with_sources(self, sources: Ordered[Obj | str]) -> Value:
+        """The same, which depends on these and nothing else."""
+        if sources is self.sources:
+            return self
+        return Value(self.objs, self.scale, sources, self.mask, self.open, self.deep)
+
     def constant(self) -> object:
         """The literal that this always is; None for anything else, and for the literal None."""
         known = {(type(obj.value), obj.value) if isinstance(obj, Const) else None for obj in self.objs}

@@ -200,4 +200,4 @@ def _summed(machine: Machine, reduction: Reduction) -> None:
             for one in value.sources
             if not isinstance(one, Share) and (not isinstance(one, External) or one.site not in made)
         )
-        machine.bind(name, Value(value.objs, value.scale, kept, value.mask, value.open, value.deep))
+        machine.bind(name, value.with_sources(kept))

@@ -109,7 +109,7 @@ class _Turn:
             value = replace(value, objs=value.of(objs).objs)
         if not self._is_of_samples(value) or mark in value.sources:
             return value
-        return replace(value, sources=value.sources | [mark])
+        return value.adding([mark])
 
     def _all_aged(self, values: tuple[Value, ...], mark: Pooled) -> tuple[Value, ...]:
         return tuple(self._aged(value, mark) for value in values)

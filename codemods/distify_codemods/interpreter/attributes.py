@@ -66,7 +66,6 @@ def _module_attribute(machine: Machine, obj: Local, name: str) -> Value:
     env = machine.module_frame(obj.target).env
     if name == "__dict__":
         table = machine.made(Mapping, None, obj, "__dict__")
-        assert isinstance(table, Mapping)
         table.items = dict(env.items())
         return Value(table.alone)
     if name in env:
@@ -114,7 +113,6 @@ def method_of(machine: Machine, obj: Obj, receiver: Value, name: str, node: cst.
     own = Value(obj.alone, receiver.scale, receiver.sources)
     place = node.value if node is not None else None
     method = machine.made(Method, place, obj, name, receiver=own, name=name, receiver_node=place)
-    assert isinstance(method, Method)
     method.receiver = join(method.receiver or NOTHING, own)
     return Value(method.alone, receiver.scale if receiver.sources else Scale.CONST, receiver.sources)
 
@@ -138,7 +136,6 @@ def tensor_attribute(machine: Machine, receiver: Value, name: str, node: cst.Att
         turned = Scale.SAMPLES if receiver.scale is Scale.TURNED else turned
         return Value(scale=turned, sources=receiver.sources)
     own = machine.made(Method, node.value, name, receiver=receiver, name=name, receiver_node=node.value)
-    assert isinstance(own, Method)
     own.receiver = join(own.receiver or NOTHING, receiver)
     # An attribute of a batch is a part of it; one of anything else says nothing by itself.
     return Value(own.alone, receiver.scale if receiver.sources else Scale.CONST, receiver.sources)

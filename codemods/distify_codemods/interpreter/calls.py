@@ -155,7 +155,6 @@ def _method_of_setting(machine: Machine, obj: Setting, node: cst.CSTNode) -> Met
     receiver = Value(machine.made(Setting, obj.site, whole, name=whole).alone)
     place = node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else None
     method = machine.made(Method, node, obj, receiver=receiver, name=name, receiver_node=place)
-    assert isinstance(method, Method)
     return method
 
 

@@ -131,7 +131,6 @@ def _special(machine: Machine, obj: Instance | Class, cls: Class, name: str) -> 
 def fields_table(machine: Machine, obj: Obj) -> Value:
     """`obj.__dict__`, `vars(obj)`: the attributes as a dictionary that may be changed."""
     table = machine.made(Mapping, None, obj, "__dict__")
-    assert isinstance(table, Mapping)
     table.items = obj.attributes  # type: ignore[assignment]
     return Value(table.alone)
 
@@ -139,7 +138,6 @@ def fields_table(machine: Machine, obj: Obj) -> Value:
 def subclasses(machine: Machine, cls: Class, node: cst.CSTNode) -> Value:
     found = tuple(Value(one.alone) for one in machine.classes if one is not cls and cls in one.order())
     made = machine.made(Sequence, node, cls)
-    assert isinstance(made, Sequence)
     made.items = found
     return Value(made.alone)
 
@@ -161,7 +159,6 @@ def store(machine: Machine, holder: Obj, name: str, value: Value, node: cst.CSTN
 
 def instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CSTNode) -> Value:
     obj = machine.made(Instance, node, cls, of=cls)
-    assert isinstance(obj, Instance)
     maker = _inherited(machine, cls, cls, "__new__", None)
     made = _newly_made(machine, maker, cls, arguments, node) if maker is not None else [obj]
     value = Value(Ordered(made or [obj]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -17,6 +18,7 @@ from distify_codemods.interpreter.collate_forms import (
     UNKNOWN,
     Form,
     Kind,
+    Named,
     Unseen,
     columns,
     combined,
@@ -89,45 +91,91 @@ def unknown(given: list[Form], pure: bool = False) -> Form:
     return OF_ALL if form.kind is Kind.CONST and not pure else form
 
 
-def of_library(name: str, given: list[Form], named: dict[str, Form]) -> Form:
-    first = given[0] if given else CONST
-    only_each = first.kind is Kind.LISTED and first.element.kind is not Kind.PLACE
-    if name in table.STACKING:
-        along = named.get("dim") or named.get("axis") or (given[1] if len(given) > 1 else None)
-        return _rows(first) if only_each and _number(along, 0) == 0 else _taken(given, named)
-    if name in table.PADDING:
-        ahead = _number(named.get("batch_first") or (given[1] if len(given) > 1 else None), False)
-        return Form(Kind.ROWS, padded=True) if only_each and ahead is True else UNKNOWN
-    if name in table.MAKING and first.kind in (Kind.LISTED, Kind.ROWS):
-        return (_rows(first) if only_each else UNKNOWN) if first.kind is Kind.LISTED else first
-    if name in table.JOINING:
-        one = only_each and first.element.kind is Kind.EACH and first.element.one_row
-        along = named.get("dim") or (given[1] if len(given) > 1 else None)
-        return _rows(first) if one and _number(along, 0) == 0 else _taken(given, named)
-    if name in table.FILLING:
-        return _filled(given, named)
-    if name in table.DEFAULT and first.kind is Kind.LISTED:
-        return columns(Form(Kind.ROWS, padded=_padded(first)))
-    if name == "builtins.len":
-        return COUNT if first.kind is Kind.LISTED or first.kind is Kind.ROWS else _taken(given, named)
-    if name in ("builtins.list", "builtins.tuple", "builtins.dict") and not given and not named:
-        return EMPTY
-    if name in ("builtins.list", "builtins.tuple") and len(given) == 1:
-        return first
-    if name == "builtins.dict" and not given:
-        return Form(Kind.TABLE, tuple(named.values()), tuple(named))
-    if name == "builtins.range" and [one.kind for one in given] == [Kind.COUNT]:
-        return listed(PLACE)
-    if name == "builtins.enumerate" and first.kind is Kind.LISTED:
-        return listed(Form(Kind.TUPLE, (PLACE, first.element)))
-    if name == "builtins.zip" and given and all(one.kind is Kind.LISTED for one in given):
-        return listed(Form(Kind.TUPLE, tuple(one.element for one in given)))
-    if name == "builtins.print":
-        return CONST
-    return _taken(given, named, name)
+def of_library(name: str, given: list[Form], named: Named) -> Form:
+    """What a function of a library returns. Raises Unseen."""
+    function = _FUNCTIONS.get(name)
+    made = function(given[0] if given else CONST, given, named) if function is not None else None
+    return made if made is not None else _taken(given, named, name)
 
 
-def _taken(given: list[Form], named: dict[str, Form], name: str = "") -> Form:
+def _stacked(samples: Form, given: list[Form], named: Named) -> Form:
+    along = named.get("dim") or named.get("axis") or (given[1] if len(given) > 1 else None)
+    return _rows(samples) if _is_of_each(samples) and _number(along, 0) == 0 else _taken(given, named)
+
+
+def _put_behind_each_other(samples: Form, given: list[Form], named: Named) -> Form:
+    one = _is_of_each(samples) and samples.element.kind is Kind.EACH and samples.element.one_row
+    along = named.get("dim") or (given[1] if len(given) > 1 else None)
+    return _rows(samples) if one and _number(along, 0) == 0 else _taken(given, named)
+
+
+def _made_longer(samples: Form, given: list[Form], named: Named) -> Form:
+    ahead = _number(named.get("batch_first") or (given[1] if len(given) > 1 else None), False)
+    return Form(Kind.ROWS, padded=True) if _is_of_each(samples) and ahead is True else UNKNOWN
+
+
+def _made_one(first: Form, given: list[Form], named: Named) -> Form | None:
+    if first.kind is Kind.LISTED:
+        return _rows(first) if _is_of_each(first) else UNKNOWN
+    return first if first.kind is Kind.ROWS else None
+
+
+def _stacked_parts(first: Form, given: list[Form], named: Named) -> Form | None:
+    return columns(Form(Kind.ROWS, padded=_padded(first))) if first.kind is Kind.LISTED else None
+
+
+def _is_of_each(samples: Form) -> bool:
+    return samples.kind is Kind.LISTED and samples.element.kind is not Kind.PLACE
+
+
+def _counted(first: Form, given: list[Form], named: Named) -> Form:
+    return COUNT if first.kind in (Kind.LISTED, Kind.ROWS) else _taken(given, named)
+
+
+def _listed_again(first: Form, given: list[Form], named: Named) -> Form | None:
+    return EMPTY if not given and not named else first if len(given) == 1 else None
+
+
+def _tabled(first: Form, given: list[Form], named: Named) -> Form | None:
+    if given:
+        return None
+    return Form(Kind.TABLE, tuple(named.values()), tuple(named)) if named else EMPTY
+
+
+def _places(given: list[Form]) -> Form | None:
+    return listed(PLACE) if [one.kind for one in given] == [Kind.COUNT] else None
+
+
+def _numbered(first: Form, given: list[Form], named: Named) -> Form | None:
+    return listed(Form(Kind.TUPLE, (PLACE, first.element))) if first.kind is Kind.LISTED else None
+
+
+def _zipped(first: Form, given: list[Form], named: Named) -> Form | None:
+    if not given or any(one.kind is not Kind.LISTED for one in given):
+        return None
+    return listed(Form(Kind.TUPLE, tuple(one.element for one in given)))
+
+
+#: What they make of all that they are given, of which the first is told apart; None: what any function does.
+_FUNCTIONS: dict[str, Callable[[Form, list[Form], Named], Form | None]] = {
+    **dict.fromkeys(table.STACKING, _stacked),
+    **dict.fromkeys(table.JOINING, _put_behind_each_other),
+    **dict.fromkeys(table.PADDING, _made_longer),
+    **dict.fromkeys(table.MAKING, _made_one),
+    **dict.fromkeys(table.FILLING, lambda first, given, named: _filled(given, named)),
+    **dict.fromkeys(table.DEFAULT, _stacked_parts),
+    "builtins.len": _counted,
+    "builtins.list": _listed_again,
+    "builtins.tuple": _listed_again,
+    "builtins.dict": _tabled,
+    "builtins.range": lambda first, given, named: _places(given),
+    "builtins.enumerate": _numbered,
+    "builtins.zip": _zipped,
+    "builtins.print": lambda first, given, named: CONST,
+}
+
+
+def _taken(given: list[Form], named: Named, name: str = "") -> Form:
     """What a function of a library makes of these: what it is given it leaves as it is."""
     everything = [*given, *named.values()]
     if name in table.OF_ALL and any(one.kind in (Kind.LISTED, Kind.COLUMNS, Kind.ROWS) for one in everything):
@@ -151,7 +199,7 @@ def _rows(samples: Form) -> Form:
     return Form(Kind.ROWS, padded=_padded(samples))
 
 
-def _filled(given: list[Form], named: dict[str, Form]) -> Form:
+def _filled(given: list[Form], named: Named) -> Form:
     """`torch.zeros(len(batch), longest)`"""
     sizes = [leaf for one in given for leaf in one.leaves()]
     if named.keys() - {"dtype", "device", "fill_value"} or not all(one.kind in SMALL for one in sizes):
@@ -161,7 +209,7 @@ def _filled(given: list[Form], named: dict[str, Form]) -> Form:
     return Form(Kind.ROWS, padded=any(one.kind is not Kind.CONST for one in sizes[1:]))
 
 
-def _method(receiver: Form, name: str, given: list[Form], named: dict[str, Form]) -> Form:
+def _method(receiver: Form, name: str, given: list[Form], named: Named) -> Form:
     everything = [*given, *named.values()]
     if receiver.kind is Kind.ROWS:
         return _of_rows(receiver, name, given, named)
@@ -177,7 +225,7 @@ def _method(receiver: Form, name: str, given: list[Form], named: dict[str, Form]
     return form
 
 
-def _of_rows(rows: Form, name: str, given: list[Form], named: dict[str, Form]) -> Form:
+def _of_rows(rows: Form, name: str, given: list[Form], named: Named) -> Form:
     everything = [*given, *named.values()]
     places = [_number(one, None) for one in everything]
     if name in table.ROW_METHODS and all(one.kind is Kind.CONST for one in everything):

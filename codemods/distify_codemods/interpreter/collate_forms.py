@@ -49,6 +49,7 @@ class Form:
             yield self
 
 
+Named = dict[str, Form]  # what is given by name
 CONST, EACH, PLACE, COUNT, OF_ALL, EMPTY, ROWS, UNKNOWN = map(
     Form, (Kind.CONST, Kind.EACH, Kind.PLACE, Kind.COUNT, Kind.OF_ALL, Kind.EMPTY, Kind.ROWS, Kind.UNKNOWN)
 )

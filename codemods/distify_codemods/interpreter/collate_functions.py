@@ -9,7 +9,18 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.interpreter import collate_calls as calls
 from distify_codemods.interpreter import collate_names as names
-from distify_codemods.interpreter.collate_forms import CONST, EACH, UNKNOWN, Form, Kind, Unseen, columns, either, listed
+from distify_codemods.interpreter.collate_forms import (
+    CONST,
+    EACH,
+    UNKNOWN,
+    Form,
+    Kind,
+    Named,
+    Unseen,
+    columns,
+    either,
+    listed,
+)
 from distify_codemods.interpreter.collating import Body
 from distify_codemods.libraries import collating as table
 from distify_codemods.values import Bound, Class, External, Function, Instance, Partial, Ref, Value
@@ -18,7 +29,6 @@ if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 _DEEPEST = 5
-Named = dict[str, Form]
 
 
 def form_of(machine: Machine, collate: Value) -> Form:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.interpreter import imports
-from distify_codemods.interpreter.collate_forms import CONST, SMALL, UNKNOWN, Form, Kind, Unseen
+from distify_codemods.interpreter.collate_forms import CONST, SMALL, UNKNOWN, Form, Kind, Named, Unseen
 from distify_codemods.values import NOTHING, Bound, Class, Const, Function, Instance, Local, Obj, Ref, Scale, Value
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _of(machine: Machine, obj: Obj, name: str) -> Value | None:
     return value
 
 
-def bound(machine: Machine, params: cst.Parameters, given: list[Form], named: dict[str, Form]) -> dict[str, Form]:
+def bound(machine: Machine, params: cst.Parameters, given: list[Form], named: Named) -> Named:
     """The parameters of a function by what a call gives them. Raises Unseen."""
     if params.star_kwarg is not None or isinstance(params.star_arg, cst.Param):
         raise Unseen

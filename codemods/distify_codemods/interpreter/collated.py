@@ -92,10 +92,10 @@ def _marks(machine: Machine, leaf: Form, loader: External) -> Ordered[Obj | str]
 
 def _value(machine: Machine, form: Form, loader: External, plain: Value) -> Value:
     every = EMPTY.union(*(_marks(machine, leaf, loader) for leaf in form.leaves()))
-    whole = replace(plain, sources=plain.sources | every)
+    whole = plain.adding(every)
     if form.kind in (Kind.TUPLE, Kind.TABLE):
         items = tuple(_value(machine, one, loader, plain) for one in form.items)
-        items = tuple(replace(one, sources=one.sources | [PART]) for one in items)
+        items = tuple(one.adding([PART]) for one in items)
         made: Obj
         if form.kind is Kind.TUPLE:
             made = machine.made(Sequence, loader.site, loader, form, items=items)
@@ -120,7 +120,7 @@ def of_graphs(machine: Machine, value: Value, node: cst.Call, callee: Value) -> 
         _pools(machine, node, callee) or _compares(machine, node, callee)
     ):
         return value
-    return replace(value, sources=Ordered(one for one in value.sources if not isinstance(one, Listed)))
+    return value.with_sources(Ordered(one for one in value.sources if not isinstance(one, Listed)))
 
 
 def _deals_graphs(source: Obj | str) -> bool:
@@ -161,7 +161,6 @@ def _told(machine: Machine, value: Value, lengths: bool) -> Value:
     for obj in value.objs:
         if isinstance(obj, Sequence) and obj.items is not None:
             copy = machine.made(Sequence, obj.site, obj, "packed", lengths)
-            assert isinstance(copy, Sequence)
             copy.items = tuple(_told(machine, one, lengths) for one in obj.items)
             objs.append(copy)
         else:

@@ -23,6 +23,7 @@ from distify_codemods.interpreter.collate_forms import (
     UNKNOWN,
     Form,
     Kind,
+    Named,
     Unseen,
     columns,
     combined,
@@ -44,7 +45,7 @@ class Body:
     machine: Machine
     function: Function
     env: dict[str, Form]
-    call: Callable[[Form, list[Form], dict[str, Form]], Form]  # what a function returns
+    call: Callable[[Form, list[Form], Named], Form]  # what a function returns
     returned: list[Form] = field(default_factory=list)
     ended: bool = False  # by a `return` in any case
     fills: set[str] = field(default_factory=set)  # lists and tables that each turn of the loop adds to, once

@@ -86,7 +86,6 @@ def _other(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode)
         return Value(sources=_whole(arguments)[1])
     machine.call_back(arguments, node)
     made = machine.made(External, node, f"builtins.{name}", name=f"builtins.{name}")
-    assert isinstance(made, External)
     made.arguments = arguments
     return Value(made.alone, *_whole(arguments))
 
@@ -99,7 +98,6 @@ def _whole(arguments: Arguments) -> tuple[Scale, Ordered[Obj | str]]:
 
 def dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     made = machine.made(Mapping, node)
-    assert isinstance(made, Mapping)
     for value in (*arguments.positional, *([arguments.double_star] if arguments.double_star else [])):
         holding.update(machine, made, value)
     for key, value in arguments.keywords.items():
@@ -181,12 +179,10 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
         return Value(obj.alone)
     if name in ("values", "items", "keys"):
         made = machine.made(Sequence, node, obj, name)
-        assert isinstance(made, Sequence)
         keys = Value(Ordered(machine.made(Const, node, obj, key, value=key) for key in obj.items))
         value = obj.any()
         if name == "items":
             pair = machine.made(Sequence, node, obj, "item", items=(keys, value))
-            assert isinstance(pair, Sequence)
             pair.items = (keys, value)
             value = Value(pair.alone)
         made.element = join(made.element or NOTHING, keys if name == "keys" else value)

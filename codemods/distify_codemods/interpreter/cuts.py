@@ -83,7 +83,6 @@ def _cut(
     machine: Machine, node: cst.CSTNode, sizes: Ordered[Obj], sources: Ordered[Obj | str], deep: bool = False
 ) -> Value:
     cut = machine.made(Cut, node)
-    assert isinstance(cut, Cut)
     cut.sizes |= sizes
     kept = Ordered(source for source in sources if not isinstance(source, (Cut, Share)))
     return Value(scale=Scale.SAMPLES, sources=kept | [cut], deep=deep)
@@ -116,7 +115,6 @@ def rows(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Valu
 def _listed(machine: Machine, samples: Sequence, node: cst.CSTNode, cut: Obj) -> Obj:
     """Some of a list of samples."""
     part = machine.made(Sequence, node, samples, "rows", per_sample=True)
-    assert isinstance(part, Sequence)
     sample = join(*(samples.items or ()), samples.element or NOTHING)
     part.element = marked(machine, sample, node, cut.alone, Scale.SAMPLES)
     return part
@@ -130,7 +128,6 @@ def marked(
     for obj in value.objs:
         if isinstance(obj, Sequence):
             part = machine.made(Sequence, node, obj, "marked")
-            assert isinstance(part, Sequence)
             items, element = obj.items, obj.element
             part.items = tuple(marked(machine, one, node, sources, scale) for one in items) if items else None
             part.element = marked(machine, element, node, sources, scale) if element is not None else None
@@ -163,7 +160,6 @@ def folded(machine: Machine, name: str, tensor: Value, arguments: Arguments, nod
         return Value(value.objs, Scale.TURNED, value.sources)
     if name in _SPLITS and "dim" not in arguments.keywords and len(sizes) == 1 and not _is_text(sizes[0]):
         pieces = machine.made(Sequence, node, "pieces")
-        assert isinstance(pieces, Sequence)
         pieces.element = _cut(machine, node, _size_objs(sizes[0]), tensor.sources)
         return Value(pieces.alone)
     return None
@@ -293,13 +289,11 @@ def shared(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     for obj in value.objs:
         if isinstance(obj, Sequence):
             part = machine.made(Sequence, node, obj, "share", per_sample=obj.per_sample)
-            assert isinstance(part, Sequence)
             part.items = tuple(shared(machine, item, node) for item in obj.items) if obj.items is not None else None
             part.element = shared(machine, obj.element, node) if obj.element is not None else None
             objs.append(part)
         elif isinstance(obj, Mapping):
             table = machine.made(Mapping, node, obj, "share")
-            assert isinstance(table, Mapping)
             table.items = {key: shared(machine, item, node) for key, item in obj.items.items()}
             table.rest = shared(machine, obj.rest, node) if obj.rest is not None else None
             objs.append(table)
@@ -338,11 +332,9 @@ def of_module(machine: Machine, obj: External, arguments: Arguments, node: cst.C
     state = Value(scale=Scale.TURNED if fits else Scale.COUPLED, sources=sources)
     if obj.name == "torch.nn.LSTM":
         pair = machine.made(Sequence, node, "states", items=(state, state))
-        assert isinstance(pair, Sequence)
         pair.items = (state, state)
         state = Value(pair.alone, state.scale, sources)
     both = machine.made(Sequence, node, "recurrent")
-    assert isinstance(both, Sequence)
     both.items = (output, state)
     return Value(both.alone, join(output, state).scale if output.scale is state.scale else Scale.UNKNOWN, sources)
 

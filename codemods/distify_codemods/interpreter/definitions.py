@@ -77,7 +77,6 @@ def _class(machine: Machine, node: cst.ClassDef) -> Obj:
     for keyword in node.keywords:
         machine.evaluate(keyword.value)
     cls = machine.made(Class, node, node=node, bases=bases)
-    assert isinstance(cls, Class)
     if cls not in machine.classes:
         machine.classes.append(cls)
     outer = machine.frame

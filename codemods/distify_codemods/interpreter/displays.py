@@ -20,7 +20,6 @@ def sequence(machine: Machine, node: cst.Tuple | cst.List | cst.Set) -> Value:
     starred = any(isinstance(element, cst.StarredElement) for element in node.elements)
     items = tuple(ways.marked(machine, machine.evaluate(element.value)) for element in node.elements)
     obj = machine.made(Sequence, node)
-    assert isinstance(obj, Sequence)
     if starred:
         obj.element = join(obj.element or NOTHING, *(join(item, holding.any_item(item)) for item in items))
     else:
@@ -36,7 +35,6 @@ def _mixed(items: tuple[Value, ...]) -> tuple[Scale, Ordered[Obj | str]]:
 
 def dictionary(machine: Machine, node: cst.Dict) -> Value:
     obj = machine.made(Mapping, node)
-    assert isinstance(obj, Mapping)
     values = []
     for element in node.elements:
         value = ways.marked(machine, machine.evaluate(element.value))
@@ -107,12 +105,10 @@ def _comp_result(
         whole = replace(whole, scale=Scale.COUPLED)  # of each sample: summed up, no mean over samples
     if isinstance(node, cst.DictComp):
         table = machine.made(Mapping, node)
-        assert isinstance(table, Mapping)
         for key, value in turns:
             holding.set_item(machine, table, key.constant() if known else None, value)
         return Value(table.alone, whole.scale, whole.sources | _picked(machine, node.for_in))
     made = machine.made(Sequence, node)
-    assert isinstance(made, Sequence)
     made.element = join(made.element or NOTHING, whole)
     made.items = tuple(value for _, value in turns) if known else None
     made.per_sample = over is not None and cuts.goes_through_samples(machine, node, over)

@@ -6,7 +6,6 @@ of samples became one number. Marks are sources, so that they flow on with the v
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -48,14 +47,14 @@ def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     marks: list[Obj | str] = [machine.made(Foreign, node, name, name=name)] if name else []
     if value.scale in (Scale.MEAN, Scale.SUM) and _of_samples(machine, node):
         marks.append(machine.made(Reduction, node))
-    return replace(value, sources=value.sources | marks) if marks else value
+    return value.adding(marks) if marks else value
 
 
 def drawn(machine: Machine, value: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
     """What a library returned, marked if the random numbers in it were drawn here, and not given to it."""
     if any(CHANCE in given.sources for given in arguments.all()):
         return value
-    return replace(value, sources=value.sources | [machine.made(Draw, node)])
+    return value.adding([machine.made(Draw, node)])
 
 
 def is_known(name: str) -> bool:

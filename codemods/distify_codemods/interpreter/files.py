@@ -75,7 +75,7 @@ def carried(
         sources = sources.union(["file"], machine.made(Origin, node, name=name).alone)
     if any(isinstance(obj, External) for obj in receiver.objs):
         sources = sources.union(_answers(receiver))  # `psutil.Process().cpu_percent()`
-    return replace(value, sources=value.sources | sources) if sources else value
+    return value.adding(sources) if sources else value
 
 
 def _answers(value: Value) -> Ordered[Obj | str]:

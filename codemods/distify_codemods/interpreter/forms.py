@@ -9,7 +9,6 @@ stacked are not.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -68,13 +67,13 @@ def _is_random(value: Value) -> bool:
 def by_chance(value: Value) -> Value:
     """The same, with a form that was drawn, too."""
     drawn = _is_random(value) and BY_CHANCE not in value.sources
-    return replace(value, sources=value.sources | [BY_CHANCE]) if drawn else value
+    return value.adding([BY_CHANCE]) if drawn else value
 
 
 def of(value: Value, *drawn: Value) -> Value:
     """The same, with a form that is one of these random numbers."""
     found = Ordered(one for each in drawn for one in each.sources if one == CHANCE or isinstance(one, Draw))
-    return by_chance(replace(value, sources=value.sources | found)) if found else value
+    return by_chance(value.adding(found)) if found else value
 
 
 def decided(sources: Ordered[Obj | str]) -> Ordered[Obj | str]:
@@ -84,7 +83,7 @@ def decided(sources: Ordered[Obj | str]) -> Ordered[Obj | str]:
 
 def compared(value: Value) -> Value:
     """The outcome of a comparison: what it picks out of something else is as long as chance says."""
-    return replace(value, sources=value.sources | [OUTCOME]) if _is_random(value) else value
+    return value.adding([OUTCOME]) if _is_random(value) else value
 
 
 def called(name: str, arguments: Arguments, value: Value, receiver: Value | None = None) -> Value:
@@ -93,7 +92,7 @@ def called(name: str, arguments: Arguments, value: Value, receiver: Value | None
         return value
     last = name.rsplit(".", 1)[-1].rstrip("_")
     if last in known.OF_EQUAL_LENGTH and any(isinstance(obj, Sequence) for obj in _first(arguments).objs):
-        value = replace(value, sources=value.sources - {CUT_OFF})
+        value = value.with_sources(value.sources - {CUT_OFF})
     if last in known.TRUTHS or _as_truths(arguments):
         value = compared(value)
     return value if _keeps_form(name, last, arguments, receiver) else by_chance(value)
@@ -140,7 +139,7 @@ def part(machine: Machine, node: cst.Subscript, keys: list[Value], value: Value)
         moved = isinstance(element.slice, cst.Slice) and _is_moved(machine, element.slice)
         counted = isinstance(element.slice, cst.Index) and not key.sources & {OUTCOME, BY_CHANCE} and not key.mask
         if moved:
-            value = replace(value, sources=value.sources | [CUT_OFF])
+            value = value.adding([CUT_OFF])
         elif not counted:
             value = of(value, key)
     return value

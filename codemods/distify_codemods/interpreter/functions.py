@@ -83,7 +83,6 @@ def _run(
 ) -> Value:
     if isinstance(definition, cst.FunctionDef) and _is_context_manager(machine, definition):
         given = machine.made(Suspended, node, function, receiver, function=function, receiver=receiver)
-        assert isinstance(given, Suspended)
         given.arguments = arguments
         return Value(given.alone)
     inner = _activation(machine, function, definition, arguments, node, receiver)
@@ -93,7 +92,6 @@ def _run(
     machine.frame.drawn |= inner.drawn
     if inner.yielded:
         generator = machine.made(Sequence, node, "generator", definition)
-        assert isinstance(generator, Sequence)
         generator.element = join(generator.element or NOTHING, *inner.yielded)
         generator.deals |= [loader for loader in inner.drawn if _hands_out(inner.yielded, loader)]
         return Value(generator.alone)
@@ -204,7 +202,6 @@ def _bind_parameters(
             frame.env[name] = NOTHING
     if isinstance(params.star_arg, cst.Param):
         rest = machine.made(Sequence, node, "rest", params)
-        assert isinstance(rest, Sequence)
         extra = positional[len(names) :]
         rest.element = join(
             rest.element or NOTHING, *extra, *([holding.any_item(arguments.star)] if arguments.star else [])
@@ -213,7 +210,6 @@ def _bind_parameters(
         frame.env[params.star_arg.name.value] = Value(rest.alone)
     if isinstance(params.star_kwarg, cst.Param):
         table = machine.made(Mapping, node, "keywords", params)
-        assert isinstance(table, Mapping)
         known = {parameter.name.value for parameter in (*names, *params.kwonly_params)}
         for key, value in expanded.items():
             if key not in known:

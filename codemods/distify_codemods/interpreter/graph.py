@@ -48,7 +48,7 @@ def flowing(machine: Machine, value: Value, node: cst.BaseExpression) -> Value:
         return _of_parameters(machine, value, node)
     if not any(isinstance(source, Through) for source in value.sources):
         return value
-    return replace(value, sources=Ordered(one for one in value.sources if not isinstance(one, Through)))
+    return value.with_sources(Ordered(one for one in value.sources if not isinstance(one, Through)))
 
 
 def _of_parameters(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
@@ -57,7 +57,7 @@ def _of_parameters(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     if not read:
         return value
     marks = (machine.made(Through, node, obj, of=obj.of, straight=True) for obj in read)
-    return replace(value, sources=value.sources | Ordered(marks))
+    return value.adding(Ordered(marks))
 
 
 def stored(tensor: Value, value: Value) -> Value:

@@ -189,5 +189,4 @@ def held(machine: Machine, obj: Obj) -> Mapping | None:
     if cls is None or not cls.derives_from(*_DICTIONARIES):
         return None
     table = machine.made(Mapping, None, obj, "held")
-    assert isinstance(table, Mapping)
     return table

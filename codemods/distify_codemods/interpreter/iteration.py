@@ -64,7 +64,6 @@ def _begun(machine: Machine, obj: Obj, node: cst.CSTNode, expression: cst.BaseEx
         if inner is obj.over:
             return obj
         copy = machine.made(Passing, node, obj, over=inner, numbered=obj.numbered, begun=True)
-        assert isinstance(copy, Passing)
         copy.over = join(copy.over or NOTHING, inner)
         return copy
     if isinstance(obj, Instance):
@@ -136,14 +135,12 @@ def _passed(machine: Machine, obj: Passing, place: cst.CSTNode, part: str) -> Va
     if obj.zipped:
         items = tuple(element_of(machine, value, place, f"{part}{number}") for number, value in enumerate(obj.zipped))
         row = machine.made(Sequence, place, "zip", obj, items=items)
-        assert isinstance(row, Sequence)
         row.items = tuple(join(one, other) for one, other in zip(row.items or items, items, strict=True))
         return Value(row.alone)
     inner = element_of(machine, obj.over or NOTHING, place, part)
     if not obj.numbered:
         return inner
     pair = machine.made(Sequence, place, "enumerate", obj)
-    assert isinstance(pair, Sequence)
     pair.items = (
         _count(machine, place), join(pair.items[1], inner) if pair.items else inner
     )  # fmt: skip

@@ -33,7 +33,6 @@ def _begun(machine: Machine, arguments: Arguments, node: cst.CSTNode, number: in
 
 def passing(machine: Machine, node: cst.CSTNode, over: Value, **kind: bool) -> Value:
     made = machine.made(Passing, node, *sorted(kind), begun=True, **kind)
-    assert isinstance(made, Passing)
     made.over = join(made.over or NOTHING, over)
     return Value(made.alone, over.scale, over.sources)
 
@@ -49,13 +48,11 @@ def _enumerate(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Val
 def _zip(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     if arguments.star is not None:
         column = machine.made(Sequence, node, "column")
-        assert isinstance(column, Sequence)
         column.element = join(column.element or NOTHING, holding.any_item(holding.any_item(arguments.star)))
         row = Value(column.alone, arguments.star.scale, arguments.star.sources)
         return Value(machine.made(Sequence, node, "rows", element=row).alone, row.scale, row.sources)
     parts = tuple(_begun(machine, arguments, node, number, str(number)) for number in range(len(arguments.positional)))
     made = machine.made(Passing, node, begun=True)
-    assert isinstance(made, Passing)
     old = made.zipped if len(made.zipped) == len(parts) else parts
     made.zipped = tuple(join(one, other) for one, other in zip(old, parts, strict=True))
     return Value(made.alone)
@@ -70,7 +67,6 @@ def _listed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`list(over)` and the like."""
     given = arguments.positional[0] if arguments.positional else NOTHING
     made = machine.made(Sequence, node)
-    assert isinstance(made, Sequence)
     only = given.single()
     if isinstance(only, Sequence) and only.items is not None:
         made.items = only.items
@@ -96,7 +92,6 @@ def _map(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     functions = arguments.positional[0] if arguments.positional else NOTHING
     iterators = [_begun(machine, arguments, node, number) for number in range(1, len(arguments.positional))]
     made = machine.made(Sequence, node)
-    assert isinstance(made, Sequence)
     items, dealt = iteration.while_drawing(
         machine, lambda: [iteration.element_of(machine, one, node, iteration.ALL) for one in iterators]
     )
@@ -137,7 +132,6 @@ def _chain_of(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Valu
 def _repeat(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     element = arguments.positional[0] if arguments.positional else NOTHING
     made = machine.made(Sequence, node)
-    assert isinstance(made, Sequence)
     made.element = join(made.element or NOTHING, element)
     return Value(made.alone)
 

@@ -199,7 +199,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
             machine.call_back(arguments, node)
         value = _external(machine, name, arguments, node)
     own = _sources(name) | ranks.of_call(name, arguments) | files.seen_by_itself(machine, name, arguments, node)
-    value = Value(value.objs, value.scale, value.sources | own, value.mask, value.open, value.deep)
+    value = value.adding(own)
     value = forms.called(name, arguments, value)
     if machine.shared and CHANCE in value.sources:
         value = evidence.drawn(machine, value, arguments, node)
@@ -226,7 +226,6 @@ def _is_class(name: str) -> bool:
 def _external(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     """A new object of a library; what it says of the batches that were given to it is not known."""
     obj = machine.made(External, node, name, name=name)
-    assert isinstance(obj, External)
     obj.arguments = arguments if obj.arguments is None else obj.arguments.joined(arguments)
     return _made(obj, arguments)
 
@@ -245,7 +244,6 @@ def unknown_call(machine: Machine, callee: Value, arguments: Arguments, node: cs
     sources = EMPTY.union(*(value.sources for value in given))
     scale = Scale.UNKNOWN if any(value.scale is not Scale.CONST for value in given) else Scale.CONST
     obj = machine.made(External, node, "?", name="?")
-    assert isinstance(obj, External)
     obj.arguments = arguments
     value = Value(obj.alone, scale, sources)
     record_call(machine, "?", arguments, node, value)
@@ -303,7 +301,7 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
             holding.fill(machine, node.func, value)
         state.method(machine, name, node, join(*arguments.all()), attributes.LOADERS)
     if name in _DRAWS:
-        value = Value(value.objs, value.scale, value.sources | [CHANCE], value.mask, value.open, value.deep)
+        value = value.adding([CHANCE])
         value = evidence.drawn(machine, value, arguments, node) if machine.shared else value
     value = forms.called(name, arguments, value, receiver)
     value = files.carried(machine, receiver, name, arguments, value, node)
@@ -409,7 +407,6 @@ def _parameters(machine: Machine, model: Obj, name: str, node: cst.CSTNode) -> V
         return value
     pairs = machine.made(Sequence, node, model, "named")
     pair = machine.made(Sequence, node, model, "pair", items=(NOTHING, value))
-    assert isinstance(pairs, Sequence)
     pairs.element = Value(pair.alone)
     return Value(pairs.alone)
 
@@ -512,7 +509,6 @@ def _partial(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
         return NOTHING
     given = Arguments(arguments.positional[1:], arguments.keywords, arguments.star, arguments.double_star)
     partial = machine.made(Partial, node, function=arguments.positional[0])
-    assert isinstance(partial, Partial)
     partial.arguments = given
     return Value(partial.alone)
 

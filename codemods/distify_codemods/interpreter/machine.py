@@ -8,8 +8,7 @@ here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import libcst as cst
 
@@ -49,6 +48,7 @@ from distify_codemods.values import (
 BEHIND = "behind"  # what comes after a branch, as if it were an arm
 MOST_STATEMENTS = 60_000
 Key = TypeVar("Key")
+Made = TypeVar("Made", bound=Obj)
 
 
 class Machine:
@@ -74,7 +74,7 @@ class Machine:
         self.events: list[Event] = []
         self.draws: list[Event] = []  # those of them that take a batch
         self.values: dict[cst.CSTNode, Value] = {}
-        self.objects: dict[tuple[object, ...], Obj] = {}
+        self.objects: dict[tuple[object, ...], Any] = {}  # `Obj`s, by kind and place
         self.givers: dict[cst.CSTNode, tuple[Value, Obj | None]] = {}  # whose method is called there (`evidence`)
         self.optimized: set[Obj] = set()  # modules whose parameters were asked for
         self.inside_models = 0  # how many forwards of modules are running
@@ -157,10 +157,10 @@ class Machine:
         if self.watched is not None:
             self.watched.append(event)
 
-    def made(self, kind: type[Obj], site: cst.CSTNode | None, /, *more: object, **fields: object) -> Obj:
+    def made(self, kind: type[Made], site: cst.CSTNode | None, /, *more: object, **fields: object) -> Made:
         """The object of that kind made here: the same one each time this place is run in the same context."""
         key = (kind, site, self.frame.context, *more)
-        obj = self.objects.get(key)
+        obj: Made | None = self.objects.get(key)
         if obj is None:
             obj = self.objects[key] = kind(site, self.frame.context, self.frame.module, **fields)  # type: ignore[arg-type]
         return obj
@@ -178,7 +178,7 @@ class Machine:
     def tainted(self, value: Value) -> Value:
         """What is assigned in a branch depends on what the branch depends on."""
         value = ways.marked(self, value)
-        return replace(value, sources=value.sources | self.control) if self.control else value
+        return value.adding(self.control) if self.control else value
 
     def bind(self, name: str, value: Value) -> None:
         value = self.tainted(value)

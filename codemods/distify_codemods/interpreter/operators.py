@@ -39,14 +39,12 @@ def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
     tables = [obj for obj in (*left.objs, *right.objs) if isinstance(obj, Mapping)]
     if tables and isinstance(node.operator, cst.BitOr):
         table = machine.made(Mapping, node)
-        assert isinstance(table, Mapping)
         holding.update(machine, table, left)
         holding.update(machine, table, right)
         return Value(table.alone, value.scale, value.sources)
     lists = [obj for obj in (*left.objs, *right.objs) if isinstance(obj, Sequence)]
     if lists:
         both = machine.made(Sequence, node)
-        assert isinstance(both, Sequence)
         both.element = join(both.element or NOTHING, *(holding.any_item(Value(obj.alone)) for obj in lists))
         repeated = [one for one in (left, right) if not any(obj in lists for obj in one.objs)]
         value = Value(both.alone, value.scale, value.sources)
@@ -158,7 +156,7 @@ def conditional(machine: Machine, node: cst.IfExp) -> Value:
     value = join(machine.evaluate(node.body), machine.evaluate(node.orelse))
     value = ways.chosen(value, test)
     sources = value.sources | forms.decided(test.sources) | chosen
-    return Value(value.objs, value.scale, sources, value.mask, value.open, value.deep)
+    return value.with_sources(sources)
 
 
 def choice(machine: Machine, node: cst.If | cst.IfExp, test: Value) -> Ordered[Obj]:

@@ -58,7 +58,6 @@ def groups_of(machine: Machine, optimizer: Obj) -> Value:
     given = machine.given.get(optimizer, Arguments())
     parameters = Ordered(obj for value in given.all() for obj in contained(value) if isinstance(obj, Parameters))
     group = machine.made(Mapping, None, optimizer, "group")
-    assert isinstance(group, Mapping)
     group.items["params"] = Value(parameters)
     groups = machine.made(Sequence, None, optimizer, "groups", element=Value(group.alone))
     return Value(groups.alone)

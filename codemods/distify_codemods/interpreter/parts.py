@@ -7,7 +7,6 @@ told by sources, which flow on: `COMPUTED`, and `SEVERAL` of a tuple that is not
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -56,7 +55,7 @@ def _called(machine: Machine, value: Value, node: cst.Call) -> Value:
     if any(isinstance(obj, Instance) for obj in callees):
         return value if SEVERAL in value.sources else computed(value)
     if callees and all(map(_returns_several, callees)):
-        return replace(value, sources=(value.sources - {COMPUTED}) | [SEVERAL])
+        return value.with_sources((value.sources - {COMPUTED}) | [SEVERAL])
     return computed(value)
 
 
@@ -78,11 +77,11 @@ def computed(value: Value) -> Value:
     """The same, which is one tensor."""
     if COMPUTED in value.sources and SEVERAL not in value.sources:
         return value
-    return replace(value, sources=(value.sources - {SEVERAL}) | [COMPUTED])
+    return value.with_sources((value.sources - {SEVERAL}) | [COMPUTED])
 
 
 def item(machine: Machine, of: Value, value: Value, node: cst.CSTNode) -> Value:
     """`value` is what has been taken at a known place."""
     if SEVERAL in of.sources:
         return computed(value)
-    return replace(value, sources=value.sources | [machine.made(Single, node)]) if COMPUTED in of.sources else value
+    return value.adding([machine.made(Single, node)]) if COMPUTED in of.sources else value

@@ -178,7 +178,6 @@ def pack(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     if star == 0:
         packed = whole.regrouped(machine, "view", item, Arguments(), packed, node)
     both = machine.made(Sequence, node, "packed", items=(packed, NOTHING))
-    assert isinstance(both, Sequence)
     both.items = (packed, NOTHING)
     return Value(both.alone)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -140,7 +140,6 @@ def _is_dealt(source: Obj | str) -> bool:
 
 def _mark(machine: Machine) -> Pooled:
     mark = machine.made(Pooled, machine.here.node)
-    assert isinstance(mark, Pooled)
     return mark
 
 
@@ -184,7 +183,7 @@ def taken(machine: Machine, value: Value, given: Arguments) -> Value:
         source for one in given.all() for obj in contained(one) for held in within(obj)
         for source in held.sources if isinstance(source, Pooled)
     ]  # fmt: skip
-    return replace(value, sources=value.sources | found) if found else value
+    return value.adding(found) if found else value
 
 
 def within(obj: Obj) -> list[Value]:

@@ -26,7 +26,6 @@ def read(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value | N
     if not names or tuple(name.value for name in names) not in _names_saved(machine):
         return None
     items = machine.made(Sequence, node, "read")
-    assert isinstance(items, Sequence)
     items.items = tuple(_as_saved(machine, name, arguments) for name in names)
     return Value(items.alone)
 

@@ -81,7 +81,6 @@ NAMESPACES = frozenset(
 
 def namespace(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     obj = machine.made(External, node, name, name=name)
-    assert isinstance(obj, External)
     obj.arguments = arguments
     for key, value in {**arguments.expanded(), **arguments.keywords}.items():
         machine.keep(obj.attributes, key, value, obj)

@@ -55,9 +55,9 @@ def marked(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     fresh = value.scale is Scale.WEIGHTED and Scale.WEIGHTED not in marks  # a mean of what could not be followed
     if marks and not fresh:
         return value
-    return replace(value, sources=value.sources | [machine.made(Lost, node, value.scale, scale=value.scale)])
+    return value.adding([machine.made(Lost, node, value.scale, scale=value.scale)])
 
 
 def unmarked(value: Value) -> Value:
     kept = Ordered(source for source in value.sources if not isinstance(source, Lost))
-    return value if len(kept) == len(value.sources) else replace(value, sources=kept)
+    return value if len(kept) == len(value.sources) else value.with_sources(kept)

@@ -79,7 +79,6 @@ def _vars(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 
 def _names(machine: Machine, env: dict[str, Value], whose: str) -> Value:
     table = machine.made(Mapping, None, whose)
-    assert isinstance(table, Mapping)
     table.items = env  # type: ignore[assignment]
     table.named = True
     return Value(table.alone)
@@ -128,7 +127,6 @@ def _type(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 
 def _property(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     made = machine.made(External, node, "property", name="builtins.property")
-    assert isinstance(made, External)
     made.arguments = arguments
     return Value(made.alone)
 

@@ -55,7 +55,6 @@ def _commands(machine: Machine) -> Value:
     """Any function of the file may be the command of `fire.Fire()`."""
     module = machine.frame.module
     table = machine.made(Mapping, None, module, "commands")
-    assert isinstance(table, Mapping)
     for name, value in machine.module_frame(module).env.items():
         if any(isinstance(obj, Function) and obj.module is module for obj in value.objs):
             table.items[name] = value

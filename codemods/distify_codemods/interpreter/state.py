@@ -53,7 +53,6 @@ def written(
     if root is None or not of_a_share(value, loaders):
         return
     mark = machine.made(Kept, node)
-    assert isinstance(mark, Kept)
     if isinstance(root, cst.Name):
         frame = _holder(machine, root.value)
         known = frame.env.get(root.value) if frame is not None else None
@@ -104,7 +103,6 @@ def stored(machine: Machine, target: cst.Attribute, value: Value, loaders: froze
     elif not isinstance(statement, cst.AugAssign):
         return value
     mark = machine.made(Kept, target)
-    assert isinstance(mark, Kept)
     mark.settled = True
     return _with(value, mark)
 
@@ -133,12 +131,12 @@ def _marks(value: Value | None) -> list[Kept]:
 
 
 def _with(value: Value, mark: Obj) -> Value:
-    return Value(value.objs, value.scale, value.sources | [mark], value.mask, value.open, value.deep)
+    return value.adding([mark])
 
 
 def _without(value: Value) -> Value:
     kept = Ordered(source for source in value.sources if not isinstance(source, Kept))
-    return Value(value.objs, value.scale, kept, value.mask, value.open, value.deep)
+    return value.with_sources(kept)
 
 
 def _is_lasting(value: Value, loaders: frozenset[str]) -> bool:

@@ -118,7 +118,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
         rest = Arguments(arguments.positional[1:], arguments.keywords, arguments.star, arguments.double_star)
         value = method(machine, tensor, last, rest, node)
     if last in _RANDOM and name.startswith("torch."):
-        value = Value(value.objs, value.scale, value.sources | [CHANCE], value.mask, value.open, value.deep)
+        value = value.adding([CHANCE])
     return value
 
 
@@ -313,7 +313,6 @@ def _along(
     value = Value(scale=scale, sources=sources, deep=deep)
     if pair and (given or defaults_to_last):
         both = machine.made(Sequence, node, name)
-        assert isinstance(both, Sequence)
         both.items = (value, value)
         return Value(both.alone, scale, sources)
     return value

@@ -41,7 +41,6 @@ def make_splits(machine: Machine, kind: str, arguments: Arguments, node: cst.CST
     known = datasets.items if isinstance(datasets, Sequence) else None
     made = [_iterator(machine, kind, number, one, arguments, node) for number, one in enumerate(known or [NOTHING])]
     whole = machine.made(Sequence, node, "splits")
-    assert isinstance(whole, Sequence)
     whole.items, whole.element = (tuple(made), None) if known else (None, made[0])
     return Value(whole.alone)
 
@@ -50,7 +49,6 @@ def _iterator(
     machine: Machine, kind: str, number: int, dataset: Value, arguments: Arguments, node: cst.CSTNode
 ) -> Value:
     made = machine.made(External, node, kind, number, name=kind)
-    assert isinstance(made, External)
     made.arguments = Arguments([dataset], dict(arguments.keywords))
     return Value(made.alone)
 
@@ -74,7 +72,6 @@ def part_of(machine: Machine, batch: External, name: str, receiver: Value, node:
         return value
     lengths = Value(scale=Scale.SAMPLES, sources=receiver.sources)
     pair = machine.made(Sequence, node, "with lengths")
-    assert isinstance(pair, Sequence)
     pair.items = (value, lengths)
     return Value(pair.alone, value.scale, value.sources)
 

@@ -65,6 +65,5 @@ def pairs_of(machine: Machine, table: Mapping, place: cst.CSTNode) -> tuple[Valu
 
 def _pair(machine: Machine, place: cst.CSTNode, whole: Obj, number: int, items: tuple[Value, ...]) -> Value:
     pair = machine.made(Sequence, place, "turn", whole, number)
-    assert isinstance(pair, Sequence)
     pair.items = items
     return Value(pair.alone)

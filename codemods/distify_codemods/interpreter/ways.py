@@ -7,7 +7,6 @@ one of them has left the loop or the function. What is made there has the source
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -65,7 +64,7 @@ def marked(machine: Machine, value: Value) -> Value:
 
 def on_a_way(value: Value) -> Value:
     """Objects whose roles are looked for have no such source."""
-    return replace(value, sources=value.sources | [ON_A_WAY]) if value.sources or value.is_none else value
+    return value.adding([ON_A_WAY]) if value.sources or value.is_none else value
 
 
 def chosen(value: Value, by: Value) -> Value:

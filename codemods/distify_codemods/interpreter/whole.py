@@ -42,7 +42,6 @@ def of_all_ranks(machine: Machine, value: Value, node: cst.CSTNode, loaders: fro
     for obj in value.objs:
         if isinstance(obj, Sequence):
             listed = machine.made(Sequence, node, obj, "whole", per_sample=obj.per_sample)
-            assert isinstance(listed, Sequence)
             items, element = obj.items, obj.element
             if items is not None:
                 listed.items = tuple(of_all_ranks(machine, one, node, loaders) for one in items)
@@ -51,7 +50,6 @@ def of_all_ranks(machine: Machine, value: Value, node: cst.CSTNode, loaders: fro
             objs.append(listed)
         elif isinstance(obj, Mapping):
             table = machine.made(Mapping, node, obj, "whole")
-            assert isinstance(table, Mapping)
             table.items = {key: of_all_ranks(machine, item, node, loaders) for key, item in obj.items.items()}
             table.rest = of_all_ranks(machine, obj.rest, node, loaders) if obj.rest is not None else None
             objs.append(table)
@@ -82,7 +80,7 @@ def joined(machine: Machine, value: Value, node: cst.CSTNode, count: int | None)
     mark = machine.made(Regrouped if layouts else Views, node)
     if isinstance(mark, Views):
         mark.count = count
-    return Value(value.objs, value.scale, value.sources | [mark], value.mask, value.open, value.deep)
+    return value.adding([mark])
 
 
 def numbered(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
@@ -130,7 +128,6 @@ def _marked(machine: Machine, obj: Obj, node: cst.CSTNode, mark: Obj) -> Obj:
     if not isinstance(obj, Sequence):
         return obj
     copy = machine.made(Sequence, node, obj, "regrouped", per_sample=obj.per_sample)
-    assert isinstance(copy, Sequence)
     if obj.element is not None:
         element = obj.element
         copy.element = Value(element.objs, element.scale, element.sources | [mark], element.mask)
@@ -172,7 +169,6 @@ def _laid_out(machine: Machine, value: Value, marks: Ordered[Obj | str], node: c
     for obj in value.objs:
         if isinstance(obj, Sequence):
             parts = machine.made(Sequence, node, obj, "laid out", per_sample=obj.per_sample)
-            assert isinstance(parts, Sequence)
             items, element = obj.items, obj.element
             parts.items = tuple(_laid_out(machine, one, marks, node) for one in items) if items is not None else None
             parts.element = _laid_out(machine, element, marks, node) if element is not None else None
