@@ -13,12 +13,9 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.file_events import code_of, given_a_path, may_write
 from distify_codemods.libraries import effects, outside
-from distify_codemods.libraries.quiet import is_quiet
+from distify_codemods.libraries.quiet import BY_NAME, is_quiet
 from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import External, Instance, Value, core
-
-#: What is called by a name that is put together as the program runs, and is not found.
-_BY_NAME = ("importlib.import_module", "builtins.__import__", "builtins.eval", "builtins.exec")
 
 
 @answered_once
@@ -57,7 +54,7 @@ def _is_unknown(facts: Facts, event: Event) -> bool:
         return not _is_of_known_classes(_callee(facts, event))
     if event.name.startswith("local."):
         return not _is_of_known_classes(event.value)
-    if event.name in _BY_NAME:
+    if event.name in BY_NAME:
         return not _is_found(event)
     return not is_quiet(event.name)
 

@@ -8,11 +8,9 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.facts import Facts
+from distify_codemods.libraries import paths
 from distify_codemods.values import Const, External, Obj, Setting, Value
 
-_JOINED = ("os.path.join", "pathlib.Path", "pathlib.PurePath")
-_KEPT = ("builtins.str", "os.fspath", "os.path.normpath")
-_LISTED = ("glob.glob", "glob.iglob")
 _WILD = re.compile(r"[*?[]")
 _DEEPEST = 5
 
@@ -46,11 +44,11 @@ def _of_obj(obj: Obj, depth: int) -> frozenset[str]:
     if not given or obj.arguments.star is not None:
         return frozenset()
     first = _of_value(given[0], depth + 1)
-    if obj.name in _KEPT:
+    if obj.name in paths.KEEPS:
         return first
-    if obj.name in _LISTED:
+    if obj.name in paths.GLOBS:
         return frozenset(_WILD.split(one)[0] for one in first) if all(map(_WILD.search, first)) else first
-    if obj.name not in _JOINED or any(map(_may_lead_away, given[1:])) or _names_a_parent(obj.site):
+    if obj.name not in paths.JOINS or any(map(_may_lead_away, given[1:])) or _names_a_parent(obj.site):
         return frozenset()
     return frozenset(_folder(one) for one in first) if len(given) > 1 else first
 

@@ -12,7 +12,7 @@ from distify_codemods.answers import answered_once
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter import files
-from distify_codemods.libraries import effects, listings
+from distify_codemods.libraries import effects, listings, paths
 from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.naming import brief
 from distify_codemods.ordered import EMPTY, Ordered
@@ -62,7 +62,7 @@ def reads(event: Event) -> bool:
         return modes is None or any("w" not in mode for mode in modes)
     if _is_opened(event.name):
         return files.is_written(files.modes(event.name, event.arguments)) is False
-    return bool(effects.reading(event.name))
+    return effects.reading(event.name) is not None
 
 
 def _is_opened(name: str) -> bool:
@@ -79,10 +79,12 @@ def place_of_path(event: Event) -> int:
     if event.kind is Kind.METHOD:
         if event.name in listings.METHODS_THAT_TELL:
             return effects.ITSELF
-        tables = {**effects.READING_METHODS, **effects.WRITING_METHODS, "open": effects.ITSELF}
-        return tables.get(event.name, effects.UNSEEN)
-    known = effects.reading(event.name)
-    return effects.READS[known[0]] if known else effects.WRITES.get(event.name, 0)
+        if event.name == "open":
+            return effects.ITSELF
+        known = effects.WRITING_METHODS.get(event.name) or effects.READING_METHODS.get(event.name)
+        return known.path if known is not None else effects.UNSEEN
+    known = effects.reading(event.name) or effects.WRITES.get(event.name)
+    return known.path if known is not None else 0
 
 
 def path_of(event: Event) -> Value:
@@ -116,9 +118,9 @@ def is_writing_method(event: Event) -> bool:
     if name not in effects.WRITING_METHODS or not _is_of_a_library(event.receiver, name) or is_in_memory(event):
         return False
     used = not isinstance(event.module.parents.get(event.node), cst.Expr)
-    if name in effects.METHODS_OF:
+    if makers := effects.WRITING_METHODS[name].of:
         owners = [obj.name for obj in event.receiver.objs if isinstance(obj, External) and obj.name != "?"]
-        return all(one.startswith(effects.METHODS_OF[name]) for one in owners) if owners else not used
+        return all(one.startswith(makers) for one in owners) if owners else not used
     if name.startswith(effects.TEXTS) and used:  # without a path it returns the text
         given = event.arguments
         return bool(given.positional or given.double_star or _PATH_KEYWORDS & given.keywords.keys())
@@ -246,7 +248,7 @@ def is_unknown(event: Event) -> bool:
         return False
     owners = [library for obj in event.receiver.objs for library in _libraries(core(obj))]
     name = event.name if event.kind is Kind.METHOD else ""
-    return any(not one.startswith(effects.TRACKERS) and not effects.is_known(one, name) for one in owners)
+    return any(not effects.is_tracker(one) and not effects.is_known(one, name) for one in owners)
 
 
 def _libraries(obj: Obj) -> Ordered[str]:
@@ -261,7 +263,6 @@ def _paths(facts: Facts, event: Event) -> list[cst.BaseExpression]:
     return [node for node in given if _is_a_path(facts, event.module, node)]
 
 
-_QUESTIONS = ("os.path.exists", "os.path.is", "os.path.getsize", "os.path.getmtime")
 _WORDS = frozenset("path paths dir file filename folder root ckpt checkpoint output".split())
 _EXTENSION = re.compile(r"\w\.[A-Za-z][A-Za-z0-9]{0,5}$")
 
@@ -296,7 +297,7 @@ _ARITHMETIC = ("numpy.", "torch.", "math.")
 
 def _stands_for_a_path(obj: Obj) -> bool:
     if isinstance(obj, External):
-        return obj.name.startswith(("os.path.", "pathlib.", "tempfile.")) and not obj.name.startswith(_QUESTIONS)
+        return paths.makes_a_path(obj.name)
     if isinstance(obj, Setting):
         return bool(_WORDS & set(re.split(r"[._]", obj.name.lower())))
     return isinstance(obj, Const) and isinstance(obj.value, str) and _looks_like_a_path(obj.value)

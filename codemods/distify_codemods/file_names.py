@@ -13,24 +13,11 @@ from distify_codemods.events import Event
 from distify_codemods.facts import Facts
 from distify_codemods.file_beginnings import beginnings, lie_apart
 from distify_codemods.file_events import path_of, place_of_path
-from distify_codemods.libraries import effects
+from distify_codemods.libraries import effects, paths
 from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import External, Obj, Ref, Value
 
-#: What writes, or reads, the one file that its path names, and no folder.
-_WRITES_ONE = frozenset(
-    [*effects.FILES, *effects.BY_PATH, "open", "torch.save", "numpy.savetxt", "joblib.dump", "pandas.to_pickle",
-     "matplotlib.pyplot.savefig", "matplotlib.pyplot.imsave", "cv2.imwrite", "torchvision.utils.save_image",
-     "write_text", "write_bytes", "to_csv", "to_json", "to_pickle", "to_excel", "savefig"]
-)  # fmt: skip
-#: Likewise; where their path does not end so, they add it.
-_ADDED = {"numpy.save": ".npy", "numpy.savez": ".npz", "numpy.savez_compressed": ".npz", "scipy.io.savemat": ".mat"}
-_READS_ONE = frozenset([
-    *effects.FILES, *effects.BY_PATH, "open", "read_text", "read_bytes", "numpy.load", "torch.load", "numpy.genfromtxt",
-    "numpy.fromfile", "pandas.read_csv", "pandas.read_json", "pandas.read_excel", "pandas.read_pickle",
-    "PIL.Image.open", "cv2.imread", "scipy.io.loadmat", "torchaudio.load", "numpy.loadtxt",
-])  # fmt: skip
 _EXTENSION = re.compile(r"\w\.[A-Za-z]\w{0,7}$|^\.[A-Za-z]\w{0,7}$")
 _FILLED_IN = {"%": re.compile(r"%[-+# 0-9.]*[a-zA-Z]"), "format": re.compile(r"\{[^{}]*\}")}
 _DEEPEST = 5
@@ -57,12 +44,12 @@ class Names:
 
     def differ(self, write: Event, read: Event) -> bool:
         """Whether one event writes another file than the other reads."""
-        if write.name not in _WRITES_ONE | _ADDED.keys() or read.name not in _READS_ONE:
+        if not effects.writes_one_file(write.name) or not effects.reads_one_file(read.name):
             return False
         written, wanted = self._ends(write), self._ends(read)
         if not written or not wanted:
             return False
-        added = _ADDED.get(write.name, "")
+        added = effects.ending(write.name)
         known = all(_EXTENSION.search(one) for one in (*written, *wanted)) and all(
             one.endswith(added) for one in written
         )
@@ -77,7 +64,7 @@ class Names:
 
     def _lie_apart(self, write: Event, read: Event) -> bool:
         """Whether one file is written in another folder than the other is read in."""
-        if write.name not in _WRITES_ONE | _ADDED.keys():
+        if not effects.writes_one_file(write.name):
             return False
         return lie_apart(self._beginnings(write), self._beginnings(read))
 
@@ -177,7 +164,7 @@ def _of_call(facts: Facts, module: Module, call: cst.Call, depth: int) -> frozen
     if isinstance(call.func, cst.Attribute) and call.func.attr.value == "format":
         return _behind(call.func.value, "format")
     callee = facts.value(call.func).single()
-    known = isinstance(callee, Ref) and callee.name in ("os.path.join", "pathlib.Path", "builtins.str", "os.fspath")
+    known = isinstance(callee, Ref) and callee.name in paths.ENDS
     if not known or not call.args or any(arg.star or arg.keyword for arg in call.args):
         return frozenset()
     return _of(facts, module, call.args[-1].value, depth + 1)

@@ -97,7 +97,7 @@ class _Entering:
 
 
 def _writes(event: Event) -> bool:
-    return event.kind is Kind.PRINT or file_events.writes(event) or event.name.startswith(effects.TRACKERS)
+    return event.kind is Kind.PRINT or file_events.writes(event) or effects.is_tracker(event.name)
 
 
 def _handed(facts: Facts) -> Iterator[_Handed]:

@@ -57,7 +57,7 @@ class Unfollowed:
 
     def _modes(self) -> list[str]:
         """What it is opened for: "w" where that is not to be seen."""
-        place = effects.MODES.get(self.name, 1)
+        place = effects.place_of_mode(self.name)
         named = [one.value for one in self.node.args if one.keyword is not None and one.keyword.value == "mode"]
         given = [one.value for one in self.node.args if one.keyword is None]
         told = named or given[place : place + 1]

@@ -659,3 +659,10 @@ def core(obj: Obj) -> Obj:
     while isinstance(obj, Wrapped) and obj.inner is not None:
         obj = obj.inner
     return obj
+
+
+def root(obj: Obj) -> Obj:
+    """What `client.chat.completions` is a part of; the part itself, where that is not one thing."""
+    while isinstance(obj, Method) and obj.receiver is not None and (inner := obj.receiver.single()) is not None:
+        obj = core(inner)
+    return obj

@@ -158,6 +158,9 @@ class StandIn:
         # In a message it does no harm. The null character keeps it from ever becoming part of a file's name.
         return f"<{self._name} of rank 0>\0"
 
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
     __repr__ = __str__
 
 

@@ -118,7 +118,7 @@ def _only_computes(facts: Facts, call: cst.Call) -> bool:
 def _keeps_nothing(event: Event) -> bool:
     if event.kind is Kind.METHOD:
         roots = [core(obj) for obj in event.receiver.objs]
-        return any(isinstance(obj, External) and obj.name.startswith(effects.TRACKERS) for obj in roots)
+        return any(isinstance(obj, External) and effects.is_tracker(obj.name) for obj in roots)
     return event.kind is not Kind.CALL or event.name.startswith(_COMPUTING) or event.name in _OF_NUMBERS
 
 

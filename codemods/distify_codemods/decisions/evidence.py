@@ -21,6 +21,7 @@ from distify_codemods.decisions.trials import as_it_stands, with_evidence
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.interpreter.evidence import is_known
+from distify_codemods.libraries.registry import is_tracker
 from distify_codemods.naming import brief
 from distify_codemods.values import (
     External,
@@ -128,10 +129,11 @@ def _single(facts: Facts) -> Iterator[Link]:
 
 
 #: What may be given a model, and only looks at it or averages it.
-_TOOLS = (
-    "wandb.", "tensorboardX.", "mlflow.", "neptune.", "comet_ml.", "torchinfo.", "torchsummary.", "thop.", "fvcore.",
-    "torch_ema.", "ema_pytorch.", "visdom.", "swanlab.", "aim.", "clearml.",
-)  # fmt: skip
+_TOOLS = ("torchinfo.", "torchsummary.", "thop.", "fvcore.", "torch_ema.", "ema_pytorch.")
+
+
+def _is_tool(name: str) -> bool:
+    return name.startswith(_TOOLS) or is_tracker(name)
 
 
 def _given_the_model(facts: Facts) -> Iterator[Link]:
@@ -141,7 +143,7 @@ def _given_the_model(facts: Facts) -> Iterator[Link]:
         if not in_training(facts, event) or event.receiver.objs & trainers:
             continue
         held = [one.arguments for one in map(core, event.receiver.objs) if _is_foreign(one) and one.arguments]
-        unknown = event.kind is Kind.CALL and not is_known(event.name) and not event.name.startswith(_TOOLS)
+        unknown = event.kind is Kind.CALL and not is_known(event.name) and not _is_tool(event.name)
         if not held and not unknown:
             continue
         given = [*event.arguments.all(), *(value for one in held for value in one.all())]
@@ -153,7 +155,8 @@ def _given_the_model(facts: Facts) -> Iterator[Link]:
 
 
 def _is_foreign(obj: Obj) -> TypeGuard[External]:
-    return isinstance(obj, External) and not is_known(obj.name) and not obj.name.startswith((*_TOOLS, "transformers."))
+    named = isinstance(obj, External) and (is_known(obj.name) or _is_tool(obj.name))
+    return isinstance(obj, External) and not named and not obj.name.startswith("transformers.")
 
 
 def _is_model(facts: Facts, value: Value) -> bool:

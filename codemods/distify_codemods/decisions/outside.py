@@ -18,7 +18,17 @@ from distify_codemods.facts import Facts, dealt_by, given_to
 from distify_codemods.libraries import outside
 from distify_codemods.libraries.datasets import is_data_set
 from distify_codemods.program import Module
-from distify_codemods.values import Arguments, Bound, Class, External, Function, Instance, Method, Obj, Value, core
+from distify_codemods.values import (
+    Arguments,
+    Bound,
+    Class,
+    External,
+    Function,
+    Instance,
+    Obj,
+    Value,
+    root,
+)
 
 _OF_DATA_SETS = frozenset({"__getitem__", "__getitems__", "__iter__", "__next__", "__len__"})
 _HEAR = "all ranks take rank 0's answer, and each would ask"
@@ -124,7 +134,7 @@ def _connections(facts: Facts) -> Iterator[Asking]:
         return
     calls: dict[cst.CSTNode, Event] = {}
     for event in facts.of_kind(Kind.METHOD):
-        if any(_root(obj) in ends for obj in event.receiver.objs):
+        if any(root(obj) in ends for obj in event.receiver.objs):
             calls[event.node] = event
             if event.name in outside.MAKES_ANOTHER:
                 ends.update(event.value.objs)
@@ -178,16 +188,6 @@ def _is_plain(facts: Facts, module: Module, node: cst.CSTNode, calls: dict[cst.C
         return isinstance(call, cst.Call) and (call in calls or _is_followed(facts.value(call.func)))
     kept = (cst.Assign, cst.AssignTarget, cst.AnnAssign, cst.WithItem, cst.AsName, cst.Return, cst.Expr, cst.Param)
     return isinstance(parent, (*kept, cst.Annotation, cst.BooleanOperation, cst.IfExp, cst.If))
-
-
-def _root(obj: Obj) -> Obj:
-    """What `client.chat.completions` is a part of."""
-    while isinstance(obj, Method):
-        inner = obj.receiver.single() if obj.receiver is not None else None
-        if inner is None:
-            break
-        obj = core(inner)
-    return obj
 
 
 def _is_followed(callee: Value) -> bool:

@@ -18,7 +18,7 @@ from distify_codemods.interpreter.evidence import is_known
 from distify_codemods.interpreter.library import PROGRESS_BARS
 from distify_codemods.libraries import effects
 from distify_codemods.program import Module
-from distify_codemods.values import PER_SAMPLE, External, Instance, Method, Obj, Scale, Share, Value, core
+from distify_codemods.values import PER_SAMPLE, External, Instance, Obj, Scale, Share, Value, core, root
 
 _NO_FIGURES = PER_SAMPLE | {Scale.CONST, Scale.SLOPES, Scale.REDUCED}
 #: What a progress bar shows beside it, and what moves it on.
@@ -91,12 +91,11 @@ def _is_unknown(event: Event) -> bool:
         names = [] if event.name.startswith("local.") else [event.name]
     else:
         names = [name for obj in event.receiver.objs for name in _names_of(core(obj))]
-    return any(not is_known(name) and not name.startswith(effects.TRACKERS) for name in names)
+    return any(not is_known(name) and not effects.is_tracker(name) for name in names)
 
 
 def _names_of(obj: Obj) -> list[str]:
-    while isinstance(obj, Method) and obj.receiver is not None and (inner := obj.receiver.single()) is not None:
-        obj = core(inner)
+    obj = root(obj)
     if isinstance(obj, Instance) and obj.of is not None:
         return list(obj.of.libraries())
     return [obj.name] if isinstance(obj, External) else []

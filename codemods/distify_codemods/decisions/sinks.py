@@ -14,9 +14,10 @@ from distify_codemods.decisions.in_place import changes_what_it_takes
 from distify_codemods.decisions.places import Place
 from distify_codemods.facts import Facts
 from distify_codemods.libraries import effects
+from distify_codemods.libraries.registry import Role, find, is_tracker
 from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module
-from distify_codemods.values import Bound, Class, Function, Instance, Mapping, Method, Obj, Sequence, Value, core
+from distify_codemods.values import Bound, Class, Function, Instance, Mapping, Method, Obj, Sequence, Value, core, root
 
 
 class Kind(Enum):
@@ -49,16 +50,14 @@ class Sink:
 
 
 _ADDING = frozenset("append extend add insert appendleft extendleft".split())
-#: What reports to somewhere, and what writes to files.
-_LOGS = (*effects.TRACKERS, *effects.HANDLES, *effects.KEEPS)
-_LOGGERS = ("logging.", "loguru.")
-#: What makes a log a file.
-_LOG_FILES = ("logging.FileHandler", "logging.handlers.", "loguru.logger.add")
+#: What writes to files; what is called like it, and does not.
+_FILES = (*effects.HANDLES, *effects.KEEPS)
 _TO_TEXT = ("json.dumps", "pickle.dumps", "yaml.dumps")
+_LOGGERS = ("logging.", "loguru.")
 
 
 def sinks(facts: Facts) -> Iterator[Sink]:
-    kept = (*_LOGS, *_LOGGERS) if _logs_are_files(facts) else _LOGS
+    kept = (*_FILES, *_LOGGERS) if _logs_are_files(facts) else _FILES
     for module in facts.run.frames:
         for node in module.parents:
             if isinstance(node, cst.Call):
@@ -77,12 +76,12 @@ def sinks(facts: Facts) -> Iterator[Sink]:
 def _logs_are_files(facts: Facts) -> bool:
     named = any("filename" in event.arguments.keywords for event in facts.calls("logging.basicConfig"))
     return named or any(
-        event.name.startswith(_LOG_FILES) for event in facts.run.events if event.name.startswith(_LOGGERS)
+        find(event.name, Role.LOG_FILE, Role.LOG_SINK) for event in facts.run.events if event.name.startswith(_LOGGERS)
     )
 
 
-def _of_call(facts: Facts, module: Module, node: cst.Call, logs: tuple[str, ...]) -> Iterator[Sink]:
-    kind = _taker(facts, node, logs)
+def _of_call(facts: Facts, module: Module, node: cst.Call, files: tuple[str, ...]) -> Iterator[Sink]:
+    kind = _taker(facts, node, files)
     if kind is None:
         return
     fresh = kind is Kind.ADDED and isinstance(node.func, cst.Attribute) and _is_fresh(facts, module, node.func.value)
@@ -91,7 +90,7 @@ def _of_call(facts: Facts, module: Module, node: cst.Call, logs: tuple[str, ...]
         yield Sink(kind, module, node, argument.value, fresh, changes=changes)
 
 
-def _taker(facts: Facts, node: cst.Call, logs: tuple[str, ...]) -> Kind | None:
+def _taker(facts: Facts, node: cst.Call, files: tuple[str, ...]) -> Kind | None:
     callee = facts.value(node.func)
     name = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
     holders = facts.value(node.func.value).objs if isinstance(node.func, cst.Attribute) else EMPTY
@@ -103,7 +102,8 @@ def _taker(facts: Facts, node: cst.Call, logs: tuple[str, ...]) -> Kind | None:
     for obj in callee.objs:
         if _named(obj) == "builtins.print" and _prints_to_a_file(facts, node):
             return Kind.LOGGED
-        if _full_name(obj).startswith(logs) and not _full_name(obj).startswith(_TO_TEXT):
+        name = _full_name(obj)
+        if is_tracker(name) or (name.startswith(files) and not name.startswith(_TO_TEXT)):
             return Kind.LOGGED
         if isinstance(obj, Function):
             return Kind.HANDED
@@ -121,7 +121,7 @@ def _prints_to_a_file(facts: Facts, node: cst.Call) -> bool:
 def _full_name(obj: Obj) -> str:
     """Of a function of a library, or of the class whose method it is."""
     if isinstance(obj, Method):
-        return next((_named(one) for one in (obj.receiver or Value()).objs), "")
+        return next((_named(root(one)) for one in (obj.receiver or Value()).objs), "")
     return _named(obj)
 
 

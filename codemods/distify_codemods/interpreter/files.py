@@ -7,48 +7,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.libraries import effects, listings, outside
+from distify_codemods.libraries import effects, listings, outside, paths
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import Answer, Arguments, Const, External, Obj, Origin, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
-#: What each process sees for itself: the time, names nobody else has, who and where it is, what files there are.
-_OWN = frozenset(
-    [
-        "datetime.datetime.now",
-        "datetime.datetime.utcnow",
-        "datetime.datetime.today",
-        "datetime.date.today",
-        "time.time",
-        "time.time_ns",
-        "time.strftime",
-        "time.localtime",
-        "time.gmtime",
-        "time.ctime",
-        "time.asctime",
-        "uuid.uuid1",
-        "uuid.uuid4",
-        "tempfile.mkdtemp",
-        "tempfile.mktemp",
-        "tempfile.mkstemp",
-        "tempfile.NamedTemporaryFile",
-        "tempfile.TemporaryDirectory",
-        "secrets.token_hex",
-        "secrets.token_urlsafe",
-        "secrets.token_bytes",
-        "secrets.randbits",
-        "secrets.randbelow",
-        "os.urandom",
-        "socket.gethostname",
-        "platform.node",
-        "os.getpid",
-        *listings.FUNCTIONS,
-    ]
-)
-#: What of an argument they are made of, their results are made of.
-_CARRIERS = ("os.path.", "pathlib.", "datetime.", "time.", "uuid.", "os.fspath")
 _OF_THE_PROCESS = ("time", "machine")
 
 
@@ -59,9 +24,9 @@ def seen_by_itself(machine: Machine, name: str, arguments: Arguments, node: cst.
         found = Ordered(["machine"])
     if found or outside.is_of_the_clock(name):
         found = found | machine.made(Answer, node).alone
-    if name in _OWN:
+    if name in paths.OWN:
         found = found | machine.made(Origin, node, name=name).alone
-    if name.startswith(_CARRIERS):
+    if name.startswith(paths.CARRY):
         found = found.union(*(origins(value) for value in arguments.all()))
     return found
 
@@ -107,7 +72,7 @@ def _is_path(obj: Obj) -> bool:
 
 def modes(name: str, arguments: Arguments) -> frozenset[str] | None:
     """In which modes a file may be opened; None where that is not known."""
-    given = arguments.get("mode", effects.MODES.get(name, 1))
+    given = arguments.get("mode", effects.place_of_mode(name))
     if given is None:
         return frozenset("r") if arguments.double_star is None and arguments.star is None else None
     known = [obj.value for obj in given.objs if isinstance(obj, Const) and isinstance(obj.value, str)]

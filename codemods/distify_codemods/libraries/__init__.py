@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from pkgutil import iter_modules
 
 
@@ -16,7 +17,9 @@ def knows(library: str) -> bool:
 @cache
 def _named() -> frozenset[str]:
     tables = (vars(import_module(f"{__name__}.{one.name}")) for one in iter_modules(__path__))
-    return frozenset(name.partition(".")[0] for table in tables for name in _names(table) if "." in name)
+    registered = (name for api in import_module(f"{__name__}.registry").apis() for name in api.names.split())
+    names = chain(registered, (name for table in tables for name in _names(table)))
+    return frozenset(name.partition(".")[0] for name in names if "." in name)
 
 
 def _names(table: dict[str, object]) -> Iterator[str]:

@@ -17,7 +17,7 @@ _BY_EACH = (
     "os.popen", "subprocess.check_output", "subprocess.getoutput", "subprocess.getstatusoutput", "GPUtil.",
     "nvidia_smi.", "cv2.VideoCapture", "huggingface_hub.login", "huggingface_hub.notebook_login",
     "huggingface_hub.interpreter_login", "huggingface_hub.list_", "kaggle.api.authenticate", "git.Repo",
-    "pandas.read_gbq", "pandas.read_sql",
+    "pandas.read_gbq", "pandas.read_sql", "clearml.Dataset.", "clearml.StorageManager.",
     "socket.getaddrinfo", "socket.gethostbyaddr", "socket.gethostbyname", "webbrowser.open",
 )  # fmt: skip
 #: Libraries of connections, clients and devices: what their functions make is one end of something that has another.

@@ -27,6 +27,8 @@ _NOT = (
     "subprocess.", "torch.distributed.rpc.", "torch.utils.cpp_extension.", "transformers.Seq2SeqTrainer",
     "transformers.Trainer", "transformers.TrainingArguments", "urllib.",
 )  # fmt: skip
+#: What is called by a name that is put together as the program runs.
+BY_NAME = ("importlib.import_module", "builtins.__import__", "builtins.eval", "builtins.exec")
 #: What of those only computes, on addresses and the like.
 _PLAIN = (
     "importlib.metadata.", "importlib.reload", "importlib.resources.", "importlib.util.find_spec", "requests.adapters.",
@@ -41,7 +43,7 @@ _WRITERS_KNOWN = ("torch.", "sys.", "tqdm.", "os.write", "builtins.", "local.")
 @cache
 def is_quiet(name: str) -> bool:
     """Whether a function or class of a library writes no file and asks nobody, or some table says which it does."""
-    named = name.startswith((*_PLAIN, *effects.TRACKERS)) or downloads.fetches(name) or outside.is_named(name)
+    named = name.startswith(_PLAIN) or downloads.fetches(name) or outside.is_named(name)
     if named or effects.is_named(name):
         return True
     says = effects.says_that_it_writes(name.rsplit(".", 1)[-1]) and not name.endswith("dumps")

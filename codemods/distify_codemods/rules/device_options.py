@@ -12,7 +12,7 @@ from distify_codemods.command_line import declarations, integers
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.rules.base import Context
-from distify_codemods.values import Const, External, Method, Obj, Ref, Sequence, Setting, Value, core
+from distify_codemods.values import Const, External, Method, Obj, Ref, Sequence, Setting, Value, core, root
 
 _REASON = "`cuda:1` on the command line means `cuda`, the rank's own GPU"
 #: What reads settings from files, the environment or a person.
@@ -96,8 +96,7 @@ def _is_read(obj: Obj) -> bool:
     """Whether it comes out of such a thing, or of a library of which nothing is known: a configuration's entry."""
     if isinstance(obj, Method) and obj.name == "dtype":
         return False
-    while isinstance(obj, Method) and obj.receiver is not None and (inner := obj.receiver.single()) is not None:
-        obj = core(inner)
+    obj = root(obj)
     while isinstance(obj, External) and obj.whole is not None:
         obj = core(obj.whole)
     if isinstance(obj, Ref) and "." not in obj.name:

@@ -45,7 +45,7 @@ def run(context: Context) -> None:
     for event in named:
         context.advice(
             f"`{event.name}` makes an output folder named by the time on each rank, and perhaps goes into it: give all "
-            f"ranks one name, {effects.NAMED_BY_THE_TIME[event.name]}", event.module, event.node,
+            f"ranks one name, {effects.NAMED_BY_THE_TIME[event.name].advice}", event.module, event.node,
         )  # fmt: skip
     if not (found or unknown or unseen or named):
         context.not_needed(f"no other files are written{claims.unless_written(context.facts)}")
@@ -217,7 +217,7 @@ def _is_written(context: Context, event: Event) -> bool:
     if event.name in effects.MAPPED:
         return any("w" in mode for mode in files.modes(event.name, event.arguments) or ("w",))
     return any(
-        one.name in effects.DATABASES[event.name]
+        one.name in effects.DATABASES[event.name].writes_by.split()
         or (one.name == "begin" and one.arguments.get("write") is not None)
         or (one.name == "execute" and not _only_asks(one))
         for one in context.facts.of_kind(Kind.METHOD, Kind.STORE)

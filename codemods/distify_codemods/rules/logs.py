@@ -6,6 +6,7 @@ import libcst as cst
 
 from distify_codemods.arguments import bound
 from distify_codemods.events import Event, Kind
+from distify_codemods.libraries.registry import Role, functions
 from distify_codemods.rules import records, start
 from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.rules.examples import Example, LeftAlone
@@ -13,24 +14,16 @@ from distify_codemods.rules.once import once
 from distify_codemods.values import Instance
 
 CODE = "OUT04"
-_FILE_HANDLERS = (
-    "logging.FileHandler",
-    "logging.handlers.RotatingFileHandler",
-    "logging.handlers.TimedRotatingFileHandler",
-    "logging.handlers.WatchedFileHandler",
-)
-_CONFIGURE = frozenset({"logging.config.dictConfig", "logging.config.fileConfig"})
-_LOGURU_SINKS = frozenset({"loguru.logger.add", "loguru.logger.configure"})
 
 
 def run(context: Context) -> None:
     found = False
     for event in context.facts.of_kind(Kind.CALL):
-        if event.name in _FILE_HANDLERS:
+        if event.name in functions(Role.LOG_FILE):
             found = _handler(context, event) or found
         elif event.name == "logging.basicConfig":
             found = _basic_config(context, event) or found
-        elif event.name in _CONFIGURE or event.name in _LOGURU_SINKS:
+        elif event.name in functions(Role.LOG_SETUP, Role.LOG_SINK):
             found = True
             if context.editable(event.module, event.node, "logging is configured"):
                 once(context, event, CODE, "log files are rank 0's")
@@ -97,7 +90,7 @@ def _to_null(context: Context, event: Event, call: cst.Call, name: str) -> None:
 
 def _is_a_file_handler(event: Event) -> bool:
     return any(
-        isinstance(obj, Instance) and obj.of is not None and obj.of.derives_from(*_FILE_HANDLERS)
+        isinstance(obj, Instance) and obj.of is not None and obj.of.derives_from(*functions(Role.LOG_FILE))
         for obj in event.value.objs
     )
 

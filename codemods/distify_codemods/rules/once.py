@@ -10,10 +10,24 @@ from distify_codemods import tree
 from distify_codemods.events import Event
 from distify_codemods.facts import loaders_in
 from distify_codemods.interpreter.files import writes_to_a_file
-from distify_codemods.libraries import effects
+from distify_codemods.libraries import effects, guarded
+from distify_codemods.libraries.registry import is_tracker
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, call_of
-from distify_codemods.values import Bound, Const, External, Function, Mapping, Method, Obj, Ref, Sequence, Value, core
+from distify_codemods.values import (
+    Bound,
+    Const,
+    External,
+    Function,
+    Mapping,
+    Method,
+    Obj,
+    Ref,
+    Sequence,
+    Value,
+    core,
+    root,
+)
 
 _OF_HANDLES = frozenset("write writelines writerow writerows writeheader flush close fileno truncate".split())
 #: Methods without effect beyond what they return.
@@ -26,26 +40,7 @@ _QUIET = frozenset(
 )
 #: Those of a model that are no forward pass.
 _OF_STATE = frozenset("state_dict parameters named_parameters cpu float double save".split())
-_QUIET_MODULES = (
-    "torch.", "numpy.", "math.", "time.", "builtins.", "os.path.", "os.getcwd", "os.environ", "datetime.", "json.dumps",
-    "pickle.dumps", "yaml.dump", "csv.", "pandas.", "pathlib.", "os.makedirs",
-    "matplotlib.", "PIL.", "torchvision.utils.",
-    "argparse.", "string.", "textwrap.", "copy.", "collections.", "itertools.", "functools.", "re.", "statistics.",
-    "dataclasses.", "platform.", "sys.version", "getpass.", "socket.gethostname",
-)  # fmt: skip
-_LOUD = (
-    "builtins.exit", "builtins.quit", "builtins.next", "builtins.input", "builtins.exec", "builtins.eval",
-    "builtins.setattr", "builtins.delattr",
-    "torch.load", "torch.nn.", "torch.utils.data.", "torch.optim.", "torch.hub.", "torch.distributed.",
-)  # fmt: skip
-#: Where ranks may come to meet: not in a function that a guarded statement calls, which all of them may call as well.
-_SHARED = (
-    "builtins.open", "io.open", "gzip.open", "bz2.open", "lzma.open", "codecs.open", "numpy.load", "pandas.read",
-    "time.", "datetime.", "uuid.", "os.path.exists", "os.path.isfile", "os.path.isdir", "PIL.Image.open", "socket.",
-    "platform.",
-)  # fmt: skip
 _SHARED_METHODS = frozenset({"exists", "is_file", "is_dir", "read_text", "read_bytes"})
-_DRAWING = ("matplotlib.", "pandas.", "PIL.", "seaborn.")
 _LEAVING = (cst.Return, cst.Break, cst.Continue)
 _NEEDED = (
     cst.Yield, cst.Global, cst.Nonlocal, cst.Raise, cst.Del, cst.NamedExpr, cst.FunctionDef, cst.ClassDef, cst.Import,
@@ -144,22 +139,24 @@ def _is_quiet_object(context: Context, obj: Obj, call: cst.Call, depth: int) -> 
         return obj.node is not None and depth < _DEEPEST and _is_quiet_code(context, obj.node.body, depth=depth + 1)
     if isinstance(obj, Ref):
         about_files = obj.name in effects.WRITES or obj.name in effects.HANDLES or obj.name in effects.STORES
-        if about_files and not (depth > 0 and obj.name.startswith(_SHARED)):
-            return True
-        draws = "random" in context.facts.value(call).sources or obj.name.startswith("torch.rand")
-        loud = obj.name.startswith(_LOUD) or (depth > 0 and obj.name.startswith(_SHARED))
-        return obj.name.startswith(_QUIET_MODULES) and not loud and not draws
+        if depth > 0 and guarded.is_shared(obj.name):
+            return False
+        draws = "random" in context.facts.value(call).sources or obj.name.startswith(guarded.DRAWS_RANDOM_NUMBERS)
+        return about_files or (guarded.leaves_nothing(obj.name) and not draws)
     if isinstance(obj, Method):
         receiver = obj.receiver or Value()
         if obj.name not in _OF_STATE and any(core(one) in context.facts.models for one in receiver.objs):
             return False  # `model.encode(x)`: a forward pass by another name
         if obj.name in effects.WRITING_METHODS or obj.name in _QUIET:
             return depth == 0 or obj.name not in _SHARED_METHODS
+        if obj.name == "append":  # one more that keeps the log: `ex.observers.append(...)`
+            holders = [root(one) for one in receiver.objs]
+            return bool(holders) and all(isinstance(one, External) and is_tracker(one.name) for one in holders)
         if obj.name in _OF_HANDLES or obj.name == "open":
             return not any(isinstance(one, (Sequence, Mapping)) for one in receiver.objs)
         return any(isinstance(one, Const) for one in receiver.objs) or (
             bool(receiver.objs)
-            and all(isinstance(one, External) and one.name.startswith(_DRAWING) for one in receiver.objs)
+            and all(isinstance(one, External) and one.name.startswith(guarded.PICTURES) for one in receiver.objs)
         )
     return False
 

@@ -11,6 +11,8 @@ from distify_codemods import tree
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import dealt_by
 from distify_codemods.file_events import reads
+from distify_codemods.libraries import guarded
+from distify_codemods.libraries.registry import Effect, Role, functions
 from distify_codemods.program import Module
 from distify_codemods.rules import paths
 from distify_codemods.rules.base import Context, Rule
@@ -20,15 +22,6 @@ from distify_codemods.rules.records import records
 from distify_codemods.values import External, Ref, Scale
 
 CODE = "OUT01"
-#: What does nothing but find out, compute and show.
-_TALK = ("builtins.", "sys.stdout.", "sys.stderr.", "time.", "math.", "os.popen", "os.get_terminal_size", "pprint.")
-_STREAMS = ("sys.stdout.write", "sys.stderr.write", "sys.stdout.writelines", "sys.stderr.writelines")
-#: Other functions that put text on the screen.
-_PRINTERS = ("pprint.pprint", "pprint.pp", "rich.print", "click.echo", "click.secho", "typer.echo", "typer.secho",
-             "termcolor.cprint", "IPython.display.display", "IPython.display.clear_output")  # fmt: skip
-#: Objects that do, by their methods.
-_CONSOLES = ("rich.console.Console", "pprint.PrettyPrinter")
-_OF_CONSOLES = frozenset("print log rule print_json pprint".split())
 
 
 def run(context: Context) -> None:
@@ -58,10 +51,9 @@ def _prints_by_another_name(event: Event) -> bool:
     if event.kind is Kind.PRINT:
         return isinstance(event.node, cst.Call) and isinstance(event.node.func, cst.Attribute)
     if event.kind is Kind.CALL:
-        return event.name in _STREAMS or event.name in _PRINTERS
-    return event.name in _OF_CONSOLES and any(
-        isinstance(obj, External) and obj.name in _CONSOLES for obj in event.receiver.objs
-    )
+        return event.name in functions(Effect.PRINTS)
+    consoles = [functions(Role.CONSOLE).get(obj.name) for obj in event.receiver.objs if isinstance(obj, External)]
+    return any(one is not None and event.name in one.writes_by.split() for one in consoles)
 
 
 def _shadow(context: Context, module: Module, events: list[Event]) -> None:
@@ -184,9 +176,9 @@ def _guard_call(context: Context, event: Event, talk: _Talk) -> bool:
 def _only_talks(event: Event) -> bool:
     """Nothing that another rank could miss: no state is kept, no data read, and no other rank waited for."""
     if event.kind is Kind.CALL:
-        return event.name.startswith(_TALK) and not reads(event)
+        return event.name.startswith(guarded.TALKS) and not reads(event)
     if event.kind is Kind.METHOD:
-        return all(isinstance(obj, External) and obj.name.startswith(_TALK) for obj in event.receiver.objs)
+        return all(isinstance(obj, External) and obj.name.startswith(guarded.TALKS) for obj in event.receiver.objs)
     return event.kind not in (Kind.FORWARD, Kind.STORE)
 
 

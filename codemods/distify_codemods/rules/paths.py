@@ -13,23 +13,16 @@ from distify_codemods.file_events import reads
 from distify_codemods.interpreter import files
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import effects, listings
+from distify_codemods.libraries import paths as table
 from distify_codemods.plan import By
 from distify_codemods.program import Module
 from distify_codemods.rules import disk, waits
 from distify_codemods.rules.base import Context, Rule, call_of, given_to
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import only_writes
-from distify_codemods.rules.waits import MAKES_FOLDERS
 from distify_codemods.values import Origin, Value
 
 CODE = "PATH01"
-_ASKS = ("builtins.input", "getpass.getpass")
-#: They make something: rank 0 alone does.
-_MAKES = frozenset({"tempfile.mkdtemp"})
-#: Who removes what was made must be who made it.
-_REMOVALS = frozenset({"shutil.rmtree", "shutil.move", "os.rmdir", "os.removedirs", "rmdir"})
-#: They make something that ends with them.
-_REMOVED = frozenset({"tempfile.TemporaryDirectory", "tempfile.NamedTemporaryFile", "tempfile.mkstemp"})
 
 
 def run(context: Context) -> None:
@@ -56,7 +49,7 @@ def _said_of_paths(context: Context) -> str:
 
 def meetings(context: Context) -> set[cst.CSTNode]:
     """The calls whose results the ranks will tell each other: the process group has to be there before."""
-    asked = {event.node for event in context.facts.calls(*_ASKS)}
+    asked = {event.node for event in context.facts.calls(*table.ASKS)}
     contended = {one.site for _, origins in _contended(context) for one in origins if one.site is not None}
     drawn = {event.node for event in entropy.without_seeds(context.facts)} if context.shares_forwards else set()
     shuffled = {event.node for event in (*entropy.shuffles(context.facts), *entropy.seeded_anew(context.facts))}
@@ -80,14 +73,14 @@ def _own_values(context: Context) -> bool:
 
 def _of_a_path(context: Context, event: Event) -> Iterator[Origin]:
     """What the path that every rank uses here was made of."""
-    makes, given = event.name in MAKES_FOLDERS, list[Value]()
+    makes, given = event.name in effects.MAKES_FOLDERS, list[Value]()
     if event.kind is Kind.STORE or file_events.is_unknown(event):
         given = list(file_events.own_paths_out_of_sight(context.facts, event))
         if context.is_on_main(event.module, event.node):
             return
     elif makes or reads(event) or listings.is_of_the_disk(event.name) or event.name == "torch.load":
         given = [event.receiver, *event.arguments.positional[:1], *event.arguments.keywords.values()]
-    elif event.name in _REMOVALS or event.name in _MAKES:
+    elif event.name in table.REMOVALS or event.name in table.MAKES:
         yield from _made_for_some_time(event)
     if disk.may_fail(context, event):
         given = [event.value]
@@ -100,14 +93,16 @@ def _of_a_path(context: Context, event: Event) -> Iterator[Origin]:
 def _made_for_some_time(event: Event) -> Iterator[Origin]:
     """A folder that is removed again, or made where one looks: each rank would have one, and rank 0 removes its own."""
     where = event.arguments.get("dir", 2)
-    makes = event.name in _MAKES and where is not None and not where.is_none
-    for value in [event.value] if makes else [] if event.name in _MAKES else [event.receiver, *event.arguments.all()]:
-        yield from (one for one in files.origins(value) if isinstance(one, Origin) and one.name in _MAKES)
+    given = [event.receiver, *event.arguments.all()]
+    if event.name in table.MAKES:
+        given = [event.value] if where is not None and not where.is_none else []
+    for value in given:
+        yield from (one for one in files.origins(value) if isinstance(one, Origin) and one.name in table.MAKES)
 
 
 def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, code: str, done: str) -> None:
     """Lets all ranks take what rank 0 finds out for itself."""
-    if origin.name in _REMOVED:
+    if origin.name in table.ENDS_WITH_IT:
         context.needs_you(
             "each rank has a temporary file or folder of its own, and reads what rank 0 has written to its",
             module, node,
@@ -124,7 +119,7 @@ def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, c
         return
     rt = context.rt(module)
     reason = "every rank would have one of its own"
-    if origin.name in _MAKES:
+    if origin.name in table.MAKES:
         context.plan(module).tell(outer, given_to(f"{rt}.call_on_main_process"), code, reason, By.CALL)
     else:
         context.plan(module).tell(outer, call_of(f"{rt}.from_main_process({{}})"), code, reason)
@@ -135,7 +130,7 @@ def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, c
 
 
 def _questions(context: Context) -> bool:
-    found = context.facts.calls(*_ASKS)
+    found = context.facts.calls(*table.ASKS)
     for event in found:
         if isinstance(event.node, cst.Call) and context.editable(event.module, event.node, "a question is asked"):
             rt = context.rt(event.module)
@@ -181,7 +176,7 @@ class _Meanwhile:
         self._context = context
         events = context.facts.run.events
         told = {one.site for one in _origins(context)}
-        written = [event for event in events if context.writes(event) or event.name in MAKES_FOLDERS]
+        written = [event for event in events if context.writes(event) or event.name in effects.MAKES_FOLDERS]
         left = context.facts.of_kind(Kind.LEAVE)
         self._told = [event for event in events if event.node in told]
         self._written = [event.number for event in written]

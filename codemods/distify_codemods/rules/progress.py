@@ -8,6 +8,7 @@ from distify_codemods import tree
 from distify_codemods.arguments import PARAMETERS, bound
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import code_of
+from distify_codemods.libraries.registry import Role, find
 from distify_codemods.plan import Rewrite
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
@@ -16,16 +17,12 @@ from distify_codemods.values import Mapping, Value
 
 CODE = "OUT02"
 _BARS = frozenset({"tqdm", "trange", "tqdm_notebook", "tnrange", "tqdm_gui"})
-#: Other libraries' bars, which know no `disable`, or have another word for it.
-_OTHERS = ("rich.progress.", "progressbar.", "progress.bar.", "progress.spinner.", "alive_progress.", "fastprogress.",
-           "enlighten.", "pkbar.", "tqdm.contrib.")  # fmt: skip
-_OF_OTHERS = frozenset({"click.progressbar", "typer.progressbar"})
 
 
 def run(context: Context) -> None:
     calls = context.facts.of_kind(Kind.CALL)
     found = [event for event in calls if _is_of_tqdm(event)]
-    others = [event for event in calls if event.name.startswith(_OTHERS) or event.name in _OF_OTHERS]
+    others = [event for event in calls if find(event.name, Role.BAR)]
     for event in others:
         context.advice(f"every rank draws the bar of `{code_of(event)}`", event.module, event.node)
     for event in found:

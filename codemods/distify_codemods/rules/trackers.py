@@ -5,69 +5,68 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.arguments import PARAMETERS, bound
+from distify_codemods.arguments import bound
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import wrapped
-from distify_codemods.libraries import effects
+from distify_codemods.libraries.registry import Api, Role, find, tracker
 from distify_codemods.plan import Rewrite
 from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
 from distify_codemods.rules.other_scripts import inside_wrap
-from distify_codemods.values import External, Instance, Ref
+from distify_codemods.values import External, Instance, Ref, root
 
 CODE = "OUT05"
-#: Libraries of which every call reports to somewhere, but for the one that has runs that do nothing.
-_LIBRARIES = tuple(one for one in effects.TRACKERS if one != "wandb.")
-#: What wandb leaves out by itself, once its run is a disabled one.
-_WANDB_STARTS = frozenset({"wandb.login", "wandb.sync"})
-_WANDB_AGENTS = frozenset({"wandb.agent", "wandb.sweep"})
-#: Where a writer's files lie: the same on all ranks, if anybody asks.
-_ANSWERS = ("log_dir", "logdir", "get_logdir")
-_OF_A_RUN = frozenset({"dir", "name", "id", "path", "project"})
 
 
 def run(context: Context) -> None:
     found = False
     for event in context.facts.of_kind(Kind.CALL):
-        if event.name == "wandb.init":
-            found = _wandb(context, event) or found
-        elif event.name in _WANDB_AGENTS:
-            found = True
+        known = tracker(event.name) or _of_its_bases(event)
+        if known is None or known.role is Role.OF_A_RUN or (known.role is Role.FOR_ALL and not known.advice):
+            continue
+        found = True
+        if known.role is Role.FOR_ALL:
+            context.advice(known.advice, event.module, event.node)
+        elif isinstance(event.module.parents.get(event.node), cst.Decorator):
+            context.advice("what this decorates runs on each rank, and reports there", event.module, event.node)
+        elif known.role is Role.AGENT:
             context.needs_you(
                 "a sweep starts runs of its own, each of which would have to be a run of all ranks",
                 event.module, event.node, "let the sweep's command be `distify run`",
             )  # fmt: skip
-        elif event.name.startswith(_LIBRARIES) or event.name in _WANDB_STARTS or _is_of_a_subclass(event):
-            found = _report(context, event) or found
+        elif known.role is Role.RUN:
+            _run(context, event, known)
+        else:
+            _report(context, event, known)
     for event in context.facts.of_kind(Kind.METHOD):
         if event.name == "add_graph":
             _graph(context, event)
     if found:
-        _names_of_runs(context)
+        _told(context)
     else:
         context.not_needed_if_known("no experiment tracker is used")
 
 
-def _is_of_a_subclass(event: Event) -> bool:
-    return event.name.startswith("local.") and any(
-        isinstance(obj, Instance)
-        and obj.of is not None
-        and any(
-            isinstance(base, Ref) and base.name.startswith(_LIBRARIES)
-            for one in obj.of.ancestors()
-            for value in one.bases
-            for base in value.objs
-        )
+def _of_its_bases(event: Event) -> Api | None:
+    """What is known of a tracker's class that a class of the script's own derives from."""
+    bases = (
+        base.name
         for obj in event.value.objs
+        if event.name.startswith("local.") and isinstance(obj, Instance) and obj.of is not None
+        for one in obj.of.ancestors()
+        for value in one.bases
+        for base in value.objs
+        if isinstance(base, Ref)
     )
+    return next((known for name in bases if (known := find(name, Role.TRACKER)) is not None), None)
 
 
-def _report(context: Context, event: Event) -> bool:
+def _report(context: Context, event: Event, known: Api) -> None:
     node, module = event.node, event.module
     if not isinstance(node, cst.Call) or not context.editable(module, node, "an experiment is logged"):
-        return True
-    asked = [name for name in _ANSWERS if _is_asked(context, event, name)]
+        return
+    asked = [name for name in known.answers.split() if _is_asked(context, event, name)]
     if asked:
         text = ", ".join(f'"{name}"' for name in asked)
         share = f"({text},)" if len(asked) == 1 else f"({text})"
@@ -76,7 +75,6 @@ def _report(context: Context, event: Event) -> bool:
     else:
         once(context, event, CODE, "rank 0 logs")
     context.applied("rank 0 logs the experiment", module, node)
-    return True
 
 
 def _is_asked(context: Context, made: Event, name: str) -> bool:
@@ -86,57 +84,57 @@ def _is_asked(context: Context, made: Event, name: str) -> bool:
     )
 
 
-# ---- wandb has runs that do nothing
+# ---- runs that can be told to do nothing
 
 
-def _wandb(context: Context, event: Event) -> bool:
+def _run(context: Context, event: Event, known: Api) -> None:
     node, module = event.node, event.module
     if not isinstance(node, cst.Call) or not context.editable(module, node, "an experiment is logged"):
-        return True
-    rt, plan = context.rt(module), context.plan(module)
+        return
+    test, plan = f"{context.rt(module)}.is_main_process()", context.plan(module)
     if event.arguments.double_star is not None and "mode" not in event.arguments.keywords:
         given = next(one.value for one in reversed(node.args) if one.star == "**")  # it may have a `mode`, too
-        plan.replace(given, _with_mode(f"{rt}.is_main_process()"), CODE, "the other ranks' runs do nothing")
-        context.applied("rank 0 logs the experiment", module, node)
-        return True
-    present = bound(node, PARAMETERS["wandb.init"]).get("mode")
-    quiet: str | Rewrite = f'None if {rt}.is_main_process() else "disabled"'
-    if present is not None and tree.code_of(present.value) != "None":
-        quiet = _either(f"{rt}.is_main_process()")
-    plan.set_keyword(node, "mode", quiet, CODE, "the other ranks' runs do nothing")
+        plan.replace(given, _with_mode(test, known.quiet), CODE, "the other ranks' runs do nothing")
+    else:
+        present = bound(node, known.parameters.split()).get("mode")
+        quiet: str | Rewrite = f'None if {test} else "{known.quiet}"'
+        if present is not None and tree.code_of(present.value) != "None":
+            quiet = _either(test, known.quiet)
+        plan.set_keyword(node, "mode", quiet, CODE, "the other ranks' runs do nothing")
     context.applied("rank 0 logs the experiment", module, node)
-    return True
 
 
-def _either(test: str) -> Rewrite:
+def _either(test: str, mode: str) -> Rewrite:
     def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
         if isinstance(updated, (cst.IfExp, cst.Lambda)) and not updated.lpar:
             updated = updated.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-        return cst.IfExp(cst.parse_expression(test), updated, cst.SimpleString('"disabled"'))
+        return cst.IfExp(cst.parse_expression(test), updated, cst.SimpleString(f'"{mode}"'))
 
     return rewrite
 
 
-def _with_mode(test: str) -> Rewrite:
+def _with_mode(test: str, mode: str) -> Rewrite:
     """`{**kwargs, **({} if rt.is_main_process() else {"mode": "disabled"})}`."""
 
     def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
-        quiet = cst.parse_expression(f'({{}} if {test} else {{"mode": "disabled"}})')
+        quiet = cst.parse_expression(f'({{}} if {test} else {{"mode": "{mode}"}})')
         return cst.Dict([cst.StarredDictElement(updated), cst.StarredDictElement(quiet)])
 
     return rewrite
 
 
-def _names_of_runs(context: Context) -> None:
-    """`wandb.run.dir` and the like: a disabled run makes up its own."""
-    for event in context.facts.of_kind(Kind.ATTRIBUTE):
-        of_run = any(isinstance(obj, External) and obj.name == "wandb.init" for obj in event.receiver.objs)
-        of_module = any(isinstance(obj, Ref) and obj.name == "wandb.run" for obj in event.receiver.objs)
+def _told(context: Context) -> None:
+    """`wandb.run.dir` and the like: a run that does nothing makes up its own, and where there is none, nobody knows."""
+    for event in context.facts.of_kind(Kind.ATTRIBUTE, Kind.METHOD):
+        made = [obj.name for obj in map(root, event.receiver.objs) if isinstance(obj, (External, Ref))]
+        known = next(filter(None, map(tracker, made)), None)
         node, module = event.node, event.module
-        if event.name not in _OF_A_RUN or not (of_run or of_module) or not isinstance(node, cst.Attribute):
+        if known is None or event.name not in known.tells.split() or not isinstance(node, cst.BaseExpression):
             continue
-        stored = isinstance(module.parents.get(node), (cst.AssignTarget, cst.AugAssign))
-        if not stored and not context.is_on_main(module, node) and context.editable(module, node, "a run is named"):
+        holder = module.parents.get(node)
+        called = isinstance(holder, cst.Call) and holder.func is node
+        unused = called or isinstance(holder, (cst.AssignTarget, cst.AugAssign, cst.Expr))
+        if not unused and not context.is_on_main(module, node) and context.editable(module, node, "a run is named"):
             rewrite = call_of(f"{context.rt(module)}.from_main_process({{}})")
             context.plan(module).tell(node, rewrite, CODE, "all ranks mean rank 0's run")
 

@@ -8,18 +8,10 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.interpreter import Run
+from distify_codemods.libraries import guarded
 from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module
 from distify_codemods.values import Class, Function, Ref
-
-#: Decorators that leave nothing behind but what they decorate.
-_QUIET = ("torch.", "functools.", "dataclasses.", "contextlib.", "typing.", "abc.", "builtins.", "numba.", "enum.")
-
-#: Calls that may be made twice.
-_SETTINGS = (
-    "warnings.", "matplotlib.", "sys.path.", "torch.set_", "torch.backends.", "torch.multiprocessing.set_", "numpy.set",
-    "logging.", "cv2.set", "cv2.ocl.", "pandas.set_option", "os.environ.setdefault", "locale.",
-)  # fmt: skip
 
 
 def effects(module: Module, run: Run) -> Iterator[cst.CSTNode]:
@@ -29,7 +21,7 @@ def effects(module: Module, run: Run) -> Iterator[cst.CSTNode]:
             for decorator in statement.decorators:
                 target = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
                 objs = run.values[target].objs if target in run.values else EMPTY
-                if not objs or not all(getattr(obj, "name", "").startswith(_QUIET) for obj in objs):
+                if not objs or not all(getattr(obj, "name", "").startswith(guarded.DECORATE) for obj in objs):
                     yield decorator
             if isinstance(statement, cst.ClassDef) and _makes_itself_known(statement, run):
                 yield statement
@@ -52,7 +44,7 @@ def _repeatable(run: Run, node: cst.BaseExpression) -> bool:
     if not isinstance(node, cst.Call):
         return tree.string(node) is not None
     objs = run.values[node.func].objs if node.func in run.values else EMPTY
-    return bool(objs) and all(isinstance(obj, Ref) and obj.name.startswith(_SETTINGS) for obj in objs)
+    return bool(objs) and all(isinstance(obj, Ref) and obj.name.startswith(guarded.SET) for obj in objs)
 
 
 def _of_a_library(run: Run, node: cst.BaseExpression) -> bool:

@@ -1,0 +1,22 @@
+"""Arrays in files: numpy, scipy, joblib, and stores of large ones."""
+
+from distify_codemods.libraries.registry import Api, Effect, Role
+
+_WRITES, _READS = Effect.WRITES, Effect.READS
+
+APIS = (
+    Api("numpy.save", Role.DATA, _WRITES, path=0, one_file=True, adds=".npy"),
+    Api("numpy.savez numpy.savez_compressed", Role.DATA, _WRITES, path=0, one_file=True, adds=".npz"),
+    Api("numpy.savetxt", Role.DATA, _WRITES, path=0, one_file=True),
+    Api("scipy.io.savemat", Role.DATA, _WRITES, path=0, one_file=True, adds=".mat"),
+    Api("scipy.sparse.save_npz", Role.DATA, _WRITES, path=0),
+    Api("joblib.dump", Role.DATA, _WRITES, path=1, one_file=True),
+    Api("numpy.load numpy.loadtxt numpy.genfromtxt numpy.fromfile scipy.io.loadmat", effect=_READS, path=0,
+        one_file=True),
+    Api("scipy.sparse.load_npz joblib.load", effect=_READS, path=0),
+    Api("numpy.memmap", Role.MAPPED, mode=2),
+    Api("numpy.lib.format.open_memmap", Role.MAPPED),
+    Api("h5py.File netCDF4.Dataset tables.open_file zarr.open", Role.STORE),
+    Api("lmdb.open", Role.DATABASE, _READS, path=0, writes_by="put sync commit"),
+    Api(".tofile .to_netcdf .to_zarr", effect=_WRITES, path=0),
+)  # fmt: skip

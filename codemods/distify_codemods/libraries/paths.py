@@ -1,0 +1,37 @@
+"""Paths: what puts them together, and what each process would make up for itself."""
+
+from __future__ import annotations
+
+from distify_codemods.libraries import listings
+
+JOINS = ("os.path.join", "pathlib.Path", "pathlib.PurePath")
+#: The same path, as a text.
+KEEPS = ("builtins.str", "os.fspath", "os.path.normpath")
+#: The last thing that they are given is how the path ends.
+ENDS = ("os.path.join", "pathlib.Path", "builtins.str", "os.fspath")
+GLOBS = ("glob.glob", "glob.iglob")
+_PATHS = ("os.path.", "pathlib.", "tempfile.")
+_NO_PATHS = ("os.path.exists", "os.path.is", "os.path.getsize", "os.path.getmtime")
+
+#: What each process sees for itself: the time, names nobody else has, who and where it is, what files there are.
+OWN = frozenset(
+    """datetime.datetime.now datetime.datetime.utcnow datetime.datetime.today datetime.date.today time.time time.time_ns
+    time.strftime time.localtime time.gmtime time.ctime time.asctime uuid.uuid1 uuid.uuid4 tempfile.mkdtemp
+    tempfile.mktemp tempfile.mkstemp tempfile.NamedTemporaryFile tempfile.TemporaryDirectory secrets.token_hex
+    secrets.token_urlsafe secrets.token_bytes secrets.randbits secrets.randbelow os.urandom socket.gethostname
+    platform.node os.getpid""".split()
+) | listings.FUNCTIONS  # fmt: skip
+#: What of an argument they are made of, their results are made of.
+CARRY = ("os.path.", "pathlib.", "datetime.", "time.", "uuid.", "os.fspath")
+#: What makes something by itself, which rank 0 alone does; and what ends with the process that makes it.
+MAKES = frozenset({"tempfile.mkdtemp"})
+ENDS_WITH_IT = frozenset({"tempfile.TemporaryDirectory", "tempfile.NamedTemporaryFile", "tempfile.mkstemp"})
+#: Who removes what was made must be who made it.
+REMOVALS = frozenset({"shutil.rmtree", "shutil.move", "os.rmdir", "os.removedirs", "rmdir"})
+#: What asks the person at the terminal.
+ASKS = ("builtins.input", "getpass.getpass")
+
+
+def makes_a_path(name: str) -> bool:
+    """Whether what a function returns is a path, or a folder that was made."""
+    return name.startswith(_PATHS) and not name.startswith(_NO_PATHS)
