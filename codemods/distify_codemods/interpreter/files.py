@@ -9,7 +9,7 @@ import libcst as cst
 
 from distify_codemods.libraries import effects, listings, outside, paths
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import Answer, Arguments, Const, External, Obj, Origin, Value
+from distify_codemods.values import Answer, Arguments, Const, External, Obj, Origin, Ref, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -76,6 +76,8 @@ def modes(name: str, arguments: Arguments) -> frozenset[str] | None:
     if given is None:
         return frozenset("r") if arguments.double_star is None and arguments.star is None else None
     known = [obj.value for obj in given.objs if isinstance(obj, Const) and isinstance(obj.value, str)]
+    named = [obj.name.rpartition("_")[2] for obj in given.objs if isinstance(obj, Ref)]  # `cv2.FILE_STORAGE_WRITE`
+    known += [one[0].lower() for one in named if one in ("READ", "WRITE", "APPEND")]
     return frozenset(known) if known and len(known) == len(given.objs) else None
 
 

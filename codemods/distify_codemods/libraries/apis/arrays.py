@@ -18,5 +18,8 @@ APIS = (
     Api("numpy.lib.format.open_memmap", Role.MAPPED),
     Api("h5py.File netCDF4.Dataset tables.open_file zarr.open", Role.STORE),
     Api("lmdb.open", Role.DATABASE, _READS, path=0, writes_by="put sync commit"),
+    Api("faiss.write_index faiss.write_index_binary", effect=_WRITES, path=1),
+    Api("faiss.read_index faiss.read_index_binary", effect=_READS, path=0),
     Api(".tofile .to_netcdf .to_zarr", effect=_WRITES, path=0),
+    Api(".dump", effect=_WRITES, path=0, of=("numpy.",)),
 )  # fmt: skip

@@ -6,7 +6,8 @@ _WRITES, _REMOVES = Effect.WRITES, Effect.WRITES | Effect.REMOVES
 
 APIS = (
     Api("builtins.open io.open", Role.FILE, one_file=True),
-    Api("gzip.open bz2.open lzma.open codecs.open", Role.BY_PATH, one_file=True),
+    Api("gzip.open gzip.GzipFile bz2.open bz2.BZ2File lzma.open lzma.LZMAFile codecs.open", Role.BY_PATH,
+        one_file=True),
     Api("csv.writer csv.DictWriter", Role.THROUGH),
     Api("zipfile.ZipFile tarfile.open tarfile.TarFile wave.open", Role.STORE),
     Api("io.BytesIO io.StringIO", Role.IN_MEMORY),
@@ -17,6 +18,7 @@ APIS = (
     Api("os.rename os.replace shutil.move", effect=_REMOVES, path=1),
     Api("shutil.unpack_archive", effect=_WRITES, path=1),
     Api("shutil.unpack_archive", effect=Effect.READS, path=0),
+    Api("dill.dump_session dill.dump_module", effect=_WRITES, path=0),
     Api("os.fsync shutil.make_archive", effect=_WRITES),
     Api("subprocess.", Role.SHELL, Effect.REMOVES),
     Api("os.system subprocess.call subprocess.check_call subprocess.run", Role.SHELL, _REMOVES),

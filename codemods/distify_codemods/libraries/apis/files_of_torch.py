@@ -7,6 +7,8 @@ APIS = (
     Api("torch.jit.save torch.export.save", Role.CHECKPOINT, Effect.WRITES, path=1),
     Api(".save_checkpoint", Role.CHECKPOINT, Effect.WRITES, path=0),
     Api("torch.load", effect=Effect.RESTORES, path=0, one_file=True),
+    Api("onnx.save onnx.save_model", Role.CHECKPOINT, Effect.WRITES, path=1),
+    Api("onnx.load onnx.load_model", effect=Effect.READS, path=0),
     Api("torch.onnx.export", effect=Effect.WRITES, path=2),
     Api("torch.cuda.memory._dump_snapshot torchvision.io.write_file torchvision.io.write_jpeg "
         "torchvision.io.write_png torchvision.io.write_video torchaudio.save", effect=Effect.WRITES, path=0),

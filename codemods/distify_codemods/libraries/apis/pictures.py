@@ -14,10 +14,10 @@ APIS = (
     Api("matplotlib.pyplot.show matplotlib.pyplot.pause cv2.imshow", effect=_SHOWS, path=UNSEEN),
     Api("cv2.VideoWriter imageio.get_writer imageio.v2.get_writer imageio_ffmpeg.write_frames "
         "matplotlib.backends.backend_pdf.PdfPages", Role.WRITER),
-    Api("rasterio.open", Role.STORE),
+    Api("rasterio.open imageio.v3.imopen cv2.FileStorage", Role.STORE),
     Api("PIL.Image.open cv2.imread", effect=Effect.READS, path=0, one_file=True),
     Api("matplotlib.image.imread matplotlib.pyplot.imread imageio.imread imageio.v2.imread imageio.v3.imread "
         "imageio.mimread skimage.io.imread nibabel.load tifffile.imread", effect=Effect.READS, path=0),
     Api(".savefig", effect=Effect.WRITES, path=0, one_file=True),
-    Api(".write_videofile .write_gif .write_image .write_html", effect=Effect.WRITES, path=0),
+    Api(".to_filename .write_videofile .write_gif .write_image .write_html", effect=Effect.WRITES, path=0),
 )  # fmt: skip

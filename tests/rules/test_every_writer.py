@@ -1,0 +1,125 @@
+"""What writes files, of all libraries: rank 0 alone does, and the checklist says no more than is so."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level
+
+from tests.rules.scripts import IMPORTS, blocked, changes, conversion_of, converted, distributed, indented, script
+
+ON_MAIN = "if rt.is_main_process():\n"
+ONLY = "rt.main_process_only"
+ARRAY = "rows = np.zeros(3)\n"
+FRAME = 'rows = pd.DataFrame({"a": [1]})\n'
+SPELLED = {
+    "np": "import numpy as np\n", "pd": "import pandas as pd\n", "pl": "import polars as pl\n",
+    "pq": "import pyarrow.parquet as pq\n", "pa": "import pyarrow as pa\n", "iio": "import imageio.v3 as iio\n",
+    "sf": "import soundfile as sf\n", "wds": "import webdataset as wds\n", "Image": "from PIL import Image\n",
+    "save_file": "from safetensors.torch import save_file\n", "tqdm": "from tqdm import tqdm\n",
+    "OmegaConf": "from omegaconf import OmegaConf\n",
+}  # fmt: skip
+
+
+def imports_for(code: str) -> str:
+    """The imports of what a snippet names first in its lines."""
+    plain = "h5py zipfile imageio cv2 requests smtplib gzip bz2 faiss onnx xlsxwriter sqlite3 tensorflow".split()
+    found = [text for name, text in SPELLED.items() if f"{name}." in code or f"{name}(" in code]
+    return "".join([*found, *(f"import {name}\n" for name in plain if f"{name}." in code), IMPORTS])
+
+
+@pytest.mark.parametrize(
+    ("setup", "statement"),
+    [
+        (ARRAY, 'rows.tofile("a.bin")'),
+        (ARRAY, 'rows.dump("a.pkl")'),
+        ("", 'save_file({}, "a.safetensors")'),
+        ("", 'with h5py.File("a.h5", "w") as file:\n    file.close()'),
+        ("", 'with zipfile.ZipFile("a.zip", "w") as file:\n    file.write("a.txt")'),
+        ("", 'Image.new("RGB", (3, 3)).save("a.png")'),
+        ("", 'Image.open("a.png").save("b.png")'),
+        ("", 'imageio.imwrite("a.png", [1])'),
+        ("", 'with iio.imopen("a.gif", "w") as file:\n    file.write([1])'),
+        ("", 'cv2.imwrite("a.png", 1)'),
+        ("", 'sf.write("a.wav", [1], 8000)'),
+        ("", 'with sf.SoundFile("a.wav", "w", 8000, 1) as file:\n    file.write([1])'),
+        (FRAME, 'rows.to_csv("a.csv")'),
+        (FRAME, 'rows.to_parquet("a.parquet")'),
+        (FRAME, 'rows.to_gbq("a.b")'),
+        (FRAME, "rows.to_iceberg(name)"),
+        ('rows = pl.DataFrame({"a": [1]})\n', 'rows.write_parquet("a.parquet")'),
+        ('rows = pl.DataFrame({"a": [1]})\n', "rows.write_csv(name)"),
+        ('rows = pa.table({"a": [1]})\n', 'pq.write_table(rows, "a.parquet")'),
+        ("", 'with pa.OSFile("a", "wb") as file:\n    file.write(b"a")'),
+        ("", 'with gzip.GzipFile("a.gz", "wb") as file:\n    file.write(b"a")'),
+        ("", 'with bz2.BZ2File("a.bz2", "w") as file:\n    file.write(b"a")'),
+        ("", 'requests.post("http://localhost", json={"a": 1})'),
+        ("", 'tqdm.write("done")'),
+        ("", "faiss.write_index(None, name)"),
+        ("", 'onnx.save(None, "a.onnx")'),
+        ('rows = OmegaConf.create({"a": 1})\n', 'OmegaConf.save(rows, "a.yaml")'),
+    ],
+)
+def test_rank_zero_alone_writes(setup: str, statement: str) -> None:
+    setup = f'name = "a"\n{setup}'
+    imports = imports_for(setup + statement)
+    before = script(imports=imports, after=f"{setup}{statement}\n")
+    new = converted(before).replace("rt.seed_ranks_alike()\n", "")
+    assert new == distributed(imports=imports, after=setup + ON_MAIN + indented(f"{statement}\n"))
+    told = [one.message for one in conversion_of(before).of(Level.ADVICE)]
+    assert not [one for one in told if "taken for what only writes" in one or "with a path" in one]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('file = h5py.File("a.h5", "w")\nfile["a"] = [1]\n',
+         f'file = {ONLY}(h5py.File)("a.h5", "w")\nfile["a"] = [1]\n'),
+        ('film = cv2.VideoWriter("a.avi", 0, 1, (3, 3))\nfilm.write(1)\n',
+         f'film = {ONLY}(cv2.VideoWriter)("a.avi", 0, 1, (3, 3))\nfilm.write(1)\n'),
+        ('film = imageio.get_writer("a.gif")\nfilm.append_data([1])\n',
+         f'film = {ONLY}(imageio.get_writer)("a.gif")\nfilm.append_data([1])\n'),
+        ('file = cv2.FileStorage("a.yml", cv2.FILE_STORAGE_WRITE)\nfile.write("a", 1)\n',
+         f'file = {ONLY}(cv2.FileStorage)("a.yml", cv2.FILE_STORAGE_WRITE)\nfile.write("a", 1)\n'),
+        ('with wds.TarWriter("a.tar") as file:\n    file.write({})\n',
+         f'with {ONLY}(wds.TarWriter)("a.tar") as file:\n    file.write({{}})\n'),
+        ('book = xlsxwriter.Workbook("a.xlsx")\nbook.close()\n',
+         f'book = {ONLY}(xlsxwriter.Workbook)("a.xlsx")\nbook.close()\n'),
+        ('mail = smtplib.SMTP("localhost")\nmail.sendmail("a", "b", "c")\n',
+         f'mail = {ONLY}(smtplib.SMTP)("localhost")\nmail.sendmail("a", "b", "c")\n'),
+    ],
+)  # fmt: skip
+def test_what_keeps_writing_is_rank_zeros(before: str, after: str) -> None:
+    imports = imports_for(before)
+    assert converted(script(imports=imports, after=before)) == distributed(imports=imports, after=after)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        'rows = np.memmap("a.bin", dtype="float32", mode="w+", shape=(3,))\nrows[0] = 1\n',
+        'base = sqlite3.connect("a.db")\nbase.execute("CREATE TABLE a (b)")\nbase.commit()\n',
+    ],
+)
+def test_what_is_written_and_read_by_every_rank_is_left_to_a_person(after: str) -> None:
+    assert {code for code, _ in blocked(script(imports=imports_for(after), after=after))} == {"OUT03"}
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        'file = cv2.FileStorage("a.yml", cv2.FILE_STORAGE_READ)\n',
+        'with iio.imopen("a.gif", "r") as file:\n    pass\n',
+        'with gzip.GzipFile("a.gz") as file:\n    pass\n',
+        'with pa.OSFile("a", "rb") as file:\n    pass\n',
+        'with h5py.File("a.h5", "r") as file:\n    pass\n',
+        'base = sqlite3.connect("a.db")\nrows = base.execute("SELECT * FROM a").fetchall()\n',
+        'rows = np.memmap("a.bin", dtype="float32", mode="r")\n',
+        'rows = pl.read_csv("a.csv")\n',
+        "import io\nbuffer = io.BytesIO()\ntorch.save({}, buffer)\n",
+        "class Rows:\n    def dump(self, name):\n        self.name = name\n\n\nRows().dump('a')\n",
+        "class Rows:\n    def write_csv(self, name):\n        self.name = name\n\n\nRows().write_csv('a.csv')\n",
+        "import pickle\nrows = np.zeros(3)\ntext = rows.dumps()\n",
+    ],
+)
+def test_what_reads_or_keeps_in_memory_is_left_alone(after: str) -> None:
+    assert changes("OUT03", script(imports=imports_for(after), after=after)) == []
