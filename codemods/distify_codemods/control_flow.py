@@ -63,8 +63,6 @@ class Graph:
         for name, declared in self.outer.items():
             self._add(declared, name)  # whoever else knows the name may read it
 
-    # ---- points
-
     def _add(self, node: cst.CSTNode, name: str = "", sets: bool = False, binds: bool = False) -> Point:
         point = Point(node, name, sets, binds)
         self.points.append(point)
@@ -192,18 +190,19 @@ class Graph:
 
     def _loop(self, node: cst.For | cst.While) -> None:
         self._visit(node.iter if isinstance(node, cst.For) else None)
-        top, turn, after = self._add(node), Point(node), Point(node)
-        turn.then(top)
+        top, end, turn, done, after = self._add(node), *(Point(node) for _ in range(4))
         self.turns[node] = turn
+        for one, other in ((end, turn), (turn, top), (end, done)):
+            one.then(other)
         self._visit(node.test if isinstance(node, cst.While) else None)
-        start = self._at
+        self._at.then(done)
         if isinstance(node, cst.For):
             self._bind(node.target)
-        self._ends.append((turn, after))
+        self._ends.append((end, after))
         self._visit(node.body)
         self._ends.pop()
-        self._at.then(turn)
-        self._at = start
+        self._at.then(end)
+        self._at = done
         self._visit(node.orelse)
         self._at.then(after)
         self._at = after

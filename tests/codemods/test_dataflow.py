@@ -211,3 +211,80 @@ def test_what_a_run_reads_is_foretold(seed: int) -> None:
         assert any(
             str(bound) in text.replace(":", " ").replace("(", " ").replace(")", " ").split() for text in texts
         ), f"{read} reads {bound}\n{source}"
+
+
+# ---- the other questions
+
+
+def named(module: Module, text: str) -> cst.CSTNode:
+    """The first statement that is spelled so."""
+    for node in tree.walk(module.tree):
+        if isinstance(node, cst.BaseSmallStatement) and tree.code_of(node) == text:
+            return module.statement(node)
+    raise AssertionError(text)
+
+
+@pytest.mark.parametrize(
+    ("source", "bound"),
+    [
+        ("x = 1\nhere()\n", True),
+        ("def f(x):\n    here()\n", True),
+        ("import x\nhere()\n", True),
+        ("def x():\n    pass\n\n\nhere()\n", True),
+        ("if a:\n    x = 1\nhere()\n", True),  # there is a way
+        ("for x in y:\n    here()\n", True),
+        ("while a:\n    x = 1\nhere()\n", True),
+        ("try:\n    x = f()\nexcept E:\n    here()\n", True),
+        ("here()\nx = 1\n", False),
+        ("if a:\n    x = 1\nelse:\n    here()\n", False),
+        ("if a:\n    x = 1\n    raise E\nhere()\n", False),
+        ("x = 1\ndel x\nhere()\n", False),
+        ("for y in z:\n    here()\n    x = 1\n", False),  # not in the first turn
+        ("try:\n    pass\nexcept E as x:\n    pass\nhere()\n", False),
+        ("[x for x in y]\nhere()\n", False),
+        ("f(lambda x: x)\nhere()\n", False),
+        ("def f():\n    x = 1\n\n\nhere()\n", False),
+        ("x.y = 1\nhere()\n", False),
+    ],
+)
+def test_bound_before(source: str, bound: bool) -> None:
+    module = module_of(source)
+    here = named(module, "here()")
+    assert module.flow(here).is_bound_before(here, "x") is bound
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("here()\nx = 1\nself.net = f()\nthere()\nz = 1\n", {"x", "self.net"}),
+        ("x = 1\nhere()\nthere()\n", set()),
+        ("here()\nif a:\n    x = 1\nelse:\n    there()\n", set()),
+        ("for e in es:\n    here()\n    there()\n    x = 1\n", set()),
+        ("here()\nfor e in es:\n    f()\nthere()\n", {"e"}),
+    ],
+)
+def test_set_between(source: str, names: set[str]) -> None:
+    module = module_of(source)
+    here = named(module, "here()")
+    assert module.flow(here).set_between(here, named(module, "there()")) == names
+
+
+@pytest.mark.parametrize(
+    ("source", "follows", "in_the_same_turn"),
+    [
+        ("here()\nthere()\n", True, True),
+        ("there()\nhere()\n", False, False),
+        ("if a:\n    here()\nelse:\n    there()\n", False, False),
+        ("for e in es:\n    there()\n    here()\n", True, False),
+        ("for e in es:\n    here()\nthere()\n", True, True),
+        ("for e in es:\n    if a:\n        here()\n        break\nelse:\n    there()\n", False, False),
+        ("for e in es:\n    there()\n    here()\n    break\n", False, False),
+        ("try:\n    here()\nexcept E:\n    there()\n", True, True),
+    ],
+)
+def test_follows(source: str, follows: bool, in_the_same_turn: bool) -> None:
+    module = module_of(source)
+    here, there = named(module, "here()"), named(module, "there()")
+    flow = module.flow(here)
+    assert flow.follows(here, there) is follows
+    assert flow.follows(here, there, turns=False) is in_the_same_turn

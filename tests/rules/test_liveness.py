@@ -109,3 +109,40 @@ def test_what_is_read_is_of_the_last_batch_of_all(name: str) -> None:
 @pytest.mark.parametrize("name", NOT_READ)
 def test_what_nothing_reads_may_be_of_a_rank_alone(name: str) -> None:
     assert SUMMED.strip() in converted(NOT_READ[name])
+
+
+START = "right, seen = 0, 0\n"
+STARTS_AT_ZERO = {
+    "above": epochs(),
+    "above a branch": epochs(evaluation=START + "if epoch:\n" + indented(EVALUATION)).replace(
+        indented(START, " " * 8), ""
+    ),
+    "in both arms": epochs(evaluation=EVALUATION.replace(START, f"if epoch:\n    {START}else:\n    {START}")),
+    "after it was something else": epochs(evaluation="right, seen = 1, 1\n" + EVALUATION),
+}
+DOES_NOT = {
+    "in one arm": epochs(evaluation="right, seen = 1, 1\n" + EVALUATION.replace(START, f"if epoch:\n    {START}")),
+    "once for all epochs": epochs(before=START, evaluation=EVALUATION.replace(START, "")),
+    "added to by a loop before": epochs(evaluation=EVALUATION + EVALUATION.replace(START, "")).replace(
+        "print(right / seen)", "print(right)"
+    ),
+    "unless it fails": epochs(
+        before="from checks import check\n",
+        evaluation="right, seen = 1, 1\ntry:\n    check()\n    right, seen = 0, 0\nexcept ValueError:\n    pass\n"
+        + EVALUATION.replace(START, ""),
+    ),
+    "set by a function": epochs(
+        before="def start():\n    global right\n    right = 1\n\n\n",
+        evaluation=EVALUATION.replace(START, START + "start()\n"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STARTS_AT_ZERO)
+def test_a_sum_from_zero_on_all_ways(name: str) -> None:
+    assert SUMMED.strip() in converted(STARTS_AT_ZERO[name])
+
+
+@pytest.mark.parametrize("name", DOES_NOT)
+def test_a_sum_that_may_begin_with_something_else(name: str) -> None:
+    assert SUMMED.strip() not in converted(DOES_NOT[name])
