@@ -184,28 +184,13 @@ def _last(text: str) -> frozenset[str]:
 
 
 def _of_name(facts: Facts, module: Module, name: cst.Name, depth: int) -> frozenset[str]:
-    """Where all that a function's name is bound to are assignments that tell it."""
-    scope = next(node for node in module.enclosing(name) if isinstance(node, (cst.FunctionDef, cst.Module)))
+    """Where all that a name may be bound to when it is read are assignments that tell it."""
     found: frozenset[str] = frozenset()
-    for node in tree.walk(scope):
-        if not isinstance(node, cst.Name) or node.value != name.value:
-            continue
-        parent = module.parents[node]
-        holder = module.parents.get(parent)
-        if isinstance(parent, cst.AssignTarget) and isinstance(holder, cst.Assign):
-            one = _of(facts, module, holder.value, depth + 1)
-            if not one:
-                return frozenset()
-            found |= one
-        elif not _is_read(parent, node):
+    for bound in module.flow(name).reaching(name):
+        target = module.parents[bound]
+        holder = module.parents.get(target)
+        one = _of(facts, module, holder.value, depth + 1) if isinstance(holder, cst.Assign) else frozenset()
+        if not one or not isinstance(target, cst.AssignTarget):
             return frozenset()
+        found |= one
     return found
-
-
-def _is_read(parent: cst.CSTNode, name: cst.Name) -> bool:
-    """Whether a name is used here, by what uses names alone; anything else may bind it."""
-    if isinstance(parent, cst.Arg):
-        return parent.value is name or parent.keyword is name
-    if isinstance(parent, (cst.Attribute, cst.BinaryOperation, cst.FormattedStringExpression, cst.Call, cst.Return)):
-        return True
-    return isinstance(parent, (cst.Comparison, cst.ComparisonTarget, cst.BooleanOperation, cst.UnaryOperation))

@@ -13,6 +13,8 @@ import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from distify_codemods import directives, source, tree
+from distify_codemods.control_flow import SCOPES, Scope
+from distify_codemods.dataflow import Flow
 from distify_codemods.directives import Directive
 from distify_codemods.results import Options, Place, Resolver, SourceError, SourceFile
 from distify_codemods.tree import Block, Statement
@@ -29,6 +31,7 @@ class Module:
     file: SourceFile
     name: str  # "__main__" for the entry
     tree: cst.Module
+    _flows: dict[Scope, Flow] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -55,6 +58,17 @@ class Module:
             for name in tree.bound_names(node):
                 found.setdefault(name, []).append(node)
         return found
+
+    def scope(self, node: cst.CSTNode) -> Scope:
+        """The function, class or lambda around a node, or else the module's lines."""
+        return next(one for one in (*self.enclosing(node), self.tree) if isinstance(one, SCOPES))
+
+    def flow(self, node: cst.CSTNode) -> Flow:
+        """Of the scope around a node."""
+        scope = self.scope(node)
+        if scope not in self._flows:
+            self._flows[scope] = Flow(scope)
+        return self._flows[scope]
 
     @cached_property
     def directives(self) -> tuple[Directive, ...]:

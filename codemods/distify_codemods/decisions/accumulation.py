@@ -112,7 +112,7 @@ def _before_a_step(facts: Facts, model: Obj, micro: _Micro, places: list[cst.CST
     if others or guard is None or any(event not in within for event in steps):
         return ""
     between = micro.body[micro.body.index(micro.first) : micro.body.index(guard)]
-    if any(one not in between for one in places) or not _holds_before(facts, guard.test, micro, between):
+    if any(one not in between for one in places) or not _holds_before(facts, guard, micro):
         return ""
     return tree.code_of(guard.test)
 
@@ -125,23 +125,19 @@ def _guard_of(event: Event, micro: _Micro) -> cst.If | None:
     return None
 
 
-def _holds_before(facts: Facts, test: cst.BaseExpression, micro: _Micro, between: tuple[cst.CSTNode, ...]) -> bool:
-    """Whether a test has the same outcome some statements earlier, where all that it names is known."""
-    if why_different(facts, facts.value(test).sources) or not _is_arithmetic(facts, test):
+def _holds_before(facts: Facts, guard: cst.If, micro: _Micro) -> bool:
+    """Whether a test has the same outcome before the first forward pass, where all that it names is known."""
+    if why_different(facts, facts.value(guard.test).sources) or not _is_arithmetic(facts, guard.test):
         return False
     module = micro.frame.module
     stored = {event.name for event in facts.of_kind(Kind.STORE) if event.inside_of(micro.loop)}
-    for node in tree.walk(test):
+    for node in tree.walk(guard.test):
         if isinstance(node, cst.Attribute) and node.attr.value in stored:
             return False
-    names = _names_in(test)
-    rebound = {name for statement in between for name in names if name in bound_by(statement)}
+    flow = module.flow(guard)
+    names = {node.value for node in flow.reads(guard.test)}
+    rebound = names & flow.set_between(micro.first, guard)
     return not rebound and all(is_bound_before(module, micro.first, name) or name == "len" for name in names)
-
-
-def _names_in(test: cst.BaseExpression) -> list[str]:
-    attributes = {id(node.attr) for node in tree.walk(test) if isinstance(node, cst.Attribute)}
-    return [node.value for node in tree.walk(test) if isinstance(node, cst.Name) and id(node) not in attributes]
 
 
 def _is_arithmetic(facts: Facts, test: cst.BaseExpression) -> bool:
@@ -176,7 +172,8 @@ def _last_turn(facts: Facts, micro: _Micro) -> str:
     number = tree.integer(turns)
     if number is not None:
         return f"{loop.target.value} == {number - 1}"
-    rebound = any(name in bound_by(one) for name in _names_in(turns) for one in micro.body)
+    names = [node.value for node in micro.frame.module.flow(loop).reads(turns)]
+    rebound = any(name in bound_by(one) for name in names for one in micro.body)
     return "" if rebound or not tree.is_plain(turns) else f"{loop.target.value} == {tree.code_of(turns)} - 1"
 
 

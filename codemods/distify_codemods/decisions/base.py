@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeVar
 
 import libcst as cst
 
@@ -156,6 +157,15 @@ class Broadcast:
     models: tuple[Obj, ...]
     sync_batchnorm: bool = False
     by_optimizer: bool = False  # the target is what trains them, and no model
+
+
+_Line = TypeVar("_Line", Wrap, Broadcast)
+
+
+def later_of(one: _Line, other: _Line) -> _Line:
+    """Of two lines of the same function, the one that control comes to behind the other."""
+    flow = one.module.flow(one.statement)
+    return other if flow.follows(one.statement, other.statement, turns=False) else one
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ harmless only where it is seen to end in what is shown or written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.control_flow import parameters_of
 from distify_codemods.decisions import entropy, streams
 from distify_codemods.decisions.base import Decisions, Link, chain
 from distify_codemods.events import Event, Kind
@@ -150,50 +151,24 @@ def _keeps_no_argument(facts: Facts, function: Function, seen: set[cst.CSTNode])
     if scope in seen:
         return True
     seen.add(scope)
-    given = [one.name.value for one in tree.walk(scope.params) if isinstance(one, cst.Param)]
-    own = given[:1] if function.owner is not None else []
+    given = parameters_of(scope)[function.owner is not None :]
     generates = any(isinstance(one, cst.Yield) for one in tree.walk(scope))
-    return not generates and _end_in(facts, facts.module_of(scope), scope, set(given) - set(own), seen)
+    return not generates and _all_end_here(facts, facts.module_of(scope), given, seen)
 
 
 def _names_end_here(facts: Facts, module: Module, assign: cst.Assign, seen: set[cst.CSTNode]) -> bool:
-    """Whether this holds for all that is done with the names that it is given, none of which another function sees."""
+    """Whether this holds for all that is done with the names that it is given."""
     if assign in seen:
         return True
     seen.add(assign)
-    scope = next((one for one in module.enclosing(assign) if isinstance(one, _SCOPES)), module.tree)
-    names = {one.target.value for one in assign.targets if isinstance(one.target, cst.Name)}
-    return len(names) == len(assign.targets) and _end_in(facts, module, scope, names, seen)
+    names = [one.target for one in assign.targets]
+    return all(isinstance(one, cst.Name) for one in names) and _all_end_here(facts, module, names, seen)
 
 
-def _end_in(facts: Facts, module: Module, scope: cst.CSTNode, names: set[str], seen: set[cst.CSTNode]) -> bool:
-    for node in tree.walk(scope):
-        if isinstance(node, (cst.Global, cst.Nonlocal)) and any(one.name.value in names for one in node.names):
-            return False
-        if isinstance(node, cst.Name) and node.value in names and _is_read(module, node):
-            around = next((one for one in module.enclosing(node) if isinstance(one, _SCOPES)), module.tree)
-            ends = _ends_here(facts, module, node, seen) if around is scope else _binds(around, node.value)
-            if not ends:
-                return False
-    return True
-
-
-def _is_read(module: Module, name: cst.Name) -> bool:
-    """Whether a name is looked up here: not given a value, and no attribute's or keyword's."""
-    parent = module.parents.get(name)
-    if isinstance(parent, cst.Attribute):
-        return parent.attr is not name
-    if isinstance(parent, cst.Arg):
-        return parent.keyword is not name
-    if isinstance(parent, cst.Param):
-        return parent.name is not name
-    return not isinstance(parent, cst.AssignTarget)
-
-
-def _binds(function: cst.CSTNode, name: str) -> bool:
-    """Whether a function has a name for itself: what is bound outside under the same name is not seen there."""
-    own = (cst.Param, cst.AssignTarget)
-    held = [
-        one.name if isinstance(one, cst.Param) else one.target for one in tree.walk(function) if isinstance(one, own)
-    ]
-    return any(isinstance(one, cst.Name) and one.value == name for one in held)
+def _all_end_here(facts: Facts, module: Module, bound: Iterable[cst.CSTNode], seen: set[cst.CSTNode]) -> bool:
+    """Whether this holds wherever these bindings are read; no other function may see them."""
+    return all(
+        module.scope(read) is module.scope(one) and _ends_here(facts, module, read, seen)
+        for one in bound
+        for read in module.flow(one).uses(one)
+    )

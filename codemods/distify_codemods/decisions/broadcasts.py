@@ -10,7 +10,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.alternatives import made_instead
-from distify_codemods.decisions.base import Blocked, Broadcast, Unwrapped, Wrap
+from distify_codemods.decisions.base import Blocked, Broadcast, Unwrapped, Wrap, later_of
 from distify_codemods.decisions.expressions import is_bound_before, texts_of
 from distify_codemods.decisions.models import same
 from distify_codemods.decisions.names import bound_by
@@ -109,7 +109,7 @@ def _merged(broadcasts: list[Broadcast]) -> Iterator[Broadcast]:
         scope = next(node for node in one.module.enclosing(one.statement) if isinstance(node, _SCOPES))
         known = found.get((one.target, scope))
         if known is not None:
-            last = max(known, one, key=lambda each: each.module.place(each.statement).line)
+            last = later_of(known, one)
             sync = known.sync_batchnorm or one.sync_batchnorm
             one = replace(last, models=(*known.models, *one.models), sync_batchnorm=sync)
         found[(one.target, scope)] = one

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions.names import bound_by, read_after, scope_of
+from distify_codemods.decisions.names import bound_by, read_after
 from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.facts import BatchLoop, Facts
 
@@ -22,7 +22,7 @@ def carried(facts: Facts) -> Iterator[tuple[BatchLoop, _Update, frozenset[cst.CS
         binding = [node for node in tree.walk(loop.node.body) if isinstance(node, (cst.Assign, *_OTHERS))]
         for name in sorted(bound_by(loop.node.body) - reduced):
             updates = _updates(binding, name)
-            if updates and read_after(loop, scope_of(loop), {name}):
+            if updates and read_after(loop, {name}):
                 yield from ((loop, update, _reads(update, name)) for update in updates)
 
 

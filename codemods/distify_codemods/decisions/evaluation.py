@@ -11,16 +11,12 @@ from distify_codemods import tree
 from distify_codemods.decisions import modes
 from distify_codemods.decisions.base import Gathering, Reduction
 from distify_codemods.decisions.names import (
-    bound_by,
     bound_in,
     flat,
     index_name,
     loader_expression,
     read_after,
-    reads,
-    scope_of,
     starts_at_zero,
-    targets_of,
     update_of,
     updates,
 )
@@ -57,16 +53,16 @@ def sums(facts: Facts, loop: BatchLoop) -> Reduction | Refusal:
             return Refusal(problem)
     if not accumulators:
         return Refusal("no sum leaves the loop")
-    scope = scope_of(loop)
+    flow = loop.module.flow(loop.node)
     for name in accumulators:
         if not starts_at_zero(facts, loop, name):
             return Refusal(f"`{name}` is not seen to start at zero")
-        if reads(loop.node.body, name) > updates(loop.node.body, name):
+        if len(flow.reads(loop.node.body, name)) > updates(loop.node.body, name):
             return Refusal(f"`{name}` is read inside the loop")
     index = index_name(loop)
-    if index and reads(loop.node.body, index):
+    if index and flow.reads(loop.node.body, index):
         return Refusal("the number of the batch is used")
-    left = read_after(loop, scope, bound_in(loop) - set(accumulators))
+    left = read_after(loop, bound_in(loop) - set(accumulators))
     if left:
         return Refusal(f"`{left}`, of the last batch, is used after the loop")
     return Reduction(loop, tuple(accumulators))
@@ -259,14 +255,13 @@ def _needed(facts: Facts, loop: BatchLoop, before: Sequence[cst.CSTNode]) -> lis
         for inner in tree.walk(target):
             if isinstance(inner, cst.Name):
                 made[inner.value] = facts.value(inner)
-    carried = _carried_over(loop, before, set(made))
+    flow, inside = loop.module.flow(loop.node), {node for statement in before for node in tree.walk(statement)}
+    carried = next((name for name in made if not inside.isdisjoint(flow.carried(loop.node, name))), "")
     if carried:
         return Refusal(f"`{carried}` carries over from one batch to the next")
-    later = _text_after(loop, before[-1])
-    scope = scope_of(loop)
     names = []
     for name, value in made.items():
-        if name == index_name(loop) or not (_read_in(later, name) or read_after(loop, scope, {name})):
+        if name == index_name(loop) or inside.issuperset(flow.reads_after(_own(before[-1]), name)):
             continue
         if not loaders_of(value.sources) and value.scale is Scale.CONST:
             continue
@@ -276,20 +271,6 @@ def _needed(facts: Facts, loop: BatchLoop, before: Sequence[cst.CSTNode]) -> lis
     if any(isinstance(small, cst.AugAssign) for one in before for small in tree.walk(one)):
         return Refusal("something is counted before the forward pass")
     return names if names else Refusal("nothing of the forward pass is used")
-
-
-def _carried_over(loop: BatchLoop, before: Sequence[cst.CSTNode], names: set[str]) -> str:
-    """A name that is read before it is assigned in the same turn."""
-    assigned = targets_of(loop)
-    for statement in before:
-        targets = {id(name) for target in _targets([statement]) for name in tree.walk(target)}
-        for node in tree.walk(statement):
-            if isinstance(node, cst.Name) and id(node) not in targets and node.value in names - assigned:
-                parent = loop.module.parents.get(node)
-                if not (isinstance(parent, cst.Attribute) and parent.attr is node):
-                    return node.value
-        assigned |= bound_by(statement)
-    return ""
 
 
 def _own_targets(loop: BatchLoop) -> list[cst.CSTNode]:
@@ -303,16 +284,6 @@ def _targets(statements: Sequence[cst.CSTNode]) -> Iterator[cst.CSTNode]:
                 yield node.target
 
 
-def _text_after(loop: BatchLoop, statement: cst.CSTNode) -> list[cst.CSTNode]:
-    """The nodes of the loop's body that come after a statement of it."""
-    positions = loop.module.positions
-    end = positions[statement].end
-    return [
-        node for node in tree.walk(loop.node.body)
-        if isinstance(node, cst.Name)
-        and (positions[node].start.line, positions[node].start.column) >= (end.line, end.column)
-    ]  # fmt: skip
-
-
-def _read_in(nodes: Sequence[cst.CSTNode], name: str) -> bool:
-    return any(isinstance(node, cst.Name) and node.value == name for node in nodes)
+def _own(statement: cst.CSTNode) -> cst.CSTNode:
+    """A statement as it stands in the tree: `flat` puts those of `with x: y` into lines of their own."""
+    return statement.body[-1] if isinstance(statement, cst.SimpleStatementLine) else statement

@@ -17,8 +17,6 @@ from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import Const, External, Instance, Obj, Parameters, Value, Wrapped, contained, core
 
-_SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
-
 
 def held_in(facts: Facts, frame: Frame, statement: cst.CSTNode, wanted: Obj) -> str:
     """An expression that holds the object, or a list or dictionary with it, right before a statement; or none."""
@@ -89,35 +87,18 @@ def is_bound_before(module: Module, statement: cst.CSTNode, name: str) -> bool:
     """Whether a name that is read in a statement's function has its value before the statement, and keeps it."""
     if name in bound_by(statement):
         return False
-    line = module.place(statement).line
-    scopes = [node for node in module.enclosing(statement) if isinstance(node, (*_SCOPES, cst.Module))]
-    for scope in scopes:
-        if isinstance(scope, (cst.FunctionDef, cst.Lambda)) and name in _parameters(scope):
-            return True
-        stores = [node for node in module.bindings.get(name, ()) if _scope_of(module, node) is scope]
-        if stores:
-            return scope is not scopes[0] or any(module.place(node).line <= line for node in stores)
-    return False
+    if module.flow(statement).is_bound_before(statement, name):
+        return True
+    scope, own = module.scope(statement), module.flow(statement).own
+    while name not in own and scope is not module.tree:
+        outer = module.scope(scope)
+        own = module.flow(scope).own if not isinstance(outer, cst.ClassDef) else set()
+        scope = outer
+    return name in own and scope is not module.scope(statement)
 
 
 def is_set_between(module: Module, statement: cst.CSTNode, wanted: cst.BaseExpression, read: cst.CSTNode) -> bool:
     """Whether an attribute is set from a statement on to where it is read, so that it is something else before."""
-    first, last = module.place(statement).line, module.place(read).line
-    code = tree.code_of(wanted)
-    for node in tree.walk(_scope_of(module, statement)):
-        set_here = isinstance(node, (cst.AssignTarget, cst.AnnAssign)) and first <= module.place(node).line <= last
-        parts = tree.walk(node.target) if set_here and isinstance(node, (cst.AssignTarget, cst.AnnAssign)) else ()
-        for part in parts:
-            if isinstance(part, cst.Attribute) and f"{code}.".startswith(f"{tree.code_of(part)}."):
-                return True
-    return False
-
-
-def _parameters(scope: cst.FunctionDef | cst.Lambda) -> set[str]:
-    given = scope.params
-    starred = [one for one in (given.star_arg, given.star_kwarg) if isinstance(one, cst.Param)]
-    return {one.name.value for one in (*given.posonly_params, *given.params, *given.kwonly_params, *starred)}
-
-
-def _scope_of(module: Module, node: cst.CSTNode) -> cst.CSTNode:
-    return next((one for one in module.enclosing(node) if isinstance(one, _SCOPES)), module.tree)
+    code = f"{tree.code_of(wanted)}."
+    between = module.flow(statement).set_between(statement, module.statement(read))
+    return any("." in name and code.startswith(f"{name}.") for name in between)

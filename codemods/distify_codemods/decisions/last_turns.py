@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.decisions.names import bound_by
 from distify_codemods.program import Module
 
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda, cst.Module)
@@ -16,26 +17,10 @@ def goes_nowhere(module: Module, node: cst.CSTNode) -> bool:
         if isinstance(outer, _FUNCTIONS):
             return False
         if isinstance(outer, cst.For) and isinstance(outer.body, cst.IndentedBlock):
-            function = next(one for one in module.enclosing(outer) if isinstance(one, _FUNCTIONS))
-            return module.statement(node) in _dead(outer, _read_after(module, outer, function))
+            flow = module.flow(outer)
+            live = {name for name in bound_by(outer.body) if flow.reads_after(outer, name)}
+            return module.statement(node) in _dead(outer, live)
     return False
-
-
-def _read_after(module: Module, loop: cst.For, function: cst.CSTNode) -> set[str]:
-    """Names that may be read once the loop has ended; in an outer loop, all that are read anywhere."""
-    again = any(isinstance(one, (cst.For, cst.While)) for one in module.enclosing(loop))
-    inside, end = set(tree.walk(loop)), module.positions[loop].end
-    return {
-        node.value
-        for node in tree.walk(function)
-        if isinstance(node, cst.Name) and node not in inside
-        and (again or _place(module, node) >= (end.line, end.column))
-    }  # fmt: skip
-
-
-def _place(module: Module, node: cst.CSTNode) -> tuple[int, int]:
-    start = module.positions[node].start
-    return start.line, start.column
 
 
 def _dead(loop: cst.For, live: set[str]) -> set[cst.CSTNode]:

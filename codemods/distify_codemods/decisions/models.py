@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from distify_codemods.backends import Backend
-from distify_codemods.decisions.base import Blocked, Unwrapped, Wrap
+from distify_codemods.decisions.base import Blocked, Unwrapped, Wrap, later_of
 from distify_codemods.decisions.ddp_limits import beyond, leaves_unused
 from distify_codemods.decisions.past_the_wrap import past_the_wrap, training_forwards
 from distify_codemods.decisions.touching import Touching
@@ -176,7 +176,7 @@ def _merged(wraps: Iterable[Wrap]) -> tuple[Wrap, ...]:
         key = (wrap.target, scope)
         known = found.get(key)
         if known is not None:
-            last = max(known, wrap, key=lambda one: one.module.place(one.statement).line)
+            last = later_of(known, wrap)
             models, sync = (*known.models, *wrap.models), known.sync_batchnorm or wrap.sync_batchnorm
             wrap = replace(last, models=models, sync_batchnorm=sync, unused=known.unused or wrap.unused)
         found[key] = wrap

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import libcst as cst
 
@@ -62,24 +62,6 @@ def update_of(small: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None:
     return None
 
 
-def reads(body: cst.CSTNode, name: str) -> int:
-    """How often a name is read: also as the operand of its own update."""
-    written = sum(
-        isinstance(node, cst.AssignTarget) and name in tree.target_names(node.target) for node in tree.walk(body)
-    )
-    attributes = sum(isinstance(node, cst.Attribute) and node.attr.value == name for node in tree.walk(body))
-    keywords = sum(
-        isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == name
-        for node in tree.walk(body)
-    )
-    return (
-        sum(isinstance(node, cst.Name) and node.value == name for node in tree.walk(body))
-        - written
-        - attributes
-        - keywords
-    )
-
-
 def updates(body: cst.CSTNode, name: str) -> int:
     return sum((update_of(node) or ("",))[0] == name for node in tree.walk(body))
 
@@ -107,65 +89,23 @@ def bound_by(node: cst.CSTNode) -> set[str]:
     return {name for inner in tree.walk(node) for name in tree.bound_names(inner)}
 
 
-def scope_of(loop: BatchLoop) -> cst.CSTNode:
-    for node in loop.module.enclosing(loop.node):
-        if isinstance(node, (cst.FunctionDef, cst.Module)):
-            return node
-    return loop.module.tree
-
-
-def read_after(loop: BatchLoop, scope: cst.CSTNode, names: set[str]) -> str:
-    """A name whose first occurrence after the loop is a read; in an outer loop, the next turn comes after too."""
-    body = set(tree.walk(loop.node))
-    order = [node for node in tree.walk(scope) if isinstance(node, cst.Name) and node.value in names]
-    positions = loop.module.positions
-    end = positions[loop.node].end
-    stores = {
-        name for node in tree.walk(scope)
-        if isinstance(node, (cst.AssignTarget, cst.For, cst.AsName, cst.CompFor))
-        for name in target_nodes(node)
-    }  # fmt: skip
-    first: dict[str, cst.Name] = {}
-    for node in order:
-        place = positions[node].start
-        if node not in body and (place.line, place.column) > (end.line, end.column):
-            first.setdefault(node.value, node)
-    parents = loop.module.parents
-    for name, node in first.items():
-        parent = parents[node]
-        if isinstance(parent, cst.Attribute) and parent.attr is node:
-            continue
-        if isinstance(parent, cst.Arg) and parent.keyword is node:
-            continue
-        if node not in stores:
-            return name
-    return ""
-
-
-def target_nodes(node: cst.CSTNode) -> Iterator[cst.Name]:
-    target = node.name if isinstance(node, cst.AsName) else node.target  # type: ignore[attr-defined]
-    for inner in tree.walk(target):
-        if isinstance(inner, cst.Name):
-            yield inner
+def read_after(loop: BatchLoop, names: Iterable[str]) -> str:
+    """A name that something reads with the value of the loop's last turn; not the loop itself, begun once more."""
+    inside, flow = set(tree.walk(loop.node)), loop.module.flow(loop.node)
+    found: dict[cst.CSTNode, str] = {}
+    for name in names:
+        found.update((node, name) for node in flow.reads_after(loop.node, name) if node not in inside)
+    return next((found[node] for node in tree.walk(loop.module.tree) if node in found), "") if found else ""
 
 
 def starts_at_zero(facts: Facts, loop: BatchLoop, name: str) -> bool:
-    """The last assignment above the loop, on the way to it, is a zero."""
-    statement: cst.CSTNode = loop.node
-    while True:
-        block = loop.module.block(statement)
-        siblings = list(block.body)
-        for earlier in reversed(siblings[: siblings.index(statement)]):
-            if name in bound_by(earlier):
-                return isinstance(earlier, cst.SimpleStatementLine) and is_zero(facts, earlier, name)
-        holder = loop.module.parents.get(block)
-        if not isinstance(holder, cst.With):
-            return False
-        statement = holder
+    """Whether each time that the loop is begun, a zero is what the name was bound to last."""
+    bound = loop.module.flow(loop.node).reaching_loop(loop.node, name)
+    return bool(bound) and all(_is_zero(facts, loop.module.statement(node), name) for node in bound)
 
 
-def is_zero(facts: Facts, line: cst.SimpleStatementLine, name: str) -> bool:
-    for small in reversed(line.body):
+def _is_zero(facts: Facts, statement: cst.CSTNode, name: str) -> bool:
+    for small in reversed(statement.body) if isinstance(statement, cst.SimpleStatementLine) else ():
         if isinstance(small, cst.Assign):
             for target in small.targets:
                 value = assigned(target.target, small.value, name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions.names import read_after, scope_of
+from distify_codemods.decisions.names import read_after
 from distify_codemods.decisions.places import Place, Places
 from distify_codemods.decisions.sinks import Kind as Sinks
 from distify_codemods.decisions.sinks import sinks
@@ -54,7 +54,7 @@ class OwnFigures:
             for node in tree.walk(loop.node.body):
                 if isinstance(node, cst.Assign) and self._is_figure(node.value):
                     names = {name for target in node.targets for name in tree.target_names(target.target)}
-                    if any(read_after(loop, scope_of(loop), {name}) for name in sorted(names)):
+                    if read_after(loop, names):
                         yield loop.module, node
 
     def in_others_hands(self) -> list[Event]:

@@ -9,6 +9,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.base import Layout, path
+from distify_codemods.decisions.names import bound_by
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.interpreter.frames import Frame
@@ -137,10 +138,9 @@ def _branch_around(frame: Frame, last: Event, backward: Event) -> cst.CSTNode | 
 
 def fill(facts: Facts, region: Region, names: dict[str, Value]) -> None:
     """Finds what of the batch is used from the statement on. `names`: what the names hold after it."""
-    later = list(_loads_after(region))
-    used = {node.value for node in later}
-    in_units = {node.value for unit in region.units for node in _loads(region.module, unit)}
-    outside = [node for node in _loads(region.module, region.statement) if not _within(region, node)]
+    flow = region.module.flow(region.statement)
+    in_units = {node.value for unit in region.units for node in flow.reads(unit)}
+    outside = [node for node in flow.reads(region.statement) if not _within(region, node)]
     outside = [node for node in outside if not _is_made_before(region, node)]
     computes = isinstance(region.statement, cst.SimpleStatementLine) and not _hands_on(facts, region, names)
     if computes:
@@ -149,11 +149,10 @@ def fill(facts: Facts, region: Region, names: dict[str, Value]) -> None:
             _use(facts, region, node, node.value in in_units)
     known = {*region.before, *region.numbers}
     for name, value in names.items():
-        if name not in used or name in known or name in _rebound_first(region, later) or not is_shared(value):
+        if name in known or not is_shared(value) or not (nodes := _reads_after(region, name)):
             continue
-        if computes and name in _stored(region.statement):
+        if computes and name in bound_by(region.statement):
             continue  # made from what is gathered
-        nodes = [node for node in later if node.value == name]
         if value.scale is Scale.COUNT:
             region.numbers.append(name)
         elif value.scale in PER_SAMPLE:
@@ -181,7 +180,7 @@ def _is_made_before(region: Region, node: cst.Name) -> bool:
     parts = line.body if isinstance(line, cst.SimpleStatementLine) else ()
     around = [node, *region.module.enclosing(node)]
     mine = next((number for number, part in enumerate(parts) if part in around), 0)
-    return any(node.value in _stored(part) for part in parts[:mine])
+    return any(node.value in bound_by(part) for part in parts[:mine])
 
 
 def _use(facts: Facts, region: Region, node: cst.Name, also_inside: bool) -> None:
@@ -210,19 +209,10 @@ def _hands_on(facts: Facts, region: Region, names: dict[str, Value]) -> bool:
     assert isinstance(statement, cst.SimpleStatementLine)
     if not all(isinstance(one, (cst.Assign, cst.AnnAssign)) for one in statement.body):
         return False
-    stored = _stored(statement)
+    stored = bound_by(statement)
     return bool(stored) and all(
         name in names and (not is_shared(names[name]) or dimension_of(names[name]) is not None) for name in stored
     )
-
-
-def _stored(statement: cst.CSTNode) -> set[str]:
-    return {
-        name
-        for node in tree.walk(statement)
-        if isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.NamedExpr))
-        for name in tree.target_names(node.target)
-    }
 
 
 def _within(region: Region, node: cst.CSTNode) -> bool:
@@ -335,65 +325,14 @@ def _call(view: Views) -> cst.Call:
 # ---- text
 
 
-def _scope(region: Region) -> cst.CSTNode:
-    """The turn of the loop that the statement is in, or the function."""
-    around = region.module.enclosing(region.statement)
-    return next(one for one in around if isinstance(one, (*_LOOPS, cst.FunctionDef, cst.Module)))
-
-
-def _loads_after(region: Region) -> Iterator[cst.Name]:
-    positions = region.module.positions
-    end = positions[region.statement].end
-    scope = _scope(region)
-    body = scope.body if isinstance(scope, (*_LOOPS, cst.FunctionDef)) else scope
-    for node in _loads(region.module, body):
-        start = positions[node].start
-        if (start.line, start.column) >= (end.line, end.column):
-            yield node
-
-
-def _loads(module: Module, node: cst.CSTNode) -> Iterator[cst.Name]:
-    """The names that are read, in the order of the text."""
-    for one in tree.walk(node):
-        if isinstance(one, cst.Name):
-            parent = module.parents[one]
-            attribute = isinstance(parent, cst.Attribute) and parent.attr is one
-            keyword = isinstance(parent, cst.Arg) and parent.keyword is one
-            if not attribute and not keyword and not _is_target(module, one):
-                yield one
-
-
-def _is_target(module: Module, node: cst.Name) -> bool:
-    child: cst.CSTNode = node
-    for parent in module.enclosing(node):
-        if isinstance(parent, (cst.AssignTarget, cst.AnnAssign, cst.For, cst.NamedExpr, cst.CompFor)):
-            return parent.target is child
-        if not isinstance(parent, (cst.Tuple, cst.List, cst.Element, cst.StarredElement)):
-            return False
-        child = parent
-    return False
-
-
-def _rebound_first(region: Region, later: list[cst.Name]) -> set[str]:
-    """Names that are given another value after the statement before they are read."""
-    positions = region.module.positions
-    found: set[str] = set()
-    scope = _scope(region)
-    reads: dict[str, tuple[int, int]] = {}
-    for node in later:
-        start = positions[node].start
-        reads.setdefault(node.value, (start.line, start.column))
-    end = positions[region.statement].end
-    block = region.module.block(region.module.statement(region.statement))
-    for statement in block.body:
-        stop = positions[statement].end
-        if (stop.line, stop.column) <= (end.line, end.column) or not isinstance(statement, cst.SimpleStatementLine):
-            continue
-        for name in _stored(statement):
-            first = reads.get(name)
-            if first is not None and first > (stop.line, stop.column):
-                found.add(name)
-    return found if scope is not None else set()
+def _reads_after(region: Region, name: str) -> list[cst.Name]:
+    """Where a name is read after the statement, in the same turn of the innermost loop or the same call."""
+    module = region.module
+    around = module.enclosing(region.statement)
+    scope = next(one for one in around if isinstance(one, (*_LOOPS, cst.FunctionDef, cst.Module)))
+    inside = set(tree.walk(scope.body)) if not isinstance(scope, cst.Module) else set(tree.walk(scope))
+    turn = scope if isinstance(scope, _LOOPS) else None
+    return [one for one in module.flow(region.statement).reads_after(region.statement, name, turn) if one in inside]
 
 
 def _size_of(facts: Facts, module: Module, node: cst.Name) -> cst.BaseExpression | None:

@@ -14,7 +14,6 @@ from distify_codemods.decisions.names import (
     bound_by,
     flat,
     read_after,
-    scope_of,
     starts_at_zero,
     update_of,
 )
@@ -31,11 +30,8 @@ def training_sums(facts: Facts, loop: BatchLoop) -> Reduction | None:
             update = update_of(small)
             if update is not None:
                 updates.setdefault(update[0], []).append(facts.value(update[1]).scale)
-    scope = scope_of(loop)
     whole = [
-        name
-        for name, scales in updates.items()
-        if assignments(loop, name) == len(scales) and read_after(loop, scope, {name})
+        name for name, scales in updates.items() if assignments(loop, name) == len(scales) and read_after(loop, {name})
     ]
     names = [
         name for name in whole
@@ -71,7 +67,7 @@ def halves(facts: Facts, found: Reduction) -> set[str]:
 def _around(loop: BatchLoop) -> Iterator[cst.CSTNode]:
     """What surrounds the loop, without the names that are bound there."""
     inside = set(tree.walk(loop.node))
-    for node in tree.walk(scope_of(loop)):
+    for node in tree.walk(loop.module.scope(loop.node)):
         if node not in inside and not isinstance(loop.module.parents.get(node), cst.AssignTarget):
             yield node
 

@@ -99,13 +99,11 @@ class _Parted:
         function = _holder(module, leave.node)
         if function is not _holder(module, node):
             return False
-        inside = set(module.enclosing(leave.node))
-        loops = [one for one in module.enclosing(node) if isinstance(one, _LOOPS) and one in inside]
-        own = next((one for one in module.enclosing(leave.node) if isinstance(one, _LOOPS)), None)
         if leave.name in ("break", "continue"):
-            return own in loops
-        here, there = module.place(leave.node), module.place(node)
-        return bool(loops) or (there.line, there.column) > (here.line, here.column)
+            around = module.enclosing(leave.node)
+            return next((one for one in around if isinstance(one, _LOOPS)), None) in module.enclosing(node)
+        statement = module.statement(leave.node)
+        return module.flow(statement).follows(statement, node)
 
 
 def _leaves(leave: Event, node: cst.CSTNode) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.decisions.names import bound_by
 from distify_codemods.events import Event
 from distify_codemods.facts import loaders_in
 from distify_codemods.interpreter.files import writes_to_a_file
@@ -166,73 +167,5 @@ def _is_quiet_object(context: Context, obj: Obj, call: cst.Call, depth: int) -> 
 
 def _is_used_later(module: Module, block: cst.CSTNode) -> bool:
     """Whether a name that is bound inside may be read outside with that value."""
-    bound = set(_bound(block))
-    if not bound:
-        return False
-    inside = {id(node) for node in tree.walk(block)}
-    scope = next(node for node in module.enclosing(block) if isinstance(node, (cst.FunctionDef, cst.Module)))
-    return any(
-        isinstance(node, cst.Name)
-        and node.value in bound
-        and id(node) not in inside
-        and not _is_no_variable(module, node)
-        and not _is_bound_anew(module, node, block)
-        for node in tree.walk(scope)
-    )
-
-
-def _bound(block: cst.CSTNode) -> Iterator[str]:
-    for node in tree.walk(block):
-        if isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.For)):
-            yield from tree.target_names(node.target)
-        elif isinstance(node, cst.AsName):
-            yield from tree.target_names(node.name)
-
-
-def _is_no_variable(module: Module, name: cst.Name) -> bool:
-    """The name of a keyword or an attribute, or a place where it is bound."""
-    parent = module.parents.get(name)
-    return (
-        (isinstance(parent, cst.Attribute) and parent.attr is name)
-        or (isinstance(parent, cst.Arg) and parent.keyword is name)
-        or isinstance(parent, (cst.AssignTarget, cst.AsName, cst.Param))
-        or (isinstance(parent, cst.For) and parent.target is name)
-    )
-
-
-def _is_bound_anew(module: Module, name: cst.Name, block: cst.CSTNode) -> bool:
-    """Whether the name always gets another value between the block and this use of it."""
-    around_block = {id(block), *(id(node) for node in module.enclosing(block))}
-    below: cst.CSTNode = name
-    for holder in module.enclosing(name):
-        if isinstance(holder, (cst.With, cst.For)) and below is holder.body and name.value in _header_binds(holder):
-            return True
-        if isinstance(holder, (cst.For, cst.While)) and id(holder) in around_block:
-            return False  # the next turn reads what this one has bound
-        if isinstance(holder, (cst.FunctionDef, cst.Lambda)) and holder not in module.enclosing(block):
-            return any(isinstance(one, cst.Param) and one.name.value == name.value for one in tree.walk(holder.params))
-        if isinstance(holder, (cst.IndentedBlock, cst.Module)):
-            before = holder.body[: list(holder.body).index(below)]  # type: ignore[arg-type]
-            for statement in reversed(before):
-                if id(statement) in around_block:
-                    return False
-                if name.value in _always_binds(statement):
-                    return True
-        below = holder
-    return False
-
-
-def _header_binds(holder: cst.With | cst.For) -> set[str]:
-    if isinstance(holder, cst.For):
-        return set(tree.target_names(holder.target))
-    return {name for item in holder.items if item.asname for name in tree.target_names(item.asname.name)}
-
-
-def _always_binds(statement: cst.CSTNode) -> set[str]:
-    if isinstance(statement, cst.With):
-        return _header_binds(statement).union(*(_always_binds(one) for one in statement.body.body))
-    if isinstance(statement, cst.SimpleStatementLine):
-        return set().union(*(_always_binds(one) for one in statement.body))
-    if isinstance(statement, cst.Assign):
-        return {name for target in statement.targets for name in tree.target_names(target.target)}
-    return set()
+    flow, inside = module.flow(block), set(tree.walk(block))
+    return any(node not in inside for name in bound_by(block) for node in flow.reads_after(block, name))

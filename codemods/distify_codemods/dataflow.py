@@ -1,0 +1,139 @@
+"""Reaching definitions and live names: what may have bound a name that is read, and what may read what is bound.
+
+They are found in the tree, and not by what a run has looked up: code that no run enters counts like any other, be it an
+arm that a constant turns off, a function that a library calls later, or a call that a summary stands for. All of it is
+about what may happen: a name that may be read on some way counts as read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.control_flow import EVERY, Graph, Point, Scope
+
+Loop = cst.For | cst.While
+_Reads = defaultdict[str, list[cst.Name]]
+_Bindings = defaultdict[str, list[cst.CSTNode]]
+
+
+class Flow:
+    """Of one scope: a function, a class's body, or the lines of a module."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._graph = graph = Graph(scope)
+        self.own = {point.name for point in graph.points if point.binds} - graph.outer.keys()
+        self._seen = set() if isinstance(scope, cst.ClassDef) else self.own  # methods do not see their class's names
+
+    @cached_property
+    def _others(self) -> tuple[_Reads, _Bindings]:
+        """Where functions that are defined here read and set its names, at any time, and those of scopes around."""
+        read, bound = _Reads(list), _Bindings(list)
+        for scope, hidden in self._graph.inner:
+            inner_read, inner_bound = Flow(scope)._free()
+            for name in inner_read.keys() - hidden:
+                read[name] += inner_read[name]
+            for name, nodes in inner_bound.items():
+                bound[name] += nodes
+        return read, bound
+
+    def _free(self) -> tuple[_Reads, _Bindings]:
+        """Where names of scopes around are read and set, here and in functions that are defined here."""
+        read, bound = self._others
+        read = _Reads(list, {name: [*nodes] for name, nodes in read.items() if name not in self._seen})
+        bound = _Bindings(list, {name: [*nodes] for name, nodes in bound.items() if name not in self.own})
+        for point in self._graph.points:
+            if point.sets and point.name in self._graph.outer:
+                bound[point.name].append(point.node)
+            elif (node := point.read()) and point.name not in self.own:
+                read[point.name].append(node)
+        return read, bound
+
+    # ---- reads
+
+    def reads(self, within: cst.CSTNode, name: str = "") -> list[cst.Name]:
+        """The reads of a name, or of any, inside a node; also in functions that are defined there."""
+        inside = set(tree.walk(within))
+        own = [node for one in self._graph.points if (node := one.read()) and name in ("", one.name)]
+        others = [node for one, nodes in self._others[0].items() if name in ("", one) for node in nodes]
+        return [node for node in (*own, *others) if node in inside]
+
+    def reads_after(self, node: cst.CSTNode, name: str, last_turn: Loop | None = None) -> list[cst.Name]:
+        """Where a name may be read with the value that it has when control leaves a statement.
+
+        `last_turn`: of this loop, which has no other after it.
+        """
+        without = [self._graph.turns[last_turn]] if last_turn is not None else []
+        return self._read_from(self._graph.after[node], name, without)
+
+    def uses(self, binding: cst.CSTNode) -> list[cst.Name]:
+        """Where the name may be read with what a target, a parameter or a definition has bound it to."""
+        starts = [point for point in self._graph.points if point.node is binding and point.sets]
+        return [node for one in starts for node in self._read_from(one.next[0], one.name)]
+
+    def carried(self, loop: Loop, name: str) -> list[cst.Name]:
+        """Where a name may be read with the value that a turn of a loop has left in it."""
+        return self._read_from(self._graph.turns[loop], name)
+
+    def _read_from(self, start: Point, name: str, without: Iterable[Point] = ()) -> list[cst.Name]:
+        reached = {point for point in _along([start], name, _next, without) if point.name in (name, EVERY)}
+        found = [node for one in self._graph.points if one in reached and (node := one.read())]
+        return [*found, *self._others[0].get(name, [])]
+
+    # ---- definitions
+
+    def reaching(self, read: cst.CSTNode) -> list[cst.CSTNode]:
+        """What may have bound a name that is read, or deleted it."""
+        points = [one for one in self._graph.points if one.node is read and not one.sets]
+        return self._set_above([before for one in points for before in one.previous], points[0].name) if points else []
+
+    def reaching_loop(self, loop: Loop, name: str) -> list[cst.CSTNode]:
+        """What may have bound a name when a loop begins its first turn, also by another time that it was begun."""
+        return self._set_above([self._graph.before[loop]], name)
+
+    def _set_above(self, starts: Iterable[Point], name: str) -> list[cst.CSTNode]:
+        reached = _along(starts, name, _previous)
+        return [*(one.node for one in reached if one.sets and one.name == name), *self._others[1].get(name, ())]
+
+    def is_bound_before(self, statement: cst.CSTNode, name: str) -> bool:
+        """Whether something binds a name on a way to a statement, other than through later turns of loops."""
+        reached = _along([self._graph.before[statement]], name, _previous, self._graph.turns.values())
+        return any(one.binds and one.name == name for one in reached)
+
+    def set_between(self, first: cst.CSTNode, last: cst.CSTNode) -> set[str]:
+        """The names, and attributes like `self.net`, that may be set from a statement on, before another one begins."""
+        turns = self._graph.turns.values()
+        behind = set(_along([self._graph.before[first]], "", _next, turns))
+        ahead = _along([self._graph.before[last]], "", _previous, turns)
+        return {one.name for one in ahead if one.sets and one in behind}
+
+    def follows(self, one: cst.CSTNode, other: cst.CSTNode, turns: bool = True) -> bool:
+        """Whether control may come to a node when it goes on from a statement; `turns`: also in later ones of loops."""
+        inside, without = set(tree.walk(other)), () if turns else self._graph.turns.values()
+        return any(point.node in inside for point in _along([self._graph.after[one]], "", _next, without))
+
+
+def _next(point: Point) -> list[Point]:
+    return point.next
+
+
+def _previous(point: Point) -> list[Point]:
+    return point.previous
+
+
+def _along(
+    starts: Iterable[Point], name: str, onward: Callable[[Point], list[Point]], without: Iterable[Point] = ()
+) -> Iterator[Point]:
+    """The points on all ways from some, as far as what binds the name; nothing behind those that are left out."""
+    seen, waiting = set(without), list(starts)
+    while waiting:
+        point = waiting.pop()
+        if point not in seen:
+            seen.add(point)
+            yield point
+            if not (name and point.sets and point.name == name):
+                waiting += onward(point)
