@@ -17,10 +17,11 @@ from distify_codemods.batches import loaders_in as loaders_in
 from distify_codemods.batches import loaders_of as loaders_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter import Run
-from distify_codemods.interpreter.attributes import LOADERS
-from distify_codemods.interpreter.optimizers import OPTIMIZERS, optimizer_bases
+from distify_codemods.interpreter.optimizers import optimizer_bases
 from distify_codemods.interpreter.text import splits_of
 from distify_codemods.interpreter.unused import with_unused
+from distify_codemods.libraries import torch_optim
+from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.naming import Names
 from distify_codemods.ordered import Ordered
 from distify_codemods.parameters import may_be_a_module, may_have_parameters
@@ -247,7 +248,7 @@ def _by_hand(run: Run, optimizers: tuple[Optimizer, ...], settled: Settled) -> d
 def _is_torchs(event: Event, made: External | Instance) -> bool:
     if isinstance(made, Instance):
         return event.name.startswith("local.") and made.of is not None and bool(optimizer_bases(made.of))
-    return made.name.startswith(OPTIMIZERS) and "lr_scheduler" not in made.name and "swa_utils" not in made.name
+    return torch_optim.is_optimizer(made.name)
 
 
 def _parts_given(event: Event, made: External | Instance, added: list[Arguments], forwards: _Forwards) -> list[Obj]:
@@ -256,7 +257,8 @@ def _parts_given(event: Event, made: External | Instance, added: list[Arguments]
     parts = [
         obj.of for given in calls for value in given.all() for obj in contained(value) if isinstance(obj, Parameters)
     ]
-    if not parts and isinstance(made, External) and ".optim." in made.name and not made.name.startswith(OPTIMIZERS):
+    others = isinstance(made, External) and ".optim." in made.name and not made.name.startswith(torch_optim.OWN)
+    if not parts and others:
         parts += [core(obj) for value in event.arguments.all() for obj in value.objs if core(obj) in forwards.called]
     return [part for part in parts if part is not None and may_have_parameters(part)]
 
@@ -320,7 +322,7 @@ def _only_itself_called(part: External, forwards: _Forwards) -> bool:
 
 
 def _is_backward(event: Event) -> bool:
-    if event.kind is Kind.CALL and event.name == "torch.autograd.backward":
+    if event.kind is Kind.CALL and event.name == torch_optim.BACKWARD:
         event.receiver = event.arguments.positional[0] if event.arguments.positional else event.receiver
         return True
     return (

@@ -10,7 +10,7 @@ from distify_codemods.decisions.base import Dealing
 from distify_codemods.facts import Loader
 from distify_codemods.half_done import samplers
 from distify_codemods.interpreter import text
-from distify_codemods.libraries import datasets
+from distify_codemods.libraries import datasets, torch_data
 from distify_codemods.values import Class, External, Instance, Mapping, Method, Obj, Ref, Setting, Value
 
 
@@ -126,7 +126,7 @@ def in_order(loader: Loader) -> bool:
     sampler = loader.arguments.get("sampler", 3)
     return given(loader, "sampler") is Given.NO or (
         sampler is not None
-        and all(isinstance(obj, External) and obj.name in _SEQUENTIAL for obj in sampler.objs)
+        and all(isinstance(obj, External) and obj.name == torch_data.IN_ORDER for obj in sampler.objs)
         and _same_dataset(loader, sampler)
     )
 
@@ -137,9 +137,6 @@ def loader_draws(loader: Loader) -> bool:
         return False
     own = given(loader, "batch_sampler") is not Given.NO or not in_order(loader)
     return own or may_be_on(loader, "shuffle")
-
-
-_SEQUENTIAL = ("torch.utils.data.SequentialSampler", "torch.utils.data.sampler.SequentialSampler")
 
 
 def _same_dataset(loader: Loader, sampler: Value) -> bool:
@@ -176,7 +173,7 @@ def _iterable(obj: Obj) -> Given:
     cls = obj.of if isinstance(obj, Instance) else None
     if not isinstance(cls, Class):
         return Given.NO
-    if cls.derives_from("torch.utils.data.IterableDataset"):
+    if cls.derives_from(torch_data.STREAM):
         return Given.YES
     indexed = any("__getitem__" in one.attributes for one in cls.order())
     foreign = any(datasets.may_be_stream(name) for name in cls.libraries())

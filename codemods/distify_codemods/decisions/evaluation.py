@@ -27,6 +27,7 @@ from distify_codemods.decisions.names import (
 from distify_codemods.decisions.stand_ins import evaluated, may_differ
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_in, loaders_of
+from distify_codemods.libraries import python
 from distify_codemods.libraries.effects import IMPURE, PURE
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import CHANCE, PER_SAMPLE, Bound, Const, External, Function, Obj, Scale, Value, core
@@ -213,7 +214,7 @@ def _length_is_used(facts: Facts, loop: BatchLoop) -> bool:
     shortened = set(loop.loaders) - facts.training_loaders  # a training loader keeps its number of batches
     return any(
         set(loaders_in(value)) & shortened
-        for event in facts.calls("builtins.len")
+        for event in facts.calls(python.LENGTH)
         for value in event.arguments.all()[:1]
     )
 

@@ -10,6 +10,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.command_line import is_integer
 from distify_codemods.events import Event, Kind
+from distify_codemods.libraries import devices
 from distify_codemods.program import Module
 from distify_codemods.rules import device_map, device_options, gpu_counts, visible_devices
 from distify_codemods.rules.base import Context, Rule
@@ -107,14 +108,14 @@ def _of_event(context: Context, event: Event, read: list[Event]) -> bool:
     if not isinstance(node, cst.Call) or not node.args:
         return False
     named = next((arg.value for arg in node.args if arg.keyword is not None and arg.keyword.value == "device"), None)
-    if named is not None and event.name != "cuda" and not event.name.startswith("torch.cuda."):
+    if named is not None and event.name != "cuda" and not event.name.startswith(devices.CUDA):
         return is_integer(context.facts, named, negative=False) and _replace(context, event, named, "device")
     first = node.args[0].value
-    if event.kind is Kind.CALL and event.name == "torch.cuda.set_device":
+    if event.kind is Kind.CALL and event.name == devices.CHOOSES:
         return _remove(context, event, "the process group has set the rank's GPU")
-    if event.kind is Kind.CALL and event.name == "torch.cuda.device":
+    if event.kind is Kind.CALL and event.name == devices.UNDER:
         return _replace(context, event, first, "gpu_index")
-    if event.kind is Kind.CALL and event.name == "torch.device":
+    if event.kind is Kind.CALL and event.name == devices.DEVICE:
         numbered = len(node.args) > 1 or is_integer(context.facts, first)
         return numbered and _replace(context, event, node, "device")
     if event.kind is Kind.METHOD and event.name == "cuda":

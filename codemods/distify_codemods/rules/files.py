@@ -9,7 +9,7 @@ from distify_codemods.decisions.outside import is_used
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import is_writing_method
 from distify_codemods.interpreter import files
-from distify_codemods.libraries import effects
+from distify_codemods.libraries import effects, listings
 from distify_codemods.libraries.outside import is_command
 from distify_codemods.plan import By
 from distify_codemods.rules.base import Context, Rule, call_of, given_to, path_given_to
@@ -65,7 +65,7 @@ def _one(context: Context, event: Event) -> bool:
         if event.name == "open":
             return _is_path(event.receiver) and _open(context, event, effects.PATHS_OPEN)
         return event.name not in effects.CHECKPOINT_METHODS and is_writing_method(event) and _write(context, event)
-    if event.name == "os.makedirs":
+    if event.name in listings.MAKES_FOLDERS:
         return _makedirs(context, event)
     if event.name in effects.FILES or event.name in effects.BY_PATH:
         return _open(context, event, event.name)

@@ -9,6 +9,7 @@ from distify_codemods.decisions import losses
 from distify_codemods.decisions.base import LossForm, LossReduction
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter.state import kept_in
+from distify_codemods.libraries import drawing
 from distify_codemods.plan import Rewrite
 from distify_codemods.rules.base import Context, Rule, call_of, given_to
 from distify_codemods.rules.examples import Example, LeftAlone
@@ -50,7 +51,7 @@ def run(context: Context) -> None:
     for event in context.facts.steps:
         if any(obj in optimizers for obj in event.receiver.objs):
             _average_closure(context, event)
-    for event in context.facts.calls("torch.randperm", "numpy.random.permutation"):
+    for event in context.facts.calls(*drawing.PERMUTATIONS):
         sized = any(value.scale is not Scale.CONST for value in event.arguments.all())
         if sized and any(event.inside(loop.event) for loop in context.facts.training_loops):
             context.advice("samples are paired at random within a rank's share of the batch", event.module, event.node)

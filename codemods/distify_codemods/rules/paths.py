@@ -19,7 +19,6 @@ from distify_codemods.rules import disk, waits
 from distify_codemods.rules.base import Context, Rule, call_of, given_to
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import only_writes
-from distify_codemods.rules.waits import MAKES_FOLDERS
 from distify_codemods.values import Origin, Value
 
 CODE = "PATH01"
@@ -80,7 +79,7 @@ def _own_values(context: Context) -> bool:
 
 def _of_a_path(context: Context, event: Event) -> Iterator[Origin]:
     """What the path that every rank uses here was made of."""
-    makes, given = event.name in MAKES_FOLDERS, list[Value]()
+    makes, given = event.name in listings.MAKES_FOLDERS, list[Value]()
     if event.kind is Kind.STORE or file_events.is_unknown(event):
         given = list(file_events.own_paths_out_of_sight(context.facts, event))
         if context.is_on_main(event.module, event.node):
@@ -181,7 +180,7 @@ class _Meanwhile:
         self._context = context
         events = context.facts.run.events
         told = {one.site for one in _origins(context)}
-        written = [event for event in events if context.writes(event) or event.name in MAKES_FOLDERS]
+        written = [event for event in events if context.writes(event) or event.name in listings.MAKES_FOLDERS]
         left = context.facts.of_kind(Kind.LEAVE)
         self._told = [event for event in events if event.node in told]
         self._written = [event.number for event in written]

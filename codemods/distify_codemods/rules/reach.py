@@ -9,6 +9,7 @@ from distify_codemods.decisions import modes
 from distify_codemods.decisions.past_the_wrap import TRANSPARENT
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import wrapped
+from distify_codemods.libraries import checkpoints
 from distify_codemods.libraries.parallel import FUNCTIONAL, REPLICATES
 from distify_codemods.plan import Rewrite
 from distify_codemods.program import Module
@@ -19,8 +20,6 @@ from distify_codemods.values import Instance, Mapping, Parameters, Sequence, Val
 
 CODE = "MODEL03"
 _REASON = "the model itself, not its wrap"
-#: What writes objects as they are, whatever they are in.
-_PICKLES = frozenset({"torch.save", "pickle.dump", "pickle.dumps", "dill.dump", "joblib.dump"})
 _DISPLAYS = (cst.Dict, cst.List, cst.Tuple)
 _EVALUATION = "evaluation calls the model itself: the wrap would wait for the other ranks"
 
@@ -162,7 +161,7 @@ def _models_in(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpre
 def _unwrap_what_is_saved(context: Context, event: Event) -> bool:
     """`torch.save(state)`, with a wrapped model somewhere in what is saved."""
     node = event.node
-    if event.name not in _PICKLES or not isinstance(node, cst.Call) or not node.args or node.args[0].star:
+    if event.name not in checkpoints.WHOLE or not isinstance(node, cst.Call) or not node.args or node.args[0].star:
         return False
     saved = node.args[0].value
     value = context.facts.value(saved)

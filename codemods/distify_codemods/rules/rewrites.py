@@ -12,13 +12,11 @@ from distify_codemods.decisions.outside import is_of_a_data_set
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import reads
 from distify_codemods.file_names import Names
+from distify_codemods.libraries import checkpoints, listings
 from distify_codemods.program import Module
 from distify_codemods.rules import attempts, barriers
 from distify_codemods.rules.barriers import Conditions
 from distify_codemods.rules.base import Context
-
-#: What they make is there already, or is no file that could have been read.
-_FOLDERS = frozenset({"os.makedirs", "mkdir", "os.mkdir"})
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ def run(context: Context, code: str, written: list[Event], names: Names) -> bool
     steps = [_spot(event) for event in context.facts.backwards] if reading else []
     found = False
     for event in written if reading else ():
-        if event.name in _FOLDERS or event.unused or _is_of_some_ranks(context, event):
+        if event.name in listings.FOLDERS or event.unused or _is_of_some_ranks(context, event):
             continue
         write = _spot(event)
         meetings = [*steps, *(_Spot(one.event, one.loops, one.conditions, place=one.place) for one in context.barriers)]
@@ -60,7 +58,7 @@ def _spot(event: Event) -> _Spot:
 
 
 def _is_read_by_all(context: Context, event: Event) -> bool:
-    if not reads(event) and event.name != "torch.load":
+    if not reads(event) and event.name != checkpoints.LOAD:
         return False
     return not _is_of_a_data_set(context, event) and not context.is_on_main(event.module, event.node)
 

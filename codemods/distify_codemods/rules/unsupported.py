@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods import half_done, refusals, tree
+from distify_codemods import refusals, tree
 from distify_codemods.decisions import doubts
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import dealt_by, drawn_from
-from distify_codemods.interpreter.attributes import LOADERS
+from distify_codemods.libraries import distributed, drawing, python, torch_nn, torch_optim
+from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import LeftAlone
@@ -17,12 +18,12 @@ from distify_codemods.values import Const, Instance, Mapping, Method, Parameters
 
 CODE = "OTHER01"
 _CALLS = {
-    "torch.multiprocessing.spawn": "it starts processes of its own",
-    "torch.multiprocessing.Process": "it starts processes of its own",
-    "torch.cuda.set_rng_state": "a random state is put back, the same on every rank",
+    distributed.SPAWN: "it starts processes of its own",
+    python.STARTS_PROCESSES: "it starts processes of its own",
+    drawing.RESTORING: "a random state is put back, the same on every rank",
 }
 #: Of these, what is right where all ranks draw alike.
-_OF_STREAMS = frozenset({"torch.cuda.set_rng_state"})
+_OF_STREAMS = frozenset({drawing.RESTORING})
 
 
 def run(context: Context) -> None:
@@ -53,7 +54,7 @@ def run(context: Context) -> None:
     for event in facts.of_kind(Kind.CALL):
         if context.shares_forwards and event.name in _OF_STREAMS:
             continue
-        if event.name in _CALLS and not (event.name == half_done.SPAWN and facts.calls(half_done.GROUP)):
+        if event.name in _CALLS and not (event.name == distributed.SPAWN and facts.calls(distributed.GROUP)):
             found = True
             context.needs_you(
                 f"{_CALLS[event.name]}", event.module, event.node, "start one process per GPU with `distify run`"
@@ -138,9 +139,9 @@ def _is_of_training(event: Event) -> bool:
     """Whether it makes models, losses, loaders or optimizers, or works on batches."""
     if event.kind is Kind.PRINT:
         return False
-    made = event.kind is Kind.CALL and (event.name in LOADERS or event.name.startswith(("torch.optim.", "torch.nn.")))
+    made = event.kind is Kind.CALL and (event.name in LOADERS or event.name.startswith((torch_optim.OWN, torch_nn.OWN)))
     own = (obj.of for obj in event.value.objs if isinstance(obj, Instance) and event.kind is Kind.CALL)
-    made = made or any(one is not None and one.derives_from("torch.nn.Module") for one in own)
+    made = made or any(one is not None and one.derives_from(torch_nn.MODULE) for one in own)
     return made or any(dealt_by(value.sources) for value in (event.receiver, *event.arguments.all()))
 
 

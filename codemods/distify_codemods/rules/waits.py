@@ -8,16 +8,12 @@ from distify_codemods import file_events
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import path_of, reads
 from distify_codemods.file_names import Names, into_a_handle
-from distify_codemods.libraries import effects
+from distify_codemods.libraries import effects, listings
 from distify_codemods.program import Module
 from distify_codemods.rules import attempts, barriers, rewrites
 from distify_codemods.rules.base import Context
 from distify_codemods.rules.download import downloads
 from distify_codemods.values import Value
-
-MAKES_FOLDERS = frozenset({"os.makedirs", "mkdir"})
-#: What they make is no file that could be read: that is written by something else.
-_ONLY_FOLDERS = MAKES_FOLDERS | {"os.mkdir"}
 
 
 def run(context: Context, code: str) -> bool:
@@ -29,7 +25,7 @@ def run(context: Context, code: str) -> bool:
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
         if event in context.named_writers:
             continue
-        makes = event.name in MAKES_FOLDERS
+        makes = event.name in listings.MAKES_FOLDERS
         if makes:
             waited_for = [removal for removal in removals if _may_be_gone(removal, event)]
         else:
@@ -69,7 +65,7 @@ def _wait(context: Context, event: Event, waited_for: list[Event], code: str) ->
         return
     context.barriers.append(barrier)
     text, plan = f"{context.rt(module)}.barrier()", context.plan(module)
-    if event.name in MAKES_FOLDERS:
+    if event.name in listings.MAKES_FOLDERS:
         plan.insert_before(place, text, code, "rank 0 has removed what was there before")
         context.applied("a folder is made once rank 0 has removed the old one", event.module, event.node)
     else:
@@ -102,7 +98,7 @@ def _awaited(context: Context, event: Event, written: list[Event], names: Names)
         return []  # the others come when rank 0 is done
     before = [one for one in written if _may_come_before(one, event)]
     if reads(event):
-        before = [one for one in before if one.name not in _ONLY_FOLDERS]
+        before = [one for one in before if one.name not in listings.FOLDERS]
     paths = [path_of(event)] if reads(event) else file_events.unknown_paths(context.facts, event) if before else []
     return [write for write in before if any(names.may_be_one(write, event, path) for path in paths)]
 

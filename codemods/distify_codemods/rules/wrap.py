@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from distify_codemods.decisions import streams
+from distify_codemods.libraries import torch_nn
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example
 from distify_codemods.rules.other_scripts import not_shared
@@ -48,7 +49,7 @@ def _changed_later(context: Context) -> None:
 
 
 def _compiled(context: Context) -> None:
-    for event in context.facts.calls("torch.compile") if context.decisions.wraps else ():
+    for event in context.facts.calls(torch_nn.COMPILES) if context.decisions.wraps else ():
         if any(core(obj) in context.facts.models for value in event.arguments.all() for obj in value.objs):
             context.advice(
                 "the compiled model is wrapped, so that checkpoints keep their keys; compiling the wrapped "
