@@ -204,12 +204,7 @@ def _optimizers(run: Run, settled: Settled) -> list[Optimizer]:
     stepped = {
         obj for event in run.events if event.kind is Kind.METHOD and event.name == "step" for obj in event.receiver.objs
     }
-    added: dict[Obj, list[Arguments]] = {}
-    for event in run.events:
-        if event.kind is Kind.METHOD and event.name in ("__init__", "add_param_group"):
-            for obj in event.receiver.objs:
-                added.setdefault(obj, []).append(event.arguments)
-    forwards = _forwards(run)
+    added, forwards = _given_later(run), _forwards(run)
     found: dict[Obj, Optimizer] = {}
     for event in run.events:
         made = event.value.single()
@@ -219,16 +214,30 @@ def _optimizers(run: Run, settled: Settled) -> list[Optimizer]:
         named = [obj for obj in given_to(event.arguments) if obj in settled.models] if settled.models else []
         if _is_torchs(event, made) or ((given or named) and made in stepped and isinstance(made, External)):
             wholes = [_wholes(run, core(part), forwards) for part in given]
-            models = [next((one for one in whole if one in settled.models), whole[0]) for whole in wholes] + named
-            told = tuple(one for one in dict.fromkeys([made, *models]) if one in settled.not_models)
-            kept = () if made in told else tuple(one for one in dict.fromkeys(models) if one not in told)
-            name = event.name.removeprefix("local.")
-            why = f"its parameters are given to {name} at {event.module.place(event.node)}"
-            found[made] = Optimizer(
-                made, event, kept, why, _unknown(event.arguments),
-                tuple(dict.fromkeys(whole for whole in wholes if len(whole) > 1)), told,
-            )  # fmt: skip
+            found[made] = _optimizer(event, made, wholes, named, settled)
     return list(found.values())
+
+
+def _given_later(run: Run) -> dict[Obj, list[Arguments]]:
+    """What objects are given that are made already: by the class that they derive from, or as one more group."""
+    added: dict[Obj, list[Arguments]] = {}
+    for event in run.events:
+        if event.kind is Kind.METHOD and event.name in ("__init__", "add_param_group"):
+            for obj in event.receiver.objs:
+                added.setdefault(obj, []).append(event.arguments)
+    return added
+
+
+def _optimizer(
+    event: Event, made: External | Instance, wholes: list[tuple[Obj, ...]], named: list[Obj], settled: Settled
+) -> Optimizer:
+    """`wholes`: for each part that it trains the models that this is of. `named`: models by the user's word."""
+    models = [next((one for one in whole if one in settled.models), whole[0]) for whole in wholes] + named
+    told = tuple(one for one in dict.fromkeys([made, *models]) if one in settled.not_models)
+    kept = () if made in told else tuple(one for one in dict.fromkeys(models) if one not in told)
+    why = f"its parameters are given to {event.name.removeprefix('local.')} at {event.module.place(event.node)}"
+    shared = tuple(dict.fromkeys(whole for whole in wholes if len(whole) > 1))
+    return Optimizer(made, event, kept, why, _unknown(event.arguments), shared, told)
 
 
 def _by_hand(run: Run, optimizers: tuple[Optimizer, ...], settled: Settled) -> dict[Obj, Event]:

@@ -21,9 +21,7 @@ _LARGER = "make it at least as large as there are ranks, or convert with --scale
 
 
 def run(context: Context) -> None:
-    for blocked in context.decisions.blocked:
-        if blocked.code == CODE:
-            context.blocked(blocked)
+    context.tell_blocked()
     if context.shares_forwards:
         _enlarge(context)
         return
