@@ -9,7 +9,6 @@ from distify_codemods import arguments
 from distify_codemods.decisions.base import Dealing
 from distify_codemods.facts import Loader
 from distify_codemods.half_done import samplers
-from distify_codemods.interpreter import text
 from distify_codemods.libraries import datasets, torch_data
 from distify_codemods.values import Class, External, Instance, Mapping, Method, Obj, Ref, Setting, Value
 
@@ -30,7 +29,7 @@ class Impossible(Exception):
 
 def dealing(loaders: Sequence[Loader]) -> Dealing:
     """How the loaders that one call makes, in its contexts, are dealt out in training. Raises Impossible."""
-    if any(loader.obj.name in text.ITERATORS for loader in loaders):
+    if any(loader.obj.name in torch_data.ITERATORS for loader in loaders):
         return Dealing.EXAMPLES
     if any(batch_size_is_none(loader) for loader in loaders):
         raise Impossible(
@@ -107,7 +106,7 @@ def batch_size_is_none(loader: Loader) -> bool:
 
 def unfit_for_evaluation(loader: Loader) -> str:
     """Why the samples of an evaluation cannot be shared out."""
-    if loader.obj.name in text.ITERATORS:
+    if loader.obj.name in torch_data.ITERATORS:
         return "its iterator makes batches of examples"
     if partial(loader):
         return "some of its loader's arguments are given elsewhere"
@@ -133,7 +132,7 @@ def in_order(loader: Loader) -> bool:
 
 def loader_draws(loader: Loader) -> bool:
     """Whether the order of a loader, or of its batches, is drawn at random, for all that is seen of it."""
-    if loader.obj.name in text.ITERATORS:
+    if loader.obj.name in torch_data.ITERATORS:
         return False
     own = given(loader, "batch_sampler") is not Given.NO or not in_order(loader)
     return own or may_be_on(loader, "shuffle")

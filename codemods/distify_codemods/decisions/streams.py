@@ -145,7 +145,7 @@ def _drawing(facts: Facts, found: list[Stretch]) -> Iterator[Event]:
 
 def draws_by_itself(event: Event) -> bool:
     """Whether random numbers are drawn by a call, and not given to it."""
-    if event.name in _DRAWING or event.name.startswith((*drawing.OF_WEIGHTS, *drawing.STREAMS)):
+    if event.name in _FILLING or event.name.startswith((*drawing.OF_WEIGHTS, *drawing.STREAMS)):
         return not drawing.is_seeding(event.name)
     if event.name.startswith("builtins."):
         return False  # an order that a function of the script has drawn
@@ -184,17 +184,14 @@ def _leaves(facts: Facts, frame: Frame, node: cst.CSTNode) -> bool:
 
 # ---- weights
 
-#: Methods that fill a tensor, or the tensors of a module, with random numbers.
-_DRAWING = frozenset(
-    "normal_ uniform_ random_ exponential_ cauchy_ log_normal_ geometric_ reset_parameters _reset_parameters".split()
-)
+_FILLING = {one for one in drawing.METHODS if one.endswith("_")} | drawing.RESETS
 
 
 def draws_of_weights(facts: Facts) -> Iterator[Event]:
     """Where random numbers go into weights or gradients that are there already."""
     for event in facts.of_kind(Kind.STORE, Kind.CALL, Kind.METHOD):
         written = event.name in ("data", "grad") if event.kind is Kind.STORE else event.name.endswith("_")
-        random = event.name in _DRAWING or (written and CHANCE in event.value.sources)
+        random = event.name in _FILLING or (written and CHANCE in event.value.sources)
         drawn = event.kind is not Kind.CALL and random and _is_weight(facts, event.receiver_node)
         if (drawn or event.name.startswith(drawing.OF_WEIGHTS)) and not _in_a_maker(event):
             yield event

@@ -26,8 +26,9 @@ WHO = {
     "torch.distributed.get_node_local_rank": "rank",
     "torch.distributed.get_world_size": "ranks",
 }
-#: The environment by which a launcher does.
+#: The environment by which a launcher does, and the variables that are other ones on each rank.
 LAUNCHER = frozenset({"MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK", "WORLD_SIZE"})
+RANKS = frozenset({"RANK", "LOCAL_RANK", "SLURM_PROCID", "SLURM_LOCALID"})
 
 TORCHRUN = "torchrun --nproc-per-node N {path}"
 _TRAINER = ("Lightning's Trainer", "python {path}, with Trainer(devices=N)")

@@ -19,7 +19,8 @@ _SEEDING_ALL = {
 #: What puts the state of a stream back.
 RESTORING = "torch.cuda.set_rng_state"
 #: What the streams of `random` and of NumPy are drawn from.
-STREAMS = ("random.", "numpy.random.")
+OF_NUMPY = "numpy.random"
+STREAMS = ("random.", f"{OF_NUMPY}.")
 #: Draws that return some of what they are given, in an order that is drawn; those behind them change it, or do more.
 OF_NUMBERS = frozenset(
     "torch.randperm numpy.random.permutation numpy.random.choice random.sample random.choice random.choices".split()
@@ -30,7 +31,7 @@ CHOOSING = OF_NUMBERS | frozenset(
     "torch.utils.data.random_split numpy.random.shuffle random.shuffle sklearn.model_selection.train_test_split "
     "sklearn.model_selection.KFold".split()
 )
-#: Generators with a state of their own, by the module whose functions they have.
+#: Generators by the module whose functions they have; without a seed they differ from rank to rank.
 GENERATORS = {
     "numpy.random.RandomState": "numpy.random", "numpy.random.default_rng": "numpy.random", "random.Random": "random",
 }  # fmt: skip
@@ -61,6 +62,11 @@ SHAPED = frozenset(
     [*(f"torch.{name}" for name in "rand randn randint normal bernoulli".split()),
      *(f"numpy.random.{name}" for name in "rand randn random_sample".split())]
 )  # fmt: skip
+#: Methods that fill a tensor with random numbers, or return some; and those that draw the weights of a module anew.
+METHODS = frozenset(
+    "uniform_ normal_ bernoulli_ random_ exponential_ geometric_ log_normal_ cauchy_ bernoulli multinomial".split()
+)
+RESETS = frozenset({"reset_parameters", "_reset_parameters"})
 #: Functions that draw a module's weights, or which of them are left.
 OF_WEIGHTS = ("torch.nn.init.", "torch.nn.utils.prune.random_", "torch.nn.utils.prune.Random")
 #: Libraries that make models, choose samples or make data of random numbers.

@@ -34,4 +34,3 @@ OF_A_RANK = "torch.utils.data.DistributedSampler"
 TEXT_BATCH = "torchtext.data.Batch"
 LABELS = "torchtext.data.LabelField"
 FIELDS = ("torchtext.data.Field", "torchtext.data.ReversibleField", LABELS)
-TEXTS = "torchtext.data."

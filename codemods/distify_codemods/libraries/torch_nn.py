@@ -7,9 +7,17 @@ MODULE = "torch.nn.Module"
 OWN = "torch.nn."
 #: Objects of libraries that are no modules.
 NO_MODULES = ("builtins.", "argparse.", "numpy.", "math.", "collections.", "torch.utils.", "torch.optim.")
+#: What makes what training is about, or changes more than what it returns.
+OF_TRAINING = (
+    "torch.nn.", "torch.optim.", "torch.utils.", "torch.load", "torch.hub.", "torch.cuda.", "torch.manual",
+)  # fmt: skip
 #: Bases that give a class nothing but what every module, and every object, has.
 PLAIN_BASES = frozenset({MODULE, "builtins.object"})
 COMPILES = "torch.compile"
+#: What returns what it is given first.
+GIVE_BACK = ("torch.autograd.Variable", "torch.nn.Parameter", "torch.compile", "apex.parallel.convert_syncbn_model")
+#: Functions that fill a tensor.
+FILLS = "torch.nn.init."
 PARAMETER = "torch.nn.Parameter"
 DATA_PARALLEL = "torch.nn.DataParallel"
 SEQUENTIAL = "torch.nn.Sequential"

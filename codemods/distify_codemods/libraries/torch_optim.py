@@ -23,6 +23,8 @@ WITHOUT_GRADIENTS = frozenset({"torch.no_grad", "torch.inference_mode"})
 WITH_GRADIENTS = "torch.enable_grad"
 IF_TOLD = "torch.set_grad_enabled"
 MODES = WITHOUT_GRADIENTS | {WITH_GRADIENTS, IF_TOLD}
+#: Under it stands a loss times a number.
+SCALES_LOSS = "apex.amp.scale_loss"
 #: Computes the inner of a model once more in the backward pass.
 CHECKPOINT = "torch.utils.checkpoint.checkpoint"
 

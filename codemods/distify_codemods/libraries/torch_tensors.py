@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+CLASSES = frozenset({"torch.Tensor", "torch.autograd.Variable", "numpy.ndarray"})
 MEAN = "torch.mean"
 ZEROS = ("torch.zeros", "numpy.zeros")
 #: Of sizes, without a draw.
@@ -10,6 +11,9 @@ FILLED = frozenset(
 )
 #: Of sizes, by the last part of their names.
 OF_SIZES = frozenset("zeros ones full empty rand randn randint arange eye normal randperm permutation".split())
+_COMPUTING = ("torch.", "numpy.", "math.")
+#: Of those, what deals out samples, or reads what may be anything.
+_READING = ("torch.utils.data.", "torch.load", "torch.hub", "torch.jit.")
 _ARRAYS = ("torch", "numpy", "numpy.random")
 
 
@@ -17,3 +21,8 @@ def makes_by_sizes(name: str) -> bool:
     """Whether it makes a tensor with as many entries as it is told."""
     library, _, own = name.rpartition(".")
     return library in _ARRAYS and own in OF_SIZES
+
+
+def computes(name: str) -> bool:
+    """Whether a function is one of tensors and numbers."""
+    return name.startswith(_COMPUTING) and not name.startswith(_READING)
