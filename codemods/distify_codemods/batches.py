@@ -10,8 +10,8 @@ import libcst as cst
 
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter import Run
-from distify_codemods.interpreter.attributes import LOADERS
 from distify_codemods.interpreter.iteration import ALL
+from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import CallChain, External, Obj, Passing, Share, Value, Whole, contained

@@ -7,6 +7,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.libraries import python
 from distify_codemods.values import NOTHING, Const, Ref, Setting
 
 
@@ -65,4 +66,4 @@ def _is_integer(event: Event, default: bool) -> bool:
     if kind is None:
         return default and "action" not in event.arguments.keywords
     only = kind.single()
-    return isinstance(only, Ref) and only.name == "builtins.int"
+    return isinstance(only, Ref) and only.name == python.INTEGER

@@ -17,10 +17,11 @@ from distify_codemods.batches import loaders_in as loaders_in
 from distify_codemods.batches import loaders_of as loaders_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter import Run
-from distify_codemods.interpreter.attributes import LOADERS
-from distify_codemods.interpreter.optimizers import OPTIMIZERS, optimizer_bases
+from distify_codemods.interpreter.optimizers import optimizer_bases
 from distify_codemods.interpreter.text import splits_of
 from distify_codemods.interpreter.unused import with_unused
+from distify_codemods.libraries import torch_optim
+from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.naming import Names
 from distify_codemods.ordered import Ordered
 from distify_codemods.parameters import may_be_a_module, may_have_parameters
@@ -203,12 +204,7 @@ def _optimizers(run: Run, settled: Settled) -> list[Optimizer]:
     stepped = {
         obj for event in run.events if event.kind is Kind.METHOD and event.name == "step" for obj in event.receiver.objs
     }
-    added: dict[Obj, list[Arguments]] = {}
-    for event in run.events:
-        if event.kind is Kind.METHOD and event.name in ("__init__", "add_param_group"):
-            for obj in event.receiver.objs:
-                added.setdefault(obj, []).append(event.arguments)
-    forwards = _forwards(run)
+    added, forwards = _given_later(run), _forwards(run)
     found: dict[Obj, Optimizer] = {}
     for event in run.events:
         made = event.value.single()
@@ -218,16 +214,30 @@ def _optimizers(run: Run, settled: Settled) -> list[Optimizer]:
         named = [obj for obj in given_to(event.arguments) if obj in settled.models] if settled.models else []
         if _is_torchs(event, made) or ((given or named) and made in stepped and isinstance(made, External)):
             wholes = [_wholes(run, core(part), forwards) for part in given]
-            models = [next((one for one in whole if one in settled.models), whole[0]) for whole in wholes] + named
-            told = tuple(one for one in dict.fromkeys([made, *models]) if one in settled.not_models)
-            kept = () if made in told else tuple(one for one in dict.fromkeys(models) if one not in told)
-            name = event.name.removeprefix("local.")
-            why = f"its parameters are given to {name} at {event.module.place(event.node)}"
-            found[made] = Optimizer(
-                made, event, kept, why, _unknown(event.arguments),
-                tuple(dict.fromkeys(whole for whole in wholes if len(whole) > 1)), told,
-            )  # fmt: skip
+            found[made] = _optimizer(event, made, wholes, named, settled)
     return list(found.values())
+
+
+def _given_later(run: Run) -> dict[Obj, list[Arguments]]:
+    """What objects are given that are made already: by the class that they derive from, or as one more group."""
+    added: dict[Obj, list[Arguments]] = {}
+    for event in run.events:
+        if event.kind is Kind.METHOD and event.name in ("__init__", "add_param_group"):
+            for obj in event.receiver.objs:
+                added.setdefault(obj, []).append(event.arguments)
+    return added
+
+
+def _optimizer(
+    event: Event, made: External | Instance, wholes: list[tuple[Obj, ...]], named: list[Obj], settled: Settled
+) -> Optimizer:
+    """`wholes`: for each part that it trains the models that this is of. `named`: models by the user's word."""
+    models = [next((one for one in whole if one in settled.models), whole[0]) for whole in wholes] + named
+    told = tuple(one for one in dict.fromkeys([made, *models]) if one in settled.not_models)
+    kept = () if made in told else tuple(one for one in dict.fromkeys(models) if one not in told)
+    why = f"its parameters are given to {event.name.removeprefix('local.')} at {event.module.place(event.node)}"
+    shared = tuple(dict.fromkeys(whole for whole in wholes if len(whole) > 1))
+    return Optimizer(made, event, kept, why, _unknown(event.arguments), shared, told)
 
 
 def _by_hand(run: Run, optimizers: tuple[Optimizer, ...], settled: Settled) -> dict[Obj, Event]:
@@ -247,7 +257,7 @@ def _by_hand(run: Run, optimizers: tuple[Optimizer, ...], settled: Settled) -> d
 def _is_torchs(event: Event, made: External | Instance) -> bool:
     if isinstance(made, Instance):
         return event.name.startswith("local.") and made.of is not None and bool(optimizer_bases(made.of))
-    return made.name.startswith(OPTIMIZERS) and "lr_scheduler" not in made.name and "swa_utils" not in made.name
+    return torch_optim.is_optimizer(made.name)
 
 
 def _parts_given(event: Event, made: External | Instance, added: list[Arguments], forwards: _Forwards) -> list[Obj]:
@@ -256,7 +266,8 @@ def _parts_given(event: Event, made: External | Instance, added: list[Arguments]
     parts = [
         obj.of for given in calls for value in given.all() for obj in contained(value) if isinstance(obj, Parameters)
     ]
-    if not parts and isinstance(made, External) and ".optim." in made.name and not made.name.startswith(OPTIMIZERS):
+    others = isinstance(made, External) and ".optim." in made.name and not made.name.startswith(torch_optim.OWN)
+    if not parts and others:
         parts += [core(obj) for value in event.arguments.all() for obj in value.objs if core(obj) in forwards.called]
     return [part for part in parts if part is not None and may_have_parameters(part)]
 
@@ -320,7 +331,7 @@ def _only_itself_called(part: External, forwards: _Forwards) -> bool:
 
 
 def _is_backward(event: Event) -> bool:
-    if event.kind is Kind.CALL and event.name == "torch.autograd.backward":
+    if event.kind is Kind.CALL and event.name == torch_optim.BACKWARD:
         event.receiver = event.arguments.positional[0] if event.arguments.positional else event.receiver
         return True
     return (

@@ -12,7 +12,7 @@ from distify_codemods.answers import answered_once
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter import files
-from distify_codemods.libraries import effects, listings, paths
+from distify_codemods.libraries import effects, listings, paths, torch_nn
 from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.naming import brief
 from distify_codemods.ordered import EMPTY, Ordered
@@ -171,7 +171,7 @@ def _has_a_model(facts: Facts, values: list[Value]) -> bool:
         seen.add(obj)
         if obj in facts.models or isinstance(obj, (Function, Bound, Partial, Parameters, Class)):
             return True
-        if isinstance(obj, Instance) and obj.of is not None and obj.of.derives_from("torch.nn.Module"):
+        if isinstance(obj, Instance) and obj.of is not None and obj.of.derives_from(torch_nn.MODULE):
             return True
         made_of = [*obj.attributes.values()]
         if isinstance(obj, External) and obj.arguments is not None:

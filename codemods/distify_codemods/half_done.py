@@ -8,19 +8,8 @@ from distify_codemods import tree
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.interpreter.ranks import RANK
+from distify_codemods.libraries import torch_data
 from distify_codemods.values import External, Obj, Value, Wrapped, core
-
-GROUP = "torch.distributed.init_process_group"
-WRAPS = (
-    "torch.nn.parallel.DistributedDataParallel",
-    "torch.nn.parallel.distributed.DistributedDataParallel",
-    "torch.nn.parallel.DistributedDataParallelCPU",
-    "apex.parallel.DistributedDataParallel",
-)
-SAMPLERS = ("torch.utils.data.DistributedSampler", "torch.utils.data.distributed.DistributedSampler")
-SPAWN = "torch.multiprocessing.spawn"
-#: What may be missing of a script that calls them; nothing is of one that calls anything else for it.
-MEANS = frozenset({GROUP, *WRAPS})
 
 
 def missing(facts: Facts) -> tuple[str, ...]:
@@ -47,7 +36,7 @@ def _is_wrapped(facts: Facts, model: Obj) -> bool:
 def samplers(loader: Loader) -> list[External]:
     """The DistributedSamplers of the script's own that a loader may be given."""
     given = loader.arguments.get("sampler", 3) or Value()
-    return [obj for obj in given.objs if isinstance(obj, External) and obj.name in SAMPLERS]
+    return [obj for obj in given.objs if isinstance(obj, External) and obj.name == torch_data.OF_A_RANK]
 
 
 def asks_for_rank(facts: Facts, test: cst.CSTNode) -> bool:

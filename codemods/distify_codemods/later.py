@@ -15,16 +15,13 @@ import libcst as cst
 from distify_codemods import file_events, tree
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, given_to
-from distify_codemods.interpreter import attributes
-from distify_codemods.libraries import effects, outside
+from distify_codemods.libraries import effects, outside, torch_data, torch_nn
 from distify_codemods.ordered import EMPTY
 from distify_codemods.values import Arguments, Bound, Class, Function, Instance, Mapping, Obj, Partial, Sequence, core
 
 _MOST = 200
-#: Where what is drawn, loaded or put together for samples is called in workers, of which each rank has several.
-_OF_WORKERS = (*attributes.LOADERS, "torch.utils.data.", "torchvision.", "albumentations.", "torch_geometric.")
 #: Bases whose methods nobody calls but the script itself.
-_PASSIVE = ("torch.nn.", "torch.utils.data.", "builtins.", "typing.", "abc.", "enum.", "collections.", "torchvision.")
+_PASSIVE = (torch_nn.OWN, torch_data.OWN, "builtins.", "typing.", "abc.", "enum.", "collections.", "torchvision.")
 #: What makes a function of the name of a method.
 _BY_NAME = ("operator.methodcaller", "operator.attrgetter")
 _MEETS = frozenset({Kind.FORWARD, Kind.OWN, Kind.PASS, Kind.DRAW, Kind.GRADIENT, Kind.ARGUMENTS_PARSED})
@@ -117,7 +114,7 @@ def _handed(facts: Facts) -> Iterator[_Handed]:
 
 
 def _is_of_workers(event: Event) -> bool:
-    return event.name.startswith(_OF_WORKERS)
+    return event.name.startswith(torch_data.OF_WORKERS)
 
 
 def _given(event: Event) -> Iterator[Obj]:
@@ -140,7 +137,7 @@ def _functions(obj: Obj, event: Event) -> Iterator[_Handed]:
     elif isinstance(inner, Partial) and inner.function is not None:
         for one in inner.function.objs:
             yield from _functions(one, event)
-    elif isinstance(inner, Instance) and inner.of is not None and not inner.of.derives_from("torch.nn.Module"):
+    elif isinstance(inner, Instance) and inner.of is not None and not inner.of.derives_from(torch_nn.MODULE):
         for function in _attributes(inner.of, "__call__"):
             yield _Handed(function, inner, event)
 

@@ -7,17 +7,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.libraries import standard
+from distify_codemods.libraries import standard, torch_nn
 from distify_codemods.values import Class, External, Instance, Obj, Ref, contained, core
 
 _MAKERS = (
     "Parameter", "ParameterList", "ParameterDict", "register_parameter", "UninitializedParameter", "add_module",
     "register_module",
 )  # fmt: skip
-#: Objects of libraries that are no modules.
-_OTHERS = ("builtins.", "argparse.", "numpy.", "math.", "collections.", "torch.utils.data.", "torch.optim.")
-#: Modules of torch that have none.
-_WITHOUT = ("Loss", "ReLU", "Softmax", "Sigmoid", "Tanh", "Dropout", "Pool", "Similarity", "Identity", "Flatten")
 
 
 def may_be_a_module(obj: Obj) -> bool:
@@ -32,7 +28,7 @@ def _is_plain(base: Obj) -> bool:
     """Whether a class adds nothing of a module to those that derive from it."""
     if isinstance(base, Class):
         return True  # its own bases are asked by themselves
-    return isinstance(base, Ref) and (standard.computes(base.name) or base.name.startswith(_OTHERS))
+    return isinstance(base, Ref) and (standard.computes(base.name) or base.name.startswith(torch_nn.NO_MODULES))
 
 
 def may_have_parameters(model: Obj) -> bool:
@@ -49,9 +45,9 @@ def _makers(model: Obj, seen: set[Obj]) -> Iterator[bool]:
         return
     seen.add(model)
     if not isinstance(model, Instance) or model.of is None:
-        yield not isinstance(model, External) or not model.name.endswith(_WITHOUT)
+        yield not isinstance(model, External) or not torch_nn.has_none(model.name)
         return
-    if model.of.libraries() - {"torch.nn.Module", "builtins.object"}:
+    if model.of.libraries() - torch_nn.PLAIN_BASES:
         yield True
     for cls in model.of.ancestors():
         yield from map(_always, _calls(cls.node)) if cls.node is not None else ()
@@ -60,7 +56,9 @@ def _makers(model: Obj, seen: set[Obj]) -> Iterator[bool]:
             yield False  # a tensor, perhaps, that a function has made
         for obj in contained(value):
             inner = core(obj)
-            if isinstance(inner, Instance) or (isinstance(inner, External) and not inner.name.startswith(_OTHERS)):
+            if isinstance(inner, Instance) or (
+                isinstance(inner, External) and not inner.name.startswith(torch_nn.NO_MODULES)
+            ):
                 yield from _makers(inner, seen)
 
 

@@ -144,27 +144,19 @@ class Plan:
             self.keywords[call][name] = None
 
     def insert_before(self, statement: cst.CSTNode, text: str, code: str, reason: str, order: int = 0) -> None:
-        self._insert(self.before, statement, text, code, reason, order)
+        self.insert(statement, text, code, reason, order, after=False)
 
     def insert_after(self, statement: cst.CSTNode, text: str, code: str, reason: str, order: int = 0) -> None:
-        self._insert(self.after, statement, text, code, reason, order)
+        self.insert(statement, text, code, reason, order, after=True)
 
-    def _insert(
-        self,
-        table: dict[cst.CSTNode, list[Insertion]],
-        statement: cst.CSTNode,
-        text: str,
-        code: str,
-        reason: str,
-        order: int,
-    ) -> None:
+    def insert(self, statement: cst.CSTNode, text: str, code: str, reason: str, order: int = 0, *, after: bool) -> None:
         around = self.module.parents.get(self.module.statement(statement))  # a line beside it is not an edit of it
         if around is not None and self._leaves_alone(code, around, reason):
             return
-        insertion = Insertion(text, order)
-        if insertion not in table[statement]:
-            table[statement].append(insertion)
-            table[statement].sort(key=lambda one: one.order)
+        insertion, there = Insertion(text, order), (self.after if after else self.before)[statement]
+        if insertion not in there:
+            there.append(insertion)
+            there.sort(key=lambda one: one.order)
         self._because(code, statement, reason)
 
     def guard(

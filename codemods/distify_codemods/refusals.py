@@ -9,38 +9,12 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.backends import RUNTIME
 from distify_codemods.events import Event, Kind
-from distify_codemods.half_done import MEANS, SPAWN
+from distify_codemods.libraries import distributed, spelling
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level, Place
 
-#: Calls that distribute a program: (what, how it is launched)
-_TORCHRUN = "torchrun --nproc-per-node N {path}"
 #: torchrun gives no argument, and its predecessor one that is spelled `--local-rank` since torch 2.0.
 _BY_ARGUMENT = """torchrun --nproc-per-node N --no-python sh -c 'exec python {path} --local_rank=$LOCAL_RANK "$@"' sh"""
-_DISTRIBUTED = {
-    "torch.distributed.init_process_group": ("torch.distributed", _TORCHRUN),
-    "torch.nn.parallel.DistributedDataParallel": ("DistributedDataParallel", _TORCHRUN),
-    "torch.nn.parallel.distributed.DistributedDataParallel": ("DistributedDataParallel", _TORCHRUN),
-    "torch.nn.parallel.DistributedDataParallelCPU": ("DistributedDataParallel", _TORCHRUN),
-    "torch.distributed.fsdp.FullyShardedDataParallel": ("FullyShardedDataParallel", _TORCHRUN),
-    "apex.parallel.DistributedDataParallel": ("apex", _TORCHRUN),
-    "horovod.torch.init": ("Horovod", "horovodrun -np N python {path}"),
-    "horovod.tensorflow.init": ("Horovod", "horovodrun -np N python {path}"),
-    "horovod.keras.init": ("Horovod", "horovodrun -np N python {path}"),
-    "horovod.tensorflow.keras.init": ("Horovod", "horovodrun -np N python {path}"),
-    "accelerate.Accelerator": ("Hugging Face Accelerate", "accelerate launch --num_processes N {path}"),
-    "lightning.fabric.Fabric": ("Lightning Fabric", "fabric run --devices=N {path}"),
-    "lightning.Fabric": ("Lightning Fabric", "fabric run --devices=N {path}"),
-    "lightning.Trainer": ("Lightning's Trainer", "python {path}, with Trainer(devices=N)"),
-    "lightning.pytorch.Trainer": ("Lightning's Trainer", "python {path}, with Trainer(devices=N)"),
-    "pytorch_lightning.Trainer": ("Lightning's Trainer", "python {path}, with Trainer(devices=N)"),
-    "transformers.Trainer": ("the Trainer of transformers", _TORCHRUN),
-    "transformers.Seq2SeqTrainer": ("the Trainer of transformers", _TORCHRUN),
-    "deepspeed.initialize": ("DeepSpeed", "deepspeed --num_gpus N {path}"),
-    "ray.train.torch.TorchTrainer": ("Ray Train", "python {path}, with ScalingConfig(num_workers=N)"),
-    "torch_xla.distributed.xla_multiprocessing.spawn": ("torch_xla", "python {path}"),
-}
-_TPU = "torch_xla"
 TOO_LARGE = "the program is too large to be followed to its end"
 
 #: What is said of scripts that are none of our business, by code: a title, and why.
@@ -79,7 +53,7 @@ def imports_runtime(module: Module) -> bool:
 
 def distributed_already(module: Module) -> Finding | None:
     """By other means than torch's own, of which something may be missing."""
-    called = {name: node for name, node in _called(module).items() if name not in MEANS}
+    called = {name: node for name, node in _called(module).items() if name not in distributed.MEANS}
     found = (_distributed(name, module, node, module) for name, node in called.items())
     return next((finding for finding in found if finding is not None), None)
 
@@ -88,21 +62,21 @@ def distributed_by_torch(entry: Module, events: Iterable[Event]) -> Finding | No
     """In the script itself, or in what it calls in the files that it imports."""
     called = [(name, entry, node) for name, node in _called(entry).items()]
     called += [(one.name, one.module, one.node) for one in events if one.kind is Kind.CALL]
-    found = (_distributed(name, module, node, entry) for name, module, node in called if name in MEANS)
+    found = (_distributed(name, module, node, entry) for name, module, node in called if name in distributed.MEANS)
     return next((finding for finding in found if finding is not None), None)
 
 
 def distributed_in_other_file(entry: Module, events: Iterable[Event]) -> Finding | None:
     """By other means, for what the script calls in the files that it imports."""
     calls = (event for event in events if event.kind is Kind.CALL and event.module is not entry)
-    found = (_distributed(one.name, one.module, one.node, entry) for one in calls if one.name not in MEANS)
+    found = (_distributed(one.name, one.module, one.node, entry) for one in calls if one.name not in distributed.MEANS)
     return next((finding for finding in found if finding is not None), None)
 
 
 def _distributed(name: str, module: Module, node: cst.CSTNode, entry: Module) -> Finding | None:
-    if name not in _DISTRIBUTED:
+    if name not in distributed.TOOLS:
         return None
-    what, launch = _DISTRIBUTED[name]
+    what, launch = distributed.TOOLS[name]
     return Finding(
         Level.BLOCKING, "REFUSE01", REFUSALS["REFUSE01"][0], f"this script is distributed with {what} already",
         module.place(node), f"launch it as it is: {_launch(entry, launch).format(path=entry.path)}",
@@ -111,9 +85,9 @@ def _distributed(name: str, module: Module, node: cst.CSTNode, entry: Module) ->
 
 def _launch(entry: Module, launch: str) -> str:
     """The line for a script that starts its processes by itself, or reads their numbers from its arguments."""
-    if launch != _TORCHRUN:
+    if launch != distributed.TORCHRUN:
         return launch
-    if SPAWN in _called(entry):
+    if distributed.SPAWN in _called(entry):
         return "python {path}"
     return _BY_ARGUMENT if _reads_argument(entry) else launch
 
@@ -127,7 +101,7 @@ def _reads_argument(module: Module) -> bool:
 
 def runs_on_tpu(module: Module) -> Finding | None:
     for name, node in _imported(module).items():
-        if name.split(".")[0] == _TPU:
+        if name.split(".")[0] == distributed.TPU:
             return Finding(
                 Level.BLOCKING, "REFUSE03", REFUSALS["REFUSE03"][0], "this script runs on TPUs (torch_xla)",
                 module.place(node), "distify converts scripts for GPUs and CPUs",
@@ -200,5 +174,5 @@ def _called(module: Module) -> dict[str, cst.CSTNode]:
             first, _, rest = (tree.dotted(node.func) or "").partition(".")
             if first in aliases:
                 name = f"{aliases[first]}.{rest}" if rest else aliases[first]
-                found.setdefault(name, node)
+                found.setdefault(spelling.usual(name), node)
     return found

@@ -13,7 +13,8 @@ from distify_codemods import tree
 from distify_codemods.directives import DRAW_ALIKE, RATES, SKIP, TRAIN_LOADER
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import Run
-from distify_codemods.interpreter.attributes import LOADERS
+from distify_codemods.libraries import torch_nn
+from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.naming import Names
 from distify_codemods.parameters import may_be_a_module
 from distify_codemods.program import Module, Program
@@ -147,15 +148,15 @@ def _normal(node: cst.CSTNode) -> str:
 
 # ---- kinds of things
 
-_NO_MODELS = ("torch.optim.", "torch.utils.", "builtins.", "argparse.", "local.")
-
 
 def _models_in(value: Value) -> Iterator[Obj]:
     """What may be a model: any object that is nothing else."""
     for obj in value.objs:
         inner = core(obj)
         if (isinstance(inner, Instance) and may_be_a_module(inner)) or (
-            isinstance(inner, External) and inner.name not in LOADERS and not inner.name.startswith(_NO_MODELS)
+            isinstance(inner, External)
+            and inner.name not in LOADERS
+            and not inner.name.startswith((*torch_nn.NO_MODULES, "local."))
         ):
             yield inner
 
@@ -185,12 +186,12 @@ def is_module(obj: Obj) -> bool:
     """Whether an object is seen to be a module that may have parameters."""
     if isinstance(obj, Instance):
         return obj.of is not None and any(
-            isinstance(base, Ref) and base.name.startswith("torch.nn.")
+            isinstance(base, Ref) and base.name.startswith(torch_nn.OWN)
             for one in obj.of.ancestors()
             for value in one.bases
             for base in value.objs
         )
-    return isinstance(obj, External) and obj.name.startswith("torch.nn.") and not obj.name.endswith("Loss")
+    return isinstance(obj, External) and obj.name.startswith(torch_nn.OWN) and not torch_nn.is_loss(obj.name)
 
 
 def _seen_models(program: Program, run: Run) -> str:

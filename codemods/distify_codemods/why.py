@@ -10,6 +10,7 @@ from distify_codemods import tree
 from distify_codemods.decisions.base import Decisions
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, Loader, Optimizer, drawn_from
+from distify_codemods.libraries import checkpoints
 from distify_codemods.naming import brief
 from distify_codemods.results import Belief, Reason
 from distify_codemods.values import Obj, Parameters, Share, contained, core
@@ -24,7 +25,7 @@ def beliefs(facts: Facts, decisions: Decisions | None = None) -> tuple[Belief, .
         *(_loop(facts, loop, decisions) for loop in facts.loops),
         *(_backward(facts, event) for event in facts.backwards),
         *(_step(facts, event) for event in facts.steps),
-        *(_save(facts, event) for event in facts.calls("torch.save")),
+        *(_save(facts, event) for event in facts.calls(checkpoints.SAVE)),
     ]
     return tuple(dict.fromkeys(one for one in found if one is not None))
 

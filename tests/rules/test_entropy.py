@@ -69,7 +69,9 @@ def test_seeds_that_are_alike(setup: str, options: Options) -> None:
 
 
 @pytest.mark.parametrize(
-    "made", ["np.random.default_rng()", "np.random.RandomState()", "random.Random()", "np.random.default_rng(None)"]
+    "made",
+    [f"np.random.{name}" for name in ("default_rng()", "RandomState()", "default_rng(None)", "PCG64()", "Philox()")]
+    + ["random.Random()"],
 )
 def test_generators_without_a_seed(made: str) -> None:
     """Rank 0's is sent to all where they draw alike; shards could not be believed."""

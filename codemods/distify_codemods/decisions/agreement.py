@@ -17,7 +17,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
 from distify_codemods.interpreter.holding import any_item
 from distify_codemods.interpreter.ranks import RANK
-from distify_codemods.libraries import effects
+from distify_codemods.libraries import drawing, effects, python, torch_optim
 from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import (
@@ -39,13 +39,6 @@ _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqua
 _CHECKS = frozenset(
     f"{library}.{name}" for library in ("torch", "math", "numpy") for name in ("isnan", "isinf", "isfinite")
 )
-#: Draws of one number, where they are given no size but 1.
-_SINGLE_DRAWS = ("random.random", "random.uniform", "numpy.random.rand", "numpy.random.random", "torch.rand")
-#: Draws of one number, and how many arguments they have without a size.
-_NUMBERS = {
-    "random.randint": 2, "random.randrange": 3, "random.uniform": 2, "random.gauss": 2, "random.betavariate": 2,
-    "numpy.random.randint": 2, "numpy.random.uniform": 2, "numpy.random.normal": 2, "numpy.random.beta": 2,
-}  # fmt: skip
 #: What comes of it is a process's own.
 OF_THE_PROCESS: Ordered[Obj | str] = Ordered(["time", "machine"])
 #: What keeps something of the run for later.
@@ -187,18 +180,18 @@ def _trained_by(facts: Facts) -> list[Value]:
 
 def _is_open(event: Event, node: cst.CSTNode) -> bool:
     """`os.popen("date")`: what is still to be read cannot be sent on."""
-    return event.name == "os.popen" and node is event.node
+    return event.name == python.ANSWERS_LATER and node is event.node
 
 
 def _drawn(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
     """`random.random() < share` in training: one decision for the batch, not one for each part of it."""
     loops = [loop.event for loop in facts.training_loops]
-    for event in facts.calls(*_SINGLE_DRAWS):
+    for event in facts.calls(*drawing.SINGLE):
         node, module, given = event.node, event.module, event.arguments
         parent = module.parents.get(node)
         sized = given.star is not None or "size" in given.keywords
         single = not sized and all(value.constant() == 1 for value in given.positional)
-        one = single or event.name == "random.uniform"
+        one = single or event.name == drawing.BETWEEN
         compares = isinstance(parent, cst.Comparison) and why_different(facts, facts.value(parent).sources)
         if one and compares and any(event.inside(loop) for loop in loops) and reached_alike(facts, event):
             assert isinstance(parent, cst.Comparison)
@@ -208,9 +201,9 @@ def _drawn(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
 def _numbers(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
     """`random.randint(low, high)` in training: one length for the batch, not one for each part of it."""
     loops = [loop.event for loop in facts.training_loops]
-    for event in facts.calls(*_NUMBERS) if not facts.run.trial.draws_alike else ():
+    for event in facts.calls(*drawing.NUMBERS) if not facts.run.trial.draws_alike else ():
         node, module = event.node, event.module
-        single = len(event.arguments.positional) <= _NUMBERS[event.name] and not event.arguments.keywords
+        single = len(event.arguments.positional) <= drawing.NUMBERS[event.name] and not event.arguments.keywords
         if node in facts.run.trial.averaged or isinstance(module.parents.get(node), cst.Comparison):
             continue  # known already, or told as what it decides
         if single and not _in_parts(module, node) and any(map(event.inside, loops)) and reached_alike(facts, event):
@@ -221,10 +214,10 @@ def _numbers(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
 def is_one_number(event: Event) -> bool:
     """Whether a call draws a single number: one for the batch."""
     given = event.arguments
-    if event.name in _NUMBERS:
-        return len(given.positional) <= _NUMBERS[event.name] and not given.keywords and given.star is None
+    if event.name in drawing.NUMBERS:
+        return len(given.positional) <= drawing.NUMBERS[event.name] and not given.keywords and given.star is None
     sized = given.star is not None or "size" in given.keywords
-    return event.name in _SINGLE_DRAWS and not sized and all(one.constant() == 1 for one in given.positional)
+    return event.name in drawing.SINGLE and not sized and all(one.constant() == 1 for one in given.positional)
 
 
 def _in_parts(module: Module, node: cst.CSTNode) -> bool:
@@ -414,7 +407,7 @@ def rate_differs(facts: Facts, event: Event) -> str:
             if isinstance(key, cst.SimpleString) and key.evaluated_value == "lr":
                 return why_different(facts, event.value.sources)
         return ""
-    schedulers = [obj for obj in event.receiver.objs if isinstance(obj, External) and "lr_scheduler" in obj.name]
+    schedulers = [obj for obj in event.receiver.objs if isinstance(obj, External) and torch_optim.is_schedule(obj.name)]
     if event.name == "step" and schedulers and event.arguments.positional:
         return why_different(facts, event.arguments.positional[0].sources)
     return ""

@@ -10,7 +10,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.decisions.several import REPEATING, around, function_around, runs_once
 from distify_codemods.facts import Facts
-from distify_codemods.libraries import loaders as parameters
+from distify_codemods.libraries import torch_data
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import NOTHING, CallChain, Const, External, Function, Instance, Obj, Setting, Turn, Value
 
@@ -60,8 +60,8 @@ def _dealing(loader: External) -> dict[str, Value] | None:
     given = loader.arguments
     if given is None or given.star is not None or given.double_star is not None:
         return None
-    found = {**dict(zip(parameters.PARAMETERS, given.positional, strict=False)), **given.keywords}
-    return {name: value for name, value in found.items() if name not in parameters.OF_WORKERS}
+    found = {**dict(zip(torch_data.PARAMETERS, given.positional, strict=False)), **given.keywords}
+    return {name: value for name, value in found.items() if name not in torch_data.HOW_SOON}
 
 
 def _is_same(one: Value, other: Value) -> bool:

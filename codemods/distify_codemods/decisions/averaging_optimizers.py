@@ -21,12 +21,9 @@ from distify_codemods.decisions.gradients import Trainee, gradient_lines, groups
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, Optimizer
 from distify_codemods.interpreter.frames import Frame
+from distify_codemods.libraries import torch_optim
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import External, Obj
-
-#: Of torch's, those that step by a closure, which computes gradients of its own.
-_BY_CLOSURE = ("torch.optim.LBFGS", "torch.optim.lbfgs.LBFGS")
-
 
 _Waits = dict[Obj, tuple[GradientAveraging, ...]]
 
@@ -79,7 +76,7 @@ def _suits(facts: Facts, optimizer: Optimizer) -> bool:
     obj = optimizer.obj
     if not isinstance(obj, External) or not isinstance(optimizer.made.node, cst.Call):
         return False
-    if not obj.name.startswith("torch.optim.") or obj.name in _BY_CLOSURE or obj.name.startswith("torch.optim.swa"):
+    if not torch_optim.is_optimizer(obj.name) or obj.name == torch_optim.BY_CLOSURE:
         return False
     if not optimizer.models or optimizer.unknown or optimizer.wholes or optimizer.not_models:
         return False

@@ -8,25 +8,11 @@ from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Blocked, Decisions, Division, LoaderDecision, Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import dealt_by
+from distify_codemods.libraries import torch_tensors
 from distify_codemods.program import Module
 from distify_codemods.values import PER_SAMPLE, Const, External, Obj, Scale, Sequence, Setting, Value, join
 
 _SHAPING = frozenset(["view", "reshape", "expand", "repeat", "new", "new_zeros", "new_ones", "new_full", "new_empty"])
-_MAKERS = frozenset(
-    [
-        "torch.zeros",
-        "torch.ones",
-        "torch.full",
-        "torch.empty",
-        "torch.rand",
-        "torch.randn",
-        "torch.randint",
-        "torch.arange",
-        "torch.eye",
-        "torch.normal",
-        "torch.randperm",
-    ]
-)
 
 
 def decide_divisions(decisions: Decisions) -> None:
@@ -100,7 +86,7 @@ def _harmless(module: Module, node: cst.CSTNode) -> bool:
         if isinstance(holder, cst.Call):
             name = tree.dotted(holder.func) or tree.code_of(holder.func)
             last = name.rsplit(".", 1)[-1]
-            return last in ("print", "format", *_SHAPING) or f"torch.{last}" in _MAKERS
+            return last in ("print", "format", *_SHAPING) or last in torch_tensors.OF_SIZES
         if isinstance(holder, (cst.FormattedStringExpression, cst.BaseStatement)):
             return isinstance(holder, cst.FormattedStringExpression)
     return False
@@ -110,7 +96,7 @@ def _shaping(decisions: Decisions) -> list[Event]:
     loops = [loop.event for loop in decisions.facts.training_loops]
     return [
         event for event in decisions.facts.of_kind(Kind.CALL, Kind.METHOD)
-        if (event.name in _MAKERS or (event.kind is Kind.METHOD and event.name in _SHAPING))
+        if (torch_tensors.makes_by_sizes(event.name) or (event.kind is Kind.METHOD and event.name in _SHAPING))
         and any(event.inside(loop) for loop in loops)
     ]  # fmt: skip
 

@@ -12,7 +12,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.control_flow import parameters_of
-from distify_codemods.decisions import entropy, streams
+from distify_codemods.decisions import streams
 from distify_codemods.decisions.base import Decisions, Link, chain
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
@@ -78,10 +78,10 @@ def draws(event: Event) -> bool:
 
 def has_a_stream_of_its_own(event: Event) -> bool:
     """Whether a call is given a generator or a seed, is one's method, or does no more than make one or look at it."""
-    own = event.arguments.keywords.keys() & {"generator", "random_state", "seed", "rng"}
+    own = event.arguments.keywords.keys() & drawing.OWN_STREAM
     roots = [core(obj) for obj in event.receiver.objs]
-    generators = any(isinstance(obj, External) and obj.name in entropy.GENERATORS for obj in roots)
-    return bool(own) or generators or event.name in entropy.GENERATORS or "state" in event.name.rpartition(".")[2]
+    generators = any(isinstance(obj, External) and obj.name in drawing.OWN_STATE for obj in roots)
+    return bool(own) or generators or event.name in drawing.OWN_STATE or "state" in event.name.rpartition(".")[2]
 
 
 def _is_harmless(facts: Facts, event: Event) -> bool:

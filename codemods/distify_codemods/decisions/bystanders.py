@@ -11,14 +11,13 @@ from distify_codemods.decisions.base import Blocked, Broadcast
 from distify_codemods.decisions.broadcasts import places_of
 from distify_codemods.decisions.modes import modes, trains
 from distify_codemods.decisions.touching import parts_of
-from distify_codemods.decisions.wrapping import BATCHNORMS
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.libraries.python import COPIES
+from distify_codemods.libraries.torch_nn import BATCHNORMS, may_hold_batchnorm
 from distify_codemods.parameters import may_be_a_module
 from distify_codemods.values import External, Instance, Obj, core
 
-#: What makes models that may have BatchNorm somewhere inside.
-_ZOOS = ("torchvision.models.", "timm.", "torch.hub.load", "copy.deepcopy", "copy.copy")
 _WHY = "this model is not trained, and its BatchNorm would see one rank's share of the batch"
 _FIX = "write `rt.convert_sync_batchnorm(model)` where it is made"
 
@@ -63,7 +62,7 @@ def _may_have_batchnorm(model: Obj) -> bool:
     if not isinstance(model, (Instance, External)):
         return False
     return any(
-        (isinstance(part, External) and part.name.startswith((*BATCHNORMS, *_ZOOS)))
+        (isinstance(part, External) and (may_hold_batchnorm(part.name) or part.name in COPIES))
         or (isinstance(part, Instance) and part.of is not None and part.of.derives_from(*BATCHNORMS))
         for part in parts_of(model)
     )

@@ -12,9 +12,8 @@ from distify_codemods.decisions.unused import Unused, left_over, unused_parts, w
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.graph import read_straight
+from distify_codemods.libraries import torch_optim
 from distify_codemods.values import Obj, core
-
-CHECKPOINT = "torch.utils.checkpoint.checkpoint"
 
 
 def beyond(facts: Facts) -> Iterator[Unwrapped]:
@@ -80,7 +79,7 @@ def _recomputed_twice(facts: Facts, found: Sequence[Session], unused: list[Unuse
     """Each reentrant checkpoint is a backward pass of its own: a part may be in one of them, and none be left out."""
     for session in found:
         used: set[Obj] = set()
-        for event in facts.calls(CHECKPOINT):
+        for event in facts.calls(torch_optim.CHECKPOINT):
             reentrant = event.arguments.get("use_reentrant")
             if reentrant is not None and reentrant.constant() is False:
                 continue

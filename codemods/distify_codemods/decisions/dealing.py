@@ -9,8 +9,7 @@ from distify_codemods import arguments
 from distify_codemods.decisions.base import Dealing
 from distify_codemods.facts import Loader
 from distify_codemods.half_done import samplers
-from distify_codemods.interpreter import text
-from distify_codemods.libraries import datasets
+from distify_codemods.libraries import datasets, torch_data
 from distify_codemods.values import Class, External, Instance, Mapping, Method, Obj, Ref, Setting, Value
 
 
@@ -30,7 +29,7 @@ class Impossible(Exception):
 
 def dealing(loaders: Sequence[Loader]) -> Dealing:
     """How the loaders that one call makes, in its contexts, are dealt out in training. Raises Impossible."""
-    if any(loader.obj.name in text.ITERATORS for loader in loaders):
+    if any(loader.obj.name in torch_data.ITERATORS for loader in loaders):
         return Dealing.EXAMPLES
     if any(batch_size_is_none(loader) for loader in loaders):
         raise Impossible(
@@ -107,7 +106,7 @@ def batch_size_is_none(loader: Loader) -> bool:
 
 def unfit_for_evaluation(loader: Loader) -> str:
     """Why the samples of an evaluation cannot be shared out."""
-    if loader.obj.name in text.ITERATORS:
+    if loader.obj.name in torch_data.ITERATORS:
         return "its iterator makes batches of examples"
     if partial(loader):
         return "some of its loader's arguments are given elsewhere"
@@ -126,20 +125,17 @@ def in_order(loader: Loader) -> bool:
     sampler = loader.arguments.get("sampler", 3)
     return given(loader, "sampler") is Given.NO or (
         sampler is not None
-        and all(isinstance(obj, External) and obj.name in _SEQUENTIAL for obj in sampler.objs)
+        and all(isinstance(obj, External) and obj.name == torch_data.IN_ORDER for obj in sampler.objs)
         and _same_dataset(loader, sampler)
     )
 
 
 def loader_draws(loader: Loader) -> bool:
     """Whether the order of a loader, or of its batches, is drawn at random, for all that is seen of it."""
-    if loader.obj.name in text.ITERATORS:
+    if loader.obj.name in torch_data.ITERATORS:
         return False
     own = given(loader, "batch_sampler") is not Given.NO or not in_order(loader)
     return own or may_be_on(loader, "shuffle")
-
-
-_SEQUENTIAL = ("torch.utils.data.SequentialSampler", "torch.utils.data.sampler.SequentialSampler")
 
 
 def _same_dataset(loader: Loader, sampler: Value) -> bool:
@@ -176,7 +172,7 @@ def _iterable(obj: Obj) -> Given:
     cls = obj.of if isinstance(obj, Instance) else None
     if not isinstance(cls, Class):
         return Given.NO
-    if cls.derives_from("torch.utils.data.IterableDataset"):
+    if cls.derives_from(torch_data.STREAM):
         return Given.YES
     indexed = any("__getitem__" in one.attributes for one in cls.order())
     foreign = any(datasets.may_be_stream(name) for name in cls.libraries())

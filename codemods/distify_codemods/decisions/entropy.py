@@ -12,17 +12,13 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.batches import loaders_of
-from distify_codemods.decisions.streams import SEEDING
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter import files
+from distify_codemods.libraries import drawing
 from distify_codemods.program import Module
 from distify_codemods.values import External, Method, Obj, Origin, Value
 
-#: What draws from a state of its own, which the operating system fills where no seed is given.
-GENERATORS = frozenset(
-    {"numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.SeedSequence", "random.Random"}
-)
 #: Libraries whose transforms draw from generators of their own, made anew in each process.
 _TRANSFORMS = ("albumentations.", "imgaug.", "monai.transforms.", "audiomentations.", "torch_audiomentations.")
 #: Loaders that shuffle by themselves.
@@ -35,19 +31,19 @@ def seeds(facts: Facts) -> list[Origin]:
     """Where seeds come from that are another number in each process: `int(time.time())`."""
     found: list[Origin] = []
     for event in facts.of_kind(Kind.CALL, Kind.METHOD):
-        if event.name in SEEDING or event.name in GENERATORS or event.name == "manual_seed":
+        if drawing.is_seeding(event.name) or event.name in drawing.UNSEEDED or event.name == "manual_seed":
             found += [one for value in event.arguments.all() for one in files.origins(value) if isinstance(one, Origin)]
     return list(dict.fromkeys(found))
 
 
 def without_seeds(facts: Facts) -> list[Event]:
     """Generators that are made without a seed."""
-    return [event for event in facts.calls(*GENERATORS) if _is_empty(event) and not facts.in_a_model(event)]
+    return [event for event in facts.calls(*drawing.UNSEEDED) if _is_empty(event) and not facts.in_a_model(event)]
 
 
 def seeded_anew(facts: Facts) -> list[Event]:
     """Streams that are seeded with what the operating system has: `random.seed()`."""
-    return [event for event in facts.calls(*SEEDING) if _is_empty(event)]
+    return [event for event in facts.of_kind(Kind.CALL) if drawing.is_seeding(event.name) and _is_empty(event)]
 
 
 def shuffles(facts: Facts) -> Iterator[Event]:

@@ -23,6 +23,7 @@ from distify_codemods.decisions.names import (
 from distify_codemods.decisions.stand_ins import evaluated, may_differ
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_in, loaders_of
+from distify_codemods.libraries import python
 from distify_codemods.libraries.effects import IMPURE, PURE
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import CHANCE, PER_SAMPLE, Bound, Const, External, Function, Obj, Scale, Value, core
@@ -141,25 +142,23 @@ def _effects(facts: Facts, loop: BatchLoop) -> Iterator[Event]:
             continue  # the model's own arithmetic
         if event.kind is Kind.STORE and _while_training(facts, models, event):
             continue  # and it is in eval mode
-        if event.kind is Kind.CALL:
-            known = event.name.startswith((*PURE, "local.")) and event.name not in IMPURE
-            if not known and not _makes_no_difference(event):
-                yield event
-        elif event.kind is Kind.METHOD:
-            if event.name == "zero_grad":
-                continue
-            own = [obj for obj in event.receiver.objs if not isinstance(obj, Const)]
-            if own and not any(core(obj) in models for obj in own) and not _computes(event):
-                yield event
-        elif (
-            event.kind in (Kind.PRINT, Kind.STORE)
-            or (event.kind is Kind.TEST and loaders_of(event.value.sources))
-            or (
-                event.kind is Kind.LEAVE
-                and (event.here.frame is loop.event.here.frame or event.name in ("exit", "raise"))
-            )
-        ):
+        if _has_an_effect(event, loop, models):
             yield event
+
+
+def _has_an_effect(event: Event, loop: BatchLoop, models: set[Obj]) -> bool:
+    if event.kind is Kind.CALL:
+        known = event.name.startswith((*PURE, "local.")) and event.name not in IMPURE
+        return not known and not _makes_no_difference(event)
+    if event.kind is Kind.METHOD:
+        own = [obj for obj in event.receiver.objs if not isinstance(obj, Const)]
+        of_a_model = event.name == "zero_grad" or any(core(obj) in models for obj in own)
+        return bool(own) and not of_a_model and not _computes(event)
+    if event.kind is Kind.TEST:
+        return bool(loaders_of(event.value.sources))
+    if event.kind is Kind.LEAVE:
+        return event.here.frame is loop.event.here.frame or event.name in ("exit", "raise")
+    return event.kind in (Kind.PRINT, Kind.STORE)
 
 
 def _while_training(facts: Facts, models: set[Obj], event: Event) -> bool:
@@ -209,7 +208,7 @@ def _length_is_used(facts: Facts, loop: BatchLoop) -> bool:
     shortened = set(loop.loaders) - facts.training_loaders  # a training loader keeps its number of batches
     return any(
         set(loaders_in(value)) & shortened
-        for event in facts.calls("builtins.len")
+        for event in facts.calls(python.LENGTH)
         for value in event.arguments.all()[:1]
     )
 

@@ -13,6 +13,7 @@ from distify_codemods.decisions.touching import parts_of
 from distify_codemods.decisions.training_calls import Called, each_called, entries_into
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.libraries import python
 from distify_codemods.parameters import has_parameters_for_sure, may_be_a_module
 from distify_codemods.settled import is_module
 from distify_codemods.values import External, Instance, Obj, core
@@ -22,7 +23,7 @@ def called_in_steps(facts: Facts, trained: list[Called]) -> tuple[list[Called], 
     """Those whose forward passes can be shared; and why others cannot. `trained`: what is shared anyway."""
     optimized = [model for optimizer in facts.optimizers for model in optimizer.models]
     known = {part for model in (*optimized, *(one.model for one in trained)) for part in parts_of(model)}
-    copies = {event.node for event in facts.calls("copy.deepcopy")}  # to the analysis, their parts are the original's
+    copies = {event.node for event in facts.calls(python.DEEP_COPY)}  # to the analysis, their parts are the original's
     models = [
         model for model in _candidates(facts)
         if model not in known and (model.site in copies or not known.intersection(parts_of(model)))

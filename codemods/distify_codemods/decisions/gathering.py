@@ -19,9 +19,10 @@ from distify_codemods.decisions.regions import Impossible, Region
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, infer
 from distify_codemods.interpreter import Gathering, Machine, run
-from distify_codemods.interpreter.attributes import LOADERS
 from distify_codemods.interpreter.state import kept_in
 from distify_codemods.interpreter.whole import of_all_ranks
+from distify_codemods.libraries import torch_optim
+from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.values import PER_SAMPLE, Choice, Obj, Scale, Share, Value, core
 
 #: Losses that gathering makes right. A mean is right without, a sum is rescaled.
@@ -142,7 +143,7 @@ def _check(before: Facts, trial: Facts, found: list[Region], saw: _Seen) -> None
     meeting = meetings.first(trial)
     if meeting:
         raise Impossible(f"{meeting} a rank's share meets the whole batch")
-    for event in trial.calls("torch.autograd.grad"):
+    for event in trial.calls(torch_optim.GRADIENT):
         inputs = event.arguments.get("inputs", 1)
         if inputs is not None and meetings.is_whole(inputs):
             raise Impossible("a gradient is taken by samples, of which what is gathered is a copy")

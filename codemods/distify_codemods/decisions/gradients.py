@@ -20,12 +20,11 @@ from distify_codemods.decisions.several import repeated_by
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, Optimizer, dealt_by
 from distify_codemods.interpreter.frames import Frame
+from distify_codemods.libraries import torch_nn
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import PER_SAMPLE, External, Obj, Parameters, Scale, Value, contained, core
 
-#: What a library does with the gradients of the parameters, module or optimizer that it is given.
-_READING = ("torch.nn.utils.clip_grad", "torch.nn.utils.get_total_norm")
 _STEPPING = ("step", "unscale_")
 #: Libraries' functions that may be given a model and do not look at its gradients.
 _NOT_READING = (
@@ -157,7 +156,7 @@ def reads(event: Event, trainee: Trainee) -> bool:
         return False
     if event.kind is not Kind.CALL:
         return False
-    if event.name.startswith(_READING):
+    if event.name.startswith(torch_nn.READS_GRADIENTS):
         return any(_is_of(value, trainee) for value in event.arguments.all()) or not _names_any(event)
     known = event.name.startswith(_NOT_READING) or event.name.rpartition(".")[2][:1].isupper() or event.name == "?"
     return not known and any(_is_of(value, trainee) for value in event.arguments.all())

@@ -14,6 +14,7 @@ from distify_codemods.decisions.agreement import reached_alike
 from distify_codemods.decisions.base import Blocked, Figure, FigureForm
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.libraries import torch_nn
 from distify_codemods.values import External, Instance, Parameters, Scale, core
 
 CODE = "GRAD02"
@@ -82,8 +83,8 @@ def _below(node: cst.BaseExpression) -> cst.BaseExpression | None:
 
 def _is_module(obj: object) -> bool:
     if isinstance(obj, Instance):
-        return obj.of is not None and obj.of.derives_from("torch.nn.Module")
-    return isinstance(obj, External) and obj.name.startswith("torch.nn.")
+        return obj.of is not None and obj.of.derives_from(torch_nn.MODULE)
+    return isinstance(obj, External) and obj.name.startswith(torch_nn.OWN)
 
 
 def _is_trained(facts: Facts, event: Event) -> bool:

@@ -13,8 +13,7 @@ from distify_codemods.decisions.samples import Samples
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.interpreter import Machine, run
-
-_LOADER = "torch.utils.data.DataLoader"
+from distify_codemods.libraries import torch_data
 
 
 def decide_loading(facts: Facts) -> tuple[SharedLoading, ...]:
@@ -32,7 +31,7 @@ def decide_loading(facts: Facts) -> tuple[SharedLoading, ...]:
 
 
 def _is_torchs(loader: Loader) -> bool:
-    return loader.obj.name == _LOADER and loader.made.name == _LOADER and isinstance(loader.made.node, cst.Call)
+    return loader.obj.name == loader.made.name == torch_data.LOADER and isinstance(loader.made.node, cst.Call)
 
 
 def _is_met(facts: Facts, loader: Loader) -> bool:

@@ -21,6 +21,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, infer
 from distify_codemods.interpreter import Reducing, run
 from distify_codemods.interpreter.losses import takes_reduction
+from distify_codemods.libraries.torch_tensors import MEAN
 from distify_codemods.values import LOST, PER_SAMPLE, External, Lost, Obj, Ref, Scale, Value
 
 _ROUNDS = 4  # what is left of a loss once its inner sums are reduced may need more of it
@@ -114,7 +115,7 @@ def _whole(facts: Facts, call: cst.Call) -> LossForm | None:
     if callees and all(isinstance(obj, (External, Ref)) and takes_reduction(obj.name) for obj in callees):
         return LossForm.CRITERION
     given: cst.BaseExpression | None = None
-    if callees and all(isinstance(obj, Ref) and obj.name == "torch.mean" for obj in callees) and len(call.args) == 1:
+    if callees and all(isinstance(obj, Ref) and obj.name == MEAN for obj in callees) and len(call.args) == 1:
         given = call.args[0].value
     elif isinstance(call.func, cst.Attribute) and call.func.attr.value == "mean" and not call.args:
         given = call.func.value

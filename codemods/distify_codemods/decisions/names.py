@@ -9,8 +9,9 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.events import Event
 from distify_codemods.facts import BatchLoop, Facts
-from distify_codemods.interpreter.attributes import LOADERS
-from distify_codemods.interpreter.library import PROGRESS_BARS
+from distify_codemods.libraries.progress import BARS
+from distify_codemods.libraries.torch_data import LOADERS
+from distify_codemods.libraries.torch_tensors import ZEROS
 from distify_codemods.values import External, Passing, to_library
 
 
@@ -126,7 +127,7 @@ def assigned(target: cst.BaseExpression, value: cst.BaseExpression, name: str) -
 
 
 def zeros(facts: Facts, value: cst.BaseExpression) -> bool:
-    return any(event.node is value for event in facts.calls("torch.zeros", "numpy.zeros"))
+    return any(event.node is value for event in facts.calls(*ZEROS))
 
 
 def loader_node(facts: Facts, node: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -144,7 +145,7 @@ def loader_node(facts: Facts, node: cst.BaseExpression) -> cst.BaseExpression | 
 def _bar_with_a_name(facts: Facts, event: Event, iterated: cst.BaseExpression) -> cst.Call | None:
     """The progress bar that is iterated, made in this function: unlike `iter`, it reads only in the loop."""
     made = {obj.site for obj in facts.value(iterated).objs if isinstance(obj, Passing)}
-    for one in facts.calls(*PROGRESS_BARS):
+    for one in facts.calls(*BARS):
         if made == {one.node} and one.here.frame.node is event.here.frame.node and isinstance(one.node, cst.Call):
             return one.node
     return None

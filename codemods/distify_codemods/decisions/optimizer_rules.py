@@ -85,11 +85,3 @@ def why_not(optimizer: Obj) -> str:
 def _path(optimizer: Obj) -> tuple[str, str, str]:
     name = str(getattr(optimizer, "name", ""))
     return name.split(".", 1)[0], name, name.rsplit(".", 1)[-1]
-
-
-_SCHEDULES = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.SWALR")
-
-
-def is_schedule(name: str) -> bool:
-    own = name.startswith("transformers.") and (".get_" in name and "schedule" in name)
-    return own or name.startswith(_SCHEDULES) or name.startswith("timm.scheduler.")

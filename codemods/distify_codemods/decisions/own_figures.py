@@ -15,8 +15,8 @@ from distify_codemods.decisions.sinks import sinks
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.interpreter.evidence import is_known
-from distify_codemods.interpreter.library import PROGRESS_BARS
-from distify_codemods.libraries import effects
+from distify_codemods.libraries import effects, python
+from distify_codemods.libraries.progress import BARS
 from distify_codemods.program import Module
 from distify_codemods.values import PER_SAMPLE, External, Instance, Obj, Scale, Share, Value, core, root
 
@@ -44,7 +44,7 @@ class OwnFigures:
                 places = places or Places(self.facts)
                 if places.of(sink.module, sink.node) not in (Place.MODEL, Place.ELSEWHERE):
                     return sink.module, sink.node
-        set_by_name = (event for event in self.facts.calls("builtins.setattr") if self._takes_own(event))
+        set_by_name = (event for event in self.facts.calls(python.SETS_ATTRIBUTE) if self._takes_own(event))
         first = next(set_by_name, None)
         return (first.module, first.node) if first is not None else next(self._names(), None)
 
@@ -67,7 +67,7 @@ class OwnFigures:
 
     def on_bars(self) -> Event | None:
         """The first figure that is shown beside a progress bar, or that moves it on."""
-        bars = {obj for event in self.facts.calls(*PROGRESS_BARS) for obj in event.value.objs}
+        bars = {obj for event in self.facts.calls(*BARS) for obj in event.value.objs}
         shown = (event for event in self.facts.of_kind(Kind.METHOD) if event.name in _OF_BARS)
         return next((event for event in shown if event.receiver.objs & bars and self._takes_own(event)), None)
 

@@ -10,20 +10,13 @@ from distify_codemods.decisions.base import Unwrapped
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
+from distify_codemods.libraries import torch_nn, torch_optim
 from distify_codemods.parameters import has_parameters_for_sure
 from distify_codemods.values import External, Instance, Obj, Parameters, core
 
 #: Attributes of a module that read or set nothing that a wrap would hide.
 TRANSPARENT = frozenset(
     "train eval forward parameters zero_grad requires_grad_ to cuda cpu float double half bfloat16 training".split()
-)
-#: Gradients that are taken without a backward pass, which DistributedDataParallel does not see.
-_FUNCTIONAL = (
-    "torch.autograd.grad",
-    "torch.autograd.functional.",
-    "torch.func.",
-    "functorch.",
-    "torch.nn.utils.stateless.",
 )
 
 
@@ -41,7 +34,7 @@ def past_the_wrap(facts: Facts) -> Iterator[Unwrapped]:
     yield from _changed_later(facts)
     yield from _without_parameters(facts)
     for event in facts.of_kind(Kind.CALL):
-        if event.name.startswith(_FUNCTIONAL) and _in_training(facts, event):
+        if event.name.startswith(torch_optim.WITHOUT_BACKWARD) and _in_training(facts, event):
             yield from _all(facts, event, f"gradients are taken by `{event.name}`, which it does not see")
     for event in facts.backwards:
         given = event.arguments.get("create_graph")
@@ -131,4 +124,4 @@ def in_the_course_of_training(facts: Facts, event: Event) -> bool:
 
 
 def is_module(obj: Obj) -> bool:
-    return isinstance(obj, Instance) or (isinstance(obj, External) and obj.name.startswith("torch.nn."))
+    return isinstance(obj, Instance) or (isinstance(obj, External) and obj.name.startswith(torch_nn.OWN))

@@ -12,6 +12,7 @@ from distify_codemods.decisions.base import Reduction
 from distify_codemods.decisions.evaluation import sums
 from distify_codemods.events import Here, Kind
 from distify_codemods.facts import BatchLoop, Facts
+from distify_codemods.libraries import torch_nn
 from distify_codemods.program import Module
 from distify_codemods.values import Instance, core
 
@@ -154,7 +155,7 @@ class Places:
             event.node
             for event in self.facts.of_kind(Kind.FORWARD)
             if any(
-                isinstance(obj, Instance) and obj.of is not None and obj.of.derives_from("torch.nn.Module")
+                isinstance(obj, Instance) and obj.of is not None and obj.of.derives_from(torch_nn.MODULE)
                 for obj in map(core, event.receiver.objs)
             )
         }

@@ -7,6 +7,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.libraries import python
 from distify_codemods.libraries.parallel import DEEP, WALKS
 from distify_codemods.program import Module
 from distify_codemods.values import Value, Wrapped
@@ -56,7 +57,7 @@ def holder(event: Event) -> Value:
 
 def _asks_for_the_module(event: Event) -> bool:
     given = event.arguments.positional
-    return event.name == "builtins.getattr" and len(given) > 1 and given[1].constant() == "module"
+    return event.name == python.READS_ATTRIBUTE and len(given) > 1 and given[1].constant() == "module"
 
 
 def _takes_each(module: Module, walk: cst.CSTNode) -> bool:

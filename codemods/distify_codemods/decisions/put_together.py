@@ -10,8 +10,7 @@ from distify_codemods import tree
 from distify_codemods.decisions.base import Link
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.interpreter import collated
-from distify_codemods.interpreter.attributes import LOADERS
-from distify_codemods.interpreter.text import ITERATORS
+from distify_codemods.libraries.torch_data import ITERATORS, LOADERS
 from distify_codemods.naming import brief
 from distify_codemods.values import External, Listed, Obj, Padded, Reduction, core
 

@@ -14,7 +14,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.events import Event
 from distify_codemods.interpreter import Machine, operators
-from distify_codemods.libraries import loading
+from distify_codemods.libraries import datasets, drawing, loading
 from distify_codemods.values import (
     NOTHING,
     Arguments,
@@ -53,7 +53,7 @@ class Samples:
     @property
     def take_time(self) -> bool:
         """Whether samples are more than rows that lie in memory already."""
-        return any(isinstance(obj, Instance) or _name(obj).startswith("torchvision.datasets.") for obj in self._seen)
+        return any(isinstance(obj, Instance) or _name(obj).startswith(datasets.OF_PICTURES) for obj in self._seen)
 
     def is_plain_function(self, value: Value | None) -> bool:
         """Of what makes a batch of samples; None: the library's own."""
@@ -103,7 +103,7 @@ class Samples:
 
     def _holds_plain_things(self, obj: Instance) -> bool:
         """What a library's base calls, if there is one: `self.transform` of a folder of pictures."""
-        own = [base for base in (obj.of.libraries() if obj.of else ()) if base.startswith("torchvision.datasets.")]
+        own = [base for base in (obj.of.libraries() if obj.of else ()) if base.startswith(datasets.OF_PICTURES)]
         return not own or all(self._is_part(one) for value in obj.attributes.values() for one in contained(value))
 
     def _method(self, obj: Instance, name: str) -> Value:
@@ -127,7 +127,7 @@ class Samples:
             return loading.computes(obj.name)
         if isinstance(obj, External):
             parts = (one for value in (obj.arguments or Arguments()).all() for one in contained(value))
-            transforms = obj.name.startswith("torchvision.transforms.") and all(map(self._is_part, parts))
+            transforms = obj.name.startswith(drawing.TRANSFORMS) and all(map(self._is_part, parts))
             return transforms or loading.cuts_texts(obj.name)
         if isinstance(obj, Instance):
             called = next((one for name in ("__call__", "forward") if (one := self._method(obj, name)).objs), NOTHING)

@@ -18,6 +18,7 @@ from distify_codemods.decisions import optimizer_rules
 from distify_codemods.decisions.base import Blocked, Dealing, Decisions, Rate, Sharding, WarmUp
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, Optimizer
+from distify_codemods.libraries import python, torch_optim
 from distify_codemods.values import LENGTH, Const, External, Function, Mapping, Obj, Ref, Setting, Value, join
 
 CODE = "RATE01"
@@ -167,7 +168,7 @@ def _schedules_of_steps(facts: Facts) -> Iterator[Blocked]:
         obj: event
         for event in facts.of_kind(Kind.CALL)
         for obj in event.value.objs
-        if isinstance(obj, External) and optimizer_rules.is_schedule(obj.name)
+        if isinstance(obj, External) and torch_optim.is_schedule(obj.name)
     }
     found: dict[Event, Event] = {}
     for event in facts.of_kind(Kind.METHOD):
@@ -259,7 +260,7 @@ def _iterated(facts: Facts, loop: cst.For) -> cst.BaseExpression:
     node = loop.iter
     while isinstance(node, cst.Call) and node.args and not node.args[0].star:
         callee = facts.value(node.func).single()
-        if not (isinstance(callee, Ref) and callee.name == "builtins.enumerate"):
+        if not (isinstance(callee, Ref) and callee.name == python.COUNTS):
             break
         node = node.args[0].value
     return node

@@ -12,7 +12,7 @@ from itertools import chain
 
 import libcst as cst
 
-from distify_codemods import half_done, tree
+from distify_codemods import tree
 from distify_codemods.decisions import agreement, cuts, enlarging, frozen, outside
 from distify_codemods.decisions.base import Averaging, Blocked, Decisions, SharedPass
 from distify_codemods.decisions.broadcasts import places_of
@@ -23,6 +23,7 @@ from distify_codemods.decisions.trials import share_forwards, try_out
 from distify_codemods.decisions.whole_graphs import of_one_graph
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.libraries import distributed
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
 from distify_codemods.results import Strategy
@@ -166,7 +167,7 @@ def _after(event: Event, target: str, one: Called) -> SharedPass:
 
 
 def _distributed(facts: Facts) -> Iterator[Blocked]:
-    for event in facts.calls(half_done.GROUP, half_done.SPAWN)[:1]:
+    for event in facts.calls(distributed.GROUP, distributed.SPAWN)[:1]:
         yield Blocked(
             CODE, event.module, event.node, "the script is distributed in part: each rank would see other batches",
             "take out what distributes it, or convert it with --strategy sharded, which finishes it",

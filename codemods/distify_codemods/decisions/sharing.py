@@ -9,7 +9,7 @@ from distify_codemods.decisions.base import Decisions, Gathering, LoaderDecision
 from distify_codemods.decisions.training import by_call
 from distify_codemods.events import Kind
 from distify_codemods.facts import BatchLoop, Facts, Loader, loaders_iterated
-from distify_codemods.interpreter.attributes import LOADERS
+from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.values import Const, External, Passing, Value, to_library
 
 

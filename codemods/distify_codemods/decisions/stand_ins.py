@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts
+from distify_codemods.libraries import torch_nn
 from distify_codemods.values import External, Obj, core
 
 
@@ -29,4 +30,4 @@ def may_differ(facts: Facts, loop: BatchLoop) -> bool:
 
 
 def _is_loss(obj: Obj) -> bool:
-    return isinstance(obj, External) and obj.name.startswith("torch.nn.") and obj.name.endswith("Loss")
+    return isinstance(obj, External) and torch_nn.is_loss(obj.name)

@@ -23,50 +23,6 @@ from distify_codemods.libraries import drawing
 from distify_codemods.program import Module
 from distify_codemods.values import CHANCE, NOTHING, PER_SAMPLE, CallChain, Parameters, Scale, Turn, core
 
-#: Draws that choose samples: they must be the same on all ranks.
-_CHOOSING = frozenset(
-    [
-        "torch.utils.data.random_split",
-        "torch.randperm",
-        "numpy.random.permutation",
-        "numpy.random.shuffle",
-        "numpy.random.choice",
-        "random.shuffle",
-        "random.sample",
-        "random.choice",
-        "random.choices",
-        "sklearn.model_selection.train_test_split",
-        "sklearn.model_selection.KFold",
-    ]
-)
-#: Those that return numbers, or a few of their arguments, and change nothing else.
-OF_NUMBERS = frozenset(
-    [
-        "torch.randperm",
-        "numpy.random.permutation",
-        "numpy.random.choice",
-        "random.sample",
-        "random.choice",
-        "random.choices",
-    ]
-)
-SEEDING = frozenset(
-    [
-        "torch.manual_seed",
-        "torch.random.manual_seed",
-        "torch.seed",
-        "random.seed",
-        "numpy.random.seed",
-        "transformers.set_seed",
-        "torch_geometric.seed_everything",
-        "pytorch_lightning.seed_everything",
-        "lightning.seed_everything",
-        "lightning.pytorch.seed_everything",
-        "accelerate.utils.set_seed",
-        "monai.utils.set_determinism",
-    ]
-)
-
 
 @dataclass(frozen=True)
 class Stretch:
@@ -139,10 +95,10 @@ def _last(nodes: list[cst.CSTNode], wanted: cst.CSTNode) -> int:
 def choices(facts: Facts) -> Iterator[Event]:
     """Draws that choose samples for all ranks, from the streams that ranks have in common."""
     for event in facts.of_kind(Kind.CALL):
-        own = "generator" in event.arguments.keywords or "random_state" in event.arguments.keywords
+        own = drawing.OWN_STREAM & event.arguments.keywords.keys()
         of_batch = any(value.scale is not Scale.CONST for value in event.arguments.all())
         plain = not own and not of_batch and event.value.scale is Scale.CONST
-        if event.name in _CHOOSING and plain and not for_each_sample(facts, event):
+        if event.name in drawing.CHOOSING and plain and not for_each_sample(facts, event):
             yield event
 
 
@@ -189,8 +145,8 @@ def _drawing(facts: Facts, found: list[Stretch]) -> Iterator[Event]:
 
 def draws_by_itself(event: Event) -> bool:
     """Whether random numbers are drawn by a call, and not given to it."""
-    if event.name in _DRAWING or event.name.startswith((*_OF_WEIGHTS, "random.", "numpy.random.")):
-        return event.name not in SEEDING
+    if event.name in _FILLING or event.name.startswith((*drawing.OF_WEIGHTS, *drawing.STREAMS)):
+        return not drawing.is_seeding(event.name)
     if event.name.startswith("builtins."):
         return False  # an order that a function of the script has drawn
     given = (event.receiver, *event.arguments.all())
@@ -201,7 +157,7 @@ def may_draw(event: Event) -> bool:
     """Whether random numbers may go into what a library does: samples, the weights of a module, or nobody knows."""
     if draws_by_itself(event):
         return True
-    if event.kind is not Kind.CALL or event.name in SEEDING:
+    if event.kind is not Kind.CALL or drawing.is_seeding(event.name):
         return False
     return drawing.may_draw(event.name)
 
@@ -228,21 +184,16 @@ def _leaves(facts: Facts, frame: Frame, node: cst.CSTNode) -> bool:
 
 # ---- weights
 
-#: Methods that fill a tensor, or the tensors of a module, with random numbers.
-_DRAWING = frozenset(
-    "normal_ uniform_ random_ exponential_ cauchy_ log_normal_ geometric_ reset_parameters _reset_parameters".split()
-)
-#: Functions that draw a module's weights, or which of them are left.
-_OF_WEIGHTS = ("torch.nn.init.", "torch.nn.utils.prune.random_", "torch.nn.utils.prune.Random")
+_FILLING = {one for one in drawing.METHODS if one.endswith("_")} | drawing.RESETS
 
 
 def draws_of_weights(facts: Facts) -> Iterator[Event]:
     """Where random numbers go into weights or gradients that are there already."""
     for event in facts.of_kind(Kind.STORE, Kind.CALL, Kind.METHOD):
         written = event.name in ("data", "grad") if event.kind is Kind.STORE else event.name.endswith("_")
-        random = event.name in _DRAWING or (written and CHANCE in event.value.sources)
+        random = event.name in _FILLING or (written and CHANCE in event.value.sources)
         drawn = event.kind is not Kind.CALL and random and _is_weight(facts, event.receiver_node)
-        if (drawn or event.name.startswith(_OF_WEIGHTS)) and not _in_a_maker(event):
+        if (drawn or event.name.startswith(drawing.OF_WEIGHTS)) and not _in_a_maker(event):
             yield event
 
 
@@ -269,7 +220,7 @@ def _is_weight(facts: Facts, node: cst.BaseExpression | None) -> bool:
 
 def reseeded(facts: Facts, found: list[Stretch]) -> dict[cst.CSTNode, Module]:
     """The statements in which the script sets a seed while the ranks draw apart, the last of each block."""
-    seeds = [event for event in facts.of_kind(Kind.CALL) if event.name in SEEDING]
+    seeds = [event for event in facts.of_kind(Kind.CALL) if drawing.is_seeding(event.name)]
     places: dict[cst.CSTNode, Module] = {}
     for event in seeds:
         for one in found:

@@ -10,6 +10,7 @@ import libcst as cst
 
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.libraries import torch_nn
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import External, Instance, Obj, Parameters, contained, core
 
@@ -137,7 +138,7 @@ def parts_of(model: Obj) -> list[Obj]:
     while queue:
         obj = queue.pop()
         values = list(obj.attributes.values())
-        if isinstance(obj, External) and obj.arguments is not None and obj.name.startswith("torch.nn."):
+        if isinstance(obj, External) and obj.arguments is not None and obj.name.startswith(torch_nn.OWN):
             values += obj.arguments.all()
         for value in values:
             for part in contained(value):

@@ -14,15 +14,10 @@ from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, loaders_of
 from distify_codemods.interpreter.graph import modules_behind
+from distify_codemods.libraries import torch_nn
 from distify_codemods.program import Module
 from distify_codemods.values import CHANCE, Const, Counter, External, Instance, Obj, Parameters, Setting, Value, core
 
-#: torch's layers with parameters of their own, and the containers that call what they hold.
-_LAYERS = (
-    "Linear", "LazyLinear", "Bilinear", "Conv", "LazyConv", "Embedding", "LSTM", "GRU", "RNN", "Multihead",
-    "Transformer", "BatchNorm", "LayerNorm", "GroupNorm", "PReLU",
-)  # fmt: skip
-_CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
 #: What may be asked of a layer that says nothing about its use.
 _ABOUT = frozenset(
     "parameters named_parameters state_dict apply train eval to cuda requires_grad_ extend append".split()
@@ -71,7 +66,7 @@ def left_over(facts: Facts, model: Obj, found: Iterable[Session]) -> Event | Non
 
 
 def _is_layer(part: Obj) -> bool:
-    return isinstance(part, External) and part.name.startswith(tuple(f"torch.nn.{name}" for name in _LAYERS))
+    return isinstance(part, External) and torch_nn.has_parameters(part.name)
 
 
 def _is_frozen(facts: Facts, layer: Obj, model: Obj) -> bool:
@@ -96,7 +91,8 @@ def _containers(model: Obj, layer: Obj) -> list[Obj]:
     """`nn.Sequential`s with the layer in them: their parts are called unseen."""
     return [
         part for part in parts_of(model)
-        if isinstance(part, External) and part.name in _CONTAINERS and part is not layer and layer in parts_of(part)
+        if isinstance(part, External) and part.name in torch_nn.CONTAINERS
+        and part is not layer and layer in parts_of(part)
     ]  # fmt: skip
 
 

@@ -11,12 +11,9 @@ from distify_codemods.decisions.base import Blocked, Decisions, Sharding, View
 from distify_codemods.decisions.names import loader_node
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_iterated
+from distify_codemods.libraries import python, torch_optim
 from distify_codemods.values import External, Mapping, Scale, Sequence, Value, Wrapped
 
-#: Builtins that go through all that they are given.
-_READERS = frozenset(f"builtins.{name}" for name in "list tuple set sorted sum max min map filter next".split())
-#: Goes through all of a loader to find BatchNorm's statistics.
-_UPDATE_BN = "torch.optim.swa_utils.update_bn"
 #: What may be asked of a sharded loader: its number of batches and its data set are the same.
 _HARMLESS = ("builtins.", "tqdm.", "torch.", "itertools.", "local.", "copy.")
 
@@ -85,13 +82,13 @@ def _reads(facts: Facts) -> Iterator[tuple[Event, cst.BaseExpression]]:
         if isinstance(event.node, cst.CompFor):
             yield event, event.node.iter
     for event in facts.of_kind(Kind.CALL):
-        if event.node in trained:
+        if event.node in trained or not isinstance(event.node, cst.Call) or not event.node.args:
             continue
-        if event.name == _UPDATE_BN and isinstance(event.node, cst.Call) and event.node.args and not _is_synced(event):
+        if event.name == torch_optim.UPDATES_BATCHNORM and not _is_synced(event):
             yield event, event.node.args[0].value
-        if event.name in _READERS and isinstance(event.node, cst.Call) and event.node.args:
-            given = event.node.args[-1 if event.name in ("builtins.map", "builtins.filter") else 0].value
-            if event.name != "builtins.next" or _is_call(given):
+        if event.name in python.GO_THROUGH:
+            given = event.node.args[python.GO_THROUGH[event.name]].value
+            if event.name != python.TAKES_ONE or _is_call(given):
                 yield event, given
 
 

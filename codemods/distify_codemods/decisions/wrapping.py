@@ -12,12 +12,9 @@ from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.frames import Frame
+from distify_codemods.libraries.torch_nn import BATCHNORMS, may_hold_batchnorm
 from distify_codemods.parameters import may_be_a_module
 from distify_codemods.values import External, Instance, Obj, Value, core
-
-BATCHNORMS = tuple(
-    f"torch.nn.{name}" for name in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d")
-)
 
 
 def candidates(facts: Facts, model: Obj, forward: Event, touching: list[Event], sync: bool) -> Iterator[Wrap]:
@@ -126,13 +123,17 @@ def after_last(model: Obj, frame: Frame, name: str, forward: Event, touching: li
     return Wrap(name, frame.module, statement, bool(before), (model,), sync, why)
 
 
+def _may_hold_batchnorm(name: str) -> bool:
+    return may_hold_batchnorm(name) or not name.startswith(("torch.", "builtins."))
+
+
 def with_batchnorm(facts: Facts) -> set[Obj]:
     """Models that may have BatchNorm: layers of the script are seen, what a library builds may hold them."""
     parts = {model: parts_of(model) for model in facts.models}
     found = {
         model
         for model, own in parts.items()
-        if any(isinstance(part, External) and not part.name.startswith(("torch.", "builtins.")) for part in own)
+        if any(isinstance(part, External) and _may_hold_batchnorm(part.name) for part in own)
         or any(isinstance(part, Instance) and part.of and part.of.derives_from(*BATCHNORMS) for part in own)
     }
     members = {model: set(own) for model, own in parts.items()}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import forms, imports, ranks, text
+from distify_codemods.libraries import python, torch_data
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -32,9 +33,6 @@ from distify_codemods.values import (
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
-
-#: Classes that deal out batches as torch's DataLoader does.
-LOADERS = frozenset({"torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader"}) | text.ITERATORS
 
 
 def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: cst.Attribute) -> Value:
@@ -76,7 +74,7 @@ def _module_attribute(machine: Machine, obj: Local, name: str) -> Value:
 
 def getter_of(obj: Obj) -> Value | None:
     """The function of `property(function)`."""
-    if isinstance(obj, External) and obj.name == "builtins.property" and obj.arguments is not None:
+    if isinstance(obj, External) and obj.name == python.PROPERTY and obj.arguments is not None:
         return obj.arguments.get("fget", 0)
     return None
 
@@ -87,11 +85,11 @@ def _external_attribute(machine: Machine, obj: External, name: str, receiver: Va
     if obj.name.endswith(("parse_args", "parse_known_args")):
         setting = machine.made(Setting, obj.site, name, name=name)
         return Value(setting.alone, sources=ranks.of_setting(name))
-    if obj.name == text.BATCH:
+    if obj.name == torch_data.TEXT_BATCH:
         return text.part_of(machine, obj, name, receiver, node)
-    if obj.name in LOADERS and name == "batch_size" and _is_dealing(machine, obj):
+    if obj.name in torch_data.LOADERS and name == "batch_size" and _is_dealing(machine, obj):
         return Value(SIZE, Scale.COUNT, obj.alone)
-    if obj.name in LOADERS and name in ("dataset", "batch_size"):
+    if obj.name in torch_data.LOADERS and name in ("dataset", "batch_size"):
         position = 0 if name == "dataset" else 1
         return (obj.arguments and obj.arguments.get(name, position)) or NOTHING
     return method_of(machine, obj, receiver, name, node)

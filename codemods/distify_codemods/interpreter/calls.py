@@ -19,6 +19,7 @@ from distify_codemods.interpreter import (
     reductions,
     whole,
 )
+from distify_codemods.libraries import torch_nn
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     NOTHING,
@@ -69,7 +70,7 @@ def _without_forward(node: cst.Call, callee: Value) -> Value:
 
 
 def _is_a_module(obj: Obj | None) -> TypeGuard[Instance]:
-    return isinstance(obj, Instance) and obj.of is not None and obj.of.derives_from("torch.nn.Module")
+    return isinstance(obj, Instance) and obj.of is not None and obj.of.derives_from(torch_nn.MODULE)
 
 
 def _arguments(machine: Machine, node: cst.Call) -> Arguments:
@@ -211,7 +212,7 @@ def _run_forward(machine: Machine, inner: Obj, arguments: Arguments, node: cst.C
 
 def _own_parts(container: External) -> list[Instance]:
     """The script's own modules in an `nn.Sequential`: one of each class, for what they do to a batch is the same."""
-    if container.name != "torch.nn.Sequential" or container.arguments is None:
+    if container.name != torch_nn.SEQUENTIAL or container.arguments is None:
         return []
     found: dict[Class | None, Instance] = {}
     for value in container.arguments.all():

@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import attributes, definitions, holding, optimizers, rebinding, records, summaries
+from distify_codemods.libraries import python, torch_data
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     NOTHING,
@@ -100,9 +101,9 @@ def _bound(machine: Machine, found: Obj, receiver: Obj, cls: Class, node: cst.CS
     if isinstance(found, Bound) or found.node is None:
         return itself
     kinds = definitions.decorator_names(machine, found.node) if isinstance(found.node, cst.FunctionDef) else set()
-    if "builtins.staticmethod" in kinds:
+    if python.STATIC in kinds:
         return itself
-    if "builtins.classmethod" in kinds or (isinstance(found.node, cst.FunctionDef) and _takes_class(found.node)):
+    if python.OF_THE_CLASS in kinds or (isinstance(found.node, cst.FunctionDef) and _takes_class(found.node)):
         receiver = cls
     elif not isinstance(receiver, Instance):
         return itself
@@ -187,7 +188,7 @@ def _newly_made(machine: Machine, maker: Value, cls: Class, arguments: Arguments
 
 def derive(machine: Machine, obj: Instance, arguments: Arguments, node: cst.CSTNode) -> None:
     """The constructor of a library's loader, for an object of a class derived from it."""
-    loader = next((name for name in obj.of.libraries() if name in attributes.LOADERS), "") if obj.of else ""
+    loader = next((name for name in obj.of.libraries() if name in torch_data.LOADERS), "") if obj.of else ""
     if loader:
         made = machine.call_reference(loader, arguments, node).single()
         obj.base = made if isinstance(made, External) else None

@@ -28,6 +28,7 @@ from distify_codemods.interpreter.collate_forms import (
     transposed,
 )
 from distify_codemods.libraries import collating as table
+from distify_codemods.libraries import drawing, python
 from distify_codemods.values import Const, Ref
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def evaluate(body: Body, node: cst.Call) -> Form:
     func = node.func
     if star is not None:
         over = body.evaluate(star.value)
-        zips = isinstance(func, cst.Name) and _name(body.evaluate(func)) == "builtins.zip"
+        zips = isinstance(func, cst.Name) and _name(body.evaluate(func)) == python.ZIP
         if not zips or len(node.args) != 1:
             raise Unseen
         return transposed(over)
@@ -51,7 +52,7 @@ def evaluate(body: Body, node: cst.Call) -> Form:
         if receiver.kind is not Kind.CONST:
             return _method(receiver, func.attr.value, given, named)
     callee = body.evaluate(func)
-    if _name(callee) == "builtins.map" and len(given) == 2:
+    if _name(callee) == python.MAP and len(given) == 2:
         element, kind = items_of(given[1])
         function = node.args[0].value
         if isinstance(function, cst.Lambda):
@@ -156,6 +157,11 @@ def _zipped(first: Form, given: list[Form], named: Named) -> Form | None:
     return listed(Form(Kind.TUPLE, tuple(one.element for one in given)))
 
 
+_BUILTINS: dict[str, Callable[[Form, list[Form], Named], Form | None]] = {
+    "len": _counted, "list": _listed_again, "tuple": _listed_again, "dict": _tabled, "enumerate": _numbered,
+    "zip": _zipped, "range": lambda first, given, named: _places(given),
+    "print": lambda first, given, named: CONST,
+}  # fmt: skip
 #: What they make of all that they are given, of which the first is told apart; None: what any function does.
 _FUNCTIONS: dict[str, Callable[[Form, list[Form], Named], Form | None]] = {
     **dict.fromkeys(table.STACKING, _stacked),
@@ -164,14 +170,7 @@ _FUNCTIONS: dict[str, Callable[[Form, list[Form], Named], Form | None]] = {
     **dict.fromkeys(table.MAKING, _made_one),
     **dict.fromkeys(table.FILLING, lambda first, given, named: _filled(given, named)),
     **dict.fromkeys(table.DEFAULT, _stacked_parts),
-    "builtins.len": _counted,
-    "builtins.list": _listed_again,
-    "builtins.tuple": _listed_again,
-    "builtins.dict": _tabled,
-    "builtins.range": lambda first, given, named: _places(given),
-    "builtins.enumerate": _numbered,
-    "builtins.zip": _zipped,
-    "builtins.print": lambda first, given, named: CONST,
+    **{f"builtins.{name}": function for name, function in _BUILTINS.items()},
 }
 
 
@@ -185,7 +184,7 @@ def _taken(given: list[Form], named: Named, name: str = "") -> Form:
         return OF_ALL  # perhaps a random number
     if form.kind is Kind.ROWS:
         return UNKNOWN
-    if form is UNKNOWN and name.startswith(("random.", "numpy.random.")):
+    if form is UNKNOWN and name.startswith(drawing.STREAMS):
         raise Unseen  # in place
     return form
 

@@ -14,7 +14,7 @@ import libcst as cst
 from distify_codemods.interpreter import collate_functions, losses
 from distify_codemods.interpreter.collate_forms import ROWS, UNKNOWN, Form, Kind, columns, either
 from distify_codemods.libraries import collating as table
-from distify_codemods.libraries import graphs
+from distify_codemods.libraries import graphs, torch_data
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
@@ -40,9 +40,9 @@ _STACKED = columns(ROWS)  # what torch makes by itself
 
 def layout(machine: Machine, loader: External) -> Form:
     """How the samples lie in the batches of a loader; UNKNOWN where that is not seen."""
-    if loader.name in graphs.LOADERS:
+    if loader.name in torch_data.OF_GRAPHS:
         return Form(Kind.LISTED)
-    if loader.name != "torch.utils.data.DataLoader":
+    if loader.name != torch_data.LOADER:
         return UNKNOWN
     given = loader.attributes.get("collate_fn") or (loader.arguments or Arguments()).get("collate_fn", 6)
     if given is None or given is NOTHING:
@@ -124,7 +124,7 @@ def of_graphs(machine: Machine, value: Value, node: cst.Call, callee: Value) -> 
 
 
 def _deals_graphs(source: Obj | str) -> bool:
-    return isinstance(source, External) and source.name in graphs.LOADERS
+    return isinstance(source, External) and source.name in torch_data.OF_GRAPHS
 
 
 def _names(callee: Value) -> set[str]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import attributes, forms, holding, iteration, iterators, scales, tensors, turns, ways
+from distify_codemods.interpreter import forms, holding, iteration, iterators, scales, tensors, turns, ways
+from distify_codemods.libraries import python, torch_data
 from distify_codemods.libraries.parallel import COUNT
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
@@ -43,7 +44,7 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         scale = Scale.SUM if first.scale is Scale.RAGGED else scale
         sources = forms.sources_of(first)
         measured = (to_library(obj) for obj in first.objs)
-        if any(isinstance(one, External) and one.name in attributes.LOADERS for one in measured):
+        if any(isinstance(one, External) and one.name in torch_data.LOADERS for one in measured):
             sources |= [LENGTH]
         return Value(SIZE if scale is Scale.COUNT else EMPTY, scale, sources)
     if name == "dict":
@@ -59,7 +60,7 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
     if name in ("max", "min"):
         return tensors.extreme_of_numbers(machine, arguments, node)
     if name in ("range",):
-        made = machine.made(External, node, "builtins.range", name="builtins.range")
+        made = machine.made(External, node, python.RANGE, name=python.RANGE)
         return Value(made.alone, *_whole(arguments))
     return _other(machine, name, arguments, node)
 

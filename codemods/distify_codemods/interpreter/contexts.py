@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import functions
+from distify_codemods.libraries import torch_optim
 from distify_codemods.values import NOTHING, Arguments, External, Instance, Suspended, Value, join
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def _entered(machine: Machine, value: Value, node: cst.With) -> Value:
         if isinstance(obj, Instance):
             method = machine.attribute(obj, "__enter__")
             found.append(machine.call(method, Arguments(), node) if method.objs else own)
-        elif isinstance(obj, External) and obj.name == "apex.amp.scale_loss" and obj.arguments is not None:
+        elif isinstance(obj, External) and obj.name == torch_optim.SCALES_LOSS and obj.arguments is not None:
             found.append(obj.arguments.get("loss", 0) or own)
         else:
             found.append(own)

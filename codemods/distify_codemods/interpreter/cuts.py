@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
+from distify_codemods.libraries import drawing, torch_nn, torch_tensors
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     CHANCE,
@@ -35,25 +36,7 @@ if TYPE_CHECKING:
 
 _FOLDS = frozenset(["view", "reshape"])
 _SPLITS = frozenset(["split", "chunk", "array_split"])
-#: Functions that draw as many as they are told, and the position of that number or shape.
-_DRAWS = {
-    "random.sample": (1, "k"), "random.choices": (3, "k"), "numpy.random.choice": (1, "size"),
-    "numpy.random.randint": (2, "size"), "numpy.random.normal": (2, "size"), "numpy.random.uniform": (2, "size"),
-    "numpy.random.random": (0, "size"), "torch.multinomial": (1, "num_samples"),
-}  # fmt: skip
-_DRAWN_TENSORS = frozenset(f"torch.{name}" for name in ("rand", "randn", "randint", "normal", "bernoulli"))
-_DRAWN_ARRAYS = frozenset(f"numpy.random.{name}" for name in ("rand", "randn", "random_sample"))
-_MADE = frozenset(
-    f"{library}.{name}" for library in ("torch", "numpy") for name in ("zeros", "ones", "full", "empty", "arange")
-)
 _NEW = frozenset(["new", "new_zeros", "new_ones", "new_full", "new_empty"])
-#: Modules that mix the entries of the first dimension unless they are told that it is the batch.
-RECURRENT = frozenset(f"torch.nn.{name}" for name in ("RNN", "LSTM", "GRU"))
-_ATTENTION = frozenset(
-    f"torch.nn.{name}"
-    for name in ("MultiheadAttention", "Transformer", "TransformerEncoderLayer", "TransformerDecoderLayer")
-)
-_STACKS = frozenset(["torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder"])
 
 
 def key_of(obj: Obj) -> tuple[cst.CSTNode | None, str]:
@@ -196,23 +179,17 @@ def made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -
         return None
     if any(_known(machine, value) for value in sizes):
         return _sized(machine, sizes, node)
-    drawn = name in _DRAWS or name in _DRAWN_TENSORS or name in _DRAWN_ARRAYS
+    drawn = name in drawing.SIZED or name in drawing.SHAPED
     if drawn and not machine.cutting.sizes and not machine.inside_models and _in_loop(machine) and _size_objs(sizes[0]):
         return _cut(machine, node, _size_objs(sizes[0]), Ordered([CHANCE]), deep=len(sizes) > 1)
     return None
-
-
-#: Generators of random numbers, by the module whose functions they have; without a seed they differ from rank to rank.
-GENERATORS = {
-    "numpy.random.RandomState": "numpy.random", "numpy.random.default_rng": "numpy.random", "random.Random": "random",
-}  # fmt: skip
 
 
 def foreign(machine: Machine, obj: Obj, name: str, value: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`generator.choice(n, size)`; `data.next_batch(size)`: what something of a library gives of a batch's size."""
     if machine.inside_models or value.scale is not Scale.CONST or obj in machine.modules or not _is_strange(obj):
         return value
-    library = GENERATORS.get(obj.name) if isinstance(obj, External) else None
+    library = drawing.GENERATORS.get(obj.name) if isinstance(obj, External) else None
     if library is not None and isinstance(obj, External) and obj.arguments is not None and obj.arguments.all():
         drawn = made(machine, f"{library}.{'randint' if name == 'integers' else name}", arguments, node)
         return value if drawn is None else drawn
@@ -231,11 +208,11 @@ def _is_strange(obj: Obj) -> bool:
 
 
 def _sizes_of(name: str, arguments: Arguments) -> list[Value]:
-    if name in _DRAWS:
-        position, keyword = _DRAWS[name]
+    if name in drawing.SIZED:
+        position, keyword = drawing.SIZED[name]
         size = arguments.get(keyword, position)
         return _flat(Arguments([size])) if size is not None else []
-    if name in _DRAWN_TENSORS or name in _MADE or name in _DRAWN_ARRAYS:
+    if name in drawing.SHAPED or name in torch_tensors.FILLED:
         listed = [
             value
             for value in (*arguments.positional, *filter(None, map(arguments.keywords.get, ("size", "shape"))))
@@ -315,9 +292,9 @@ def of_module(machine: Machine, obj: External, arguments: Arguments, node: cst.C
     first = arguments.positional[0]
     if first.scale not in (Scale.SAMPLES, Scale.TURNED):
         return None
-    if obj.name in RECURRENT or obj.name in _ATTENTION:
+    if obj.name in torch_nn.RECURRENT or obj.name in torch_nn.ATTENTION:
         options = obj.arguments
-    elif obj.name in _STACKS and obj.arguments is not None and obj.arguments.positional:
+    elif obj.name in torch_nn.STACKS and obj.arguments is not None and obj.arguments.positional:
         layer = obj.arguments.positional[0].single()
         options = layer.arguments if isinstance(layer, External) else None
     else:
@@ -327,10 +304,10 @@ def of_module(machine: Machine, obj: External, arguments: Arguments, node: cst.C
     fits = first.scale is (Scale.SAMPLES if batch_first else Scale.TURNED)
     sources = EMPTY.union(*(value.sources for value in arguments.all()))
     output = Value(scale=first.scale if fits else Scale.COUPLED, sources=sources)
-    if obj.name not in RECURRENT:
+    if obj.name not in torch_nn.RECURRENT:
         return output
     state = Value(scale=Scale.TURNED if fits else Scale.COUPLED, sources=sources)
-    if obj.name == "torch.nn.LSTM":
+    if obj.name == torch_nn.LSTM:
         pair = machine.made(Sequence, node, "states", items=(state, state))
         pair.items = (state, state)
         state = Value(pair.alone, state.scale, sources)
@@ -341,4 +318,4 @@ def of_module(machine: Machine, obj: External, arguments: Arguments, node: cst.C
 
 def couples(machine: Machine, obj: External, scales: set[Scale]) -> bool:
     """A convolution over a dimension that the samples lie along."""
-    return machine.cutting is not None and obj.name.startswith("torch.nn.Conv") and scales == {Scale.TURNED}
+    return machine.cutting is not None and obj.name.startswith(torch_nn.CONVOLUTIONS) and scales == {Scale.TURNED}

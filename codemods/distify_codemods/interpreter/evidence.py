@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import collated
-from distify_codemods.libraries import computing
+from distify_codemods.libraries import computing, downloads
 from distify_codemods.values import (
     CHANCE,
     NOTHING,
@@ -120,7 +120,7 @@ def _unknown_module(machine: Machine, obj: External, call: cst.Call) -> str:
         return next((name for name in found if name), "")
     if obj.whole is not None and isinstance(core(obj.whole), External):
         return _unknown_module(machine, core(obj.whole), call)  # type: ignore[arg-type]
-    if obj.name == "torch.hub.load" and obj.arguments is not None:
+    if obj.name == downloads.HUB and obj.arguments is not None:
         origin = obj.arguments.get("repo_or_dir", 0)
         if origin is not None and str(origin.constant()).startswith("pytorch/vision"):
             return ""

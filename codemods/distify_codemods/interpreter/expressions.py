@@ -25,6 +25,7 @@ from distify_codemods.interpreter import (
     ways,
     whole,
 )
+from distify_codemods.libraries import torch_data
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import NOTHING, Obj, Value, join
 
@@ -40,7 +41,7 @@ def evaluate(machine: Machine, node: cst.BaseExpression) -> Value:
     if machine.cutting is not None:
         value = cuts.dealt(machine, value, node)
     if machine.gathering is not None and node in machine.gathering.values:
-        value = whole.of_all_ranks(machine, value, node, attributes.LOADERS)
+        value = whole.of_all_ranks(machine, value, node, torch_data.LOADERS)
     if machine.tracing:
         value = graph.flowing(machine, value, node)
     if machine.averaged and node in machine.averaged:

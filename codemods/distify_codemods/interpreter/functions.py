@@ -10,6 +10,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.events import Event
 from distify_codemods.interpreter import definitions, frames, holding, library, pooling, sparing, summaries
+from distify_codemods.libraries import python, torch_optim
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -141,8 +142,7 @@ def _run_body(machine: Machine, inner: Frame, definition: cst.FunctionDef) -> No
 
 def _is_context_manager(machine: Machine, definition: cst.FunctionDef) -> bool:
     return bool(definition.decorators) and bool(
-        definitions.decorator_names(machine, definition)
-        & {"contextlib.contextmanager", "contextlib.asynccontextmanager"}
+        definitions.decorator_names(machine, definition) & python.CONTEXT_MANAGERS
     )
 
 
@@ -170,7 +170,7 @@ _NESTED = 2
 def _without_gradients(machine: Machine, definition: cst.FunctionDef) -> bool:
     return any(
         not gradient_mode(machine.values.get(decorator.decorator, NOTHING), True)
-        or tree.dotted(decorator.decorator) in ("torch.no_grad", "torch.inference_mode")
+        or tree.dotted(decorator.decorator) in torch_optim.WITHOUT_GRADIENTS
         for decorator in definition.decorators
     )
 
@@ -241,11 +241,11 @@ def gradient_mode(value: Value, current: bool) -> bool:
     """Whether gradients are recorded inside `with value`."""
     for obj in value.objs:
         if isinstance(obj, External):
-            if obj.name in ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"):
+            if obj.name in torch_optim.WITHOUT_GRADIENTS:
                 return False
-            if obj.name == "torch.enable_grad":
+            if obj.name == torch_optim.WITH_GRADIENTS:
                 return True
-            if obj.name in ("torch.set_grad_enabled", "torch.autograd.set_grad_mode") and obj.arguments is not None:
+            if obj.name == torch_optim.IF_TOLD and obj.arguments is not None:
                 known = (obj.arguments.get("mode", 0) or NOTHING).constant()
                 return known if isinstance(known, bool) else True
     return current

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import modules, parts, pooling
+from distify_codemods.libraries import python
 from distify_codemods.ordered import EMPTY
 from distify_codemods.values import (
     NOTHING,
@@ -34,10 +35,6 @@ from distify_codemods.values import (
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
-
-
-_TUPLES = ("typing.NamedTuple", "collections.namedtuple")
-_DICTIONARIES = ("builtins.dict", "collections.OrderedDict", "collections.defaultdict", "collections.UserDict")
 
 
 def append(machine: Machine, listed: Sequence, value: Value) -> None:
@@ -178,7 +175,7 @@ def fields(cls: Class) -> tuple[str, ...]:
 def items_of(obj: Obj) -> tuple[Value, ...] | None:
     """The items of a named tuple."""
     cls = obj.of if isinstance(obj, Instance) else None
-    if cls is None or not cls.derives_from(*_TUPLES):
+    if cls is None or not cls.derives_from(*python.TUPLES):
         return None
     return tuple(obj.attributes.get(name, NOTHING) for name in fields(cls))
 
@@ -186,7 +183,7 @@ def items_of(obj: Obj) -> tuple[Value, ...] | None:
 def held(machine: Machine, obj: Obj) -> Mapping | None:
     """The dictionary that an object of a subclass of dict is."""
     cls = obj.of if isinstance(obj, Instance) else None
-    if cls is None or not cls.derives_from(*_DICTIONARIES):
+    if cls is None or not cls.derives_from(*python.DICTIONARIES):
         return None
     table = machine.made(Mapping, None, obj, "held")
     return table

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.libraries import spelling
 from distify_codemods.values import NOTHING, Local, Ref, Value
 
 if TYPE_CHECKING:
@@ -15,35 +16,11 @@ if TYPE_CHECKING:
     from distify_codemods.program import Module
 
 _BUILTINS = frozenset(dir(builtins))
-#: Other names under which libraries are known: where a function lives differs between versions and habits.
-_SAME = {
-    "torch.utils.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
-    "torch.utils.data.dataset.Dataset": "torch.utils.data.Dataset",
-    "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
-    "torch.nn.parallel.data_parallel.DataParallel": "torch.nn.DataParallel",
-    "torch.nn.modules.Module": "torch.nn.Module",
-    "torch.nn.modules.module.Module": "torch.nn.Module",
-    "torch.autograd.variable.Variable": "torch.autograd.Variable",
-    "torch.nn.parallel.distributed.DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
-    "torch.utils.data.distributed.DistributedSampler": "torch.utils.data.DistributedSampler",
-    "torch.utils.tensorboard.writer.SummaryWriter": "torch.utils.tensorboard.SummaryWriter",
-    "tensorboardX.writer.SummaryWriter": "tensorboardX.SummaryWriter",
-    "torch_geometric.data.DataLoader": "torch_geometric.loader.DataLoader",
-}
-#: Parts of libraries that moved as a whole.
-_MOVED = {
-    "torchtext.legacy.": "torchtext.",
-    "torchtext.data.iterator.": "torchtext.data.",
-    "torchtext.data.field.": "torchtext.data.",
-    "torchtext.data.dataset.": "torchtext.data.",
-}
 
 
 def reference(machine: Machine, name: str) -> Value:
     """A library's thing: one object per name."""
-    for old, new in _MOVED.items():
-        name = new + name.removeprefix(old) if name.startswith(old) else name
-    name = _SAME.get(name, name)
+    name = spelling.usual(name)
     key = (Ref, name)
     obj = machine.objects.get(key)
     if obj is None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import attributes, collated, holding, text
+from distify_codemods.interpreter import collated, holding, text
+from distify_codemods.libraries import python, torch_data
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
@@ -55,7 +56,7 @@ def _value(one: Obj | Value, over: Value) -> Value:
 
 
 def _is_loader(obj: Obj) -> bool:
-    return isinstance(obj, External) and obj.name in attributes.LOADERS
+    return isinstance(obj, External) and obj.name in torch_data.LOADERS
 
 
 def _begun(machine: Machine, obj: Obj, node: cst.CSTNode, expression: cst.BaseExpression, part: str) -> Obj | Value:
@@ -81,10 +82,10 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
     for obj in over.objs:
         if isinstance(obj, Passing):
             found.append(_passed(machine, obj, place, part))
-        elif isinstance(obj, External) and obj.name in attributes.LOADERS:
+        elif isinstance(obj, External) and obj.name in torch_data.LOADERS:
             taken.append(obj)
             found.append(_batch(machine, obj))
-        elif isinstance(obj, External) and obj.name in ("builtins.range", "itertools.count"):
+        elif isinstance(obj, External) and obj.name in python.NUMBERS:
             found.append(_count(machine, place, over))
         elif isinstance(obj, Mapping):
             found.append(Value(Ordered(machine.made(Const, place, key, value=key) for key in obj.items)))
@@ -118,7 +119,7 @@ def gives_samples(over: Value) -> bool:
 
 
 def _batch(machine: Machine, loader: External) -> Value:
-    if loader.name in text.ITERATORS:
+    if loader.name in torch_data.ITERATORS:
         return text.batch_of(machine, loader)
     if machine.evidence:
         return collated.batch_of(machine, loader)

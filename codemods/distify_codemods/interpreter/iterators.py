@@ -150,23 +150,18 @@ def _empty(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     return Value(machine.made(Sequence, node).alone)
 
 
+_BUILTINS = {
+    "iter": _iter, "reversed": _iter, "enumerate": _enumerate, "zip": _zip, "next": _next, "map": _map,
+    "filter": _filter, **dict.fromkeys(("list", "tuple", "set", "sorted", "frozenset"), _listed),
+}  # fmt: skip
+_ITERTOOLS = {
+    "cycle": _cycle, "islice": _part, "chain": _chain, "chain.from_iterable": _chain_of, "zip_longest": _zip,
+    "product": _zip, "repeat": _repeat,
+}  # fmt: skip
 FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value]] = {
-    "builtins.iter": _iter,
-    "builtins.reversed": _iter,
-    "builtins.enumerate": _enumerate,
-    "builtins.zip": _zip,
-    "builtins.next": _next,
-    "builtins.map": _map,
-    "builtins.filter": _filter,
-    **dict.fromkeys([f"builtins.{name}" for name in ("list", "tuple", "set", "sorted", "frozenset")], _listed),
+    **{f"builtins.{name}": function for name, function in _BUILTINS.items()},
+    **{f"itertools.{name}": function for name, function in _ITERTOOLS.items()},
     "collections.deque": _listed,
     **dict.fromkeys([f"queue.{name}" for name in ("Queue", "LifoQueue", "PriorityQueue", "SimpleQueue")], _empty),
     **dict.fromkeys(["heapq.heappush", "heapq.heappushpop", "heapq.heapreplace", "bisect.insort"], _pushed),
-    "itertools.cycle": _cycle,
-    "itertools.islice": _part,
-    "itertools.chain": _chain,
-    "itertools.chain.from_iterable": _chain_of,
-    "itertools.zip_longest": _zip,
-    "itertools.product": _zip,
-    "itertools.repeat": _repeat,
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.libraries import python, torch_nn, torch_tensors
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
@@ -29,17 +30,7 @@ from distify_codemods.values import (
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
-_TENSORS = frozenset({"torch.Tensor", "torch.autograd.Variable", "numpy.ndarray"})
-_LISTED = frozenset({"builtins.tuple", "builtins.list"})
-_CONTAINERS = frozenset(
-    {"builtins.dict", "collections.OrderedDict", "builtins.set", "builtins.frozenset", *_LISTED}
-    | {
-        f"{module}.{name}"
-        for module in ("collections.abc", "collections", "typing")
-        for name in ("Sequence", "Mapping")
-    }
-)
-_NUMBERS = {"builtins.bool": bool, "builtins.int": int, "builtins.float": float, "builtins.str": str}
+_NUMBERS = {f"builtins.{one.__name__}": one for one in (bool, int, float, str)}
 
 
 def isinstance_of(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -79,24 +70,24 @@ def _is_one(obj: Obj, kinds: Ordered[Obj]) -> bool | None:
     names, classes = _names(kinds), {one for one in kinds if isinstance(one, Class)}
     if len(names) + len(classes) != len(kinds):
         return None
-    plain = names <= _TENSORS | _CONTAINERS | set(_NUMBERS)
+    plain = names <= torch_tensors.CLASSES | python.CONTAINERS | set(_NUMBERS)
     if isinstance(obj, Sequence):
-        if names >= _LISTED:
+        if names >= python.LISTS:
             return True
-        return False if plain and not names & _CONTAINERS else None
+        return False if plain and not names & python.CONTAINERS else None
     if isinstance(obj, Mapping):
-        return True if "builtins.dict" in names else False if plain and not names & _CONTAINERS else None
+        return True if python.DICTIONARY in names else False if plain and not names & python.CONTAINERS else None
     if isinstance(obj, Const):
         types = tuple(_NUMBERS[name] for name in names & set(_NUMBERS))
         return isinstance(obj.value, types) if plain else None
     if isinstance(obj, Instance) and obj.of is not None:
         if classes & set(obj.of.order()):
             return True
-        return False if plain and obj.of.libraries() <= {"torch.nn.Module", "builtins.object"} else None
+        return False if plain and obj.of.libraries() <= torch_nn.PLAIN_BASES else None
     return None
 
 
-FUNCTIONS = {"builtins.isinstance": isinstance_of}
+FUNCTIONS = {python.KIND_OF: isinstance_of}
 
 
 # ---- in the arms of a branch
@@ -111,15 +102,15 @@ def refine(machine: Machine, test: cst.BaseExpression, holds: bool) -> None:
         return
     function = machine.values.get(test.func, NOTHING).single()
     name = test.args[0].value.value
-    if not isinstance(function, Ref) or function.name != "builtins.isinstance" or name not in machine.frame.env:
+    if not isinstance(function, Ref) or function.name != python.KIND_OF or name not in machine.frame.env:
         return
     names = _names(_kinds(machine.values.get(test.args[1].value, NOTHING)))
     value = machine.frame.env[name]
     if not names or value.scale is Scale.CONST:
         return
-    if names <= _TENSORS:
+    if names <= torch_tensors.CLASSES:
         machine.frame.env[name] = _tensor(value) if holds else _container(machine, value, test)
-    elif names <= _CONTAINERS and (holds or names >= _LISTED):
+    elif names <= python.CONTAINERS and (holds or names >= python.LISTS):
         machine.frame.env[name] = _container(machine, value, test) if holds else _tensor(value)
 
 

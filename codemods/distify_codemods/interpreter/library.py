@@ -9,7 +9,6 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import (
-    attributes,
     classes,
     containers,
     cuts,
@@ -33,7 +32,22 @@ from distify_codemods.interpreter import (
     tensors,
     text,
 )
-from distify_codemods.libraries import datasets, effects, listings, parallel
+from distify_codemods.libraries import (
+    checkpoints,
+    datasets,
+    devices,
+    distributed,
+    drawing,
+    effects,
+    listings,
+    parallel,
+    progress,
+    python,
+    torch_data,
+    torch_nn,
+    torch_optim,
+    torch_tensors,
+)
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     CHANCE,
@@ -96,11 +110,8 @@ _SOURCES = {
     "datetime.": "time",
     "glob.": "file",
     **dict.fromkeys(listings.FUNCTIONS, "file"),
-    "random.": CHANCE,
-    "numpy.random.": CHANCE,
-    "torch.distributed.get_rank": "rank",
-    "torch.distributed.get_node_local_rank": "rank",
-    "torch.distributed.get_world_size": "ranks",
+    **dict.fromkeys(drawing.STREAMS, CHANCE),
+    **distributed.WHO,
 }
 #: Methods of tensors that rules look at: device spellings, the backward pass, and what shapes a tensor by a number.
 _RECORDED = frozenset(
@@ -124,40 +135,6 @@ _RECORDED = frozenset(
         *listings.METHODS_THAT_TELL,
         *effects.WRITING_METHODS,
     ]
-)
-#: Methods of tensors that return random numbers.
-_DRAWS = frozenset(
-    "uniform_ normal_ bernoulli_ random_ exponential_ geometric_ log_normal_ cauchy_ bernoulli multinomial".split()
-)
-#: Modules whose output has a dimension of features beside that of the samples.
-_DEEP = frozenset(f"torch.nn.{name}" for name in ("Linear", "Embedding", "Conv1d", "Conv2d", "Conv3d", "LayerNorm"))
-#: Layers that are functions along a dimension, which may be that of the samples.
-_ALONG_A_DIMENSION = {
-    "torch.nn.Softmax": "softmax",
-    "torch.nn.LogSoftmax": "log_softmax",
-    "torch.nn.Softmin": "softmin",
-}
-_CONTEXTS = frozenset(
-    "torch.no_grad torch.inference_mode torch.enable_grad torch.set_grad_enabled torch.autograd.no_grad".split()
-)
-PROGRESS_BARS = (
-    "tqdm.tqdm",
-    "tqdm.auto.tqdm",
-    "tqdm.notebook.tqdm",
-    "tqdm.trange",
-    "tqdm.auto.trange",
-    "rich.progress.track",
-)
-
-
-#: Functions that take functions and do not call them.
-_KEEPS = (
-    "functools.wraps",
-    "functools.update_wrapper",
-    "functools.lru_cache",
-    "functools.cache",
-    "inspect.",
-    "typing.",
 )
 
 
@@ -185,17 +162,15 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         value = containers.builtin_call(machine, name[9:], arguments, node)
     elif kind := text.splits_of(name):
         value = text.make_splits(machine, kind, arguments, node)
-    elif name in runners.RUNNERS:
+    elif name in python.RUNNERS:
         runners.run(machine, name, arguments, node)
         value = _external(machine, name, arguments, node)
-    elif name in attributes.LOADERS or name in _CONTEXTS or name in cuts.GENERATORS or _is_class(name):
+    elif name in torch_data.LOADERS or name in torch_optim.MODES or name in drawing.GENERATORS or _is_class(name):
         value = _external(machine, name, arguments, node)
-    elif name.startswith(("torch.", "numpy.", "math.")) and not name.startswith(
-        ("torch.utils.data.", "torch.load", "torch.hub", "torch.jit.")
-    ):
+    elif torch_tensors.computes(name):
         value = tensors.function(machine, name, arguments, node)
     else:
-        if not name.startswith(_KEEPS):
+        if not name.startswith(python.KEEPS):
             machine.call_back(arguments, node)
         value = _external(machine, name, arguments, node)
     own = _sources(name) | ranks.of_call(name, arguments) | files.seen_by_itself(machine, name, arguments, node)
@@ -203,7 +178,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     value = forms.called(name, arguments, value)
     if machine.shared and CHANCE in value.sources:
         value = evidence.drawn(machine, value, arguments, node)
-    if name != "builtins.print":
+    if name != python.PRINT:
         record_call(machine, name, arguments, node, value)
     return value
 
@@ -217,7 +192,7 @@ def _sources(name: str) -> Ordered[Obj | str]:
 
 def _is_class(name: str) -> bool:
     last = name.rsplit(".", 1)[-1]
-    if name == "torch.device":
+    if name == devices.DEVICE:
         return True
     made = name.startswith("torch.") and last.endswith("Tensor")  # torch.LongTensor(3) is a tensor
     return (last[:1].isupper() or last == "?") and not made
@@ -259,21 +234,21 @@ def call_external_object(machine: Machine, obj: External, arguments: Arguments, 
     if obj.name in patterns.LAYERS:
         options = obj.arguments or Arguments()
         return patterns.layer(machine, options, arguments, node, patterns.LAYERS[obj.name])
-    if obj.name in _ALONG_A_DIMENSION and arguments.positional:
+    if obj.name in torch_nn.ALONG and arguments.positional:
         options = obj.arguments or Arguments()
         if (options.get("dim", 0) or NOTHING).constant() == 0:
-            return tensors.method(machine, arguments.positional[0], _ALONG_A_DIMENSION[obj.name], options, node)
+            return tensors.method(machine, arguments.positional[0], torch_nn.ALONG[obj.name], options, node)
     given = arguments.all()
     sources = EMPTY.union(*(value.sources for value in given))
     scales = {value.scale for value in given} - {Scale.CONST}
     if scales & {Scale.COUPLED, Scale.SLOPES} or cuts.couples(machine, obj, scales):
         return Value(scale=Scale.COUPLED, sources=sources)
-    known = obj in machine.modules or obj.name.startswith(("torch.nn.", "torchvision."))
+    known = obj in machine.modules or obj.name.startswith((torch_nn.OWN, "torchvision."))
     if not scales:
         return Value(sources=sources)
     if known and scales & PER_SAMPLE:
         scale = Scale.TURNED if scales == {Scale.TURNED} else Scale.SAMPLES
-        return Value(scale=scale, sources=sources, deep=obj.name in _DEEP)
+        return Value(scale=scale, sources=sources, deep=obj.name in torch_nn.DEEP)
     return Value(scale=Scale.UNKNOWN, sources=sources)
 
 
@@ -299,8 +274,8 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
     if name.endswith("_"):
         if isinstance(node, cst.Call) and receiver.scale in _OF_A_BATCH and value.scale is not receiver.scale:
             holding.fill(machine, node.func, value)
-        state.method(machine, name, node, join(*arguments.all()), attributes.LOADERS)
-    if name in _DRAWS:
+        state.method(machine, name, node, join(*arguments.all()), torch_data.LOADERS)
+    if name in drawing.METHODS:
         value = value.adding([CHANCE])
         value = evidence.drawn(machine, value, arguments, node) if machine.shared else value
     value = forms.called(name, arguments, value, receiver)
@@ -416,7 +391,7 @@ def of_a_module(machine: Machine, method: Function, receiver: Obj, result: Value
     name = method.node.name.value if isinstance(method.node, cst.FunctionDef) else ""
     if name not in _PARAMETERS or not isinstance(receiver, Instance) or receiver.of is None:
         return result
-    if not receiver.of.derives_from("torch.nn.Module") or any(isinstance(one, Parameters) for one in contained(result)):
+    if not receiver.of.derives_from(torch_nn.MODULE) or any(isinstance(one, Parameters) for one in contained(result)):
         return result
     machine.optimized.add(receiver)
     return _parameters(machine, receiver, name, node)
@@ -514,24 +489,15 @@ def _partial(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
 
 
 _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]] = {
-    "torch.nn.DataParallel": lambda machine, arguments, node: _wrap(machine, arguments, node, ours=False),
     **dict.fromkeys(
-        (
-            "torch.nn.parallel.DistributedDataParallel",
-            "torch.nn.parallel.distributed.DistributedDataParallel",
-            "torch.nn.parallel.DistributedDataParallelCPU",
-            "apex.parallel.DistributedDataParallel",
-        ),
+        (torch_nn.DATA_PARALLEL, *distributed.WRAPS),
         lambda machine, arguments, node: _wrap(machine, arguments, node, ours=False),
     ),
     parallel.COUNT: lambda machine, arguments, node: _external(machine, parallel.COUNT, arguments, node),
-    "torch.utils.checkpoint.checkpoint": _checkpointed,
+    torch_optim.CHECKPOINT: _checkpointed,
     **dict.fromkeys(parallel.FUNCTIONAL, _in_parallel),
-    "torch.autograd.Variable": _first,
-    "apex.parallel.convert_syncbn_model": _first,
-    "torch.compile": _first,
-    "torch.nn.Parameter": _first,
-    "torch.load": reading.read,
+    **dict.fromkeys(torch_nn.GIVE_BACK, _first),
+    checkpoints.LOAD: reading.read,
     "datasets.load_dataset": _loaded,
     "collections.OrderedDict": containers.dictionary,
     "collections.defaultdict": containers.default_dictionary,
@@ -539,10 +505,7 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]]
     "functools.partial": _partial,
     "sys.path.append": search_path.append,
     "sys.path.insert": search_path.insert,
-    "sys.exit": _leave,
-    "os._exit": _leave,
-    "builtins.exit": _leave,
-    "builtins.quit": _leave,
-    **dict.fromkeys(PROGRESS_BARS, _progress_bar),
-    **dict.fromkeys(("tqdm.trange", "tqdm.auto.trange"), _counting),
+    **dict.fromkeys(python.EXITS, _leave),
+    **dict.fromkeys(progress.BARS, _progress_bar),
+    progress.RANGE: _counting,
 }

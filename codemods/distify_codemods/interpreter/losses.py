@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distify_codemods.libraries import torch_nn
 from distify_codemods.ordered import EMPTY
 from distify_codemods.values import Arguments, External, Scale, Value
 
@@ -40,12 +41,12 @@ _WEIGHTED = {"cross_entropy", "nll_loss"}
 def takes_reduction(name: str) -> bool:
     """Whether this is a loss of torch, a class or a function, by its full name."""
     last = name.rsplit(".", 1)[-1]
-    return name.startswith("torch.nn.") and (last in _MODULES or last in FUNCTIONS) and last not in _OF_LENGTHS
+    return name.startswith(torch_nn.OWN) and (last in _MODULES or last in FUNCTIONS) and last not in _OF_LENGTHS
 
 
 def of_module(obj: External, arguments: Arguments) -> Value | None:
     """The value of `criterion(...)`, or None where the object is no loss."""
-    if not obj.name.startswith("torch.nn."):
+    if not obj.name.startswith(torch_nn.OWN):
         return None
     name = _MODULES.get(obj.name.rsplit(".", 1)[-1])
     return None if name is None else _value(name, obj.arguments or Arguments(), arguments, weight_position=0)

@@ -14,7 +14,6 @@ import libcst as cst
 
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.interpreter import (
-    attributes,
     calls,
     classes,
     expressions,
@@ -31,6 +30,7 @@ from distify_codemods.interpreter import (
 )
 from distify_codemods.interpreter.frames import CALLED, Frame, merge
 from distify_codemods.interpreter.trial import NOTHING_TRIED, Hooks, Trial
+from distify_codemods.libraries import torch_data
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module, Program
 from distify_codemods.values import (
@@ -143,7 +143,7 @@ class Machine:
             self._happened(known)
             return known
         event = Event(kind, node, self.frame.module, self.here, len(self.events), grad=self.grad, **details)  # type: ignore[arg-type]
-        if kind in (Kind.LOOP, Kind.PASS) or event.name in attributes.LOADERS:
+        if kind in (Kind.LOOP, Kind.PASS) or event.name in torch_data.LOADERS:
             event.names = dict(self.frame.env)
         self.seen[key] = event
         self.events.append(event)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from distify_codemods.libraries import torch_nn
 from distify_codemods.values import NOTHING, Arguments, External, Mapping, Obj, Sequence, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
-_LISTS = ("torch.nn.ModuleList", "torch.nn.Sequential")
-_CONTAINERS = (*_LISTS, "torch.nn.ModuleDict")
 _LATER = "[]"  # the attribute that holds what was added when the container was made
 
 
 def held_by(obj: Obj, key: object = None) -> Value | None:
     """The modules in a container, or the one under a key; None where they are not known."""
-    if not isinstance(obj, External) or obj.name not in _CONTAINERS or obj.whole is not None:
+    if not isinstance(obj, External) or obj.name not in torch_nn.CONTAINERS or obj.whole is not None:
         return None
     given = obj.arguments.positional if obj.arguments is not None else []
     items: list[Value] = []
@@ -47,7 +46,7 @@ def add(machine: Machine, obj: Obj | None, name: str, arguments: Arguments) -> N
     """`layers.append(layer)`"""
     if (
         not isinstance(obj, External)
-        or obj.name not in _LISTS
+        or obj.name not in torch_nn.LISTS
         or name not in ("append", "extend", "insert", "add_module")
     ):
         return

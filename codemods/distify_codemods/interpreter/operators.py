@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import files, forms, holding, scales, ways
+from distify_codemods.libraries import torch_optim
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     NOTHING,
@@ -116,7 +117,7 @@ def _is_something(value: Value) -> bool:
         bool(value.objs)
         and not value.open
         and all(
-            isinstance(obj, Function) or (isinstance(obj, External) and obj.name.startswith("torch.optim."))
+            isinstance(obj, Function) or (isinstance(obj, External) and obj.name.startswith(torch_optim.OWN))
             for obj in value.objs
         )
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
+from distify_codemods.libraries import torch_optim
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     Arguments,
@@ -25,9 +26,6 @@ from distify_codemods.values import (
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
-#: Classes of optimizers: own optimizers derive from them.
-OPTIMIZERS = "torch.optim."
-
 
 def optimizer_bases(cls: Class) -> list[str]:
     """The names of the libraries' optimizer classes that a local class derives from."""
@@ -36,7 +34,7 @@ def optimizer_bases(cls: Class) -> list[str]:
         for one in cls.order()
         for value in one.bases
         for base in value.objs
-        if isinstance(base, Ref) and base.name.startswith(OPTIMIZERS) and "lr_scheduler" not in base.name
+        if isinstance(base, Ref) and torch_optim.is_optimizer(base.name)
     ]
 
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.interpreter import attributes
 from distify_codemods.interpreter.frames import Fresh
+from distify_codemods.libraries import torch_data, torch_nn
 from distify_codemods.values import (
     PER_SAMPLE,
     Arguments,
@@ -135,7 +135,7 @@ def _may_hold(value: Value) -> bool:
 
 
 def _is_dealt(source: Obj | str) -> bool:
-    return isinstance(source, Share) or (isinstance(source, External) and source.name in attributes.LOADERS)
+    return isinstance(source, Share) or (isinstance(source, External) and source.name in torch_data.LOADERS)
 
 
 def _mark(machine: Machine) -> Pooled:
@@ -196,4 +196,4 @@ def within(obj: Obj) -> list[Value]:
     return [] if library or not isinstance(obj, Instance) else list(obj.attributes.values())
 
 
-_MODULE = "torch.nn.Module"
+_MODULE = torch_nn.MODULE

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from distify_codemods.libraries import distributed, python
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import Arguments, Obj
 
 #: What comes from it is another value on each rank.
 RANK: Ordered[Obj | str] = Ordered(["rank"])
 _NOTHING: Ordered[Obj | str] = EMPTY
-_READS = ("os.environ.get", "os.getenv")
-_VARIABLES = frozenset({"RANK", "LOCAL_RANK", "SLURM_PROCID", "SLURM_LOCALID"})
 _SETTINGS = frozenset({"local_rank"})
 
 
 def of_variable(key: object) -> Ordered[Obj | str]:
     """What a variable of the environment depends on."""
-    return RANK if isinstance(key, str) and key in _VARIABLES else _NOTHING
+    return RANK if isinstance(key, str) and key in distributed.RANKS else _NOTHING
 
 
 def of_setting(name: str) -> Ordered[Obj | str]:
@@ -25,6 +24,6 @@ def of_setting(name: str) -> Ordered[Obj | str]:
 
 def of_call(name: str, arguments: Arguments) -> Ordered[Obj | str]:
     """What the result of a library's function depends on."""
-    if name in _READS and arguments.positional:
+    if name in python.GETS_ENVIRONMENT and arguments.positional:
         return of_variable(arguments.positional[0].constant())
     return _NOTHING

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.libraries import checkpoints
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import Arguments, External, Instance, Obj, Sequence, Value
 
@@ -37,7 +38,7 @@ def _as_saved(machine: Machine, name: cst.Name, arguments: Arguments) -> Value:
             copy = machine.made(Instance, name, obj, "read", of=obj.of, read=True)
             copy.attributes = obj.attributes
             found.append(copy)
-    made = [machine.made(External, name, "read", name="torch.load", arguments=arguments, read=True)]
+    made = [machine.made(External, name, "read", name=checkpoints.LOAD, arguments=arguments, read=True)]
     return Value(Ordered(found or made))
 
 
@@ -55,7 +56,7 @@ def _names_saved(machine: Machine) -> set[tuple[str, ...]]:
 
 
 def _saves(call: cst.Call) -> bool:
-    return tree.dotted(call.func) == "torch.save"
+    return tree.dotted(call.func) == checkpoints.SAVE
 
 
 def _names(node: cst.CSTNode | None) -> list[cst.Name]:

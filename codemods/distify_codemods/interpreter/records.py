@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import holding
+from distify_codemods.libraries import python
 from distify_codemods.values import (
     NOTHING,
     Arguments,
@@ -66,7 +67,7 @@ def named_tuple(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Va
         names = tuple(known.replace(",", " ").split())
     elif isinstance(only, Sequence) and only.items is not None:
         names = tuple(str(item.constant()) for item in only.items)
-    base = Ref(None, name="collections.namedtuple")
+    base = Ref(None, name=python.NAMED_TUPLE)
     made = machine.made(Class, node, bases=(Value(base.alone),), fields=names)
     return Value(made.alone)
 

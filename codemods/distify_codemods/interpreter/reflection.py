@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import attributes, classes, containers, imports, records
+from distify_codemods.libraries import python
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     NOTHING,
@@ -126,7 +127,7 @@ def _type(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 
 
 def _property(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    made = machine.made(External, node, "property", name="builtins.property")
+    made = machine.made(External, node, "property", name=python.PROPERTY)
     made.arguments = arguments
     return Value(made.alone)
 
@@ -157,19 +158,14 @@ def _copy_of(machine: Machine, obj: Obj, node: cst.CSTNode, depth: int) -> Obj:
     return known
 
 
-FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]] = {
-    "builtins.getattr": _getattr,
-    "builtins.setattr": _setattr,
-    "builtins.vars": _vars,
-    "builtins.globals": _globals,
-    "builtins.locals": _locals,
-    "builtins.eval": _eval,
-    "builtins.type": _type,
-    "builtins.super": lambda machine, arguments, node: classes.parent(machine, arguments, node),
-    "builtins.property": _property,
-    "importlib.import_module": _import_module,
-    "builtins.__import__": _import_module,
-    "collections.namedtuple": lambda machine, arguments, node: records.named_tuple(machine, arguments, node),
-    "copy.deepcopy": _copy,
-    "copy.copy": _copy,
+_BUILTINS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]] = {
+    "getattr": _getattr, "setattr": _setattr, "vars": _vars, "globals": _globals, "locals": _locals, "eval": _eval,
+    "type": _type, "property": _property,
+    "super": lambda machine, arguments, node: classes.parent(machine, arguments, node),
+}  # fmt: skip
+FUNCTIONS = {
+    **{f"builtins.{name}": function for name, function in _BUILTINS.items()},
+    **dict.fromkeys(python.IMPORTS, _import_module),
+    python.NAMED_TUPLE: lambda machine, arguments, node: records.named_tuple(machine, arguments, node),
+    **dict.fromkeys(python.COPIES, _copy),
 }

@@ -6,28 +6,16 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.libraries import python
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import NOTHING, Arguments, Function, Instance, Mapping, Sequence, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
-#: What runs a function that it is given: the parameter and its place, and those of its arguments.
-RUNNERS = {
-    "threading.Thread": ("target", 1, "args"),
-    "multiprocessing.Process": ("target", 1, "args"),
-    "torch.multiprocessing.Process": ("target", 1, "args"),
-    "torch.multiprocessing.spawn": ("fn", 0, "args"),
-    "fire.Fire": ("component", 0, ""),
-    "typer.run": ("function", 0, ""),
-    "absl.app.run": ("main", 0, ""),
-    "tensorflow.app.run": ("main", 0, ""),
-    "tensorflow.compat.v1.app.run": ("main", 0, ""),
-}
-
 
 def run(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> None:
-    parameter, place, args = RUNNERS[name]
+    parameter, place, args = python.RUNNERS[name]
     target = arguments.get(parameter, place) or _without_being_told(machine, name)
     spawns = name.endswith(".spawn")
     given = arguments.get(args, 1) if spawns else arguments.keywords.get(args)

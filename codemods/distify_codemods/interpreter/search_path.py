@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.libraries import python
 from distify_codemods.values import NOTHING, Arguments, Const, Ref, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
-#: Functions and methods that name the same folder in another way.
-_SAME = frozenset(
-    "os.path.abspath os.path.realpath os.path.normpath os.fspath builtins.str pathlib.Path pathlib.PurePath".split()
-)
+#: Methods that name the same folder in another way.
 _SAME_METHODS = frozenset(["resolve", "absolute", "as_posix"])
 
 
@@ -93,7 +91,7 @@ def _folder(machine: Machine, node: cst.CSTNode | None) -> str | None:
     if isinstance(known, Const):
         return known.value if isinstance(known.value, str) else None
     if isinstance(known, Ref):
-        return {"os.pardir": "..", "os.curdir": "."}.get(known.name)
+        return python.SIGNS.get(known.name)
     return _folder(machine, _definition(machine, node)) if isinstance(node, cst.Name) else None
 
 
@@ -101,13 +99,13 @@ def _called(machine: Machine, node: cst.Call) -> str | None:
     function = machine.values.get(node.func, NOTHING).single()
     name = function.name if isinstance(function, Ref) else ""
     given = [_folder(machine, argument.value) for argument in node.args]
-    if name in _SAME and given:
+    if name in python.SAME_FOLDER and given:
         return _joined(given)
-    if name == "os.path.dirname":
+    if name == python.ABOVE:
         return _above(given[0])
-    if name == "os.path.join":
+    if name == python.INSIDE:
         return _joined(given)
-    if name in ("os.getcwd", "pathlib.Path.cwd"):
+    if name in python.HERE:
         return "."
     if isinstance(node.func, cst.Attribute):
         folder = _folder(machine, node.func.value)

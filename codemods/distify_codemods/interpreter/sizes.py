@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import holding
+from distify_codemods.libraries import drawing
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import Arguments, Const, Obj, Scale, Sequence, Setting, Value, Zero
 
@@ -43,7 +44,7 @@ def makes_by_sizes(name: str, arguments: Arguments) -> bool:
 def drawn(name: str, arguments: Arguments) -> Value | None:
     """What a function of numpy's random numbers draws, if it is given a shape."""
     module, _, last = name.rpartition(".")
-    if module != "numpy.random":
+    if module != drawing.OF_NUMPY:
         return None
     size = arguments.get("size", _SIZE_AT.get(last, 2))
     sizes = arguments.positional if last in ("rand", "randn") else [size] if size is not None else []

@@ -14,6 +14,7 @@ import libcst as cst
 
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter import summaries
+from distify_codemods.libraries import python, torch_data, torch_nn, torch_optim
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     AT_THE_TOP,
@@ -88,12 +89,9 @@ def _is_plain(receiver: Obj) -> bool:
     """A module, or of a class that derives from nothing of a library."""
     if not isinstance(receiver, Instance) or receiver.of is None:
         return False
-    return receiver.of.derives_from("torch.nn.Module") or all(
-        name.startswith(_NO_PARENTS) for name in receiver.of.libraries()
+    return receiver.of.derives_from(torch_nn.MODULE) or all(
+        name.startswith(python.PLAIN_BASES) for name in receiver.of.libraries()
     )
-
-
-_NO_PARENTS = ("builtins.object", "abc.", "typing.", "torch.utils.data.Dataset")
 
 
 def _likeness(value: Value, part: bool) -> object:
@@ -136,12 +134,12 @@ def _without_numbers(value: Value) -> Value:
 
 
 _OF_TRAINING = frozenset({Kind.DRAW, Kind.PASS, Kind.SHARE, Kind.GRADIENT, Kind.ARGUMENTS_PARSED})
-_MADE = ("torch.optim.", "torch.utils.data.")
+_MADE = (torch_optim.OWN, torch_data.OWN)
 
 
 def _trains(event: Event) -> bool:
     if event.kind is Kind.METHOD:
         return event.name in ("backward", "step")
     if event.kind is Kind.CALL:
-        return event.name.startswith(_MADE) or event.name == "torch.autograd.backward"
+        return event.name.startswith(_MADE) or event.name == torch_optim.BACKWARD
     return event.kind in _OF_TRAINING or (event.kind is Kind.LEAVE and event.name == "exit")

@@ -22,13 +22,12 @@ from distify_codemods.interpreter import (
     ways,
 )
 from distify_codemods.interpreter.frames import merge
+from distify_codemods.libraries import python
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import NOTHING, ON_A_WAY, External, Ref, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
-
-_EXITS = ("builtins.SystemExit", "builtins.KeyboardInterrupt")
 
 
 def _line(machine: Machine, node: cst.SimpleStatementLine) -> bool:
@@ -173,7 +172,7 @@ def _no_value(machine: Machine) -> Value:
 
 def _raise(machine: Machine, node: cst.Raise) -> bool:
     raised = machine.evaluate(node.exc) if node.exc else NOTHING
-    ends = any(isinstance(obj, (Ref, External)) and obj.name in _EXITS for obj in raised.objs)
+    ends = any(isinstance(obj, (Ref, External)) and obj.name in python.ENDING for obj in raised.objs)
     machine.event(Kind.LEAVE, node, name="exit" if ends else "raise")
     return False
 

@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import cuts, forms, holding, modules, parts, ranks, scales, ways
+from distify_codemods.libraries import python
 from distify_codemods.ordered import EMPTY
 from distify_codemods.values import (
     NOTHING,
@@ -55,7 +56,7 @@ def subscript(machine: Machine, node: cst.Subscript) -> Value:
 
 
 def _is_environment(obj: Obj) -> bool:
-    return isinstance(obj, Ref) and obj.name == "os.environ"
+    return isinstance(obj, Ref) and obj.name == python.ENVIRONMENT
 
 
 def _item_of(
@@ -75,7 +76,7 @@ def _item_of(
         return obj.attributes[known]
     if isinstance(obj, Mapping):
         return obj.items[known] if known in obj.items else obj.any() if known is None else obj.rest or NOTHING
-    if isinstance(obj, Ref) and obj.name == "os.environ":
+    if isinstance(obj, Ref) and obj.name == python.ENVIRONMENT:
         return Value(sources=ranks.of_variable(known))
     if isinstance(obj, Shape):
         if not only_index:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from distify_codemods.events import Event, Kind
-from distify_codemods.interpreter import attributes
-from distify_codemods.libraries import effects
+from distify_codemods.libraries import effects, python, torch_data, torch_nn, torch_optim
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     AT_THE_TOP,
@@ -168,7 +167,7 @@ def outside(traces: set[CallChain], context: CallChain) -> set[CallChain]:
 
 
 def _over_batches(event: Event) -> bool:
-    return any(isinstance(obj, External) and obj.name in attributes.LOADERS for obj in contained(event.value))
+    return any(isinstance(obj, External) and obj.name in torch_data.LOADERS for obj in contained(event.value))
 
 
 # ---- helpers of a large program
@@ -208,10 +207,10 @@ def _are_plain(sources: Ordered[Obj | str]) -> bool:
 
 def is_of_training(obj: Obj) -> bool:
     if isinstance(obj, Instance):
-        own = obj.of is not None and obj.of.derives_from("torch.nn.Module", "torch.optim.Optimizer")
+        own = obj.of is not None and obj.of.derives_from(torch_nn.MODULE, torch_optim.OPTIMIZER)
         return own or obj.base is not None
     if isinstance(obj, External):
-        return obj.name.startswith("torch.") or obj.name in attributes.LOADERS
+        return obj.name.startswith("torch.") or obj.name in torch_data.LOADERS
     return isinstance(obj, (Wrapped, Function))
 
 
@@ -239,10 +238,8 @@ def learn(helper: Helper, context: CallChain, events: list[Event], result: Value
 
 
 _INSIDE = frozenset({*_TRACELESS, Kind.PRINT, Kind.LEAVE})
-_EXITS = ("sys.exit", "os._exit")
 #: Whose functions change nothing that outlives the program.
-_OF_NUMBERS = (*effects.PURE, "scipy.", "pandas.", "sklearn.", "matplotlib.", "random.", "datetime.", "os.path.")
-_OF_TRAINING = ("torch.nn.", "torch.optim.", "torch.utils.", "torch.load", "torch.hub.", "torch.cuda.", "torch.manual")
+_OF_NUMBERS = (*effects.PURE, "scipy.", "pandas.", "sklearn.", "matplotlib.", "random.", "datetime.", python.PATHS)
 
 
 def _only_computes(event: Event, context: CallChain, receiver: Obj | None) -> bool:
@@ -252,8 +249,8 @@ def _only_computes(event: Event, context: CallChain, receiver: Obj | None) -> bo
     if event.kind is Kind.LOOP:
         return not _over_batches(event)
     if event.kind is Kind.CALL:
-        numbers = event.name == "?" or event.name.startswith((*_OF_NUMBERS, *_EXITS, "local."))
-        impure = event.name in effects.IMPURE or event.name.startswith(_OF_TRAINING)
+        numbers = event.name == "?" or event.name.startswith((*_OF_NUMBERS, *python.EXITS, "local."))
+        impure = event.name in effects.IMPURE or event.name.startswith(torch_nn.OF_TRAINING)
         return numbers and not impure and not any(map(is_of_training, event.value.objs))
     outside = (obj for obj in event.receiver.objs if obj is not receiver and obj.context[: len(context)] != context)
     changes = event.kind in (Kind.METHOD, Kind.STORE) and any(map(_may_change, outside))

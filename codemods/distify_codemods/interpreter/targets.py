@@ -8,7 +8,6 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import (
-    attributes,
     classes,
     graph,
     holding,
@@ -18,6 +17,7 @@ from distify_codemods.interpreter import (
     subscripts,
     ways,
 )
+from distify_codemods.libraries import torch_data
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     NOTHING,
@@ -53,7 +53,7 @@ def assign(machine: Machine, target: cst.BaseExpression, value: Value) -> None:
             else:
                 assign(machine, element.value, holding.item(value, position, count))
     elif isinstance(target, cst.Attribute):
-        value = state.stored(machine, target, machine.tainted(value), attributes.LOADERS)
+        value = state.stored(machine, target, machine.tainted(value), torch_data.LOADERS)
         receiver = machine.evaluate(target.value)
         machine.event(
             Kind.STORE, target, name=target.attr.value, receiver=receiver, receiver_node=target.value, value=value
@@ -78,7 +78,7 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
         else:
             subscripts.evaluate_slice(machine, element.slice)
     machine.event(Kind.STORE, target, name="[]", receiver=receiver, receiver_node=target.value, value=value)
-    state.written(machine, target.value, target, value, attributes.LOADERS)
+    state.written(machine, target.value, target, value, torch_data.LOADERS)
     for one in receiver.objs:
         _call_own(machine, one, "__setitem__", [key, value], target)
     for obj in [holding.held(machine, one) or one for one in receiver.objs]:

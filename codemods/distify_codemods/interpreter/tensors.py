@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import cuts, forms, holding, losses, patterns, scales, sizes, whole
+from distify_codemods.libraries import torch_nn, torch_optim
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
     CHANCE,
@@ -86,11 +87,11 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
     if loss is not None:
         return loss
     cut = cuts.made(machine, name, arguments, node)
-    if name == "torch.autograd.grad":
+    if name == torch_optim.GRADIENT:
         return _gradients(machine, arguments, node)
     if cut is not None:
         value = cut
-    elif name.startswith("torch.autograd.functional."):
+    elif name.startswith(torch_optim.FUNCTIONAL):
         given = arguments.all()
         value = Value(scale=S.UNKNOWN if _sources(given) else S.CONST, sources=_sources(given))
     elif (noise := sizes.drawn(name, arguments)) is not None:
@@ -107,7 +108,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
         value = _batch_norm(arguments)
     elif last == "einsum":
         value = patterns.einsum(arguments)
-    elif name.startswith("torch.nn.init.") or last in ("set_grad_enabled", "manual_seed"):
+    elif name.startswith(torch_nn.FILLS) or last in ("set_grad_enabled", "manual_seed"):
         value = NOTHING
     elif name.startswith("math."):
         given = arguments.all()

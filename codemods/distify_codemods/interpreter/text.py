@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.libraries import torch_data
 from distify_codemods.values import (
     NOTHING,
     Arguments,
@@ -22,9 +23,6 @@ from distify_codemods.values import (
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
-ITERATORS = frozenset(f"torchtext.data.{name}" for name in ("Iterator", "BucketIterator", "BPTTIterator"))
-BATCH = "torchtext.data.Batch"
-_FIELDS = ("torchtext.data.Field", "torchtext.data.ReversibleField", "torchtext.data.LabelField")
 #: Attributes of a batch that are no fields.
 _OWN = frozenset({"dataset", "batch_size", "fields", "input_fields", "target_fields"})
 
@@ -32,7 +30,7 @@ _OWN = frozenset({"dataset", "batch_size", "fields", "input_fields", "target_fie
 def splits_of(name: str) -> str:
     """The iterator that `Iterator.splits` makes several of."""
     kind = name.removesuffix(".splits")
-    return kind if kind != name and kind in ITERATORS else ""
+    return kind if kind != name and kind in torch_data.ITERATORS else ""
 
 
 def make_splits(machine: Machine, kind: str, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -54,7 +52,9 @@ def _iterator(
 
 
 def batch_of(machine: Machine, iterator: External) -> Value:
-    batch = machine.made(External, iterator.site, BATCH, iterator, name=BATCH, whole=iterator)
+    batch = machine.made(
+        External, iterator.site, torch_data.TEXT_BATCH, iterator, name=torch_data.TEXT_BATCH, whole=iterator
+    )
     return Value(batch.alone, Scale.SAMPLES, iterator.alone)
 
 
@@ -89,7 +89,7 @@ def fields_of(batch: External, name: str) -> list[External] | None:
     if not given or any(value is None for value in given):
         return None
     found = [field for value in given if value is not None for field in _named(value, name)]
-    seen = all(isinstance(field, External) and field.name in _FIELDS for field in found)
+    seen = all(isinstance(field, External) and field.name in torch_data.FIELDS for field in found)
     return [field for field in found if isinstance(field, External)] if found and seen else None
 
 
@@ -103,7 +103,7 @@ def _named(fields: Value, name: str) -> Iterable[Obj]:
 
 
 def _layout(field: External) -> Scale:
-    sequential = field.name != "torchtext.data.LabelField" and not _is_off(field, "sequential")
+    sequential = field.name != torch_data.LABELS and not _is_off(field, "sequential")
     return Scale.TURNED if sequential and not _is_on(field, "batch_first") else Scale.SAMPLES
 
 

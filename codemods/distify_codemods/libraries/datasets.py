@@ -20,6 +20,11 @@ def may_be_stream(name: str) -> bool:
     return name.startswith(_STREAMS) or not name.startswith(_WITH_LENGTH)
 
 
+#: torchvision's, and where those of them that fetch pictures are told so.
+OF_PICTURES = "torchvision.datasets."
+DOWNLOAD = 4
+#: Bases that fetch nothing by themselves.
+PLAIN_BASES = ("torch.utils.data.", "builtins.", "abc.", "typing.")
 #: Classes of data sets, by how their full names begin.
 _DATA_SETS = (
     *(f"torch.utils.data.{name}" for name in ("Dataset", "IterableDataset", "TensorDataset", "Subset", "ConcatDataset",

@@ -1,15 +1,74 @@
-"""Libraries that may draw random numbers from the streams of torch, numpy and `random`: for samples, or for weights."""
+"""Random numbers: what sets seeds, what draws, and from which stream; for samples, or for weights."""
 
 from __future__ import annotations
 
+from distify_codemods.libraries import torch_nn
 from distify_codemods.libraries.quiet import is_quiet
 
-#: Modules of torch's that hold no random numbers.
-_WITHOUT_WEIGHTS = (
-    "Loss", "ReLU", "ReLU6", "GELU", "SiLU", "ELU", "Sigmoid", "Tanh", "Softmax", "LogSoftmax", "Dropout", "Identity",
-    "Flatten", "Module", "Parameter", "DataParallel", "Norm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Pool2d",
-    "Upsample", "Sequential", "ModuleList", "ModuleDict",
+#: What sets the seed of a stream that a process has in common.
+_SEEDING = frozenset(
+    "torch.manual_seed torch.seed torch.cuda.manual_seed torch.cuda.manual_seed_all torch.cuda.seed "
+    "torch.cuda.seed_all random.seed numpy.random.seed monai.utils.set_determinism".split()
+)
+#: Libraries that have such a function, wherever it lies in them.
+_SEEDING_ALL = {
+    "transformers": ("set_seed", "enable_full_determinism"),
+    "accelerate": ("set_seed",),
+    **dict.fromkeys(("torch_geometric", "pytorch_lightning", "lightning", "lightning_fabric"), ("seed_everything",)),
+}
+#: What puts the state of a stream back.
+RESTORING = "torch.cuda.set_rng_state"
+#: What the streams of `random` and of NumPy are drawn from.
+OF_NUMPY = "numpy.random"
+STREAMS = ("random.", f"{OF_NUMPY}.")
+#: Draws that return some of what they are given, in an order that is drawn; those behind them change it, or do more.
+OF_NUMBERS = frozenset(
+    "torch.randperm numpy.random.permutation numpy.random.choice random.sample random.choice random.choices".split()
+)
+PERMUTATIONS = frozenset({"torch.randperm", "numpy.random.permutation"})
+#: Draws that choose samples: they must be the same on all ranks.
+CHOOSING = OF_NUMBERS | frozenset(
+    "torch.utils.data.random_split numpy.random.shuffle random.shuffle sklearn.model_selection.train_test_split "
+    "sklearn.model_selection.KFold".split()
+)
+#: Generators by the module whose functions they have; without a seed they differ from rank to rank.
+GENERATORS = {
+    "numpy.random.RandomState": "numpy.random", "numpy.random.default_rng": "numpy.random", "random.Random": "random",
+}  # fmt: skip
+#: What the operating system gives a state where no seed is given; and what is given one of those.
+UNSEEDED = frozenset(
+    [*GENERATORS, *(f"numpy.random.{name}" for name in "SeedSequence PCG64 PCG64DXSM MT19937 Philox SFC64".split())]
+)
+OWN_STATE = UNSEEDED | {"numpy.random.Generator"}
+#: Arguments by which a function is told a stream, or a seed, of its own.
+OWN_STREAM = frozenset({"generator", "random_state", "seed", "rng"})
+#: Draws of one number, where they are given no size but 1.
+SINGLE = ("random.random", "random.uniform", "numpy.random.rand", "numpy.random.random", "torch.rand")
+#: Draws of one number between two that are given, whatever these are.
+BETWEEN = "random.uniform"
+#: Draws of one number, and how many arguments they have without a size.
+NUMBERS = {
+    "random.randint": 2, "random.randrange": 3, "random.uniform": 2, "random.gauss": 2, "random.betavariate": 2,
+    "numpy.random.randint": 2, "numpy.random.uniform": 2, "numpy.random.normal": 2, "numpy.random.beta": 2,
+}  # fmt: skip
+#: Draws of as many as they are told, and the place and name of that number or shape.
+SIZED = {
+    "random.sample": (1, "k"), "random.choices": (3, "k"), "numpy.random.choice": (1, "size"),
+    "numpy.random.randint": (2, "size"), "numpy.random.normal": (2, "size"), "numpy.random.uniform": (2, "size"),
+    "numpy.random.random": (0, "size"), "torch.multinomial": (1, "num_samples"),
+}  # fmt: skip
+#: Those that are given sizes one by one.
+SHAPED = frozenset(
+    [*(f"torch.{name}" for name in "rand randn randint normal bernoulli".split()),
+     *(f"numpy.random.{name}" for name in "rand randn random_sample".split())]
 )  # fmt: skip
+#: Methods that fill a tensor with random numbers, or return some; and those that draw the weights of a module anew.
+METHODS = frozenset(
+    "uniform_ normal_ bernoulli_ random_ exponential_ geometric_ log_normal_ cauchy_ bernoulli multinomial".split()
+)
+RESETS = frozenset({"reset_parameters", "_reset_parameters"})
+#: Functions that draw a module's weights, or which of them are left.
+OF_WEIGHTS = ("torch.nn.init.", "torch.nn.utils.prune.random_", "torch.nn.utils.prune.Random")
 #: Libraries that make models, choose samples or make data of random numbers.
 _LIBRARIES = (
     "torchvision.models.", "timm.", "transformers.", "segmentation_models_pytorch.", "efficientnet_pytorch.",
@@ -28,7 +87,9 @@ _ALWAYS = (
 )
 
 
-#: Of torchvision's transforms, those that do not draw. The others draw once for whatever they are given.
+#: torchvision's transforms.
+TRANSFORMS = "torchvision.transforms."
+#: Those that do not draw. The others draw once for whatever they are given.
 _FIXED = frozenset(
     """Normalize Resize CenterCrop ToTensor PILToTensor ToPILImage ConvertImageDtype ConvertDtype Grayscale Pad FiveCrop
     TenCrop LinearTransformation ToDtype ToImage ToPureTensor Identity Permute TransposeDimensions Compose Transform
@@ -36,20 +97,24 @@ _FIXED = frozenset(
 )
 
 
+def is_seeding(name: str) -> bool:
+    """Whether a function sets the seed of a stream that a process has in common."""
+    library, _, own = name.partition(".")
+    return name in _SEEDING or own.rpartition(".")[2] in _SEEDING_ALL.get(library, ())
+
+
 def draws_once(name: str) -> bool:
     """Whether calling an object of this class draws one set of numbers for all that it is given: a whole batch, say."""
-    return name.startswith("torchvision.transforms.") and name.rpartition(".")[2] not in _FIXED
+    return name.startswith(TRANSFORMS) and name.rpartition(".")[2] not in _FIXED
 
 
 def draws(name: str) -> bool:
     """Whether a function or class draws samples or weights."""
-    last = name.rpartition(".")[2]
-    layer = name.startswith("torch.nn.") and last[:1].isupper() and not last.endswith(_WITHOUT_WEIGHTS)
-    return layer or name.startswith(_ALWAYS)
+    return torch_nn.draws_weights(name) or name.startswith(_ALWAYS)
 
 
 def may_draw(name: str) -> bool:
     """Whether a function or class may draw, beyond what the results of functions of torch and numpy say."""
-    if name.startswith("torch.nn."):
+    if name.startswith(torch_nn.OWN):
         return draws(name)
     return not is_quiet(name) or name.startswith(_LIBRARIES)

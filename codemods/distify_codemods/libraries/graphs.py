@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-#: Loaders that put graphs behind each other, each with its own nodes and edges.
-LOADERS = frozenset({"torch_geometric.loader.DataLoader"})
 #: Given nodes and the graph of each, they make a row for each graph.
 POOLING = frozenset(
     [

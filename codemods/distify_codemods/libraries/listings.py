@@ -20,6 +20,8 @@ RAISES = frozenset(
     {"os.stat", "os.lstat", "stat", *(f"os.path.get{name}" for name in "size mtime ctime atime".split())}
 )
 REMOVES = frozenset({"os.remove", "os.unlink", "unlink"})
+#: What asks for all that is known of a file at once.
+STATUS = frozenset({"os.stat", "os.lstat", "stat"})
 
 FUNCTIONS = FUNCTIONS_THAT_LIST | FUNCTIONS_THAT_TELL
 METHODS = METHODS_THAT_LIST | METHODS_THAT_TELL

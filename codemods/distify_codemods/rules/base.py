@@ -111,6 +111,13 @@ class Context:
     def needs_you(self, message: str, module: Module, node: cst.CSTNode, fix: str = "") -> None:
         self._find(Level.BLOCKING, message, module, node, fix)
 
+    def tell_blocked(self) -> None:
+        """What decisions leave to a person for the sake of this rule."""
+        assert self.rule is not None
+        for one in self.decisions.blocked:
+            if one.code == self.rule.code:
+                self.blocked(one)
+
     def blocked(self, one: Blocked) -> None:
         self.needs_you(one.message, one.module, one.node, one.fix)
 

@@ -12,9 +12,7 @@ CODE = "DATA04"
 
 
 def run(context: Context) -> None:
-    for blocked in context.decisions.blocked:
-        if blocked.code == CODE:
-            context.blocked(blocked)
+    context.tell_blocked()
     for slicing in () if context.options.per_rank_batch else context.decisions.slicings:
         if context.editable(slicing.module, slicing.node, "a batch of training is made here"):
             _share(context, slicing)

@@ -8,6 +8,7 @@ from distify_codemods import command_line
 from distify_codemods.decisions import dealing
 from distify_codemods.decisions.base import Division, LoaderDecision, Sharding
 from distify_codemods.facts import Facts, Loader
+from distify_codemods.libraries import torch_data
 from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.values import Const, Setting
@@ -20,9 +21,7 @@ _LARGER = "make it at least as large as there are ranks, or convert with --scale
 
 
 def run(context: Context) -> None:
-    for blocked in context.decisions.blocked:
-        if blocked.code == CODE:
-            context.blocked(blocked)
+    context.tell_blocked()
     if context.shares_forwards:
         _enlarge(context)
         return
@@ -84,7 +83,7 @@ def _one_sample(facts: Facts, loader: Loader) -> str:
     if dealing.given(loader, "batch_sampler") is not dealing.Given.NO:
         return ""
     if size is None:
-        plain = loader.obj.name == "torch.utils.data.DataLoader" and not dealing.partial(loader)
+        plain = loader.obj.name == torch_data.LOADER and not dealing.partial(loader)
         by_itself = plain and dealing.given(loader, "batch_size") is dealing.Given.NO
         return "no `batch_size` is given, and so each batch has one sample" if by_itself else ""
     only = size.single()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from distify_codemods.decisions.wrapping import BATCHNORMS
 from distify_codemods.events import Kind
+from distify_codemods.libraries.torch_nn import BATCHNORMS
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.values import Instance
@@ -22,20 +22,18 @@ def run(context: Context) -> None:
             rt, plan = context.rt(wrap.module), context.plan(wrap.module)
             text = context.backend.sync_batchnorm(wrap.target, rt)
             reason = "BatchNorm's statistics see the global batch, as before"
-            (plan.insert_after if wrap.after else plan.insert_before)(wrap.statement, text, CODE, reason, 9)
+            plan.insert(wrap.statement, text, CODE, reason, 9, after=wrap.after)
             context.applied(
                 f"BatchNorm layers of `{wrap.target}`, if any, see the global batch", wrap.module, wrap.statement
             )
-    for blocked in context.decisions.blocked:
-        if blocked.code == CODE:
-            context.blocked(blocked)
+    context.tell_blocked()
     for one in (*context.decisions.broadcasts, *context.decisions.bystanders):
         if one.sync_batchnorm and context.editable(one.module, one.statement, "a model with BatchNorm is built here"):
             found = True
             rt, plan = context.rt(one.module), context.plan(one.module)
             text = context.backend.sync_batchnorm_in_place(one.target, rt)
             reason = "BatchNorm's statistics see the global batch, as before"
-            (plan.insert_after if one.after else plan.insert_before)(one.statement, text, CODE, reason, 9)
+            plan.insert(one.statement, text, CODE, reason, 9, after=one.after)
             context.applied(
                 f"BatchNorm layers of `{one.target}`, if any, see the global batch", one.module, one.statement
             )
@@ -51,7 +49,7 @@ def _keep_local(context: Context) -> None:
         rt, plan = context.rt(one.module), context.plan(one.module)
         text = context.backend.average_running_statistics(one.target, rt)
         reason = "evaluations and checkpoints see the running statistics of all ranks"
-        (plan.insert_after if one.after else plan.insert_before)(one.statement, text, CODE, reason, 11)
+        plan.insert(one.statement, text, CODE, reason, 11, after=one.after)
         context.applied(
             f"BatchNorm layers of `{one.target}`, if any, see as many samples as before; the ranks average what they "
             "keep for evaluation", one.module, one.statement,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.command_line import is_integer
 from distify_codemods.events import Event, Kind
+from distify_codemods.libraries import devices
 from distify_codemods.program import Module
 from distify_codemods.rules import device_map, device_options, gpu_counts, visible_devices
 from distify_codemods.rules.base import Context, Rule
@@ -107,21 +108,22 @@ def _of_event(context: Context, event: Event, read: list[Event]) -> bool:
     if not isinstance(node, cst.Call) or not node.args:
         return False
     named = next((arg.value for arg in node.args if arg.keyword is not None and arg.keyword.value == "device"), None)
-    if named is not None and event.name != "cuda" and not event.name.startswith("torch.cuda."):
+    if named is not None and event.name != "cuda" and not event.name.startswith(devices.CUDA):
         return is_integer(context.facts, named, negative=False) and _replace(context, event, named, "device")
+    spell = _SPELLINGS.get((event.kind, event.name))
+    return spell is not None and spell(context, event, node)
+
+
+def _made(context: Context, event: Event, node: cst.Call) -> bool:
+    """`torch.device("cuda", 1)`"""
+    numbered = len(node.args) > 1 or is_integer(context.facts, node.args[0].value)
+    return numbered and _replace(context, event, node, "device")
+
+
+def _moved(context: Context, event: Event, node: cst.Call) -> bool:
+    """`model.to(1)`"""
     first = node.args[0].value
-    if event.kind is Kind.CALL and event.name == "torch.cuda.set_device":
-        return _remove(context, event, "the process group has set the rank's GPU")
-    if event.kind is Kind.CALL and event.name == "torch.cuda.device":
-        return _replace(context, event, first, "gpu_index")
-    if event.kind is Kind.CALL and event.name == "torch.device":
-        numbered = len(node.args) > 1 or is_integer(context.facts, first)
-        return numbered and _replace(context, event, node, "device")
-    if event.kind is Kind.METHOD and event.name == "cuda":
-        return _cuda_call(context, event, node)
-    if event.kind is Kind.METHOD and event.name == "to" and is_integer(context.facts, first):
-        return _replace(context, event, first, "device")
-    return False
+    return is_integer(context.facts, first) and _replace(context, event, first, "device")
 
 
 def _hidden(context: Context, event: Event, read: list[Event]) -> bool:
@@ -174,6 +176,17 @@ def _cuda_call(context: Context, event: Event, node: cst.Call) -> bool:
     context.plan(event.module).replace(node, without, CODE, _REASON)
     return True
 
+
+#: What names a GPU by its number, and how it is spelled for a rank.
+_SPELLINGS: dict[tuple[Kind, str], Callable[[Context, Event, cst.Call], bool]] = {
+    (Kind.CALL, devices.CHOOSES): lambda context, event, _: _remove(
+        context, event, "the process group has set the rank's GPU"
+    ),
+    (Kind.CALL, devices.UNDER): lambda context, event, node: _replace(context, event, node.args[0].value, "gpu_index"),
+    (Kind.CALL, devices.DEVICE): _made,
+    (Kind.METHOD, "cuda"): _cuda_call,
+    (Kind.METHOD, "to"): _moved,
+}
 
 RULE = Rule(
     code=CODE,

@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.events import Event, Kind
+from distify_codemods.libraries import devices
 from distify_codemods.libraries.parallel import SPREADS
 from distify_codemods.rules.base import Context
 from distify_codemods.values import Const, External, Value
@@ -70,7 +71,7 @@ def _is_one_device(value: Value) -> bool:
     """None, a device by its kind, or a `torch.device`; numbers in these are followed by themselves."""
     return bool(value.objs) and not value.open and all(
         (isinstance(obj, Const) and (obj.value is None or (isinstance(obj.value, str) and obj.value not in SPREADS)))
-        or (isinstance(obj, External) and obj.name == "torch.device")
+        or (isinstance(obj, External) and obj.name == devices.DEVICE)
         for obj in value.objs
     )  # fmt: skip
 

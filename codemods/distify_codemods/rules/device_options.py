@@ -10,16 +10,12 @@ from distify_codemods import tree
 from distify_codemods.arguments import bound
 from distify_codemods.command_line import declarations, integers
 from distify_codemods.events import Event, Kind
+from distify_codemods.libraries import checkpoints, devices
 from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.rules.base import Context
 from distify_codemods.values import Const, External, Method, Obj, Ref, Sequence, Setting, Value, core, root
 
 _REASON = "`cuda:1` on the command line means `cuda`, the rank's own GPU"
-#: What reads settings from files, the environment or a person.
-_READERS = (
-    "yaml.", "json.", "toml.", "tomli.", "tomllib.", "omegaconf.", "configparser.", "os.environ", "os.getenv",
-    "builtins.input", "dotenv.", "ml_collections.", "hydra.", "fvcore.common.config.",
-)  # fmt: skip
 
 
 def run(context: Context, code: str) -> bool:
@@ -34,7 +30,7 @@ def run(context: Context, code: str) -> bool:
                 if isinstance(obj, Setting) and obj.name not in whole:
                     named.setdefault(obj.name, event)
             parts = (obj for part in _giving(node) for obj in context.facts.value(part).objs)
-            if any(map(_is_read, parts)) or (event.name == "torch.device" and not value.objs):
+            if any(map(_is_read, parts)) or (event.name == devices.DEVICE and not value.objs):
                 read.setdefault(event.node, event)
     found = [_declare(context, code, name, event) for name, event in named.items()]
     for event in list(read.values())[:1]:
@@ -47,9 +43,9 @@ def _devices(event: Event) -> Iterator[cst.BaseExpression]:
     given = event.node.args if isinstance(event.node, cst.Call) else ()
     named = {arg.keyword.value: arg.value for arg in given if arg.keyword is not None}
     placed = [arg.value for arg in given if arg.keyword is None and not arg.star]
-    if event.name == "torch.device" or (event.kind is Kind.METHOD and event.name == "to"):
+    if event.name == devices.DEVICE or (event.kind is Kind.METHOD and event.name == "to"):
         yield from placed[:1]
-    if event.name == "torch.load":
+    if event.name == checkpoints.LOAD:
         yield from [*placed[1:2], *(node for name, node in named.items() if name == "map_location")]
     elif event.kind is Kind.METHOD or event.name.startswith("torch."):
         yield from (node for name, node in named.items() if name == "device")
@@ -70,14 +66,14 @@ def _declare(context: Context, code: str, name: str, used: Event) -> bool:
     for event in declared or [used]:
         node, kind = event.node, event.arguments.keywords.get("type")
         made = kind.single() if kind is not None else None
-        known = kind is None or (isinstance(made, Ref) and made.name in ("builtins.str", "torch.device"))
+        known = kind is None or (isinstance(made, Ref) and made.name in devices.OPTIONS)
         default = event.arguments.keywords.get("default", Value()).constant()
         known = known and (default is None or isinstance(default, str))
         if not declared or not known or not isinstance(node, cst.Call) or "action" in event.arguments.keywords:
             _advise(context, event)
         elif context.editable(event.module, node, "an option names a device"):
             text = f"{context.rt(event.module)}.device_kind"
-            if isinstance(made, Ref) and made.name == "torch.device":
+            if isinstance(made, Ref) and made.name == devices.DEVICE:
                 text = f"lambda name: {tree.code_of(bound(node, ('type',))['type'].value)}({text}(name))"
             context.plan(event.module).set_keyword(node, "type", text, code, _REASON)
             context.applied(f"`{name}` of the command line means the rank's own GPU", event.module, node)
@@ -101,7 +97,7 @@ def _is_read(obj: Obj) -> bool:
         obj = core(obj.whole)
     if isinstance(obj, Ref) and "." not in obj.name:
         return False  # a module
-    return isinstance(obj, (External, Ref)) and (obj.name.startswith(_READERS) or not is_quiet(obj.name))
+    return isinstance(obj, (External, Ref)) and (obj.name.startswith(devices.READ_SETTINGS) or not is_quiet(obj.name))
 
 
 def _advise(context: Context, event: Event) -> None:

@@ -154,7 +154,7 @@ def _expressions(around: list[cst.CSTNode]) -> list[cst.BaseExpression]:
 
 def _whole(facts: Facts, module: Module, site: cst.BaseExpression, name: str) -> _Part:
     """The largest part around a question that hangs on the disk alone, or the first that can be sent."""
-    node = entropy.whole(module, site) if name in ("os.stat", "os.lstat", "stat") else site
+    node = entropy.whole(module, site) if name in listings.STATUS else site
     kind = _NEVER if name in listings.ENTRIES else _LAZY if name in listings.LAZY else _PLAIN
     again = any(_asks_within(facts, one) for one in node.children)
     best = _Part(node, kind, again)

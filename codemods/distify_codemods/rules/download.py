@@ -9,7 +9,7 @@ import libcst as cst
 from distify_codemods import file_events
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
-from distify_codemods.libraries import computing, effects, outside, standard
+from distify_codemods.libraries import computing, datasets, effects, outside, standard, torch_nn
 from distify_codemods.libraries.downloads import BY_DEFAULT, HUB, ON_A_HUB, PRETRAINED, ZOOS, fetches, makes_a_model
 from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.program import Module
@@ -81,7 +81,7 @@ def downloads(event: Event) -> bool:
         return False
     if event.name.startswith("local."):
         return _makes_what_downloads(event)
-    value = event.arguments.get("download", 4 if event.name.startswith("torchvision.datasets.") else None)
+    value = event.arguments.get("download", datasets.DOWNLOAD if event.name.startswith(datasets.OF_PICTURES) else None)
     if value is not None and "download" not in event.arguments.keywords and value.constant() is not True:
         value = None
     if value is not None:
@@ -145,7 +145,7 @@ def _makes_what_downloads(event: Event) -> bool:
 
 def _is_plain(name: str) -> bool:
     """A class that fetches nothing by itself."""
-    return name.startswith(("torch.utils.data.", "torch.nn.", "builtins.", "abc.", "typing."))
+    return name.startswith((*datasets.PLAIN_BASES, torch_nn.OWN))
 
 
 def _makes_a_sampler(context: Context, module: Module, place: cst.CSTNode, event: Event) -> bool:

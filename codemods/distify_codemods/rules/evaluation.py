@@ -18,9 +18,7 @@ CODE = "EVAL01"
 
 
 def run(context: Context) -> None:
-    for blocked in context.decisions.blocked:
-        if blocked.code == CODE:
-            context.blocked(blocked)
+    context.tell_blocked()
     for decision in context.decisions.loaders:
         if decision.returned and decision.sharding is Sharding.SUMS:
             _replace(context, decision.module, decision.node, "{rt}.evaluation_loader({{}})")
@@ -35,25 +33,30 @@ def run(context: Context) -> None:
     for view in context.decisions.views:
         if context.editable(view.module, view.node, "a loader is read for something else than training"):
             _view(context, view)
-    done: set[cst.CSTNode] = set()
-    for reduction in context.decisions.reductions:
-        if reduction.loop.node not in done:
-            done.add(reduction.loop.node)
-            _reduce(context, reduction)
-    for gathering in context.decisions.gatherings:
-        if gathering.loop.node not in done:
-            done.add(gathering.loop.node)
-            _gather(context, gathering)
-    for loop, why in context.decisions.replicated:
-        if loop.node not in done:
-            done.add(loop.node)
-            context.advice(
-                f"every rank evaluates everything, which is right but no faster: {why}", loop.module, loop.node
-            )
+    done = _put_together(context)
     if not done and not context.decisions.views:
         without = any(_evaluates(context, event) for event in context.facts.of_kind(Kind.FORWARD))
         what = "nothing evaluates on the batches of a loader: every rank evaluates all" if without else ""
         context.not_needed_if_known(what or "no evaluation loop")
+
+
+def _put_together(context: Context) -> set[cst.CSTNode]:
+    """What loops leave, each in the best way that it has; the loops themselves."""
+    done: set[cst.CSTNode] = set()
+    ways: list[Reduction | Gathering] = [*context.decisions.reductions, *context.decisions.gatherings]
+    for one in ways:
+        if one.loop.node not in done:
+            done.add(one.loop.node)
+            if isinstance(one, Reduction):
+                _reduce(context, one)
+            else:
+                _gather(context, one)
+    for loop, why in context.decisions.replicated:
+        if loop.node not in done:
+            done.add(loop.node)
+            message = f"every rank evaluates everything, which is right but no faster: {why}"
+            context.advice(message, loop.module, loop.node)
+    return done
 
 
 def _evaluates(context: Context, event: Event) -> bool:

@@ -65,7 +65,7 @@ def _one(context: Context, event: Event) -> bool:
         if event.name == "open":
             return _is_path(event.receiver) and _open(context, event, effects.PATHS_OPEN)
         return event.name not in effects.CHECKPOINT_METHODS and is_writing_method(event) and _write(context, event)
-    if event.name == "os.makedirs":
+    if event.name in effects.MAKES_FOLDERS:
         return _makedirs(context, event)
     if event.name in effects.FILES or event.name in effects.BY_PATH:
         return _open(context, event, event.name)

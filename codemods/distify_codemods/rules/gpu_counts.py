@@ -8,7 +8,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.events import Kind
-from distify_codemods.half_done import WRAPS
+from distify_codemods.libraries import distributed, torch_nn
 from distify_codemods.libraries.parallel import COUNT
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, call_of
@@ -122,7 +122,7 @@ def _statement_matters(context: Context, statement: cst.CSTNode) -> bool:
 
 
 def _wraps(context: Context, value: cst.BaseExpression) -> bool:
-    return any(event.node is value for event in context.facts.calls("torch.nn.DataParallel", *WRAPS))
+    return any(event.node is value for event in context.facts.calls(torch_nn.DATA_PARALLEL, *distributed.WRAPS))
 
 
 def _is_reckoned_with(context: Context, module: Module, node: cst.BaseExpression) -> bool:

@@ -18,15 +18,13 @@ def run(context: Context) -> None:
     decisions = context.decisions
     if not context.facts.training_loops:
         return
-    for blocked in decisions.blocked:
-        if blocked.code == CODE:
-            context.blocked(blocked)
+    context.tell_blocked()
     for one in decisions.broadcasts:
         if not context.editable(one.module, one.statement, "the trained model is built here"):
             continue
         plan, text = context.plan(one.module), context.backend.broadcast(one.target, context.rt(one.module))
         reason = "all ranks begin with rank 0's weights"
-        (plan.insert_after if one.after else plan.insert_before)(one.statement, text, CODE, reason, 10)
+        plan.insert(one.statement, text, CODE, reason, 10, after=one.after)
         context.applied(f"`{one.target}` begins with the same weights on all ranks", one.module, one.statement)
     for optimizer in decisions.optimizers:
         _average_by_itself(context, optimizer)
@@ -39,7 +37,7 @@ def run(context: Context) -> None:
         texts = [context.backend.wait_for(one) for one in line.targets if line.waits]
         reason = "gradients are averaged over the ranks before anything reads them"
         for text in texts or [context.backend.average_gradients(line.targets, context.rt(line.module))]:
-            (plan.insert_after if line.after else plan.insert_before)(line.statement, text, CODE, reason, 10)
+            plan.insert(line.statement, text, CODE, reason, 10, after=line.after)
         context.applied("gradients are averaged over the ranks", line.module, line.statement)
     for call in decisions.gradient_calls:
         if context.editable(call.module, call.node, "a gradient is taken here"):

@@ -8,25 +8,20 @@ from distify_codemods import half_done, tree
 from distify_codemods.arguments import PARAMETERS, bound
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
+from distify_codemods.libraries import distributed, python, torch_data
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.values import Ref
 
 CODE = "OLD02"
 _GONE = {
-    half_done.GROUP: "the runtime joins the process group",
-    "torch.distributed.destroy_process_group": "the runtime leaves the process group at exit",
+    distributed.GROUP: "the runtime joins the process group",
+    distributed.LEAVES: "the runtime leaves the process group at exit",
 }
-#: They ask, or wait for all ranks.
-_HARMLESS = (
-    "barrier", "get_rank", "get_world_size", "is_available", "is_initialized", "is_nccl_available", "is_gloo_available",
-    "get_backend", "is_torchelastic_launched",
-)  # fmt: skip
-_LAUNCHER = frozenset({"MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK", "WORLD_SIZE"})
 
 
 def run(context: Context) -> None:
-    calls = context.facts.calls(half_done.GROUP, half_done.SPAWN)
+    calls = context.facts.calls(distributed.GROUP, distributed.SPAWN)
     if not calls:
         context.not_needed_if_known("the script does nothing of its own to be distributed")
     if not calls or context.shares_forwards:
@@ -56,14 +51,14 @@ def _one(context: Context, event: Event) -> None:
             _remove(context, event, "the launcher says where ranks meet, and who they are")
     elif event.name in _GONE:
         _remove(context, event, _GONE[event.name])
-    elif event.name == half_done.SPAWN:
+    elif event.name == distributed.SPAWN:
         _call_instead(context, event)
     elif event.kind is Kind.METHOD:
         if event.name == "add_argument":
             _local_rank(context, event)
-    elif event.name in half_done.SAMPLERS:
+    elif event.name == torch_data.OF_A_RANK:
         _of_this_group(context, event)
-    elif event.name.startswith("torch.distributed.") and event.name.split(".")[2] not in _HARMLESS:
+    elif distributed.is_collective(event.name):
         context.needs_you(
             f"the script lets ranks meet by itself (`{event.name.removeprefix('torch.')}`), and some of them once more "
             "after the conversion", event.module, event.node,
@@ -90,7 +85,7 @@ def _is_of_launcher(context: Context, target: cst.CSTNode) -> bool:
         return False
     holder = context.facts.value(target.value).single()
     key = tree.string(target.slice[0].slice.value)
-    return isinstance(holder, Ref) and holder.name == "os.environ" and key in _LAUNCHER
+    return isinstance(holder, Ref) and holder.name == python.ENVIRONMENT and key in distributed.LAUNCHER
 
 
 def _remove(context: Context, event: Event, reason: str) -> None:
@@ -134,7 +129,7 @@ def _world_sizes(context: Context, spawn: Event) -> set[int]:
         if not isinstance(function, cst.FunctionDef):
             continue
         names = [one.name.value for one in function.params.params][1:]
-        for event in context.facts.calls(half_done.GROUP, *half_done.SAMPLERS):
+        for event in context.facts.calls(distributed.GROUP, torch_data.OF_A_RANK):
             for name in ("world_size", "num_replicas"):
                 for arg in event.node.args if isinstance(event.node, cst.Call) else ():
                     told = arg.keyword is not None and arg.keyword.value == name and tree.dotted(arg.value)

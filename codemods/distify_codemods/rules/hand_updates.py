@@ -17,9 +17,7 @@ _REASONS = {
 
 
 def run(context: Context) -> None:
-    for blocked in context.decisions.blocked:
-        if blocked.code == CODE:
-            context.blocked(blocked)
+    context.tell_blocked()
     for one in context.decisions.written:
         if not context.editable(one.module, one.node, "parameters are written by hand here"):
             continue

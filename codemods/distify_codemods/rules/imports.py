@@ -9,6 +9,7 @@ from pathlib import PurePath
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.libraries import checkpoints
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule
@@ -124,7 +125,7 @@ def _is_backward(node: cst.CSTNode) -> bool:
 
 def _saved_whole(context: Context, twins: Twins) -> None:
     """A pickle names the file that its object's class comes from."""
-    for event in context.facts.calls("torch.save", "pickle.dump"):
+    for event in context.facts.calls(*checkpoints.PICKLES):
         for obj in contained(event.arguments.positional[0]) if event.arguments.positional else ():
             saved = core(obj)
             module = saved.of.module if isinstance(saved, Instance) and saved.of is not None else None

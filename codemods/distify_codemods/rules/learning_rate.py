@@ -11,9 +11,7 @@ CODE = "RATE01"
 
 
 def run(context: Context) -> None:
-    for blocked in context.decisions.blocked:
-        if blocked.code == CODE:
-            context.blocked(blocked)
+    context.tell_blocked()
     scale = context.options.scale
     if scale == "global":
         context.not_needed("the global batch stays what it was, and so does the learning rate")

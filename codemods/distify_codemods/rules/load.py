@@ -6,6 +6,7 @@ import libcst as cst
 
 from distify_codemods.arguments import PARAMETERS, bound
 from distify_codemods.events import Event, Kind
+from distify_codemods.libraries import checkpoints
 from distify_codemods.rules import attempts, barriers
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
@@ -15,7 +16,7 @@ CODE = "LOAD01"
 
 
 def run(context: Context) -> None:
-    loads = context.facts.calls("torch.load")
+    loads = context.facts.calls(checkpoints.LOAD)
     names = context.names
     saves = [event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if is_checkpoint(event)]
     for event in loads:

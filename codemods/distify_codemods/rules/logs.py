@@ -49,7 +49,7 @@ def _quiet(context: Context, first: Event) -> None:
     module, plan = context.entry, context.plan(context.entry)
     reason = "each record once"
     text = f"{context.rt(module)}.rank_zero_logging()"
-    (plan.insert_after if after else plan.insert_before)(statement, text, CODE, reason, -9)
+    plan.insert(statement, text, CODE, reason, -9, after=after)
     context.applied("log records come from rank 0; errors from all ranks", first.module, first.node)
 
 

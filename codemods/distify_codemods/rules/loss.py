@@ -9,6 +9,7 @@ from distify_codemods.decisions import losses
 from distify_codemods.decisions.base import LossForm, LossReduction
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter.state import kept_in
+from distify_codemods.libraries import drawing
 from distify_codemods.plan import Rewrite
 from distify_codemods.rules.base import Context, Rule, call_of, given_to
 from distify_codemods.rules.examples import Example, LeftAlone
@@ -39,18 +40,11 @@ def run(context: Context) -> None:
     for one in context.decisions.loss_reductions:
         _reduce(context, one)
     for event in losses.propagated(context.facts):
-        scale = Scale.COUPLED if kept_in(event.receiver) else Scale.MEAN if per_rank else event.receiver.scale
-        if scale is Scale.SUM:
-            rescaled = _rescale(context, event) or rescaled
-        elif scale not in (Scale.MEAN, Scale.REDUCED):
-            message, fix = _of_earlier(event) or _PROBLEMS.get(scale, _UNKNOWN)
-            why = context.decisions.coupled.get(event.node)
-            message += f"; it cannot be gathered by itself: {why}" if why else ""
-            context.needs_you(message, event.module, event.node, fix)
+        rescaled = _mend(context, event, per_rank) or rescaled
     for event in context.facts.steps:
         if any(obj in optimizers for obj in event.receiver.objs):
             _average_closure(context, event)
-    for event in context.facts.calls("torch.randperm", "numpy.random.permutation"):
+    for event in context.facts.calls(*drawing.PERMUTATIONS):
         sized = any(value.scale is not Scale.CONST for value in event.arguments.all())
         if sized and any(event.inside(loop.event) for loop in context.facts.training_loops):
             context.advice("samples are paired at random within a rank's share of the batch", event.module, event.node)
@@ -58,6 +52,19 @@ def run(context: Context) -> None:
         context.not_needed("each rank's loss is that of one process's batch, and their gradients are averaged")
     elif not rescaled and not context.decisions.loss_reductions:
         context.not_needed("the loss is a mean over samples")
+
+
+def _mend(context: Context, event: Event, per_rank: bool) -> bool:
+    """Lets the mean of all ranks' gradients be that of the batch, or leaves it to a person; whether by a factor."""
+    scale = Scale.COUPLED if kept_in(event.receiver) else Scale.MEAN if per_rank else event.receiver.scale
+    if scale is Scale.SUM:
+        return _rescale(context, event)
+    if scale not in (Scale.MEAN, Scale.REDUCED):
+        message, fix = _of_earlier(event) or _PROBLEMS.get(scale, _UNKNOWN)
+        why = context.decisions.coupled.get(event.node)
+        message += f"; it cannot be gathered by itself: {why}" if why else ""
+        context.needs_you(message, event.module, event.node, fix)
+    return False
 
 
 def _average_closure(context: Context, event: Event) -> None:

@@ -16,10 +16,9 @@ def run(context: Context) -> None:
     per_rank = context.options.per_rank_batch and not context.shares_forwards
     text = context.backend.process_group(context.rt(module), per_rank)
     reason = "each process joins the group, takes its own GPU, and starts from rank 0's random numbers"
-    insert = plan.insert_after if after else plan.insert_before
     for line in context.backend.starts(context.engine(module)):
-        insert(statement, line, "GROUP01", reason, -11)
-    insert(statement, text, "GROUP01", reason, -10)
+        plan.insert(statement, line, "GROUP01", reason, -11, after=after)
+    plan.insert(statement, text, "GROUP01", reason, -10, after=after)
     context.applied("one process group, torn down at exit", module, statement)
 
 

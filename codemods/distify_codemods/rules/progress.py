@@ -8,6 +8,7 @@ from distify_codemods import tree
 from distify_codemods.arguments import PARAMETERS, bound
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import code_of
+from distify_codemods.libraries import progress
 from distify_codemods.libraries.registry import Role, find
 from distify_codemods.plan import Rewrite
 from distify_codemods.rules.base import Context, Rule
@@ -16,12 +17,11 @@ from distify_codemods.rules.once import once
 from distify_codemods.values import Mapping, Value
 
 CODE = "OUT02"
-_BARS = frozenset({"tqdm", "trange", "tqdm_notebook", "tnrange", "tqdm_gui"})
 
 
 def run(context: Context) -> None:
     calls = context.facts.of_kind(Kind.CALL)
-    found = [event for event in calls if _is_of_tqdm(event)]
+    found = [event for event in calls if progress.is_of_tqdm(event.name)]
     others = [event for event in calls if find(event.name, Role.BAR)]
     for event in others:
         context.advice(f"every rank draws the bar of `{code_of(event)}`", event.module, event.node)
@@ -60,17 +60,11 @@ def run(context: Context) -> None:
         context.not_needed_if_known("no progress bars")
 
 
-def _is_of_tqdm(event: Event) -> bool:
-    """Whatever module of tqdm's it is taken from, and whatever it is called there."""
-    own = event.name.rsplit(".", 1)[-1]
-    return event.name.startswith("tqdm.") and own in _BARS
-
-
 def _writes(event: Event, bars: set[cst.CSTNode]) -> bool:
     """`tqdm.write(...)`, also of a bar, which writes even if it is not drawn."""
     if event.kind is Kind.METHOD:
         return event.name == "write" and any(obj.site in bars for obj in event.receiver.objs)
-    return event.name.startswith("tqdm.") and event.name.endswith(".write")
+    return progress.writes_beside(event.name)
 
 
 def _or(quiet: str) -> Rewrite:

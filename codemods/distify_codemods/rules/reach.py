@@ -9,18 +9,17 @@ from distify_codemods.decisions import modes
 from distify_codemods.decisions.past_the_wrap import TRANSPARENT
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import wrapped
+from distify_codemods.libraries import checkpoints
 from distify_codemods.libraries.parallel import FUNCTIONAL, REPLICATES
 from distify_codemods.plan import Rewrite
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule, attribute_of, call_of
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.other_scripts import inside_wrap
-from distify_codemods.values import Instance, Mapping, Parameters, Sequence, Value, Wrapped, contained, core
+from distify_codemods.values import Mapping, Parameters, Sequence, Value, Wrapped, contained, core
 
 CODE = "MODEL03"
 _REASON = "the model itself, not its wrap"
-#: What writes objects as they are, whatever they are in.
-_PICKLES = frozenset({"torch.save", "pickle.dump", "pickle.dumps", "dill.dump", "joblib.dump"})
 _DISPLAYS = (cst.Dict, cst.List, cst.Tuple)
 _EVALUATION = "evaluation calls the model itself: the wrap would wait for the other ranks"
 
@@ -47,28 +46,12 @@ def run(context: Context) -> None:
             continue
         if not context.editable(module, node, "a trained model is reached into"):
             continue
-        always = all(
-            isinstance(obj, Wrapped)
-            for obj in value.objs
-            if isinstance(core(obj), Instance) or isinstance(obj, Wrapped)
-        )
-        plan = context.plan(module)
-        if node in training and not all(_in_train_mode(context, event) for event in training[node]):
-            context.needs_you(
-                "this line trains and evaluates, and the model's mode does not tell which",
-                module, node, "call `model.train()` before each pass of training, or use two lines",
-            )  # fmt: skip
-        elif node in training:
-            plan.replace(
-                node,
-                _by_mode(inside_wrap(context, module, node)),
-                CODE,
-                "this line trains and evaluates: the wrap is for training",
-            )
-        elif always and not any(not isinstance(obj, Wrapped) for obj in value.objs):
-            plan.replace(node, inside_wrap(context, module, node), CODE, reason)
+        if node in training:
+            _by_each(context, module, node, training[node])
+        elif all(isinstance(obj, Wrapped) for obj in value.objs):
+            context.plan(module).replace(node, inside_wrap(context, module, node), CODE, reason)
         else:
-            plan.replace(node, call_of(f"{context.rt(module)}.unwrap({{}})"), CODE, reason)
+            context.plan(module).replace(node, call_of(f"{context.rt(module)}.unwrap({{}})"), CODE, reason)
     if places or saved:
         context.applied("state, attributes and evaluation go to the model inside the wrap")
     else:
@@ -102,29 +85,39 @@ def _by_mode(inside: Rewrite) -> Rewrite:
     return rewrite
 
 
+def _by_each(context: Context, module: Module, node: cst.BaseExpression, passes: list[Event]) -> None:
+    """What trains and evaluates in one line, by the mode that the model is in."""
+    if all(_in_train_mode(context, event) for event in passes):
+        reason = "this line trains and evaluates: the wrap is for training"
+        context.plan(module).replace(node, _by_mode(inside_wrap(context, module, node)), CODE, reason)
+    else:
+        context.needs_you(
+            "this line trains and evaluates, and the model's mode does not tell which",
+            module, node, "call `model.train()` before each pass of training, or use two lines",
+        )  # fmt: skip
+
+
 def _places(context: Context, event: Event) -> list[tuple[cst.BaseExpression, str]]:
-    if event.kind is Kind.ATTRIBUTE and event.node in context.decisions.reached_through:
-        return []  # `.module` of nn.DataParallel is `.module` of the wrap
-    if event.node in context.decisions.walked:
-        return []  # and so is what is inside
-    if event.kind is Kind.ATTRIBUTE and _keeps_prefix(context, event):
-        return []  # nn.DataParallel's keys begin with `module.`, and so do those of the wrap
-    if event.kind is Kind.ATTRIBUTE and event.name not in TRANSPARENT and event.receiver_node is not None:
-        return [(event.receiver_node, _REASON)] if wrapped(event.receiver) else []
-    if event.kind is Kind.STORE and event.receiver_node is not None and wrapped(event.receiver):
-        return [(event.receiver_node, _REASON)]
-    if event.kind is Kind.LOOP and isinstance(event.node, cst.For) and wrapped(event.value):
-        return [(event.node.iter, _REASON)]
-    if event.kind is Kind.FORWARD and event.receiver_node is not None and wrapped(event.receiver):
-        return [] if _trains(context, event) else [(event.receiver_node, _EVALUATION)]
-    if (
-        event.kind in (Kind.CALL, Kind.PRINT)
-        and isinstance(event.node, cst.Call)
-        and not event.name.startswith("local.")
-        and event.name not in (*FUNCTIONAL, *REPLICATES)
-    ):
-        return [(node, _REASON) for argument in event.node.args for node in _models_in(context, argument.value)]
-    return []
+    inner, node = event.receiver_node, event.node
+    if node in context.decisions.walked:
+        return []  # as what is inside of nn.DataParallel is inside of the wrap
+    if event.kind is Kind.LOOP and isinstance(node, cst.For) and wrapped(event.value):
+        return [(node.iter, _REASON)]
+    if event.kind in (Kind.CALL, Kind.PRINT) and isinstance(node, cst.Call) and not event.name.startswith("local."):
+        given = node.args if event.name not in (*FUNCTIONAL, *REPLICATES) else ()
+        return [(one, _REASON) for argument in given for one in _models_in(context, argument.value)]
+    if inner is None or not wrapped(event.receiver):
+        return []
+    if event.kind is Kind.FORWARD:
+        return [] if _trains(context, event) else [(inner, _EVALUATION)]
+    reaches = event.kind is Kind.STORE or (event.kind is Kind.ATTRIBUTE and not _is_as_before(context, event))
+    return [(inner, _REASON)] if reaches else []
+
+
+def _is_as_before(context: Context, event: Event) -> bool:
+    """An attribute that the wrap has, too; `.module` of nn.DataParallel, and keys that begin with `module.`."""
+    through = event.node in context.decisions.reached_through
+    return through or event.name in TRANSPARENT or _keeps_prefix(context, event)
 
 
 def _keeps_prefix(context: Context, event: Event) -> bool:
@@ -162,7 +155,7 @@ def _models_in(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpre
 def _unwrap_what_is_saved(context: Context, event: Event) -> bool:
     """`torch.save(state)`, with a wrapped model somewhere in what is saved."""
     node = event.node
-    if event.name not in _PICKLES or not isinstance(node, cst.Call) or not node.args or node.args[0].star:
+    if event.name not in checkpoints.WHOLE or not isinstance(node, cst.Call) or not node.args or node.args[0].star:
         return False
     saved = node.args[0].value
     value = context.facts.value(saved)

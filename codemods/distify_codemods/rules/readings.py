@@ -19,9 +19,7 @@ _ESSENTIAL = frozenset({"GROUP01", "SHARE01", "MODEL01", "IMPORT01"})
 
 def run(context: Context) -> None:
     before = len(context.findings)
-    for blocked in context.decisions.blocked:
-        if blocked.code == CODE:
-            context.blocked(blocked)
+    context.tell_blocked()
     for obj, who in context.facts.settled.models.items():
         _settled_model(context, obj, who)
     for obj, who in context.facts.settled.not_models.items():

@@ -12,7 +12,7 @@ from distify_codemods.decisions.outside import is_of_a_data_set
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import reads
 from distify_codemods.file_names import Names
-from distify_codemods.libraries import effects
+from distify_codemods.libraries import checkpoints, effects
 from distify_codemods.program import Module
 from distify_codemods.rules import attempts, barriers
 from distify_codemods.rules.barriers import Conditions
@@ -59,7 +59,7 @@ def _spot(event: Event) -> _Spot:
 
 
 def _is_read_by_all(context: Context, event: Event) -> bool:
-    if not reads(event) and event.name != "torch.load":
+    if not reads(event) and event.name != checkpoints.LOAD:
         return False
     return not _is_of_a_data_set(context, event) and not context.is_on_main(event.module, event.node)
 

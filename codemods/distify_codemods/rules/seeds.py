@@ -11,7 +11,7 @@ from distify_codemods.decisions.agreement import reached_alike
 from distify_codemods.decisions.base import Broadcast
 from distify_codemods.decisions.streams import Stretch
 from distify_codemods.events import Event
-from distify_codemods.libraries import listings
+from distify_codemods.libraries import drawing, listings
 from distify_codemods.program import Module
 from distify_codemods.rules import paths
 from distify_codemods.rules.base import Context, Rule, call_of
@@ -155,7 +155,7 @@ def _choose_alike(context: Context, event: Event, found: list[Stretch]) -> None:
             "samples are chosen at random after training has begun, where the ranks draw apart",
             module, node, "draw with a generator of its own: torch.Generator().manual_seed(epoch)",
         )  # fmt: skip
-    elif event.name in streams.OF_NUMBERS and isinstance(node, cst.BaseExpression):
+    elif event.name in drawing.OF_NUMBERS and isinstance(node, cst.BaseExpression):
         pattern = f"{context.rt(module)}.from_main_process({{}})"
         plan.tell(node, call_of(pattern), CODE, "rank 0 chooses for all")
         context.applied("samples are chosen by rank 0 for all", module, node)

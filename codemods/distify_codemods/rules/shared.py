@@ -27,9 +27,7 @@ def run(context: Context) -> None:
         if not context.against:
             context.not_needed(f"each rank trains on its own samples{but}")
         return
-    for blocked in context.decisions.blocked:
-        if blocked.code == CODE:
-            context.blocked(blocked)
+    context.tell_blocked()
     for left in context.decisions.unshared if context.decisions.shared else ():
         context.advice(f"{left.message} ({left.fix})", left.module, left.node)
     for text, shared in _lines(context):
@@ -37,7 +35,7 @@ def run(context: Context) -> None:
         statement, after = shared[0].statement, shared[0].after
         if not context.editable(module, statement, "the trained model is built here"):
             continue
-        (plan.insert_after if after else plan.insert_before)(statement, text, CODE, _WHY, 10)
+        plan.insert(statement, text, CODE, _WHY, 10, after=after)
         for one in shared:
             context.applied(
                 f"forward passes of `{one.target}`{_with(one)} are shared where the run's check finds that they can "

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods.decisions import between, streams
+from distify_codemods.decisions import between
 from distify_codemods.decisions.base import chain
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter.frames import Frame
-from distify_codemods.libraries import drawing
+from distify_codemods.libraries import devices, drawing
 from distify_codemods.rules import paths, records
 from distify_codemods.rules.base import Context
 from distify_codemods.rules.download import downloads
 from distify_codemods.tree import walk
-
-#: What neither touches a device nor draws random numbers nor reads data.
-_HARMLESS = (
-    "argparse.", "builtins.", "os.", "time.", "datetime.", "logging.", "sys.", "json.", "yaml.", "csv.", "glob.",
-    "shutil.", "re.", "copy.", "math.", "string.", "warnings.", "pathlib.", "collections.", "functools.", "itertools.",
-    "torch.device", "torch.cuda.is_available", "torch.cuda.device_count", "torch.cuda.set_device", "torch.backends.",
-    "torch.accelerator.", "torch.manual_seed", "torch.cuda.manual_seed", "numpy.random.seed", "random.seed",
-    "torchvision.transforms.", "torch.no_grad", "torch.inference_mode", "torch.enable_grad",
-    "torch.set_default_dtype", "torch.set_num_threads",
-)  # fmt: skip
-#: What uses a GPU, or says which one later things are put on.
-_DEVICES = ("torch.cuda.", "torch.load", "torch.set_default_device", "torch.set_default_tensor_type")
 
 
 def place(context: Context) -> tuple[cst.CSTNode, bool] | None:
@@ -95,13 +83,13 @@ def _concerns_ranks(context: Context, event: Event) -> bool:
 
 def _may_draw(event: Event) -> bool:
     """Whether random numbers are drawn from the streams that ranks have in common, or that cannot be told."""
-    unknown = drawing.may_draw(event.name) and event.name not in streams.SEEDING
+    unknown = drawing.may_draw(event.name) and not drawing.is_seeding(event.name)
     return between.draws(event) or (unknown and not between.has_a_stream_of_its_own(event))
 
 
 def _chooses_a_device(event: Event) -> bool:
     """Whether a library puts something on a GPU, or asks for its number: before the group that is each rank's first."""
-    if event.name.startswith(_DEVICES):
+    if event.name.startswith(devices.USES):
         return True
     given = (event.arguments.keywords.get(name) for name in ("device", "map_location"))
     return any(one is not None and not one.is_none and one.constant() != "cpu" for one in given)
@@ -109,7 +97,7 @@ def _chooses_a_device(event: Event) -> bool:
 
 def _matters(event: Event) -> bool:
     if event.kind is Kind.CALL:
-        return not event.name.startswith(_HARMLESS) or between.draws(event)
+        return not event.name.startswith(devices.HARMLESS) or between.draws(event)
     if event.kind is Kind.METHOD:
         return event.name in ("cuda", "to") or between.draws(event)
     return event.kind in (Kind.FORWARD, Kind.LOOP)

@@ -8,6 +8,7 @@ from distify_codemods.decisions.base import LoaderDecision
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import text
 from distify_codemods.interpreter.text import splits_of
+from distify_codemods.libraries import torch_data
 from distify_codemods.rules.base import Context, call_of
 from distify_codemods.values import External, Sequence
 
@@ -44,7 +45,7 @@ def unseen_fields(context: Context, decision: LoaderDecision) -> list[str]:
         event.name
         for event in context.facts.of_kind(Kind.ATTRIBUTE)
         for obj in event.receiver.objs
-        if isinstance(obj, External) and obj.name == text.BATCH and obj.whole in iterators
+        if isinstance(obj, External) and obj.name == torch_data.TEXT_BATCH and obj.whole in iterators
         if text.is_field(event.name) and text.fields_of(obj, event.name) is None
     )
     return list(dict.fromkeys(names))

@@ -18,9 +18,7 @@ PARAMETERS = arguments.PARAMETERS["DataLoader"]
 
 
 def run(context: Context) -> None:
-    for blocked in context.decisions.blocked:
-        if blocked.code == CODE:
-            context.blocked(blocked)
+    context.tell_blocked()
     found = [decision for decision in context.decisions.loaders if decision.sharding is Sharding.TRAINING]
     for decision in found:
         if context.editable(decision.module, decision.node, "the training loader is made here"):

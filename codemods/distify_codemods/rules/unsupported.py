@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import libcst as cst
 
-from distify_codemods import half_done, refusals, tree
+from distify_codemods import refusals, tree
 from distify_codemods.decisions import doubts
+from distify_codemods.decisions.base import Blocked
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import dealt_by, drawn_from
-from distify_codemods.interpreter.attributes import LOADERS
+from distify_codemods.facts import Optimizer, dealt_by, drawn_from
+from distify_codemods.libraries import distributed, drawing, python, torch_nn, torch_optim
+from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import LeftAlone
@@ -17,67 +22,60 @@ from distify_codemods.values import Const, Instance, Mapping, Method, Parameters
 
 CODE = "OTHER01"
 _CALLS = {
-    "torch.multiprocessing.spawn": "it starts processes of its own",
-    "torch.multiprocessing.Process": "it starts processes of its own",
-    "torch.cuda.set_rng_state": "a random state is put back, the same on every rank",
+    distributed.SPAWN: "it starts processes of its own",
+    python.STARTS_PROCESSES: "it starts processes of its own",
+    drawing.RESTORING: "a random state is put back, the same on every rank",
 }
-#: Of these, what is right where all ranks draw alike.
-_OF_STREAMS = frozenset({"torch.cuda.set_rng_state"})
 
 
 def run(context: Context) -> None:
-    facts = context.facts
-    found = False
-    if not (facts.run.complete if context.shares_forwards else facts.run.exact):
-        context.needs_you(refusals.TOO_LARGE, context.entry, context.entry.tree)
-        found = True
-    free = not context.shares_forwards  # else each rank has the whole gradients of whatever else is trained
-    for optimizer in facts.optimizers if free else ():
-        if not optimizer.models and not optimizer.not_models and not doubts.may_train(facts, optimizer):
-            found = True
-            context.needs_you(
-                "this optimizer's parameters belong to no module that is seen, so their gradients would not be "
-                "averaged",
-                optimizer.made.module, optimizer.made.node, "give it `model.parameters()`",
-            )  # fmt: skip
-    for optimizer in facts.optimizers if free else ():
-        call = optimizer.made.node
-        given = call.args[0].value if isinstance(call, cst.Call) and call.args else None
-        alone = _free(context, given) if given is not None and optimizer.models else None
-        if alone is not None:
-            found = True
-            context.needs_you(
-                "this parameter belongs to no module, so its gradient would not be averaged",
-                optimizer.made.module, alone, "make it a parameter of the model",
-            )  # fmt: skip
-    for event in facts.of_kind(Kind.CALL):
-        if context.shares_forwards and event.name in _OF_STREAMS:
-            continue
-        if event.name in _CALLS and not (event.name == half_done.SPAWN and facts.calls(half_done.GROUP)):
-            found = True
-            context.needs_you(
-                f"{_CALLS[event.name]}", event.module, event.node, "start one process per GPU with `distify run`"
-            )
-    for problem in facts.program.unreadable:
-        found = True
-        context.needs_you(
-            f"{problem.path} is imported and cannot be read: {problem.message}", context.entry, context.entry.tree
-        )
-    for event in facts.backwards if free else ():
-        doubted = any(blocked.code == doubts.CODE for blocked in context.decisions.blocked)
-        blind = not facts.optimizers and not facts.models and not doubted
-        if blind and (dealt_by(event.receiver.sources) or drawn_from(event.receiver.sources)):
-            found = True
-            context.needs_you(
-                "parameters are updated by hand, without an optimizer",
-                event.module,
-                event.node,
-                "use an optimizer of torch.optim",
-            )
-            break
-    found = _turned_off(context) or found
-    if not found:
+    found = list(_problems(context))
+    for problem in found:
+        context.blocked(problem)
+    if not _turned_off(context) and not found:
         context.not_needed_if_known("nothing else that distribution touches was found")
+
+
+def _problems(context: Context) -> Iterator[Blocked]:
+    facts, entry = context.facts, context.entry
+    if not (facts.run.complete if context.shares_forwards else facts.run.exact):
+        yield Blocked(CODE, entry, entry.tree, refusals.TOO_LARGE)
+    if not context.shares_forwards:  # else each rank has the whole gradients of whatever else is trained
+        for optimizer in facts.optimizers:
+            yield from _of_no_module(context, optimizer)
+        yield from itertools.islice(_by_hand(context), 1)
+    left = {distributed.SPAWN} if facts.calls(distributed.GROUP) else set()
+    left |= {drawing.RESTORING} if context.shares_forwards else set()  # which is right where all ranks draw alike
+    for event in facts.calls(*(_CALLS.keys() - left)):
+        fix = "start one process per GPU with `distify run`"
+        yield Blocked(CODE, event.module, event.node, _CALLS[event.name], fix)
+    for one in facts.program.unreadable:
+        yield Blocked(CODE, entry, entry.tree, f"{one.path} is imported and cannot be read: {one.message}")
+
+
+def _of_no_module(context: Context, optimizer: Optimizer) -> Iterator[Blocked]:
+    """Parameters whose gradients nothing would average."""
+    call, module = optimizer.made.node, optimizer.made.module
+    given = call.args[0].value if isinstance(call, cst.Call) and call.args else None
+    alone = _free(context, given) if given is not None and optimizer.models else None
+    if not optimizer.models and not optimizer.not_models and not doubts.may_train(context.facts, optimizer):
+        yield Blocked(
+            CODE, module, call,
+            "this optimizer's parameters belong to no module that is seen, so their gradients would not be averaged",
+            "give it `model.parameters()`",
+        )  # fmt: skip
+    if alone is not None:
+        what = "this parameter belongs to no module, so its gradient would not be averaged"
+        yield Blocked(CODE, module, alone, what, "make it a parameter of the model")
+
+
+def _by_hand(context: Context) -> Iterator[Blocked]:
+    facts = context.facts
+    doubted = any(blocked.code == doubts.CODE for blocked in context.decisions.blocked)
+    for event in facts.backwards if not (facts.optimizers or facts.models or doubted) else ():
+        if dealt_by(event.receiver.sources) or drawn_from(event.receiver.sources):
+            what = "parameters are updated by hand, without an optimizer"
+            yield Blocked(CODE, event.module, event.node, what, "use an optimizer of torch.optim")
 
 
 def _turned_off(context: Context) -> bool:
@@ -138,9 +136,9 @@ def _is_of_training(event: Event) -> bool:
     """Whether it makes models, losses, loaders or optimizers, or works on batches."""
     if event.kind is Kind.PRINT:
         return False
-    made = event.kind is Kind.CALL and (event.name in LOADERS or event.name.startswith(("torch.optim.", "torch.nn.")))
+    made = event.kind is Kind.CALL and (event.name in LOADERS or event.name.startswith((torch_optim.OWN, torch_nn.OWN)))
     own = (obj.of for obj in event.value.objs if isinstance(obj, Instance) and event.kind is Kind.CALL)
-    made = made or any(one is not None and one.derives_from("torch.nn.Module") for one in own)
+    made = made or any(one is not None and one.derives_from(torch_nn.MODULE) for one in own)
     return made or any(dealt_by(value.sources) for value in (event.receiver, *event.arguments.all()))
 
 

@@ -6,20 +6,19 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.events import Event, Kind
+from distify_codemods.libraries import python
 from distify_codemods.rules.base import Context
 from distify_codemods.values import Ref
 
 NAME = "CUDA_VISIBLE_DEVICES"
 #: Under it a script finds its own list, which no GPU is hidden by.
 _INSTEAD = "SCRIPT_VISIBLE_DEVICES"
-_SETTING = ("os.environ.setdefault", "os.environ.update", "os.putenv")
-_READING = ("os.environ.get", "os.environ.pop", "os.getenv")
 
 
 def is_set(context: Context, event: Event) -> bool:
     if event.kind is Kind.STORE:
         return _key(context, event) is not None
-    return event.kind is Kind.CALL and event.name in _SETTING and NAME in tree.code_of(event.node)
+    return event.kind is Kind.CALL and event.name in python.SETS_ENVIRONMENT and NAME in tree.code_of(event.node)
 
 
 def readings(context: Context) -> list[Event]:
@@ -27,7 +26,11 @@ def readings(context: Context) -> list[Event]:
     events = context.facts.of_kind(Kind.ATTRIBUTE, Kind.CALL, Kind.STORE)
     settings = [event for event in events if is_set(context, event)]
     read = [event for event in events if settings and event.kind is not Kind.STORE and _key(context, event) is not None]
-    return [event for event in read if event.name not in _SETTING and any(one.before(event) for one in settings)]
+    return [
+        event
+        for event in read
+        if event.name not in python.SETS_ENVIRONMENT and any(one.before(event) for one in settings)
+    ]
 
 
 def rename(context: Context, setting: Event, read: list[Event], code: str) -> bool:
@@ -38,7 +41,7 @@ def rename(context: Context, setting: Event, read: list[Event], code: str) -> bo
     key = _key(context, setting)
     if (
         key is None
-        or setting.name == "os.environ.setdefault"
+        or setting.name == python.SETS_IF_MISSING
         or not all(setting.dominates(event) for event in read if setting.before(event))
     ):
         return False
@@ -57,9 +60,9 @@ def _key(context: Context, event: Event) -> cst.BaseExpression | None:
     if event.name == "[]" and isinstance(node, cst.Subscript):
         index = node.slice[0].slice
         holder = context.facts.value(node.value).single()
-        if isinstance(holder, Ref) and holder.name == "os.environ" and isinstance(index, cst.Index):
+        if isinstance(holder, Ref) and holder.name == python.ENVIRONMENT and isinstance(index, cst.Index):
             return index.value if tree.string(index.value) == NAME else None
-    if event.name in (*_READING, *_SETTING) and isinstance(node, cst.Call) and node.args:
+    if event.name in python.READS_ENVIRONMENT | python.SETS_ENVIRONMENT and isinstance(node, cst.Call) and node.args:
         first = node.args[0].value
         return first if tree.string(first) == NAME else None
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from distify_codemods.decisions import streams
+from distify_codemods.libraries import torch_nn
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example
 from distify_codemods.rules.other_scripts import not_shared
@@ -12,9 +13,8 @@ CODE = "MODEL01"
 
 
 def run(context: Context) -> None:
-    for blocked in context.decisions.blocked:
-        if blocked.code == CODE and context.facts.training_loops:
-            context.blocked(blocked)
+    if context.facts.training_loops:
+        context.tell_blocked()
     for wrap in context.decisions.wraps:
         module = wrap.module
         what = "the trained model is built here"
@@ -22,8 +22,8 @@ def run(context: Context) -> None:
             continue
         rt, plan = context.rt(module), context.plan(module)
         text = context.backend.wrap(wrap.target, context.wrapper(module), rt, bool(wrap.unused))
-        insert = plan.insert_after if wrap.after else plan.insert_before
-        insert(wrap.statement, text, CODE, f"gradients are averaged over the ranks; {wrap.why}", 10)
+        reason = f"gradients are averaged over the ranks; {wrap.why}"
+        plan.insert(wrap.statement, text, CODE, reason, 10, after=wrap.after)
         context.applied(f"`{wrap.target}` is trained by all ranks together", module, wrap.statement)
         if wrap.unused:
             context.advice(f"each step looks for parameters without gradients, because {wrap.unused}", module,
@@ -48,7 +48,7 @@ def _changed_later(context: Context) -> None:
 
 
 def _compiled(context: Context) -> None:
-    for event in context.facts.calls("torch.compile") if context.decisions.wraps else ():
+    for event in context.facts.calls(torch_nn.COMPILES) if context.decisions.wraps else ():
         if any(core(obj) in context.facts.models for value in event.arguments.all() for obj in value.objs):
             context.advice(
                 "the compiled model is wrapped, so that checkpoints keep their keys; compiling the wrapped "

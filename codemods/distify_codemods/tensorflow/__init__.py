@@ -8,6 +8,7 @@ from distify_codemods import rules
 from distify_codemods.backends import Backend
 from distify_codemods.decisions import Decisions
 from distify_codemods.facts import Facts
+from distify_codemods.libraries import distributed
 from distify_codemods.results import Finding, Level, Options
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.tensorflow import broadcast, data, optimizers, side_effects, start
@@ -40,8 +41,8 @@ def context_for(facts: Facts, backend: Backend, options: Options) -> Context | F
         return refused(f"this script trains by {what}", "bring Horovod into it by hand")
     if not backend.engine:
         return refused("this script trains with TensorFlow", "convert it with --backend horovod")
-    engine = "horovod.tensorflow"
+    engine = distributed.TENSORFLOW
     if found.by_keras:
         alone = all(is_of(fit.receiver, r"keras\b") for fit in found.fits)
-        engine = "horovod.keras" if alone else "horovod.tensorflow.keras"
+        engine = distributed.KERAS if alone else distributed.BOTH
     return Context(Decisions(facts), replace(backend, engine=f"import {engine} as {{name}}"), {}, options)

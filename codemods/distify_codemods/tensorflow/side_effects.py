@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.events import Event, Kind
+from distify_codemods.libraries import effects
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.tensorflow.found import Found, argument, is_starred
@@ -83,7 +84,7 @@ def _leave_out(context: Context, event: Event) -> None:
 def _opens_to_write(event: Event) -> bool:
     mode = event.arguments.get("mode", 1)
     text = mode.constant() if mode is not None else None
-    return event.name in ("builtins.open", "io.open") and isinstance(text, str) and bool(set(text) & set("wax+"))
+    return event.name in effects.FILES and isinstance(text, str) and bool(set(text) & set("wax+"))
 
 
 def _quiet(context: Context, event: Event) -> None:

@@ -10,6 +10,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.interpreter import Run
+from distify_codemods.libraries import python
 from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module, Program
 from distify_codemods.twins.effects import effects
@@ -18,7 +19,7 @@ from distify_codemods.twins.pointing import Pointer, Pointing, Problem
 from distify_codemods.values import Const, Ref
 
 SUFFIX = "_dist"
-_LOADERS = frozenset(["importlib.import_module", "builtins.__import__", "__import__"])
+_IMPORTS = python.IMPORTS | {"__import__"}
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def _loaded_by_name(graph: Graph, run: Run, reached: list[Module], twins: dict[M
 
 def loads_by_name(run: Run, node: cst.CSTNode) -> bool:
     """Whether this imports what a text names."""
-    return isinstance(node, cst.Call) and bool(node.args) and not _LOADERS.isdisjoint(_called(run, node))
+    return isinstance(node, cst.Call) and bool(node.args) and not _IMPORTS.isdisjoint(_called(run, node))
 
 
 def chosen_later(graph: Graph, run: Run) -> list[tuple[Module, cst.Call]]:

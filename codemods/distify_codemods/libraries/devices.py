@@ -1,0 +1,28 @@
+"""GPUs: what chooses one, what uses it, and where its number comes from."""
+
+from __future__ import annotations
+
+DEVICE = "torch.device"
+#: How the full names of what concerns GPUs begin.
+CUDA = "torch.cuda."
+#: Choose a GPU for what follows, and for what stands under it.
+CHOOSES = "torch.cuda.set_device"
+UNDER = "torch.cuda.device"
+#: What uses a GPU, or says which one later things are put on.
+USES = (CUDA, "torch.load", "torch.set_default_device", "torch.set_default_tensor_type")
+#: What neither touches a device nor draws random numbers nor reads data.
+HARMLESS = (
+    "argparse.", "builtins.", "os.", "time.", "datetime.", "logging.", "sys.", "json.", "yaml.", "csv.", "glob.",
+    "shutil.", "re.", "copy.", "math.", "string.", "warnings.", "pathlib.", "collections.", "functools.", "itertools.",
+    "torch.device", "torch.cuda.is_available", "torch.cuda.device_count", "torch.cuda.set_device", "torch.backends.",
+    "torch.accelerator.", "torch.manual_seed", "torch.cuda.manual_seed", "numpy.random.seed", "random.seed",
+    "torchvision.transforms.", "torch.no_grad", "torch.inference_mode", "torch.enable_grad",
+    "torch.set_default_dtype", "torch.set_num_threads",
+)  # fmt: skip
+#: What an option of the command line may be made into, so that it names a device.
+OPTIONS = frozenset({"builtins.str", DEVICE})
+#: What reads settings from files, the environment or a person.
+READ_SETTINGS = (
+    "yaml.", "json.", "toml.", "tomli.", "tomllib.", "omegaconf.", "configparser.", "os.environ", "os.getenv",
+    "builtins.input", "dotenv.", "ml_collections.", "hydra.", "fvcore.common.config.",
+)  # fmt: skip

@@ -1,0 +1,78 @@
+"""Python's own functions and classes, where more than one place must know them."""
+
+from __future__ import annotations
+
+LENGTH = "builtins.len"
+PROPERTY = "builtins.property"
+RANGE = "builtins.range"
+NUMBERS = frozenset({RANGE, "itertools.count"})
+INTEGER = "builtins.int"
+COUNTS = "builtins.enumerate"
+ZIP, MAP = "builtins.zip", "builtins.map"
+#: Decorators of methods that are given no object, or their class; and of what is run up to its `yield`.
+STATIC, OF_THE_CLASS = "builtins.staticmethod", "builtins.classmethod"
+CONTEXT_MANAGERS = frozenset({"contextlib.contextmanager", "contextlib.asynccontextmanager"})
+#: What ends the program, and what does where nothing catches it.
+EXITS = frozenset({"sys.exit", "os._exit", "builtins.exit", "builtins.quit"})
+ENDING = ("builtins.SystemExit", "builtins.KeyboardInterrupt")
+PRINT = "builtins.print"
+#: Functions that take functions and do not call them.
+KEEPS = (
+    *(f"functools.{name}" for name in ("wraps", "update_wrapper", "lru_cache", "cache")), "inspect.", "typing.",
+)  # fmt: skip
+KIND_OF = "builtins.isinstance"
+LISTS = frozenset({"builtins.tuple", "builtins.list"})
+DICTIONARY = "builtins.dict"
+DICTIONARIES = (DICTIONARY, "collections.OrderedDict", "collections.defaultdict", "collections.UserDict")
+CONTAINERS = frozenset(
+    {"builtins.set", "builtins.frozenset", *LISTS, *DICTIONARIES}
+    | {
+        f"{module}.{name}"
+        for module in ("collections.abc", "collections", "typing")
+        for name in ("Sequence", "Mapping")
+    }
+)
+NAMED_TUPLE = "collections.namedtuple"
+TUPLES = ("typing.NamedTuple", NAMED_TUPLE)
+#: Bases that add nothing to a class that derives from them.
+PLAIN_BASES = ("builtins.object", "abc.", "typing.", "torch.utils.data.Dataset")
+PATHS = "os.path."
+#: Folders: what names the same one in another way, the one above, what is inside, and where the script is run.
+SAME_FOLDER = frozenset(
+    "os.path.abspath os.path.realpath os.path.normpath os.fspath builtins.str pathlib.Path pathlib.PurePath".split()
+)
+ABOVE, INSIDE = "os.path.dirname", "os.path.join"
+HERE = frozenset({"os.getcwd", "pathlib.Path.cwd"})
+SIGNS = {"os.pardir": "..", "os.curdir": "."}
+READS_ATTRIBUTE, SETS_ATTRIBUTE = "builtins.getattr", "builtins.setattr"
+#: What is called by a name that is put together as the program runs.
+IMPORTS = frozenset({"importlib.import_module", "builtins.__import__"})
+BY_NAME = IMPORTS | {"builtins.eval", "builtins.exec"}
+#: Takes one of what it is given; and where the others, that go through all of it, have that if not first.
+TAKES_ONE = "builtins.next"
+GO_THROUGH = {
+    **dict.fromkeys((f"builtins.{name}" for name in "list tuple set sorted sum max min next".split()), 0),
+    **dict.fromkeys(("builtins.map", "builtins.filter"), -1),
+}
+#: Starts another process by itself.
+STARTS_PROCESSES = "torch.multiprocessing.Process"
+#: What another program says, as a file that is still to be read.
+ANSWERS_LATER = "os.popen"
+#: What runs a function that it is given: the parameter and its place, and those of its arguments.
+RUNNERS = {
+    "threading.Thread": ("target", 1, "args"),
+    "multiprocessing.Process": ("target", 1, "args"),
+    STARTS_PROCESSES: ("target", 1, "args"),
+    "torch.multiprocessing.spawn": ("fn", 0, "args"),
+    "fire.Fire": ("component", 0, ""),
+    "typer.run": ("function", 0, ""),
+    **dict.fromkeys(("absl.app.run", "tensorflow.app.run", "tensorflow.compat.v1.app.run"), ("main", 0, "")),
+}
+DEEP_COPY = "copy.deepcopy"
+COPIES = frozenset({DEEP_COPY, "copy.copy"})
+#: The environment of a process, and what sets and reads it.
+ENVIRONMENT = "os.environ"
+SETS_IF_MISSING = "os.environ.setdefault"
+SETS_ENVIRONMENT = frozenset({SETS_IF_MISSING, "os.environ.update", "os.putenv"})
+GETS_ENVIRONMENT = frozenset({"os.environ.get", "os.getenv"})
+READS_ENVIRONMENT = GETS_ENVIRONMENT | {"os.environ.pop"}

@@ -1,0 +1,42 @@
+"""Under which one name a thing of a library is known: where it lives differs between versions and habits."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+#: Files of packages whose contents the packages have themselves: what stands in such a file, and how it is known.
+_FILES = tuple(
+    (re.compile(written), known)
+    for written, known in (
+        (r"torch\.nn\.modules\.(?:[a-z]\w*\.)?(_?[A-Z]\w*)", r"torch.nn.\1"),
+        (r"torch\.nn\.parameter\.(\w+)", r"torch.nn.\1"),
+        (r"torch\.nn\.(?:parallel|parallel\.data_parallel)\.DataParallel", "torch.nn.DataParallel"),
+        (r"torch\.nn\.parallel\.(?:data_parallel|distributed)\.(\w+)", r"torch.nn.parallel.\1"),
+        (r"torch\.nn\.parallel\.(replicate|parallel_apply)\.\1", r"torch.nn.parallel.\1"),
+        (r"torch\.optim\.(?!lr_scheduler\.|swa_utils\.)[a-z]\w*\.([A-Z]\w*)", r"torch.optim.\1"),
+        (r"torch\.utils\.data\.(?:dataset|sampler|dataloader|distributed)\.(\w+)", r"torch.utils.data.\1"),
+        (r"torch\.utils\.data\._utils\.collate\.default_collate", "torch.utils.data.default_collate"),
+        (r"torch\.autograd\.variable\.Variable", "torch.autograd.Variable"),
+        (r"torch\.autograd\.(?:grad_mode\.)?(no_grad|enable_grad|inference_mode|set_grad_enabled)", r"torch.\1"),
+        (r"torch\.random\.(manual_seed|seed|get_rng_state|set_rng_state)", r"torch.\1"),
+        (r"torch\.cuda\.random\.(\w+)", r"torch.cuda.\1"),
+        (r"torch\.utils\.tensorboard\.writer\.(\w+)", r"torch.utils.tensorboard.\1"),
+        (r"tensorboardX\.writer\.(\w+)", r"tensorboardX.\1"),
+        (r"torch_geometric\.data\.DataLoader", "torch_geometric.loader.DataLoader"),
+        (r"torch_geometric\.loader\.dataloader\.(\w+)", r"torch_geometric.loader.\1"),
+        (r"torchtext\.legacy\.(.+)", r"torchtext.\1"),
+        (r"torchtext\.data\.(?:iterator|field|dataset)\.(\w+)", r"torchtext.data.\1"),
+        (r"tqdm\.(?:(?!contrib\b)\w+\.)?(?:tqdm|tqdm_notebook|tqdm_gui)", "tqdm.tqdm"),
+        (r"tqdm\.(?:(?!contrib\b)\w+\.)?(?:trange|tnrange|tgrange)", "tqdm.trange"),
+    )
+)
+
+
+@cache
+def usual(name: str) -> str:
+    """`torch.nn.BatchNorm2d` of `torch.nn.modules.batchnorm.BatchNorm2d`."""
+    for written, known in _FILES:
+        found = written.fullmatch(name)
+        name = found.expand(known) if found else name
+    return name

@@ -1,0 +1,89 @@
+"""torch's modules: what each class is."""
+
+from __future__ import annotations
+
+MODULE = "torch.nn.Module"
+#: How the full names of its modules, and of the functions that go with them, begin.
+OWN = "torch.nn."
+#: Objects of libraries that are no modules.
+NO_MODULES = ("builtins.", "argparse.", "numpy.", "math.", "collections.", "torch.utils.", "torch.optim.")
+#: What makes what training is about, or changes more than what it returns.
+OF_TRAINING = (
+    "torch.nn.", "torch.optim.", "torch.utils.", "torch.load", "torch.hub.", "torch.cuda.", "torch.manual",
+)  # fmt: skip
+#: Bases that give a class nothing but what every module, and every object, has.
+PLAIN_BASES = frozenset({MODULE, "builtins.object"})
+COMPILES = "torch.compile"
+#: What returns what it is given first.
+GIVE_BACK = ("torch.autograd.Variable", "torch.nn.Parameter", "torch.compile", "apex.parallel.convert_syncbn_model")
+#: Functions that fill a tensor.
+FILLS = "torch.nn.init."
+PARAMETER = "torch.nn.Parameter"
+DATA_PARALLEL = "torch.nn.DataParallel"
+SEQUENTIAL = "torch.nn.Sequential"
+#: Containers, which call what they hold, or are asked for it.
+LISTS = (SEQUENTIAL, "torch.nn.ModuleList")
+CONTAINERS = (*LISTS, "torch.nn.ModuleDict")
+#: Layers that look at all samples of a batch together.
+BATCHNORMS = (
+    "torch.nn._BatchNorm",
+    *(f"torch.nn.{kind}{size}d" for kind in ("BatchNorm", "LazyBatchNorm") for size in (1, 2, 3)),
+)
+#: What makes or reads whole models, which may have some inside.
+_WHOLE = (
+    "torchvision.models.", "timm.", "segmentation_models_pytorch.", "efficientnet_pytorch.", "torch.hub.load",
+    "torch.load",
+)  # fmt: skip
+#: Modules that mix the entries of the first dimension unless they are told that it is the batch.
+LSTM = "torch.nn.LSTM"
+RECURRENT = frozenset(["torch.nn.RNN", "torch.nn.GRU", LSTM])
+ATTENTION = frozenset(
+    "torch.nn." + name
+    for name in "MultiheadAttention Transformer TransformerEncoderLayer TransformerDecoderLayer".split()
+)
+#: Several of such layers, each like the first that they are given.
+STACKS = frozenset(["torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder"])
+CONVOLUTIONS = "torch.nn.Conv"
+#: Modules whose output has a dimension of features beside that of the samples.
+DEEP = frozenset(f"torch.nn.{name}" for name in "Linear Embedding Conv1d Conv2d Conv3d LayerNorm".split())
+#: Layers that are functions along a dimension, which may be that of the samples.
+ALONG = {"torch.nn.Softmax": "softmax", "torch.nn.LogSoftmax": "log_softmax", "torch.nn.Softmin": "softmin"}
+#: How the names of layers with parameters of their own begin.
+_WITH_PARAMETERS = (
+    "Linear", "LazyLinear", "Bilinear", "Conv", "LazyConv", "Embedding", "LSTM", "GRU", "RNN", "Multihead",
+    "Transformer", "BatchNorm", "LazyBatchNorm", "_BatchNorm", "SyncBatchNorm", "LayerNorm", "RMSNorm", "GroupNorm",
+    "PReLU", "AdaptiveLogSoftmaxWithLoss",
+)  # fmt: skip
+#: How the names of modules end that have none, of torch and of libraries like it.
+_WITHOUT = ("Loss", "ReLU", "Softmax", "Sigmoid", "Tanh", "Dropout", "Pool", "Similarity", "Identity", "Flatten")
+#: And of those that draw none: what they have begins as ones and zeros, or is given to them.
+_WITHOUT_DRAWS = (
+    *_WITHOUT, "ReLU6", "GELU", "SiLU", "ELU", "LogSoftmax", "Module", "Parameter", "DataParallel", "Norm",
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Pool2d", "Upsample", "Sequential", "ModuleList", "ModuleDict",
+)  # fmt: skip
+#: What reads the gradients of the parameters that it is given.
+READS_GRADIENTS = ("torch.nn.utils.clip_grad", "torch.nn.utils.get_total_norm")
+
+
+def may_hold_batchnorm(name: str) -> bool:
+    return name in BATCHNORMS or name.startswith(_WHOLE)
+
+
+def is_loss(name: str) -> bool:
+    return name.startswith(OWN) and name.endswith("Loss")
+
+
+def has_parameters(name: str) -> bool:
+    """Whether it is a layer of torch with parameters of its own."""
+    return name.startswith(OWN) and name.removeprefix(OWN).startswith(_WITH_PARAMETERS)
+
+
+def has_none(name: str) -> bool:
+    """Whether a module, of whatever library, is seen to have no parameters."""
+    return name.endswith(_WITHOUT) and not has_parameters(name)
+
+
+def draws_weights(name: str) -> bool:
+    """Whether a layer of torch begins with random numbers."""
+    own = name.rpartition(".")[2]
+    return name.startswith(OWN) and own[:1].isupper() and not own.endswith(_WITHOUT_DRAWS)

@@ -1,0 +1,28 @@
+"""Functions of torch and NumPy that make tensors."""
+
+from __future__ import annotations
+
+CLASSES = frozenset({"torch.Tensor", "torch.autograd.Variable", "numpy.ndarray"})
+MEAN = "torch.mean"
+ZEROS = ("torch.zeros", "numpy.zeros")
+#: Of sizes, without a draw.
+FILLED = frozenset(
+    f"{library}.{name}" for library in ("torch", "numpy") for name in "zeros ones full empty arange".split()
+)
+#: Of sizes, by the last part of their names.
+OF_SIZES = frozenset("zeros ones full empty rand randn randint arange eye normal randperm permutation".split())
+_COMPUTING = ("torch.", "numpy.", "math.")
+#: Of those, what deals out samples, or reads what may be anything.
+_READING = ("torch.utils.data.", "torch.load", "torch.hub", "torch.jit.")
+_ARRAYS = ("torch", "numpy", "numpy.random")
+
+
+def makes_by_sizes(name: str) -> bool:
+    """Whether it makes a tensor with as many entries as it is told."""
+    library, _, own = name.rpartition(".")
+    return library in _ARRAYS and own in OF_SIZES
+
+
+def computes(name: str) -> bool:
+    """Whether a function is one of tensors and numbers."""
+    return name.startswith(_COMPUTING) and not name.startswith(_READING)
