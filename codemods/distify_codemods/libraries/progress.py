@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-BAR, RANGE = "tqdm.tqdm", "tqdm.trange"
+RANGE = "tqdm.trange"
 #: What hands on what it goes through.
 BARS = frozenset(
     "tqdm.tqdm tqdm.trange rich.progress.track alive_progress.alive_it fastprogress.progress_bar "
