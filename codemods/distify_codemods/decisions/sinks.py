@@ -13,8 +13,8 @@ from distify_codemods.decisions.carried import carried
 from distify_codemods.decisions.in_place import changes_what_it_takes
 from distify_codemods.decisions.places import Place
 from distify_codemods.facts import Facts
-from distify_codemods.libraries import effects
-from distify_codemods.libraries.registry import Role, find, is_tracker
+from distify_codemods.libraries import effects, python
+from distify_codemods.libraries.registry import Role, find, functions, is_tracker
 from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module
 from distify_codemods.values import Bound, Class, Function, Instance, Mapping, Method, Obj, Sequence, Value, core, root
@@ -50,19 +50,17 @@ class Sink:
 
 
 _ADDING = frozenset("append extend add insert appendleft extendleft".split())
-#: What writes to files; what is called like it, and does not.
-_FILES = (*effects.HANDLES, *effects.KEEPS)
-_TO_TEXT = ("json.dumps", "pickle.dumps", "yaml.dumps")
+_FILES = frozenset([*effects.HANDLES, *effects.KEEPS])
 _LOGGERS = ("logging.", "loguru.")
 
 
 def sinks(facts: Facts) -> Iterator[Sink]:
-    kept = (*_FILES, *_LOGGERS) if _logs_are_files(facts) else _FILES
+    loggers = _LOGGERS if _logs_are_files(facts) else ()
     for module in facts.run.frames:
         for node in module.parents:
             if isinstance(node, cst.Call):
                 if isinstance(module.parents.get(node), cst.Expr):
-                    yield from _of_call(facts, module, node, kept)
+                    yield from _of_call(facts, module, node, loggers)
             elif isinstance(node, cst.AugAssign):
                 yield from _of_augmented(facts, module, node)
             elif isinstance(node, cst.Assign):
@@ -74,14 +72,14 @@ def sinks(facts: Facts) -> Iterator[Sink]:
 
 
 def _logs_are_files(facts: Facts) -> bool:
-    named = any("filename" in event.arguments.keywords for event in facts.calls("logging.basicConfig"))
+    named = any("filename" in event.arguments.keywords for event in facts.calls(*functions(Role.LOG_BASICS)))
     return named or any(
         find(event.name, Role.LOG_FILE, Role.LOG_SINK) for event in facts.run.events if event.name.startswith(_LOGGERS)
     )
 
 
-def _of_call(facts: Facts, module: Module, node: cst.Call, files: tuple[str, ...]) -> Iterator[Sink]:
-    kind = _taker(facts, node, files)
+def _of_call(facts: Facts, module: Module, node: cst.Call, loggers: tuple[str, ...]) -> Iterator[Sink]:
+    kind = _taker(facts, node, loggers)
     if kind is None:
         return
     fresh = kind is Kind.ADDED and isinstance(node.func, cst.Attribute) and _is_fresh(facts, module, node.func.value)
@@ -90,7 +88,7 @@ def _of_call(facts: Facts, module: Module, node: cst.Call, files: tuple[str, ...
         yield Sink(kind, module, node, argument.value, fresh, changes=changes)
 
 
-def _taker(facts: Facts, node: cst.Call, files: tuple[str, ...]) -> Kind | None:
+def _taker(facts: Facts, node: cst.Call, loggers: tuple[str, ...]) -> Kind | None:
     callee = facts.value(node.func)
     name = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
     holders = facts.value(node.func.value).objs if isinstance(node.func, cst.Attribute) else EMPTY
@@ -100,10 +98,10 @@ def _taker(facts: Facts, node: cst.Call, files: tuple[str, ...]) -> Kind | None:
     if name == "update" and any(isinstance(obj, Mapping) for obj in holders):
         return Kind.STORED
     for obj in callee.objs:
-        if _named(obj) == "builtins.print" and _prints_to_a_file(facts, node):
+        if _named(obj) == python.PRINT and _prints_to_a_file(facts, node):
             return Kind.LOGGED
         name = _full_name(obj)
-        if is_tracker(name) or (name.startswith(files) and not name.startswith(_TO_TEXT)):
+        if is_tracker(name) or name in _FILES or name.startswith(loggers):
             return Kind.LOGGED
         if isinstance(obj, Function):
             return Kind.HANDED

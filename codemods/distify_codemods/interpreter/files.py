@@ -61,7 +61,7 @@ def joined_path(machine: Machine, node: cst.BinaryOperation, left: Value, value:
     """`folder / "name"` is a path again."""
     text = isinstance(node.right, (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString))
     if isinstance(node.operator, cst.Divide) and (text or any(_is_path(obj) for obj in left.objs)):
-        path = machine.made(External, node, name="pathlib.Path")
+        path = machine.made(External, node, name=paths.PATH)
         return replace(value, objs=value.objs | [path])
     return value
 

@@ -27,6 +27,8 @@ PICTURES = ("matplotlib.", "pandas.", "PIL.", "seaborn.")
 TALKS = ("builtins.", "sys.stdout.", "sys.stderr.", "time.", "math.", "os.popen", "os.get_terminal_size", "pprint.")
 #: Decorators that leave nothing behind but what they decorate.
 DECORATE = ("torch.", "functools.", "dataclasses.", "contextlib.", "typing.", "abc.", "builtins.", "numba.", "enum.")
+#: Who derives from it hears of each class that is made.
+METACLASS = "builtins.type"
 #: Settings: calls that may be made twice.
 SET = (
     "warnings.", "matplotlib.", "sys.path.", "torch.set_", "torch.backends.", "torch.multiprocessing.set_", "numpy.set",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from distify_codemods.libraries import listings
 
-JOINS = ("os.path.join", "pathlib.Path", "pathlib.PurePath")
+PATH = "pathlib.Path"
+JOINS = ("os.path.join", PATH, "pathlib.PurePath")
 #: The same path, as a text.
 KEEPS = ("builtins.str", "os.fspath", "os.path.normpath")
 #: The last thing that they are given is how the path ends.

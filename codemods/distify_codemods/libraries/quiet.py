@@ -28,8 +28,6 @@ _NOT = (
     "pyarrow.fs.", "requests.", "socket.", "subprocess.", "torch.distributed.rpc.", "torch.utils.cpp_extension.",
     "transformers.Seq2SeqTrainer", "transformers.Trainer", "transformers.TrainingArguments", "urllib.",
 )  # fmt: skip
-#: What is called by a name that is put together as the program runs.
-BY_NAME = ("importlib.import_module", "builtins.__import__", "builtins.eval", "builtins.exec")
 #: What of those only computes, on addresses and the like.
 _PLAIN = (
     "importlib.metadata.", "importlib.reload", "importlib.resources.", "importlib.util.find_spec", "requests.adapters.",

@@ -40,6 +40,7 @@ class Role(Enum):
     CONSOLE = "an object that puts text on the screen"
     LOG_FILE = "a handler of log records that opens a file"
     LOG_SINK = "takes log records elsewhere than to the screen"
+    LOG_BASICS = "may open a log file"
     LOG_SETUP = "says where log records go"
     TRACKER = "reports to an experiment's log: rank 0 alone has it"
     RUN = "makes a run, which can be told to do nothing"

@@ -21,7 +21,7 @@ def run(context: Context) -> None:
     for event in context.facts.of_kind(Kind.CALL):
         if event.name in functions(Role.LOG_FILE):
             found = _handler(context, event) or found
-        elif event.name == "logging.basicConfig":
+        elif event.name in functions(Role.LOG_BASICS):
             found = _basic_config(context, event) or found
         elif event.name in functions(Role.LOG_SETUP, Role.LOG_SINK):
             found = True

@@ -13,6 +13,7 @@ from distify_codemods.facts import loaders_in
 from distify_codemods.interpreter.files import writes_to_a_file
 from distify_codemods.libraries import effects, guarded
 from distify_codemods.libraries.registry import is_tracker
+from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, call_of
 from distify_codemods.values import (
@@ -25,7 +26,6 @@ from distify_codemods.values import (
     Obj,
     Ref,
     Sequence,
-    Value,
     core,
     root,
 )
@@ -139,27 +139,31 @@ def _is_quiet_object(context: Context, obj: Obj, call: cst.Call, depth: int) -> 
     if isinstance(obj, Function):
         return obj.node is not None and depth < _DEEPEST and _is_quiet_code(context, obj.node.body, depth=depth + 1)
     if isinstance(obj, Ref):
-        about_files = obj.name in effects.WRITES or obj.name in effects.HANDLES or obj.name in effects.STORES
-        if depth > 0 and guarded.is_shared(obj.name):
-            return False
-        draws = "random" in context.facts.value(call).sources or obj.name.startswith(guarded.DRAWS_RANDOM_NUMBERS)
-        return about_files or (guarded.leaves_nothing(obj.name) and not draws)
-    if isinstance(obj, Method):
-        receiver = obj.receiver or Value()
-        if obj.name not in _OF_STATE and any(core(one) in context.facts.models for one in receiver.objs):
-            return False  # `model.encode(x)`: a forward pass by another name
-        if obj.name in effects.WRITING_METHODS or obj.name in _QUIET:
-            return depth == 0 or obj.name not in _SHARED_METHODS
-        if obj.name == "append":  # one more that keeps the log: `ex.observers.append(...)`
-            holders = [root(one) for one in receiver.objs]
-            return bool(holders) and all(isinstance(one, External) and is_tracker(one.name) for one in holders)
-        if obj.name in _OF_HANDLES or obj.name == "open":
-            return not any(isinstance(one, (Sequence, Mapping)) for one in receiver.objs)
-        return any(isinstance(one, Const) for one in receiver.objs) or (
-            bool(receiver.objs)
-            and all(isinstance(one, External) and one.name.startswith(guarded.PICTURES) for one in receiver.objs)
-        )
-    return False
+        return _is_quiet_function(context, obj.name, call, depth)
+    return isinstance(obj, Method) and _is_quiet_method(context, obj, depth)
+
+
+def _is_quiet_function(context: Context, name: str, call: cst.Call, depth: int) -> bool:
+    if depth > 0 and guarded.is_shared(name):
+        return False
+    about_files = name in effects.WRITES or name in effects.HANDLES or name in effects.STORES
+    draws = "random" in context.facts.value(call).sources or name.startswith(guarded.DRAWS_RANDOM_NUMBERS)
+    return about_files or (guarded.leaves_nothing(name) and not draws)
+
+
+def _is_quiet_method(context: Context, method: Method, depth: int) -> bool:
+    name, of = method.name, method.receiver.objs if method.receiver is not None else EMPTY
+    if name not in _OF_STATE and any(core(one) in context.facts.models for one in of):
+        return False  # `model.encode(x)`: a forward pass by another name
+    if name in effects.WRITING_METHODS or name in _QUIET:
+        return depth == 0 or name not in _SHARED_METHODS
+    libraries = [one.name for one in map(root, of) if isinstance(one, External)]
+    if name == "append":  # one more that keeps the log: `ex.observers.append(...)`
+        return 0 < len(of) == len(libraries) and all(map(is_tracker, libraries))
+    if name in _OF_HANDLES or name == "open":
+        return not any(isinstance(one, (Sequence, Mapping)) for one in of)
+    drawn = [isinstance(one, External) and one.name.startswith(guarded.PICTURES) for one in of]
+    return any(isinstance(one, Const) for one in of) or (bool(drawn) and all(drawn))
 
 
 # ---- names that it binds

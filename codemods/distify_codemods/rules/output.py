@@ -11,7 +11,7 @@ from distify_codemods import tree
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import dealt_by
 from distify_codemods.file_events import reads
-from distify_codemods.libraries import guarded
+from distify_codemods.libraries import guarded, python
 from distify_codemods.libraries.registry import Effect, Role, functions
 from distify_codemods.program import Module
 from distify_codemods.rules import paths
@@ -113,9 +113,7 @@ def _passing_on(context: Context) -> list[Event]:
         event
         for event in context.facts.of_kind(Kind.CALL)
         if any(
-            isinstance(obj, Ref) and obj.name == "builtins.print"
-            for value in event.arguments.all()
-            for obj in value.objs
+            isinstance(obj, Ref) and obj.name == python.PRINT for value in event.arguments.all() for obj in value.objs
         )
     ]
 

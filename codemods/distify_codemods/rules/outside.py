@@ -9,7 +9,7 @@ from distify_codemods.decisions.outside import Asking, Doing, askings
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import code_of, may_write
 from distify_codemods.libraries import effects, outside
-from distify_codemods.libraries.registry import tracker
+from distify_codemods.libraries.registry import Role, find, tracker
 from distify_codemods.plan import By
 from distify_codemods.rules.base import Context, Rule, call_of, given_to
 from distify_codemods.rules.download import downloads
@@ -104,7 +104,7 @@ def _told_elsewhere(context: Context) -> list[str]:
     found = {
         "DATA03": any(map(downloads, calls)),
         "SAVE01": any(event.kind is Kind.METHOD for event in sent),
-        "OUT04": any(event.name.startswith("logging.handlers.") for event in calls),
+        "OUT04": any((api := find(event.name, Role.LOG_SINK)) is not None and api.online for event in calls),
         "OUT05": any((api := tracker(event.name)) is not None and api.online for event in calls),
         "OUT03": any(event.kind is Kind.CALL for event in sent) or any(outside.is_command(one.name) for one in calls),
     }

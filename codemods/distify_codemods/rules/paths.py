@@ -14,6 +14,7 @@ from distify_codemods.interpreter import files
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import effects, listings
 from distify_codemods.libraries import paths as table
+from distify_codemods.libraries.checkpoints import LOAD
 from distify_codemods.plan import By
 from distify_codemods.program import Module
 from distify_codemods.rules import disk, waits
@@ -78,7 +79,7 @@ def _of_a_path(context: Context, event: Event) -> Iterator[Origin]:
         given = list(file_events.own_paths_out_of_sight(context.facts, event))
         if context.is_on_main(event.module, event.node):
             return
-    elif makes or reads(event) or listings.is_of_the_disk(event.name) or event.name == "torch.load":
+    elif makes or reads(event) or listings.is_of_the_disk(event.name) or event.name == LOAD:
         given = [event.receiver, *event.arguments.positional[:1], *event.arguments.keywords.values()]
     elif event.name in table.REMOVALS or event.name in table.MAKES:
         yield from _made_for_some_time(event)

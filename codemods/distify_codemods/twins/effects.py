@@ -57,7 +57,7 @@ def _makes_itself_known(node: cst.ClassDef, run: Run) -> bool:
     """Whether a base or a metaclass of the program hears of the class."""
     values = [run.values[arg.value] for arg in (*node.bases, *node.keywords) if arg.value in run.values]
     classes = [obj for value in values for obj in value.objs if isinstance(obj, Class)]
-    own_metaclass = any(cls.derives_from("builtins.type") for cls in classes)
+    own_metaclass = any(cls.derives_from(guarded.METACLASS) for cls in classes)
     return own_metaclass or any("__init_subclass__" in one.attributes for cls in classes for one in cls.ancestors())
 
 
