@@ -325,7 +325,7 @@ def call_of(pattern: str) -> Rewrite:
         call = cst.parse_expression(pattern.format(_HOLE))
         hole = next(node for node in tree.walk(call) if isinstance(node, cst.Name) and node.value == _HOLE)
         if isinstance(updated, (cst.Tuple, cst.NamedExpr, cst.Yield)) and not updated.lpar:
-            updated = updated.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])  # one argument
+            updated = tree.bracketed(updated)  # one argument
         result = call.deep_replace(hole, updated)
         assert isinstance(result, cst.BaseExpression)
         return result
@@ -365,7 +365,7 @@ def attribute_of(name: str) -> Rewrite:
     def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
         simple = isinstance(updated, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or updated.lpar
         if not simple:
-            updated = updated.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+            updated = tree.bracketed(updated)
         return cst.Attribute(updated, cst.Name(name))
 
     return rewrite
