@@ -249,11 +249,7 @@ class _Applying:
             return True
         if not isinstance(statement, cst.If) or statement.orelse is not None:
             return False
-        return all(
-            small in self.plan.removed
-            for line in statement.body.body
-            for small in (line.body if isinstance(line, cst.SimpleStatementLine) else [line])
-        )
+        return all(small in self.plan.removed for small in tree.small_statements(statement.body))
 
     def guarded(self, part: Statement, header: str) -> Statement:
         block = cst.parse_statement(f"{header}\n    pass\n", self.config)

@@ -125,6 +125,9 @@ class Facts:
     def module_of(self, node: cst.CSTNode) -> Module:
         return next(module for module in self.run.frames if node in module.parents)
 
+    def in_training(self, event: Event) -> bool:
+        return any(loop.trains and event.inside(loop.event) for loop in self.loops)
+
     def in_a_model(self, event: Event) -> bool:
         """Whether it happens in the course of a forward pass of some module."""
         return not self._forwards.isdisjoint(event.here.frame.context)

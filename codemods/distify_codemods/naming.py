@@ -66,7 +66,7 @@ class Names:
         for module in self.run.frames:
             for node in tree.walk(module.tree):
                 if isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.NamedExpr)):
-                    for target in _leaves(node.target):
+                    for target in tree.leaves(node.target):
                         value = stored.get(target) or self.run.values.get(target)
                         if value is not None and value.objs:
                             found.append((module, target, value))
@@ -81,14 +81,6 @@ def brief(node: cst.CSTNode) -> str:
     """An expression in one line."""
     text = " ".join(tree.code_of(node).split())
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
-
-
-def _leaves(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    if isinstance(target, (cst.Tuple, cst.List)):
-        for element in target.elements:
-            yield from _leaves(element.value)
-    else:
-        yield target
 
 
 def _parts(name: str, value: Value) -> Iterator[tuple[str, Value]]:

@@ -106,6 +106,15 @@ def target_names(node: cst.CSTNode) -> Iterator[str]:
         yield from target_names(node.value)
 
 
+def leaves(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What an assignment binds one by one: `a`, `b.c` and `d[0]` of `a, (b.c, d[0])`."""
+    if isinstance(target, (cst.Tuple, cst.List)):
+        for element in target.elements:
+            yield from leaves(element.value)
+    else:
+        yield target
+
+
 def bound_names(node: cst.CSTNode) -> Iterator[str]:
     """The names that a node binds in the scope around it: an assignment, a loop, an import, `as`."""
     if isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.For, cst.NamedExpr)):
@@ -114,6 +123,30 @@ def bound_names(node: cst.CSTNode) -> Iterator[str]:
         yield from target_names(node.name)
     elif isinstance(node, cst.ImportAlias) and node.asname is None:
         yield code_of(node.name).split(".")[0]
+
+
+def names(node: cst.CSTNode) -> set[str]:
+    return {one.value for one in walk(node) if isinstance(one, cst.Name)}
+
+
+def is_import(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.SimpleStatementLine) and any(
+        isinstance(one, (cst.Import, cst.ImportFrom)) for one in node.body
+    )
+
+
+def is_main_test(node: cst.CSTNode) -> bool:
+    """`if __name__ == "__main__":`"""
+    return isinstance(node, cst.If) and "__name__" in names(node.test)
+
+
+def small_statements(body: cst.BaseSuite) -> list[cst.CSTNode]:
+    """What a block holds, line by line or several to a line."""
+    return [one for line in body.body for one in (line.body if isinstance(line, cst.SimpleStatementLine) else [line])]
+
+
+def bracketed(node: cst.BaseExpression) -> cst.BaseExpression:
+    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
 _EMPTY = cst.Module(body=())

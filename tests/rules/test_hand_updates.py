@@ -17,6 +17,7 @@ def updated(line: str) -> str:
     ("line", "after"),
     [
         ("p.grad /= len(x)", "p.grad /= len(x) * rt.world_size()"),
+        ("p.grad /= len(x) if epoch else len(y)", "p.grad /= (len(x) if epoch else len(y)) * rt.world_size()"),
         ("p.grad.div_(x.size(0) / 8)", "p.grad.div_((x.size(0) * rt.world_size()) / 8)"),
         ("p.grad.data *= 8 / x.shape[0]", "p.grad.data *= 8 / (x.shape[0] * rt.world_size())"),
         ("p.grad = p.grad / len(x)", "p.grad = p.grad / (len(x) * rt.world_size())"),

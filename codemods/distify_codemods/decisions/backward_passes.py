@@ -28,12 +28,8 @@ class Session:
 
 def sessions(facts: Facts, model: Obj) -> list[Session]:
     forwards = training_forwards(facts, model)
-    backwards = [event for event in facts.backwards if _in_training(facts, event) and reaches(facts, event, model)]
+    backwards = [event for event in facts.backwards if facts.in_training(event) and reaches(facts, event, model)]
     return [Session(backward, tuple(_since(backward, forwards, backwards))) for backward in backwards]
-
-
-def _in_training(facts: Facts, event: Event) -> bool:
-    return any(event.inside(loop.event) for loop in facts.training_loops)
 
 
 def reaches(facts: Facts, backward: Event, model: Obj) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeVar
@@ -429,13 +428,3 @@ def chain(event: Event) -> list[tuple[Frame, cst.CSTNode]]:
 
 def _is_statement(node: cst.CSTNode) -> bool:
     return isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
-
-
-def common(paths: Sequence[Sequence[cst.CSTNode]]) -> int:
-    """How many leading statements the paths share."""
-    size = 0
-    for items in zip(*paths, strict=False):
-        if any(item is not items[0] for item in items):
-            break
-        size += 1
-    return size

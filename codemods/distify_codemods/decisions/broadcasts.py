@@ -51,9 +51,9 @@ def first_use(facts: Facts, model: Obj) -> Event:
         event
         for event in facts.steps
         if any(model in one.models and one.obj in event.receiver.objs for one in facts.optimizers)
-        and any(event.inside(loop.event) for loop in facts.training_loops)
+        and facts.in_training(event)
     ]
-    backwards = [event for event in facts.backwards if any(event.inside(one.event) for one in facts.training_loops)]
+    backwards = [event for event in facts.backwards if facts.in_training(event)]
     return [*forwards, *steps, *backwards, *facts.run.events][0]
 
 

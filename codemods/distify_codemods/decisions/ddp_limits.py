@@ -64,7 +64,7 @@ def _read_outside(facts: Facts, model: Obj, parts: Sequence[Obj], forwards: set[
     """`criterion(net.decoder.weight, ...)`: a part that it takes for one without gradients in this step."""
     for event in facts.of_kind(Kind.ATTRIBUTE) if parts else ():
         outside = not forwards & set(event.here.frame.context)
-        trains = event.grad and outside and any(event.inside(loop.event) for loop in facts.training_loops)
+        trains = event.grad and outside and facts.in_training(event)
         if trains and any(core(obj) is model for obj in event.receiver.objs):
             value = model.attributes.get(event.name)
             held = (

@@ -110,7 +110,7 @@ def _steppers(facts: Facts) -> Iterator[tuple[Event, Event, list[Obj]]]:
     made = {event.value.single(): event for event in facts.of_kind(Kind.CALL, Kind.METHOD)}
     done: set[Obj] = set()
     for event in facts.of_kind(Kind.METHOD):
-        for obj in event.receiver.objs if event.name == "step" and _trains(facts, event) else ():
+        for obj in event.receiver.objs if event.name == "step" and facts.in_training(event) else ():
             if obj in known or obj in done or obj not in made or obj in facts.settled.not_models:
                 continue
             if not isinstance(obj, External) or obj.arguments is None or obj.name.startswith("torch."):
@@ -120,10 +120,6 @@ def _steppers(facts: Facts) -> Iterator[tuple[Event, Event, list[Obj]]]:
             if candidates and not known & set(given):
                 done.add(obj)
                 yield event, made[obj], candidates
-
-
-def _trains(facts: Facts, event: Event) -> bool:
-    return any(event.inside(loop.event) for loop in facts.training_loops)
 
 
 def _is_answered(facts: Facts, candidates: Iterable[Obj]) -> bool:

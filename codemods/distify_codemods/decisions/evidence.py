@@ -16,7 +16,7 @@ from distify_codemods.decisions import entropy, losses, outside, pools, put_toge
 from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.between import drawn_between_passes, never_apart
 from distify_codemods.decisions.chance import decided_by_chance, drawn_for_batches
-from distify_codemods.decisions.marks import in_training, marks
+from distify_codemods.decisions.marks import marks
 from distify_codemods.decisions.trials import as_it_stands, with_evidence
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, Loader
@@ -60,7 +60,7 @@ def links_at_once(facts: Facts) -> list[Link]:
 
 def _not_at_once_a_mean(facts: Facts) -> Iterator[Link]:
     for event in losses.lost(facts):
-        if in_training(facts, event):
+        if facts.in_training(event):
             yield Link(
                 event.module, event.node,
                 "the loss is not seen at once to be a mean over samples, and the program is too large to try out what "
@@ -91,7 +91,7 @@ def _each_once(found: list[Link]) -> list[Link]:
 
 def _foreign(facts: Facts) -> Iterator[Link]:
     """Unknown things that are called in training, of whose results the loss is made."""
-    called = {event.node: event for event in _calls(facts) if in_training(facts, event)}
+    called = {event.node: event for event in _calls(facts) if facts.in_training(event)}
     for mark in marks(facts, Foreign):
         event = called.get(mark.site) if mark.site is not None else None
         if event is None or mark.site is None:
@@ -140,7 +140,7 @@ def _given_the_model(facts: Facts) -> Iterator[Link]:
     """Unknown things that are given a trained model in training, or hold one and are called there."""
     trainers = {optimizer.obj for optimizer in facts.optimizers}
     for event in _calls(facts):
-        if not in_training(facts, event) or event.receiver.objs & trainers:
+        if not facts.in_training(event) or event.receiver.objs & trainers:
             continue
         held = [one.arguments for one in map(core, event.receiver.objs) if _is_foreign(one) and one.arguments]
         unknown = event.kind is Kind.CALL and not is_known(event.name) and not _is_tool(event.name)
@@ -179,7 +179,7 @@ def _skipped(facts: Facts) -> Iterator[Link]:
             inside = inside and here.node not in loops
             if not inside:
                 break
-            if isinstance(here.node, cst.Try) and here.arm == "body" and in_training(facts, event):
+            if isinstance(here.node, cst.Try) and here.arm == "body" and facts.in_training(event):
                 handler = next((one for one in here.node.handlers if _goes_on(one)), None)
                 if handler is not None:
                     yield Link(
@@ -204,7 +204,7 @@ def _goes_on(handler: cst.ExceptHandler) -> bool:
 def _without_seeds(facts: Facts) -> Iterator[Link]:
     """Data, or an order, that each rank would draw by itself."""
     for event in entropy.without_seeds(facts):
-        if not in_training(facts, event):
+        if not facts.in_training(event):
             yield Link(
                 event.module, event.node,
                 f"`{brief(event.node)}` has no seed: what is drawn from it is something else on each rank",

@@ -33,7 +33,7 @@ def called_in_steps(facts: Facts, trained: list[Called]) -> tuple[list[Called], 
     for model in models:
         if model not in inner:
             owners.update(dict.fromkeys(parts_of(model), model))
-    entries = [one for one in entries_into(facts, owners, _in_a_step) if not _inside(facts, one.event, known)]
+    entries = [one for one in entries_into(facts, owners, Facts.in_training) if not _inside(facts, one.event, known)]
     entries = [one for one in entries if one.obj is owners[one.obj] or one.obj not in known]
     found = each_called(entries, owners)
     kept = [one for one in found if _evaluates(facts, one)]
@@ -49,10 +49,6 @@ def _candidates(facts: Facts) -> list[Obj]:
         if isinstance(obj, (Instance, External)) and (is_module(obj) or obj in asked) and may_be_a_module(obj)
         and has_parameters_for_sure(obj)
     ]  # fmt: skip
-
-
-def _in_a_step(facts: Facts, event: Event) -> bool:
-    return any(event.inside(loop.event) for loop in facts.training_loops)
 
 
 def _inside(facts: Facts, event: Event, known: set[Obj]) -> bool:

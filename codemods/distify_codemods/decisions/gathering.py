@@ -34,7 +34,6 @@ class _Seen:
     """What a trial run saw where something is gathered."""
 
     elsewhere: list[cst.CSTNode] = field(default_factory=list)  # where it is no batch of training
-    twice: list[cst.CSTNode] = field(default_factory=list)
 
 
 def decide_gatherings(facts: Facts) -> tuple[Facts, tuple[Joining, ...], dict[cst.CSTNode, str]]:
@@ -48,7 +47,7 @@ def decide_gatherings(facts: Facts) -> tuple[Facts, tuple[Joining, ...], dict[cs
         try:
             found = _regions(seen, wrong, around)
             trial = _try_out(seen, found)
-            return trial, _joinings(seen, found), {}
+            return trial, _joinings(found), {}
         except Impossible as problem:
             why = why or {event.node: problem.why for event in wrong}
     return facts, (), why
@@ -101,7 +100,7 @@ def _try_out(facts: Facts, found: list[Region]) -> Facts:
     )
     values = frozenset(node for region in found for node in (*region.values, *region.counts))
     trial = _run(facts, Gathering(values, hooks))
-    _check(facts, trial, found, saw)
+    _check(trial, found, saw)
     return trial
 
 
@@ -132,7 +131,7 @@ def _bind(region: Region, names: list[str], saw: _Seen) -> Callable[[Machine], N
     return bind
 
 
-def _check(before: Facts, trial: Facts, found: list[Region], saw: _Seen) -> None:
+def _check(trial: Facts, found: list[Region], saw: _Seen) -> None:
     if saw.elsewhere:
         raise Impossible("the code between the forward and the backward pass also runs on other data than training's")
     for event in trial.backwards:
@@ -183,7 +182,7 @@ def _is_by_samples(trial: Facts, event: Event) -> bool:
 # ---- as data
 
 
-def _joinings(facts: Facts, found: list[Region]) -> tuple[Joining, ...]:
+def _joinings(found: list[Region]) -> tuple[Joining, ...]:
     joinings = []
     for region in found:
         common = (region.module, region.statement)

@@ -111,8 +111,7 @@ def decide_gradient_calls(facts: Facts) -> tuple[tuple[GradientCall, ...], list[
     for event in facts.of_kind(Kind.GRADIENT):
         if event.value.scale in _OF_SAMPLES or not dealt_by(event.value.sources):
             continue
-        inside = any(event.inside(loop.event) for loop in facts.training_loops)
-        if event.value.scale is Scale.MEAN and inside and isinstance(event.node, cst.Call):
+        if event.value.scale is Scale.MEAN and isinstance(event.node, cst.Call) and facts.in_training(event):
             found[event.node] = GradientCall(event.module, event.node)
         else:
             blocked.append(Blocked(CODE, event.module, event.node, _SHARED, _SHARED_FIX))

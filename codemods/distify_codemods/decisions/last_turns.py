@@ -33,9 +33,9 @@ def _dead(loop: cst.For, live: set[str]) -> set[cst.CSTNode]:
         if targets and not targets & live:
             found.add(statement)
         elif targets and isinstance(small, cst.Assign):
-            live = live - targets | _names(small.value)
+            live = live - targets | tree.names(small.value)
         else:
-            live |= _names(statement)
+            live |= tree.names(statement)
     return found
 
 
@@ -48,7 +48,3 @@ def _targets(statement: cst.CSTNode) -> set[str]:
         targets = [one.target for one in small.targets] if isinstance(small, cst.Assign) else []
     plain = all(isinstance(node, (cst.Name, cst.Tuple, cst.Element)) for one in targets for node in tree.walk(one))
     return {name for one in targets for name in tree.target_names(one)} if plain else set()
-
-
-def _names(node: cst.CSTNode) -> set[str]:
-    return {one.value for one in tree.walk(node) if isinstance(one, cst.Name)}

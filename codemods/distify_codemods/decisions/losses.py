@@ -158,7 +158,7 @@ def _fits(facts: Facts, one: LossReduction, reduced: list[Event]) -> bool:
         event.value.scale in _SCALES[one.form]
         and _of_training(facts, event.value)
         and _together(facts, event)
-        and any(event.inside(loop.event) for loop in facts.training_loops)
+        and facts.in_training(event)
         for event in recorded
     )
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from distify_codemods.events import Event
 from distify_codemods.facts import Facts
 from distify_codemods.values import Obj
 
 Mark = TypeVar("Mark", bound=Obj)
 
 
-def in_training(facts: Facts, event: Event) -> bool:
-    return any(event.inside(loop.event) for loop in facts.training_loops)
-
-
 def marks(facts: Facts, kind: type[Mark]) -> list[Mark]:
     """Those of what training's backward passes begin at."""
-    losses = [event.receiver for event in facts.backwards if in_training(facts, event)]
+    losses = [event.receiver for event in facts.backwards if facts.in_training(event)]
     losses += [event.value for event in facts.steps]  # of closures
     found = {source for value in losses for source in value.sources if isinstance(source, kind)}
     return sorted(found, key=lambda one: one.number)

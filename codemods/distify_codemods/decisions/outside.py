@@ -12,6 +12,7 @@ from enum import Enum
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.decisions.agreement import reached_alike
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, dealt_by, given_to
@@ -116,9 +117,7 @@ def _minds_errors(event: Event) -> bool:
 
 
 def _passes(handler: cst.ExceptHandler) -> bool:
-    lines = handler.body.body
-    small = [one for line in lines for one in (line.body if isinstance(line, cst.SimpleStatementLine) else [line])]
-    return all(isinstance(one, (cst.Pass, cst.Expr)) for one in small)
+    return all(isinstance(one, (cst.Pass, cst.Expr)) for one in tree.small_statements(handler.body))
 
 
 # ---- connections

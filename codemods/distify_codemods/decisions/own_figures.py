@@ -82,8 +82,7 @@ class OwnFigures:
         return any(map(self.is_own, inside))
 
     def _is_for_effect(self, event: Event) -> bool:
-        in_training = any(event.inside(loop.event) for loop in self.facts.training_loops)
-        return in_training and isinstance(event.module.parents.get(event.node), cst.Expr)
+        return self.facts.in_training(event) and isinstance(event.module.parents.get(event.node), cst.Expr)
 
 
 def _is_unknown(event: Event) -> bool:

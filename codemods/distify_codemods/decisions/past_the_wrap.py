@@ -24,7 +24,7 @@ def training_forwards(facts: Facts, model: Obj) -> list[Event]:
     return [
         event
         for event in facts.of_kind(Kind.FORWARD)
-        if event.grad and any(core(obj) is model for obj in event.receiver.objs) and _in_training(facts, event)
+        if event.grad and any(core(obj) is model for obj in event.receiver.objs) and facts.in_training(event)
     ]
 
 
@@ -34,7 +34,7 @@ def past_the_wrap(facts: Facts) -> Iterator[Unwrapped]:
     yield from _changed_later(facts)
     yield from _without_parameters(facts)
     for event in facts.of_kind(Kind.CALL):
-        if event.name.startswith(torch_optim.WITHOUT_BACKWARD) and _in_training(facts, event):
+        if event.name.startswith(torch_optim.WITHOUT_BACKWARD) and facts.in_training(event):
             yield from _all(facts, event, f"gradients are taken by `{event.name}`, which it does not see")
     for event in facts.backwards:
         given = event.arguments.get("create_graph")
@@ -42,7 +42,7 @@ def past_the_wrap(facts: Facts) -> Iterator[Unwrapped]:
             yield from _all(facts, event, "it does not support a double backward pass")
     for event in facts.of_kind(Kind.STORE):
         added = isinstance(event.module.parents.get(event.node), cst.AugAssign)  # to what has been averaged
-        if event.name == "grad" and not added and not event.value.is_none and _in_training(facts, event):
+        if event.name == "grad" and not added and not event.value.is_none and facts.in_training(event):
             yield from _all(facts, event, "a gradient is set by hand")
 
 
@@ -58,15 +58,11 @@ def _all(facts: Facts, event: Event, why: str) -> Iterator[Unwrapped]:
     return (Unwrapped(model, event.module, event.node, why) for model in facts.models)
 
 
-def _in_training(facts: Facts, event: Event) -> bool:
-    return any(event.inside(loop.event) for loop in facts.training_loops)
-
-
 def _parts_called(facts: Facts) -> Iterator[Unwrapped]:
     """Training through anything but the model's own forward."""
     calls: dict[object, Event] = {}
     for event in facts.of_kind(Kind.METHOD, Kind.FORWARD, Kind.CALL):
-        if not event.grad or not _in_training(facts, event):
+        if not event.grad or not facts.in_training(event):
             continue
         node = event.node
         if isinstance(node, cst.Call) and isinstance(node.func, (cst.Attribute, cst.Subscript)):
@@ -74,7 +70,7 @@ def _parts_called(facts: Facts) -> Iterator[Unwrapped]:
         if event.kind is Kind.FORWARD:
             calls[node] = event
     for event in facts.of_kind(Kind.LOOP):
-        if event.grad and _in_training(facts, event):
+        if event.grad and facts.in_training(event):
             for one in wrapped(event.value):
                 yield Unwrapped(core(one), event.module, event.node, "the parts of the model are called one by one")
     parts = {part: model for model in facts.models for part in parts_of(model)[1:]}

@@ -172,7 +172,7 @@ def _schedules_of_steps(facts: Facts) -> Iterator[Blocked]:
     }
     found: dict[Event, Event] = {}
     for event in facts.of_kind(Kind.METHOD):
-        if event.name == "step" and any(event.inside(loop.event) for loop in facts.training_loops):
+        if event.name == "step" and facts.in_training(event):
             found.update(
                 (schedules[obj], event) for obj in event.receiver.objs
                 if obj in schedules and not _follows(facts, [*schedules[obj].arguments.all(), *event.arguments.all()])
@@ -215,7 +215,7 @@ def _rates_set_by_step(facts: Facts) -> Iterator[Blocked]:
         node = event.node
         if event.name != "[]" or not isinstance(node, cst.Subscript) or node in done or not _is_rate(facts, event):
             continue
-        if LENGTH not in event.value.sources and any(event.inside(loop.event) for loop in facts.training_loops):
+        if LENGTH not in event.value.sources and facts.in_training(event):
             done.add(node)
             yield Blocked(
                 CODE, event.module, node,

@@ -86,8 +86,7 @@ def each_called(entries: Iterable[Entry], owners: dict[Obj, Obj]) -> list[Called
 
 def in_training(facts: Facts, event: Event) -> bool:
     return event.grad and (
-        any(event.inside(loop.event) for loop in facts.training_loops)
-        or (not facts.training_loops and any(event.before(one) for one in facts.backwards))
+        facts.in_training(event) or (not facts.training_loops and any(event.before(one) for one in facts.backwards))
     )
 
 

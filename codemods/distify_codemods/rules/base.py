@@ -316,16 +316,25 @@ def _own_name_of_library(module: Module, library: str) -> str | None:
 
 
 _HOLE = "_distify_"
+_NO_ARGUMENTS = (cst.Tuple, cst.NamedExpr, cst.Yield)  # would be several, or a keyword
+_LAST = (cst.NamedExpr, cst.Lambda, cst.IfExp)  # what binds least
+#: What needs brackets as a part of what.
+_IN_BRACKETS: dict[type[cst.CSTNode] | None, tuple[type[cst.BaseExpression], ...]] = {
+    cst.IfExp: _LAST,
+    cst.BooleanOperation: _LAST,
+    cst.BinaryOperation: (*_LAST, cst.BooleanOperation, cst.Comparison, cst.UnaryOperation, cst.BinaryOperation),
+}
 
 
 def call_of(pattern: str) -> Rewrite:
-    """A rewrite that puts the present expression into a call: "f({})"."""
+    """A rewrite that puts the present expression into a call, "f({})", or another expression."""
 
     def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
         call = cst.parse_expression(pattern.format(_HOLE))
         hole = next(node for node in tree.walk(call) if isinstance(node, cst.Name) and node.value == _HOLE)
-        if isinstance(updated, (cst.Tuple, cst.NamedExpr, cst.Yield)) and not updated.lpar:
-            updated = updated.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])  # one argument
+        around = next((type(node) for node in tree.walk(call) if hole in tree.children(node)), None)
+        if isinstance(updated, _IN_BRACKETS.get(around, _NO_ARGUMENTS)) and not updated.lpar:
+            updated = tree.bracketed(updated)
         result = call.deep_replace(hole, updated)
         assert isinstance(result, cst.BaseExpression)
         return result
@@ -365,7 +374,7 @@ def attribute_of(name: str) -> Rewrite:
     def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
         simple = isinstance(updated, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or updated.lpar
         if not simple:
-            updated = updated.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+            updated = tree.bracketed(updated)
         return cst.Attribute(updated, cst.Name(name))
 
     return rewrite

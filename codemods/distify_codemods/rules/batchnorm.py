@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distify_codemods.decisions.base import Broadcast, Wrap
 from distify_codemods.events import Kind
 from distify_codemods.libraries.torch_nn import BATCHNORMS
 from distify_codemods.rules.base import Context, Rule
@@ -19,27 +20,21 @@ def run(context: Context) -> None:
     for wrap in context.decisions.wraps:
         if wrap.sync_batchnorm:
             found = True
-            rt, plan = context.rt(wrap.module), context.plan(wrap.module)
-            text = context.backend.sync_batchnorm(wrap.target, rt)
-            reason = "BatchNorm's statistics see the global batch, as before"
-            plan.insert(wrap.statement, text, CODE, reason, 9, after=wrap.after)
-            context.applied(
-                f"BatchNorm layers of `{wrap.target}`, if any, see the global batch", wrap.module, wrap.statement
-            )
+            _synchronise(context, wrap, context.backend.sync_batchnorm(wrap.target, context.rt(wrap.module)))
     context.tell_blocked()
     for one in (*context.decisions.broadcasts, *context.decisions.bystanders):
         if one.sync_batchnorm and context.editable(one.module, one.statement, "a model with BatchNorm is built here"):
             found = True
-            rt, plan = context.rt(one.module), context.plan(one.module)
-            text = context.backend.sync_batchnorm_in_place(one.target, rt)
-            reason = "BatchNorm's statistics see the global batch, as before"
-            plan.insert(one.statement, text, CODE, reason, 9, after=one.after)
-            context.applied(
-                f"BatchNorm layers of `{one.target}`, if any, see the global batch", one.module, one.statement
-            )
+            _synchronise(context, one, context.backend.sync_batchnorm_in_place(one.target, context.rt(one.module)))
     _own_layers(context)
     if not found:
         context.not_needed("no BatchNorm layers")
+
+
+def _synchronise(context: Context, one: Wrap | Broadcast, text: str) -> None:
+    plan, reason = context.plan(one.module), "BatchNorm's statistics see the global batch, as before"
+    plan.insert(one.statement, text, CODE, reason, 9, after=one.after)
+    context.applied(f"BatchNorm layers of `{one.target}`, if any, see the global batch", one.module, one.statement)
 
 
 def _keep_local(context: Context) -> None:

@@ -7,7 +7,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.decisions.base import LoaderDecision, Sharding
 from distify_codemods.plan import Rewrite
-from distify_codemods.rules.base import Context
+from distify_codemods.rules.base import Context, call_of
 from distify_codemods.values import Mapping
 
 
@@ -72,11 +72,18 @@ def _arguments_through(function: str) -> Rewrite:
     return rewrite
 
 
+def share_workers(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg], code: str) -> None:
+    if "num_workers" in bound and tree.integer(bound["num_workers"].value) != 0:
+        rewrite = call_of(f"{context.rt(decision.module)}.per_rank_workers({{}})")
+        reason = "the node's ranks share its workers"
+        context.plan(decision.module).set_keyword(decision.node, "num_workers", rewrite, code, reason)
+
+
 #: What sharding sets or takes away.
 _CONCERNED = frozenset(["shuffle", "sampler", "batch_sampler", "batch_size", "drop_last", "dataset"])
 
 
-def only_other_options(context: Context, decision: LoaderDecision, starred: list[cst.Arg]) -> bool:
+def only_other_options(context: Context, starred: list[cst.Arg]) -> bool:
     """Whether `**kwargs` is known, key by key, to hold nothing that sharding is about."""
     for argument in starred:
         value = context.facts.value(argument.value)

@@ -10,7 +10,7 @@ from distify_codemods.decisions.dealing import in_order, loader_draws
 from distify_codemods.events import Event, Kind
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule, call_of, outside_with
-from distify_codemods.rules.datasets import dataset_expression, only_other_options, through_runtime
+from distify_codemods.rules.datasets import dataset_expression, only_other_options, share_workers, through_runtime
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.values import core
 
@@ -88,7 +88,7 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
     node, module, plan = decision.node, decision.module, context.plan(decision.module)
     rt, reason = context.rt(module), "each sample on one rank, none twice"
     starred = [arg for arg in node.args if arg.star == "**"]
-    if starred and not only_other_options(context, decision, starred):
+    if starred and not only_other_options(context, starred):
         through_runtime(context, decision, f"{rt}.shard_evaluation", CODE, reason)
         return
     bound = arguments.bound(node, arguments.PARAMETERS["DataLoader"])
@@ -102,7 +102,7 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
         plan.set_keyword(node, "sampler", call_of(f"{rt}.UnpaddedSampler({dataset}, {{}})"), CODE, reason)
     else:
         plan.set_keyword(node, "sampler", f"{rt}.UnpaddedSampler({dataset})", CODE, reason)
-    _workers(context, decision, bound, rt)
+    share_workers(context, decision, bound, CODE)
 
 
 def _share_order(context: Context, decision: LoaderDecision) -> None:
@@ -126,18 +126,7 @@ def _split(context: Context, decision: LoaderDecision) -> None:
             plan.drop_keyword(node, name)
     sampler = f"{rt}.ShardedBatchSampler({dataset}, {size}{last})"
     plan.set_keyword(node, "batch_sampler", sampler, CODE, "the batches stay as they are, each split over the ranks")
-    _workers(context, decision, bound, rt)
-
-
-def _workers(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg], rt: str) -> None:
-    if "num_workers" in bound and tree.integer(bound["num_workers"].value) != 0:
-        context.plan(decision.module).set_keyword(
-            decision.node,
-            "num_workers",
-            call_of(f"{rt}.per_rank_workers({{}})"),
-            CODE,
-            "the node's ranks share its workers",
-        )
+    share_workers(context, decision, bound, CODE)
 
 
 def _reduce(context: Context, reduction: Reduction) -> None:

@@ -105,7 +105,7 @@ def _makedirs(context: Context, event: Event) -> bool:
         return False
     if not context.editable(module, node, "a folder is made"):
         return True
-    if _is_minded(context, event):
+    if _is_minded(event):
         rewrite = given_to(f"{context.rt(module)}.call_on_main_process")
         reason = "one rank makes the folder; all hear of it if that fails"
         context.plan(module).tell(node, rewrite, CODE, reason, By.CALL)
@@ -117,7 +117,7 @@ def _makedirs(context: Context, event: Event) -> bool:
     return True
 
 
-def _is_minded(context: Context, event: Event) -> bool:
+def _is_minded(event: Event) -> bool:
     """Whether the script does something about a folder that is there already."""
     for holder in event.module.enclosing(event.node):
         if isinstance(holder, cst.Try) and any(event.node is one for one in tree.walk(holder.body)):
@@ -129,8 +129,7 @@ def _is_minded(context: Context, event: Event) -> bool:
 
 def _passes(body: cst.BaseSuite) -> bool:
     """Nothing but `pass`, or a message."""
-    small = [one for line in body.body for one in (line.body if isinstance(line, cst.SimpleStatementLine) else [line])]
-    return all(isinstance(one, cst.Pass) or _is_message(one) for one in small)
+    return all(isinstance(one, cst.Pass) or _is_message(one) for one in tree.small_statements(body))
 
 
 def _is_message(node: cst.CSTNode) -> bool:

@@ -99,7 +99,7 @@ def _beginning(module: Module) -> cst.CSTNode:
 def _entries(context: Context, files: Iterable[Module]) -> None:
     """Says of files that train by themselves, too, that they are converted for this script alone."""
     for module in files:
-        main = next((line for line in module.tree.body if _is_main(line)), None)
+        main = next((line for line in module.tree.body if tree.is_main_test(line)), None)
         if module is context.entry or main is None or not any(map(_is_backward, tree.walk(module.tree))):
             continue
         name, script = PurePath(twin_path(module.path)).name, PurePath(module.path).name
@@ -110,12 +110,6 @@ def _entries(context: Context, files: Iterable[Module]) -> None:
             f"{name} is converted for this script alone, which imports it: started by itself, it would train the same "
             f"on every rank; convert {script} by itself for that", module, main,
         )  # fmt: skip
-
-
-def _is_main(line: cst.CSTNode) -> bool:
-    return isinstance(line, cst.If) and any(
-        isinstance(node, cst.Name) and node.value == "__name__" for node in tree.walk(line.test)
-    )
 
 
 def _is_backward(node: cst.CSTNode) -> bool:

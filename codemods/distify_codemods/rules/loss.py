@@ -46,7 +46,7 @@ def run(context: Context) -> None:
             _average_closure(context, event)
     for event in context.facts.calls(*drawing.PERMUTATIONS):
         sized = any(value.scale is not Scale.CONST for value in event.arguments.all())
-        if sized and any(event.inside(loop.event) for loop in context.facts.training_loops):
+        if sized and context.facts.in_training(event):
             context.advice("samples are paired at random within a rank's share of the batch", event.module, event.node)
     if per_rank:
         context.not_needed("each rank's loss is that of one process's batch, and their gradients are averaged")
@@ -143,12 +143,7 @@ def _rescale(context: Context, event: Event) -> bool:
         return False
     if not context.editable(event.module, event.node, "a summed loss is propagated"):
         return False
-    rt = context.rt(event.module)
-
-    def scaled(updated: cst.BaseExpression) -> cst.BaseExpression:
-        product = cst.BinaryOperation(updated, cst.Multiply(), context.text(event.module, f"{rt}.world_size()"))
-        return product.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-
+    scaled = call_of(f"({{}} * {context.rt(event.module)}.world_size())")
     context.plan(event.module).replace(node, scaled, CODE, "gradients are averaged over ranks, and this loss is a sum")
     context.applied("the summed loss is scaled by the world size", event.module, event.node)
     return True

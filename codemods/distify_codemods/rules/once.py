@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 from distify_codemods import tree
@@ -109,20 +107,12 @@ def _needed(context: Context, node: cst.CSTNode, depth: int) -> bool:
     if isinstance(node, _NEEDED) or any(one is node for one in figures):
         return True
     if isinstance(node, cst.AssignTarget):
-        return any(isinstance(one, (cst.Attribute, cst.Subscript)) for one in _parts(node.target))
+        return any(isinstance(one, (cst.Attribute, cst.Subscript)) for one in tree.leaves(node.target))
     if isinstance(node, cst.AugAssign):
         return not isinstance(node.target, cst.Name)
     if isinstance(node, (cst.For, cst.CompFor)):
         return bool(loaders_in(context.facts.value(node.iter)))
     return isinstance(node, cst.Call) and not _is_quiet(context, node, depth)
-
-
-def _parts(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    if isinstance(target, (cst.Tuple, cst.List)):
-        for element in target.elements:
-            yield from _parts(element.value)
-    else:
-        yield target
 
 
 def _is_quiet(context: Context, call: cst.Call, depth: int) -> bool:

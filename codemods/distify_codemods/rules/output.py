@@ -88,23 +88,17 @@ def _first_to_print(module: Module, events: list[Event]) -> cst.CSTNode | None:
 def _comes_before_an_import(module: Module, first: cst.CSTNode) -> bool:
     """Of those at the top of the file, behind which the new ones go."""
     top = list(takewhile(lambda one: isinstance(one, (cst.SimpleStatementLine, cst.Try)), module.tree.body))
-    return first in top and any(_imports(statement) for statement in top[top.index(first) :])  # type: ignore[arg-type]
+    return first in top and any(tree.is_import(statement) for statement in top[top.index(first) :])  # type: ignore[arg-type]
 
 
 def _may_be_above(module: Module, first: cst.CSTNode) -> bool:
     """Whether the runtime may be imported before a statement: it imports torch, which reads the environment then."""
     body = list(module.tree.body)
     above, below = body[: body.index(first)], body[body.index(first) :]  # type: ignore[arg-type]
-    if any("torch" in tree.code_of(one) for one in above if _imports(one)):
+    if any("torch" in tree.code_of(one) for one in above if tree.is_import(one)):
         return True
-    last = max(number for number, statement in enumerate(below) if _imports(statement))
+    last = max(number for number, statement in enumerate(below) if tree.is_import(statement))
     return not any("environ" in tree.code_of(one) or "putenv" in tree.code_of(one) for one in below[:last])
-
-
-def _imports(statement: cst.CSTNode) -> bool:
-    return isinstance(statement, cst.SimpleStatementLine) and any(
-        isinstance(one, (cst.Import, cst.ImportFrom)) for one in statement.body
-    )
 
 
 def _passing_on(context: Context) -> list[Event]:

@@ -10,8 +10,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import code_of
 from distify_codemods.libraries import progress
 from distify_codemods.libraries.registry import Role, find
-from distify_codemods.plan import Rewrite
-from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
 from distify_codemods.values import Mapping, Value
@@ -44,7 +43,7 @@ def run(context: Context) -> None:
         if present is None or tree.code_of(present.value) == "False":
             context.plan(module).set_keyword(node, "disable", quiet, CODE, "one rank draws")
         else:
-            context.plan(module).set_keyword(node, "disable", _or(quiet), CODE, "one rank draws")
+            context.plan(module).set_keyword(node, "disable", call_of(f"{{}} or {quiet}"), CODE, "one rank draws")
         context.applied("rank 0 draws the progress bar", module, node)
     bars = {event.node for event in found}
     for event in (*calls, *context.facts.of_kind(Kind.METHOD)):
@@ -65,17 +64,6 @@ def _writes(event: Event, bars: set[cst.CSTNode]) -> bool:
     if event.kind is Kind.METHOD:
         return event.name == "write" and any(obj.site in bars for obj in event.receiver.objs)
     return progress.writes_beside(event.name)
-
-
-def _or(quiet: str) -> Rewrite:
-    """The author's own reason to be quiet still counts."""
-
-    def either(updated: cst.BaseExpression) -> cst.BaseExpression:
-        if isinstance(updated, (cst.IfExp, cst.Lambda, cst.NamedExpr)) and not updated.lpar:
-            updated = updated.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-        return cst.BooleanOperation(updated, cst.Or(), cst.parse_expression(quiet))
-
-    return either
 
 
 def _lacks_disable(table: Value) -> bool:

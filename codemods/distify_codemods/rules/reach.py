@@ -79,8 +79,7 @@ def _by_mode(inside: Rewrite) -> Rewrite:
     """`(model if model.training else model.module)`"""
 
     def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
-        choice = cst.IfExp(test=attribute_of("training")(updated), body=updated, orelse=inside(updated))
-        return choice.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        return tree.bracketed(cst.IfExp(test=attribute_of("training")(updated), body=updated, orelse=inside(updated)))
 
     return rewrite
 
@@ -129,7 +128,7 @@ def _trains(context: Context, event: Event) -> bool:
     """Whether a forward pass may lead to a backward pass: gradients are recorded, and it is in no evaluation."""
     if not event.grad:
         return False
-    if any(event.inside(loop.event) for loop in context.facts.training_loops):
+    if context.facts.in_training(event):
         return not any(event in loop.forwards for loop in context.facts.evaluation_loops)
     return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.decisions import between
 from distify_codemods.decisions.base import chain
 from distify_codemods.events import Event, Kind
@@ -12,7 +13,6 @@ from distify_codemods.libraries import devices, drawing
 from distify_codemods.rules import paths, records
 from distify_codemods.rules.base import Context
 from distify_codemods.rules.download import downloads
-from distify_codemods.tree import walk
 
 
 def place(context: Context) -> tuple[cst.CSTNode, bool] | None:
@@ -105,9 +105,7 @@ def _matters(event: Event) -> bool:
 
 def _leads_on(node: cst.CSTNode) -> bool:
     """`if __name__ == "__main__":` and a plain call of a function: what matters is inside."""
-    if isinstance(node, cst.If):
-        return any(isinstance(one, cst.Name) and one.value == "__name__" for one in walk(node.test))
-    return (
+    return tree.is_main_test(node) or (
         isinstance(node, cst.SimpleStatementLine)
         and isinstance(node.body[0], cst.Expr)
         and isinstance(node.body[0].value, cst.Call)

@@ -99,18 +99,9 @@ def _run(context: Context, event: Event, known: Api) -> None:
         present = bound(node, known.parameters.split()).get("mode")
         quiet: str | Rewrite = f'None if {test} else "{known.quiet}"'
         if present is not None and tree.code_of(present.value) != "None":
-            quiet = _either(test, known.quiet)
+            quiet = call_of(f'{{}} if {test} else "{known.quiet}"')
         plan.set_keyword(node, "mode", quiet, CODE, "the other ranks' runs do nothing")
     context.applied("rank 0 logs the experiment", module, node)
-
-
-def _either(test: str, mode: str) -> Rewrite:
-    def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
-        if isinstance(updated, (cst.IfExp, cst.Lambda)) and not updated.lpar:
-            updated = updated.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-        return cst.IfExp(cst.parse_expression(test), updated, cst.SimpleString(f'"{mode}"'))
-
-    return rewrite
 
 
 def _with_mode(test: str, mode: str) -> Rewrite:

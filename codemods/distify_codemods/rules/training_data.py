@@ -10,7 +10,13 @@ from distify_codemods.decisions.entire import computed_entirely
 from distify_codemods.program import Module
 from distify_codemods.rules import texts
 from distify_codemods.rules.base import Context, Rule, call_of
-from distify_codemods.rules.datasets import can_be_named, dataset_expression, only_other_options, through_runtime
+from distify_codemods.rules.datasets import (
+    can_be_named,
+    dataset_expression,
+    only_other_options,
+    share_workers,
+    through_runtime,
+)
 from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "DATA01"
@@ -38,7 +44,7 @@ def run(context: Context) -> None:
             "distributed by a library for reinforcement learning, or run as one copy per seed",
         )  # fmt: skip
     for event in context.facts.backwards:
-        if context.facts.training_loops and not any(event.inside(loop.event) for loop in context.facts.training_loops):
+        if context.facts.training_loops and not context.facts.in_training(event):
             context.needs_you(
                 "this backward pass is outside of the loops over the training loader",
                 event.module, event.node, "move it into the loop over the loader",
@@ -48,7 +54,7 @@ def run(context: Context) -> None:
 def _shard(context: Context, decision: LoaderDecision) -> None:
     dealing, rt = decision.dealing, context.rt(decision.module)
     starred = [arg for arg in decision.node.args if arg.star == "**"]
-    told = not starred or only_other_options(context, decision, starred)
+    told = not starred or only_other_options(context, starred)
     if dealing is Dealing.EXAMPLES:
         texts.shard(context, decision, CODE)
     elif decision.returned or _is_hidden(decision, told):
@@ -105,26 +111,23 @@ def _by_dataset(context: Context, decision: LoaderDecision) -> None:
             plan.drop_keyword(node, name)
     plan.set_keyword(node, "sampler", sampler, CODE, _IN_ORDER if shuffle == "False" else _REASON)
     _divide(context, decision, bound)
-    _share_workers(context, decision, bound)
+    share_workers(context, decision, bound, CODE)
 
 
 def _by_own_sampler(context: Context, decision: LoaderDecision) -> None:
     bound, rt = _bound(decision), context.rt(decision.module)
-    drop_last = _text_or_false(bound.get("drop_last"), "drop_last", decision)
-    more = f", drop_last={drop_last}" if drop_last != "False" else ""
-    pattern = f"{rt}.DistributedSamplerWrapper({{}}{more})"
-    context.plan(decision.module).set_keyword(
-        decision.node, "sampler", call_of(pattern), CODE, "its order, drawn alike on all ranks, is dealt out to them"
-    )
+    rewrite = call_of(f"{rt}.DistributedSamplerWrapper({{}}{_drop_last(bound, decision)})")
+    reason = "its order, drawn alike on all ranks, is dealt out to them"
+    context.plan(decision.module).set_keyword(decision.node, "sampler", rewrite, CODE, reason)
     _divide(context, decision, bound)
-    _share_workers(context, decision, bound)
+    share_workers(context, decision, bound, CODE)
 
 
 def _by_own_shards(context: Context, decision: LoaderDecision) -> None:
     """The script's own DistributedSampler deals out the samples; the batch is still to be divided."""
     bound = _bound(decision)
     _divide(context, decision, bound)
-    _share_workers(context, decision, bound)
+    share_workers(context, decision, bound, CODE)
 
 
 def _by_own_batches(context: Context, decision: LoaderDecision) -> None:
@@ -132,18 +135,22 @@ def _by_own_batches(context: Context, decision: LoaderDecision) -> None:
     context.plan(decision.module).set_keyword(
         decision.node, "batch_sampler", call_of(pattern), CODE, "each of its batches is split over the ranks"
     )
-    _share_workers(context, decision, _bound(decision))
+    share_workers(context, decision, _bound(decision), CODE)
 
 
 def _by_stream(context: Context, decision: LoaderDecision) -> None:
     """Its workers stay as many as they are: each has a stream of its own."""
     bound, rt = _bound(decision), context.rt(decision.module)
-    drop_last = _text_or_false(bound.get("drop_last"), "drop_last", decision)
-    more = f", drop_last={drop_last}" if drop_last != "False" else ""
+    rewrite = call_of(f"{rt}.shard_iterable({{}}{_drop_last(bound, decision)})")
     context.plan(decision.module).set_keyword(
-        decision.node, "dataset", call_of(f"{rt}.shard_iterable({{}}{more})"), CODE, "each rank keeps its own samples"
+        decision.node, "dataset", rewrite, CODE, "each rank keeps its own samples"
     )
     _divide(context, decision, bound)
+
+
+def _drop_last(bound: dict[str, cst.Arg], decision: LoaderDecision) -> str:
+    drop_last = _text_or_false(bound.get("drop_last"), "drop_last", decision)
+    return f", drop_last={drop_last}" if drop_last != "False" else ""
 
 
 _BY_DEALING = {
@@ -178,14 +185,6 @@ def _divide(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg
 def _is_a_ranks(context: Context, size: cst.BaseExpression) -> bool:
     """Whether the script has divided its batch by the number of ranks itself."""
     return "ranks" in context.facts.value(size).sources
-
-
-def _share_workers(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg]) -> None:
-    if "num_workers" in bound and tree.integer(bound["num_workers"].value) != 0:
-        pattern = f"{context.rt(decision.module)}.per_rank_workers({{}})"
-        context.plan(decision.module).set_keyword(
-            decision.node, "num_workers", call_of(pattern), CODE, "the node's ranks share its workers"
-        )
 
 
 def _other_sampler(context: Context, decision: LoaderDecision, dataset: str, rt: str) -> str:

@@ -37,14 +37,8 @@ def run(context: Context) -> None:
 def _first_statement(module: Module) -> cst.CSTNode | None:
     """What follows the imports with which the file begins."""
     body = module.tree.body
-    place = max((place for place, one in enumerate(body) if _imports(one)), default=-1) + 1
+    place = max((place for place, one in enumerate(body) if tree.is_import(one)), default=-1) + 1
     return body[place] if place < len(body) else None
-
-
-def _imports(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.SimpleStatementLine) and any(
-        isinstance(one, (cst.Import, cst.ImportFrom)) for one in node.body
-    )
 
 
 def _pin(context: Context, module: Module, call: cst.CSTNode) -> None:

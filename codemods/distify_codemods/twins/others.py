@@ -46,7 +46,7 @@ class Others:
         if module not in reached:
             return False
         around = [node, *module.enclosing(node)]
-        if any(isinstance(one, cst.If) and _is_main_test(one) for one in around):
+        if any(map(tree.is_main_test, around)):
             return False
         tops = [one for one in around if isinstance(one, _DEFINITIONS)]
         return not tops or tops[-1].name.value in self._names(path, reached, module)
@@ -59,28 +59,22 @@ class Others:
         texts = [file.data for file in self._program.options.others if file.path == path]
         texts += [one.file.data for one in reached if one is not module]
         queue = [name for name in tops if any(_mentions(text, name) for text in texts)]
-        queue += [name for line in module.tree.body if not _is_definition(line) for name in _words(line) & tops.keys()]
+        queue += [
+            name for line in module.tree.body if not _is_definition(line) for name in tree.names(line) & tops.keys()
+        ]
         found = set[str]()
         while queue:
             name = queue.pop()
             if name not in found:
                 found.add(name)
-                queue += _words(tops[name]) & tops.keys()
+                queue += tree.names(tops[name]) & tops.keys()
         self._used[path, module] = found
         return found
 
 
 def _is_definition(line: cst.CSTNode) -> bool:
     """Also what runs in the script alone."""
-    return isinstance(line, _DEFINITIONS) or (isinstance(line, cst.If) and _is_main_test(line))
-
-
-def _is_main_test(node: cst.If) -> bool:
-    return any(isinstance(one, cst.Name) and one.value == "__name__" for one in tree.walk(node.test))
-
-
-def _words(node: cst.CSTNode) -> set[str]:
-    return {one.value for one in tree.walk(node) if isinstance(one, cst.Name)}
+    return isinstance(line, _DEFINITIONS) or tree.is_main_test(line)
 
 
 def _mentions(text: bytes, name: str) -> bool:
