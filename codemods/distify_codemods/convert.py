@@ -134,7 +134,7 @@ def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion
         return sharded
     shared = _convert_shared(found, backend, options, in_the_way)
     needed = len(shared.of(Level.BLOCKING))
-    return shared if not needed or needed < len(blocking) else sharded
+    return sharded if 0 < len(blocking) <= needed else shared
 
 
 def _without_needs(found: Facts, backend: Backend, options: Options, links: list[decisions.Link]) -> Conversion | None:

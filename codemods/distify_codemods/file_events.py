@@ -74,6 +74,17 @@ def _opens(event: Event, written: bool) -> bool:
     return event.name == "open" and files.is_written(modes) is written
 
 
+@answered_once
+def named_by_the_time(facts: Facts) -> list[Event]:
+    """Calls that make a folder on each rank, unless the script itself gives that a name."""
+    literals = (node for node in facts.run.values if isinstance(node, cst.BaseString))
+    texts = [text for node in literals if (text := tree.string(node)) is not None]
+    return [
+        event for event in facts.calls(*effects.NAMED_BY_THE_TIME)
+        if not any(effects.NAMED_BY_THE_TIME[event.name].setting in text for text in texts)
+    ]  # fmt: skip
+
+
 def place_of_path(event: Event) -> int:
     """Which argument the path of the file is that an event writes or reads: its number, or a word of `effects`."""
     if event.kind is Kind.METHOD:

@@ -499,6 +499,8 @@ CHANCE = "random"
 BY_CHANCE = "as many as random numbers say"
 CUT_OFF = "cut off at the end, if random numbers say so"
 OUTCOME = "true or false, by random numbers"
+#: It was set by what a library calls at a time of its own: see `interrupts`.
+SIGNAL = "signal"
 #: It was made where ranks may come or not: see `ways`.
 ON_A_WAY = "made on one of several ways"
 

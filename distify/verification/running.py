@@ -23,6 +23,7 @@ from distify.verification.copies import Copy
 #: Which part of the steps one pass over a loader has at most: two passes, and a look at the third.
 PART_OF_PASS = 0.4
 _TYPES = re.compile(r"\b(?:dtypes?|scalar type|Float|Double|float64|float32)\b")
+_OUTWARDS = re.compile(r"[\"'](\.\.[/\\][^\"']+)[\"']")
 _RANK = re.compile(r"^\[rank\d+\]: ?")
 #: For all runs: nothing is shown, sent or compiled.
 _QUIET = {
@@ -95,7 +96,7 @@ def _run(
         with _bar(title, plan.steps, logs / "0.steps") as watch:
             outputs = runs.run(watch=watch)
     except RunError as error:
-        raise _failure(error, plan, world_size) from None
+        raise _failure(error, plan, copy, world_size) from None
     files = sorted(name for name, state in _states(copy.folder).items() if before.get(name) != state)
     return [traces.load(logs / f"{rank}.pt", output, files) for rank, output in enumerate(outputs)]
 
@@ -138,7 +139,7 @@ def _steps_in(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0
 
 
-def _failure(error: RunError, plan: Plan, world_size: int) -> Failed:
+def _failure(error: RunError, plan: Plan, copy: Copy, world_size: int) -> Failed:
     who = "the converted script" if world_size else "the original"
     refused = sorted(error.logs.glob("*.refused"))
     if refused:
@@ -154,9 +155,21 @@ def _failure(error: RunError, plan: Plan, world_size: int) -> Failed:
     tail = tails[first.rank]
     lines = traceback_of(tail) or tail.splitlines()[-LAST_LINES:] or _printed(error.logs, first.rank)
     rank = f"rank {first.rank} of {who}" if world_size else who
-    reason = f"{rank} {first.describe()}"
+    reason = f"{rank} {first.describe()}{_left_behind(lines, plan, copy)}"
     wide = plan.dtype == "float64" and lines and _TYPES.search(lines[-1])
     return (OtherTypes if wide else Failed)(reason, _without_program(lines))
+
+
+def _left_behind(lines: Sequence[str], plan: Plan, copy: Copy) -> str:
+    """Says so where a script fails for a path that leads out of its project: in a copy of that, it leads elsewhere."""
+    there = plan.spare / os.path.relpath(copy.workdir, copy.folder)
+    for path in _OUTWARDS.findall(lines[-1] if lines else ""):
+        if (there / path).exists() and not (copy.workdir / path).exists():
+            return (
+                f": it runs in a copy of {plan.spare}, and {path} is outside of that: name it by its whole path, "
+                f"{os.path.realpath(there / path)}, in the script or by an argument behind --"
+            )
+    return ""
 
 
 def _printed(logs: Path, rank: int) -> list[str]:

@@ -59,6 +59,21 @@ def test_parameters_that_are_trained_from_the_second_epoch_on(distify: CommandLi
     assert ended.out.decode().splitlines()[-1] == "train.py: the same steps"
 
 
+def test_data_that_lie_beside_the_project(distify: CommandLine, script: Path) -> None:
+    """In a copy of the project the way to them leads elsewhere: what to do about it is said."""
+    data = script.parent.parent / "beside" / "data.txt"
+    data.parent.mkdir()
+    data.write_text("1")
+    script.write_bytes(b'open("../beside/data.txt").close()\n' + TRAIN)
+    ended = distify("verify", "train.py")
+    assert ended.code == 2
+    first = ended.err.splitlines()[0]
+    assert "it runs in a copy of" in first
+    assert f"../beside/data.txt is outside of that: name it by its whole path, {data}," in first
+    script.write_bytes(b'open("../nowhere.txt").close()\n' + TRAIN)
+    assert distify("verify", "train.py").err.splitlines()[0].endswith("the original failed with exit code 1")
+
+
 BY_HAND = TRAIN.replace(b"optimizer.step()", b"[one.data.sub_(one.grad, alpha=0.1) for one in model.parameters()]")
 BY_HAND = BY_HAND.replace(b"optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", b"pass")
 BY_HAND = BY_HAND.replace(b"optimizer.zero_grad()", b"model.zero_grad()")

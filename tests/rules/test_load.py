@@ -107,3 +107,24 @@ def test_left_alone(after: str) -> None:
     before = script(after=after)
     assert changes("LOAD01", before) == []
     assert converted(before) == distributed(after=after)
+
+
+@pytest.mark.parametrize(
+    ("put", "waits"),
+    [
+        ('os.replace("new.pt", "last.pt")', 1),
+        ('os.rename("new.pt", "last.pt")', 1),
+        ('shutil.copy("new.pt", "last.pt")', 1),
+        ('shutil.copyfile("new.pt", "last.pt")', 1),
+        ('shutil.move("new.pt", ".")', 1),
+        ('os.symlink("new.pt", "last.pt")', 1),
+        ('Path("new.pt").rename("last.pt")', 1),
+        ('os.replace("new.pt", "best.pt")', 0),
+        ('shutil.copytree("source", "runs/source")', 0),
+        ('os.makedirs("last.pt.d", exist_ok=True)', 0),
+    ],
+)
+def test_a_file_that_is_put_where_it_is_read(put: str, waits: int) -> None:
+    imports = f"import os\nimport shutil\nfrom pathlib import Path\n{IMPORTS}"
+    new = converted(script(imports=imports, after=f'{put}\nmodel.load_state_dict(torch.load("last.pt"))\n'))
+    assert new.count("rt.barrier()") == waits

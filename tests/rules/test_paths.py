@@ -328,6 +328,14 @@ def test_what_hydra_writes_by_itself_is_told() -> None:
     assert findings("OUT03", before.replace("hydra.main", "hydra.utils.call"), Level.ADVICE) == []
 
 
+@pytest.mark.parametrize("line", ['sys.argv.append("hydra.run.dir=out")\n', "sys.argv += ['hydra.run.dir=out']\n"])
+def test_a_name_that_a_script_gives_to_hydras_folder(line: str) -> None:
+    train = indented(f"{DATA}{LOADER}{MODEL}{OPTIMIZER}{LOOP}")
+    before = f"import sys\nimport hydra\n{IMPORTS}\n\n{line}@hydra.main()\ndef main(cfg):\n{train}\n\nmain()\n"
+    assert findings("OUT03", before, Level.ADVICE) == []
+    assert findings("OUT03", before.replace("hydra.run.dir", "name"), Level.ADVICE)
+
+
 def test_a_file_that_says_to_be_written_is_looked_for_by_rank_zero() -> None:
     setup = 'rows = unheard.Rows()\nif not os.path.exists("a.bin"):\n    rows.save_rows("a.bin")\n    rows = None\n'
     new = converted(script(imports=f"{STAMP}{IMPORTS}", setup=setup + "print(rows)\n"))

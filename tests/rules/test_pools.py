@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Level, Options, Strategy
+from distify_codemods import Level, Options, Outcome, Strategy
 
 from tests.rules.scripts import DATA, IMPORTS, LOADER, MODEL, OPTIMIZER, conversion_of, converted, line_of, script
 
@@ -74,6 +74,72 @@ LOSS = "loss = ((model(x) - old[:len(x), :1] * y) ** 2).mean()"
 def test_what_is_read_of_earlier_batches(setup: str, turn: str) -> None:
     """Each rank would read what it had itself, of which one process has more, or others."""
     assert links(training(turn, f"{setup}\n"))
+
+
+CARRIED = "loss = ((out - previous) ** 2).mean()"
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        f"out = model(x)\nloss = out.mean()\nif i:\n    {CARRIED}\nprevious = out.detach()",
+        f"out = model(x)\ntry:\n    {CARRIED}\nexcept NameError:\n    loss = out.mean()\nprevious = out.detach()",
+        f"if i:\n    out = model(x)\n    {CARRIED}\nelse:\n    loss = model(x).mean()\n[previous] = [y]",
+        f"out = model(x)\nloss = out.mean()\nif i:\n    {CARRIED}\n    del previous\nprevious = out.detach()",
+        f"out = model(x)\nloss = out.mean()\nif i:\n    {CARRIED}\nprint((previous := out.detach()).shape)",
+        f"out = model(x)\nloss = out.mean()\nif i:\n    {CARRIED}\nfor previous in [y]:\n    pass",
+        f"if i % 4 == 0:\n    previous = y\nout = model(x)\n{CARRIED}",
+        f"try:\n    previous = y * (8 // i)\nexcept ZeroDivisionError:\n    pass\nout = model(x)\n{CARRIED}",
+        f"match i % 4:\n    case 0:\n        previous = y\nout = model(x)\n{CARRIED}",
+        "if i:\n    x = x + hidden\nhidden = torch.tanh(x).detach()\nloss = ((model(x) - y) ** 2).mean()",
+    ],
+)
+def test_a_name_that_a_turn_leaves_to_the_next(turn: str) -> None:
+    """The first turn has nothing by that name, or perhaps: it is what an earlier one has left."""
+    assert links(training(turn))
+
+
+def test_a_name_that_an_epoch_leaves_to_the_next() -> None:
+    turn = "loss = ((model(x) - y) ** 2).mean()\nif epoch:\n    loss = loss + model(anchor).mean()"
+    assert links(training(turn, before_turn="    if epoch:\n        anchor = x.clone()\n"))
+
+
+def test_a_name_of_a_function_that_each_epoch_calls() -> None:
+    turn = f"out = model(x)\nloss = out.mean()\nif i:\n    {CARRIED}\nprevious = out.detach()"
+    before = training(turn).replace("for epoch in range(3):\n", "def train():\n")
+    assert links(f"{before}for epoch in range(3):\n    train()\n")
+
+
+def test_a_batch_that_is_trained_on_in_the_next_turn() -> None:
+    """A model that is given None, or what is kept, is given a batch."""
+    lines = STEP.replace("        ", "            ")
+    turn = f"        if old is not None:\n            loss = ((model(old) - y) ** 2).mean()\n{lines}        old = x\n"
+    loop = f"for epoch in range(3):\n    old = None\n    for x, y in loader:\n{turn}"
+    assert links(script(imports=MORE, loop=loop))
+
+
+def test_neither_way_is_seen_to_be_right() -> None:
+    """Sharded data need nobody, but cannot be believed; shared forward passes need a person: nothing is written."""
+    turn = f"pool.append(x)\nold = pool[0]\n{LOSS}"
+    before = training(turn, imports=f"import pybullet\n{MORE}") + "    pybullet.stepSimulation()\n"
+    conversion = conversion_of(before, options=Options())
+    assert conversion.outcome is Outcome.REFUSED
+    assert [one.code for one in conversion.of(Level.BLOCKING)] == ["SHARE01"]
+    assert links(before)
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "if i % 2:\n    out = model(x)\nelse:\n    out = model(2 * x)\nloss = ((out - y) ** 2).mean()",
+        "if i > 4:\n    scale = 2.0\nloss = ((model(x) - y) ** 2).mean()\nif i > 4:\n    loss = loss * scale",
+        "out = model(x)\nloss = ((out - y) ** 2).mean()\nif i:\n    print(i, previous)\nprevious = out.detach()",
+        "try:\n    out = model(x)\nexcept ValueError:\n    raise\nloss = ((out - y) ** 2).mean()",
+        "for _ in range(2):\n    out = model(x)\nloss = ((out - y) ** 2).mean()",
+    ],
+)
+def test_names_that_a_turn_leaves_to_nobody(turn: str) -> None:
+    assert not links(training(turn))
 
 
 POOLED = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.scripts import IMPORTS, blocked, converted, indented, script
+from tests.rules.scripts import IMPORTS, blocked, converted, indented, line_of, script
 
 TOOLS = f"import os\nfrom pathlib import Path\nimport numpy as np\n{IMPORTS}"
 READS = f"{TOOLS}import pickle\nimport pandas as pd\nfrom os.path import join\n"
@@ -150,6 +150,27 @@ def test_no_wait_under_a_condition_that_ranks_do_not_share() -> None:
 def test_read_and_written_in_one_attempt() -> None:
     both = f"try:\n{indented(CHANGED + WRITES)}except OSError:\n    d = 3\n"
     assert blocked(script(imports=JSON, setup=both)) == {("PATH01", 15)}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'json.dump(json.load(open("d.json")), open("d.json", "w"))\n',
+        'torch.save(torch.load("d.pt"), "d.pt")\n',
+    ],
+)
+def test_read_and_written_in_one_line(line: str) -> None:
+    """No line could wait in between."""
+    before = script(imports=JSON, setup=line)
+    assert blocked(before) == {("PATH01", line_of(before, line.strip()))}
+    assert not blocked(script(imports=JSON, setup=line.replace("d.", "e.", 1)))
+
+
+def test_read_and_written_behind_a_test_of_what_is_there() -> None:
+    """All take rank 0's answer, read, and wait for each other before it is written."""
+    new = converted(script(imports=JSON, setup=f'if os.path.exists("d.json"):\n{indented(CHANGED + WRITES)}'))
+    waits = indented(f"rt.barrier()\nif rt.is_main_process():\n{indented(WRITES)}")
+    assert f'if rt.from_main_process(os.path.exists("d.json")):\n{indented(CHANGED)}{waits}' in new
 
 
 def test_read_behind_the_writing_of_a_turn() -> None:

@@ -22,6 +22,7 @@ from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import (
     CHANCE,
+    SIGNAL,
     Answer,
     CallChain,
     Choice,
@@ -40,7 +41,7 @@ _CHECKS = frozenset(
     f"{library}.{name}" for library in ("torch", "math", "numpy") for name in ("isnan", "isinf", "isfinite")
 )
 #: What comes of it is a process's own.
-OF_THE_PROCESS: Ordered[Obj | str] = Ordered(["time", "machine"])
+OF_THE_PROCESS: Ordered[Obj | str] = Ordered(["time", SIGNAL, "machine"])
 #: What keeps something of the run for later.
 _KEEPING = frozenset([*effects.CHECKPOINTS, *(f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "move"))])
 
@@ -328,6 +329,8 @@ def why_different(facts: Facts, sources: Ordered[Obj | str]) -> str:
             return "depends on the training loss or batch of one rank"
     if "time" in sources:
         return "depends on the time"
+    if SIGNAL in sources:
+        return "depends on when a signal comes"
     if "machine" in sources:
         return "depends on the process or machine"
     if CHANCE in sources and facts.backwards and not facts.run.trial.draws_alike:

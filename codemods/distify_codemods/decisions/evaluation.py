@@ -26,7 +26,19 @@ from distify_codemods.facts import BatchLoop, Facts, loaders_in, loaders_of
 from distify_codemods.libraries import python
 from distify_codemods.libraries.effects import IMPURE, PURE
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import CHANCE, PER_SAMPLE, Bound, Const, External, Function, Obj, Scale, Value, core
+from distify_codemods.values import (
+    CHANCE,
+    PER_SAMPLE,
+    SIGNAL,
+    Bound,
+    Const,
+    External,
+    Function,
+    Obj,
+    Scale,
+    Value,
+    core,
+)
 
 
 @dataclass(frozen=True)
@@ -119,7 +131,7 @@ def _never(facts: Facts, loop: BatchLoop) -> str:
     ):
         return "its model changes to train mode inside"
     for event in facts.of_kind(Kind.TEST):
-        if event.value.sources & {CHANCE, "time"} and event.inside(loop.event) and _steers(facts, loop, event):
+        if event.value.sources & {CHANCE, "time", SIGNAL} and event.inside(loop.event) and _steers(facts, loop, event):
             return "what it does depends on chance or time"
     return ""
 

@@ -110,10 +110,10 @@ def _without_steps(entries: list[Entry]) -> list[Entry]:
 def _takes_a_batch(facts: Facts, event: Event) -> bool:
     """Whether a call is given something that may be a batch, and does not itself go on to a backward pass."""
     chain = (*event.here.frame.context, event.node)
-    given = [obj for value in event.arguments.all() for obj in value.objs or (None,)]
-    return any(not isinstance(obj, (Const, Setting)) for obj in given) and not any(
-        one.here.frame.context[: len(chain)] == chain for one in facts.backwards
-    )
+    given = event.arguments.all()
+    unknown = any(value.open or not value.objs for value in given)
+    held = unknown or any(not isinstance(obj, (Const, Setting)) for value in given for obj in value.objs)
+    return held and not any(one.here.frame.context[: len(chain)] == chain for one in facts.backwards)
 
 
 def _forwards(facts: Facts, owners: dict[Obj, Obj], when: Callable[[Facts, Event], bool]) -> Iterator[Entry]:

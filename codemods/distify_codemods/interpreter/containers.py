@@ -167,7 +167,7 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
         for value in arguments.positional:
             holding.update(machine, obj, value)
         for key, value in arguments.keywords.items():
-            machine.keep(obj.items, key, value, obj)
+            holding.set_item(machine, obj, key, machine.tainted(value))
         return NOTHING
     if name in ("get", "pop", "setdefault"):
         known = arguments.positional[0].constant() if arguments.positional else None

@@ -65,7 +65,7 @@ def update(machine: Machine, table: Mapping, other: Value) -> None:
                 _add_pair(machine, table, pair)
         if isinstance(one, Mapping):
             for key, value in list(one.items.items()):
-                set_item(machine, table, key, value)
+                set_item(machine, table, key, machine.tainted(value))
             if one.rest is not None:
                 set_item(machine, table, None, one.rest)
 

@@ -16,6 +16,7 @@ from distify_codemods.interpreter import (
     files,
     forms,
     holding,
+    interrupts,
     iteration,
     iterators,
     kinds,
@@ -43,6 +44,7 @@ from distify_codemods.libraries import (
     parallel,
     progress,
     python,
+    standard,
     torch_data,
     torch_nn,
     torch_optim,
@@ -165,6 +167,9 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     elif name in python.RUNNERS:
         runners.run(machine, name, arguments, node)
         value = _external(machine, name, arguments, node)
+    elif name.startswith(standard.CALL_AT_ANY_TIME):
+        interrupts.call_back(machine, arguments, node)
+        value = _external(machine, name, arguments, node)
     elif name in torch_data.LOADERS or name in torch_optim.MODES or name in drawing.GENERATORS or _is_class(name):
         value = _external(machine, name, arguments, node)
     elif torch_tensors.computes(name):
@@ -279,7 +284,7 @@ def call_method(machine: Machine, method: Method, arguments: Arguments, node: cs
         value = value.adding([CHANCE])
         value = evidence.drawn(machine, value, arguments, node) if machine.shared else value
     value = forms.called(name, arguments, value, receiver)
-    value = files.carried(machine, receiver, name, arguments, value, node)
+    value = interrupts.told(machine, receiver, files.carried(machine, receiver, name, arguments, value, node))
     interesting = obj is not None or name in _RECORDED or (name.endswith("_") and not name.endswith("__"))
     if interesting:
         machine.event(

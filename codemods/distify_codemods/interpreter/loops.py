@@ -55,7 +55,8 @@ def _again_and_again(machine: Machine, node: cst.For | cst.While, over: Value) -
         machine.parted, machine.control = parted, control
         for env in (before, *frame.exits):
             merge(frame.env, env)
-        if machine.stores == stores and all(frame.env[name] == value for name, value in before.items()):
+        carried = frame.env.keys() & machine.unbound - before.keys()
+        if not carried and machine.stores == stores and all(frame.env[name] == old for name, old in before.items()):
             break
     frame.exits = outer_exits
 

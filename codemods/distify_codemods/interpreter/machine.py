@@ -100,7 +100,11 @@ class Machine:
         self.outcomes: dict[tuple[cst.CSTNode, CallChain], set[bool | None]] = {}
         self.record = unused.Record()
         self.pooling = pooling.Pooling() if trial.evidence else None
+        self.interrupting = False  # what runs is called at a time of its own: see `interrupts`
+        self.interrupted: set[Obj] = set()  # of libraries, that are set then
+        self.set_at_any_time: dict[tuple[int, str], Value] = {}  # names, by their tables
         self.pending: list[tuple[Frame, str]] = []  # names of tensors that something of a batch was written into
+        self.unbound: set[str] = set()  # names that were asked for, or may be, where this turn has not bound them yet
         self.passing: dict[tuple[Obj, str], Value] = {}  # attributes that the `__init__` that runs will set anew
         self.saved: set[tuple[str, ...]] | None = None  # names that `torch.save` is given together, once asked for
         self.stores = 0  # how often an attribute, item or global came to hold something new
@@ -173,7 +177,10 @@ class Machine:
             if name in frame.env and name not in frame.globals_declared and name not in frame.outer_declared:
                 return frame.env[name]
             frame = frame.parent
-        return self.module_frame(self.frame.module).env.get(name) or imports.builtin(self, name)
+        known = self.module_frame(self.frame.module).env.get(name)
+        if known is None:
+            self.unbound.add(name)
+        return known or imports.builtin(self, name)
 
     def tainted(self, value: Value) -> Value:
         """What is assigned in a branch depends on what the branch depends on."""
@@ -191,6 +198,8 @@ class Machine:
             self.keep(self.holder(name).env, name, value)
             pooling.named(self, self.holder(name).env, name, value, lasting=True)
         else:
+            if self.set_at_any_time:
+                value = join(value, self.set_at_any_time.get((id(self.frame.env), name), value))
             self.frame.env[name] = value
             pooling.named(self, self.frame.env, name, value)
         if value.objs:
@@ -203,7 +212,7 @@ class Machine:
         frame = self.frame.parent
         while frame is not None and name not in frame.env:
             frame = frame.parent
-        return frame or self.frame
+        return frame or self.frame.parent or self.frame
 
     def keep(self, table: dict[Key, Value], key: Key, value: Value, holder: Obj | None = None) -> None:
         """Adds to what an attribute, an item or a global may hold, in whatever order it is set and read.
@@ -214,6 +223,8 @@ class Machine:
             return
         known = table.get(key)
         table[key] = value if known is None else join(known, value)
+        if self.interrupting:
+            self.set_at_any_time[id(table), str(key)] = value
         self.stores += known is None or table[key] != known
 
     # ---- statements

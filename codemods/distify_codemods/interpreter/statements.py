@@ -59,8 +59,14 @@ def _branch(machine: Machine, node: cst.If) -> bool:
     pooling.go_on(machine, *ends, *([pooling.fresh(machine)] if other else []))
     machine.control, machine.parted = outer, parted
     if after is not None:
-        merge(env, after, only_other=not other)
+        _meet(machine, env, after, only_other=not other)
     return falls or other
+
+
+def _meet(machine: Machine, env: dict[str, Value], other: dict[str, Value], only_other: bool = False) -> None:
+    """Where two ways meet, a name that one of them has not bound may be unbound, or an earlier turn's."""
+    machine.unbound |= env.keys() ^ other.keys() if not only_other else set()
+    merge(env, other, only_other)
 
 
 def _either(
@@ -98,7 +104,7 @@ def _try_block(machine: Machine, node: cst.Try | cst.TryStar) -> bool:
     for number, handler in enumerate(handlers):
         machine.frame.env.clear()
         machine.frame.env.update(before)
-        merge(machine.frame.env, after)
+        _meet(machine, machine.frame.env, after)
         ways.interrupted(machine, before)
         if handler.name is not None:
             machine.assign(handler.name.name, NOTHING)
@@ -133,7 +139,7 @@ def _match(machine: Machine, node: cst.Match) -> bool:
         with pooling.perhaps(machine):
             falls = machine.arm(node, f"case {number}", case.body)
         if falls:
-            merge(after, env)
+            _meet(machine, after, env)
     machine.parted = parted
     env.clear()
     env.update(after)

@@ -9,6 +9,7 @@ __all__ = ["ITSELF", "UNSEEN", "is_tracker"]
 
 CHECKPOINTS = functions(Role.CHECKPOINT)
 CHECKPOINT_METHODS = methods(Role.CHECKPOINT)
+IN_PLACE = functions(Role.IN_PLACE).keys() | methods(Role.IN_PLACE).keys()
 #: What writes an object into a file that is open.
 INTO_A_HANDLE = functions(Role.INTO_A_HANDLE)
 #: What keeps data in a file, and changes nothing else.

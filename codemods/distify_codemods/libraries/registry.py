@@ -25,6 +25,7 @@ class Role(Enum):
     FUNCTION = "any function, class or method"
     CHECKPOINT = "writes a checkpoint"
     DATA = "keeps data in a file, and changes nothing else"
+    IN_PLACE = "puts a file, of whatever kind, where there was none or another one"
     INTO_A_HANDLE = "writes an object into a file that is open"
     SHELL = "another process: which files it writes is not seen"
     FILE = "opens a file"
@@ -91,6 +92,8 @@ class Api(NamedTuple):
     #: What its `mode` is to be for a run that does nothing, and what may be given by position.
     quiet: str = ""
     parameters: str = ""
+    #: Of what is named by the time: what names it in the script, or on the command line.
+    setting: str = ""
     #: What to do about it, for a person.
     advice: str = ""
 

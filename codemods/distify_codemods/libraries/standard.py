@@ -19,6 +19,14 @@ _KEEP = frozenset(
     "sunau tarfile tempfile trace".split()
 )
 
+#: What calls a function that it is given at a time of its own, which is another one in each process.
+CALL_AT_ANY_TIME = ("signal.signal", "threading.Timer", "keyboard.", "pynput.")
+#: What such a function sets, and tells others of.
+FLAGS = frozenset(
+    f"{library}.{name}" for library in ("threading", "multiprocessing", "torch.multiprocessing", "asyncio", "queue")
+    for name in ("Event", "Condition", "Semaphore", "Queue", "SimpleQueue", "Value")
+)  # fmt: skip
+
 
 def computes(name: str) -> bool:
     """Whether a function, by its full name, is of a module that does nothing to files by itself."""

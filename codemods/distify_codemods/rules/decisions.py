@@ -59,8 +59,9 @@ RULE = Rule(
     why="When one rank stops, saves or lowers its learning rate and the others do not, the run hangs or the "
     "models part.",
     safety="A decision on evaluation results is the same on all ranks, because the results are. One that "
-    "compares a mean over a rank's own samples compares the mean over all ranks; one by the clock or by chance is rank "
-    "0's, where all ranks come to it alike. Any other is left to a person, if anything but output hangs on it.",
+    "compares a mean over a rank's own samples compares the mean over all ranks; one by the clock, by a signal or by "
+    "chance is rank 0's, where all ranks come to it alike. Any other is left to a person, if anything but output hangs "
+    "on it.",
     run=run,
     pitfalls=(18, 19),
     examples=(

@@ -41,7 +41,7 @@ def run(context: Context) -> None:
             f"whenever a library calls this, each rank writes with `{call.code}`, and maybe several processes of it",
             call.module, call.node,
         )  # fmt: skip
-    named = context.facts.calls(*effects.NAMED_BY_THE_TIME)
+    named = file_events.named_by_the_time(context.facts)
     for event in named:
         context.advice(
             f"`{event.name}` makes an output folder named by the time on each rank, and perhaps goes into it: give all "

@@ -6,7 +6,7 @@ import libcst as cst
 
 from distify_codemods.arguments import PARAMETERS, bound
 from distify_codemods.events import Event, Kind
-from distify_codemods.libraries import checkpoints
+from distify_codemods.libraries import checkpoints, effects
 from distify_codemods.rules import attempts, barriers
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
@@ -18,7 +18,7 @@ CODE = "LOAD01"
 def run(context: Context) -> None:
     loads = context.facts.calls(checkpoints.LOAD)
     names = context.names
-    saves = [event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if is_checkpoint(event)]
+    saves = [event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if _may_make_one(context, event)]
     for event in loads:
         node, module = event.node, event.module
         assert isinstance(node, cst.Call)
@@ -43,6 +43,11 @@ def run(context: Context) -> None:
         context.applied("each rank reads the checkpoint onto its own device", module, node)
     if not loads:
         context.not_needed_if_known("the script reads no checkpoint with `torch.load`")
+
+
+def _may_make_one(context: Context, event: Event) -> bool:
+    """Whether a checkpoint is written, or a file is put where it is read: `os.replace("new.pt", "last.pt")`."""
+    return is_checkpoint(event) or (event.name in effects.IN_PLACE and context.writes(event))
 
 
 def _wait(context: Context, event: Event, saves: list[Event]) -> None:

@@ -31,7 +31,7 @@ def run(context: Context) -> None:
     found = _questions(context) or found
     found = _decisions(context) or found
     found = waits.run(context, CODE) or found
-    if not found and context.facts.calls(*effects.NAMED_BY_THE_TIME):
+    if not found and file_events.named_by_the_time(context.facts):
         context.not_needed("no file is read that the run wrote, unless below the output folder that OUT03 names")
     elif not found:
         context.not_needed_if_known(f"{_said_of_paths(context)}no file is read that the run wrote")

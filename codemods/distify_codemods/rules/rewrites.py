@@ -97,7 +97,12 @@ def _is_between(met: _Spot, read: _Spot, write: _Spot) -> bool:
 def _wait(context: Context, write: Event, read: list[Event], code: str) -> None:
     if not context.editable(write.module, write.node, "a file is written anew"):
         return
-    place = attempts.outside(context, write, _place(context, write), read)
+    place = attempts.outside(context, write, _place(context, write, read), read)
+    if any(_is_within_one_line(write, one) for one in read):
+        return context.needs_you(
+            "a file is written anew in the statement that reads it: rank 0 may empty it while others still read",
+            write.module, write.node, "read it in a statement of its own before",
+        )  # fmt: skip
     if place is None:
         return context.needs_you(
             "a file is written in the `try` that reads it: if that fails on one rank alone, rank 0 would wait for it",
@@ -116,10 +121,18 @@ def _wait(context: Context, write: Event, read: list[Event], code: str) -> None:
     context.applied("a file is written anew once all ranks have read it", write.module, write.node)
 
 
-def _place(context: Context, write: Event) -> tuple[Module, cst.CSTNode]:
-    """Above what rank 0 alone does there, and above a test of what files there are."""
+def _is_within_one_line(write: Event, read: Event) -> bool:
+    """`json.dump(json.load(open(path)), open(path, "w"))`, where no line could wait in between."""
+    one, other = (next(iter(event.here.up()), None) for event in (write, read))
+    return one is not None and one is other and read.before(write)
+
+
+def _place(context: Context, write: Event, read: list[Event]) -> tuple[Module, cst.CSTNode]:
+    """Above what rank 0 alone does there, and above a test of what files there are, unless that is read behind it."""
     guards = context.plan(write.module).guards
     module, place = context.above_file_tests(write)
+    if any(here.node is place for one in read if one.before(write) for here in one.here.up()):
+        module, place = write.module, write.module.statement(write.node)
     guarded = [node for node in (write.node, *write.module.enclosing(write.node)) if node in guards]
     if module is write.module and guarded and place in (*guarded, *_inside(guarded[-1], module, place)):
         return module, guarded[-1]

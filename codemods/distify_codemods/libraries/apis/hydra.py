@@ -3,5 +3,6 @@
 from distify_codemods.libraries.registry import Api, Role
 
 APIS = (
-    Api("hydra.main", Role.FOLDER, advice="`hydra.run.dir=outputs/NAME` on the command line"),
+    Api("hydra.main", Role.FOLDER, setting="hydra.run.dir=",
+        advice="`hydra.run.dir=outputs/NAME` on the command line, unless the configuration does"),
 )  # fmt: skip
