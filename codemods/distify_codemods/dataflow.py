@@ -86,6 +86,11 @@ class Flow:
 
     # ---- definitions
 
+    def bindings(self, within: cst.CSTNode, name: str) -> list[cst.CSTNode]:
+        """What binds or deletes a name inside a node."""
+        inside = set(tree.walk(within))
+        return [one.node for one in self._graph.points if one.sets and one.name == name and one.node in inside]
+
     def reaching(self, read: cst.CSTNode) -> list[cst.CSTNode]:
         """What may have bound a name that is read, or deleted it."""
         points = [one for one in self._graph.points if one.node is read and not one.sets]
