@@ -46,7 +46,7 @@ class Graph:
         self.turns: dict[cst.CSTNode, Point] = {}  # where loops begin their next turn
         self.outer: dict[str, cst.CSTNode] = {}  # declared `global` or `nonlocal`
         self.inner: list[tuple[Scope, frozenset[str]]] = []  # what is defined here, with comprehensions' variables
-        self._at = Point(scope)
+        self._at = self.start = Point(scope)
         self._ends: list[tuple[Point, Point]] = []  # of the loops around: where `continue` and `break` go
         self._failing: list[Point] = []  # where it goes on after what fails in a `try` around
         self._hidden: list[str] = []  # variables of the comprehensions around

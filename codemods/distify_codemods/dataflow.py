@@ -101,8 +101,11 @@ class Flow:
         return self._set_above([self._graph.before[loop]], name)
 
     def _set_above(self, starts: Iterable[Point], name: str) -> list[cst.CSTNode]:
-        reached = _along(starts, name, _previous)
-        return [*(one.node for one in reached if one.sets and one.name == name), *self._others[1].get(name, ())]
+        reached = list(_along(starts, name, _previous))
+        found = [one.node for one in reached if one.sets and one.name == name]
+        if name in self._graph.outer and self._graph.start in reached:
+            found.append(self._graph.outer[name])  # whatever it was when the function was called
+        return [*found, *self._others[1].get(name, ())]
 
     def is_bound_before(self, statement: cst.CSTNode, name: str) -> bool:
         """Whether something binds a name on a way to a statement, other than through later turns of loops."""
