@@ -27,9 +27,10 @@ class Point:
     next: list[Point] = field(default_factory=list)
     previous: list[Point] = field(default_factory=list)
 
-    def read(self) -> cst.Name | None:
-        """The name, where it is read."""
-        return self.node if self.name and not self.sets and isinstance(self.node, cst.Name) else None
+    def read(self, deleted: bool = False) -> cst.Name | None:
+        """The name, where it is read; `deleted`: or deleted, for which it has to be there."""
+        reads = self.name and not (self.sets and (self.binds or not deleted))
+        return self.node if reads and isinstance(self.node, cst.Name) else None
 
     def then(self, other: Point) -> None:
         self.next.append(other)
