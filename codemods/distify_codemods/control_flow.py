@@ -27,9 +27,10 @@ class Point:
     next: list[Point] = field(default_factory=list)
     previous: list[Point] = field(default_factory=list)
 
-    def read(self) -> cst.Name | None:
-        """The name, where it is read."""
-        return self.node if self.name and not self.sets and isinstance(self.node, cst.Name) else None
+    def read(self, deleted: bool = False) -> cst.Name | None:
+        """The name, where it is read; `deleted`: or deleted, for which it has to be there."""
+        reads = self.name and not (self.sets and (self.binds or not deleted))
+        return self.node if reads and isinstance(self.node, cst.Name) else None
 
     def then(self, other: Point) -> None:
         self.next.append(other)
@@ -46,7 +47,7 @@ class Graph:
         self.turns: dict[cst.CSTNode, Point] = {}  # where loops begin their next turn
         self.outer: dict[str, cst.CSTNode] = {}  # declared `global` or `nonlocal`
         self.inner: list[tuple[Scope, frozenset[str]]] = []  # what is defined here, with comprehensions' variables
-        self._at = Point(scope)
+        self._at = self.start = Point(scope)
         self._ends: list[tuple[Point, Point]] = []  # of the loops around: where `continue` and `break` go
         self._failing: list[Point] = []  # where it goes on after what fails in a `try` around
         self._hidden: list[str] = []  # variables of the comprehensions around

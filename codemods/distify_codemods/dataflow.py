@@ -60,15 +60,17 @@ class Flow:
         inside = set(tree.walk(within))
         own = [node for one in self._graph.points if (node := one.read()) and name in ("", one.name)]
         others = [node for one, nodes in self._others[0].items() if name in ("", one) for node in nodes]
-        return [node for node in (*own, *others) if node in inside]
+        return [node for node in dict.fromkeys((*own, *others)) if node in inside]
 
-    def reads_after(self, node: cst.CSTNode, name: str, last_turn: Loop | None = None) -> list[cst.Name]:
-        """Where a name may be read with the value that it has when control leaves a statement.
+    def reads_after(
+        self, node: cst.CSTNode, name: str, last_turn: Loop | None = None, deleted: bool = False
+    ) -> list[cst.Name]:
+        """Where a name may be read, or deleted, with the value that it has when control leaves a statement.
 
         `last_turn`: of this loop, which has no other after it.
         """
         without = [self._graph.turns[last_turn]] if last_turn is not None else []
-        return self._read_from(self._graph.after[node], name, without)
+        return self._read_from(self._graph.after[node], name, without, deleted)
 
     def uses(self, binding: cst.CSTNode) -> list[cst.Name]:
         """Where the name may be read with what a target, a parameter or a definition has bound it to."""
@@ -79,12 +81,20 @@ class Flow:
         """Where a name may be read with the value that a turn of a loop has left in it."""
         return self._read_from(self._graph.turns[loop], name)
 
-    def _read_from(self, start: Point, name: str, without: Iterable[Point] = ()) -> list[cst.Name]:
+    def _read_from(
+        self, start: Point, name: str, without: Iterable[Point] = (), deleted: bool = False
+    ) -> list[cst.Name]:
         reached = {point for point in _along([start], name, _next, without) if point.name in (name, EVERY)}
-        found = [node for one in self._graph.points if one in reached and (node := one.read())]
+        found = [node for one in self._graph.points if one in reached and (node := one.read(deleted))]
         return [*found, *self._others[0].get(name, [])]
 
     # ---- definitions
+
+    def bindings(self, within: cst.CSTNode, name: str) -> list[cst.CSTNode]:
+        """What binds or deletes a name inside a node."""
+        inside = set(tree.walk(within))
+        found = dict.fromkeys(one.node for one in self._graph.points if one.sets and one.name == name)
+        return [node for node in found if node in inside]
 
     def reaching(self, read: cst.CSTNode) -> list[cst.CSTNode]:
         """What may have bound a name that is read, or deleted it."""
@@ -96,8 +106,11 @@ class Flow:
         return self._set_above([self._graph.before[loop]], name)
 
     def _set_above(self, starts: Iterable[Point], name: str) -> list[cst.CSTNode]:
-        reached = _along(starts, name, _previous)
-        return [*(one.node for one in reached if one.sets and one.name == name), *self._others[1].get(name, ())]
+        reached = list(_along(starts, name, _previous))
+        found = [one.node for one in reached if one.sets and one.name == name]
+        if name in self._graph.outer and self._graph.start in reached:
+            found.append(self._graph.outer[name])  # whatever it was when the function was called
+        return [*found, *self._others[1].get(name, ())]
 
     def is_bound_before(self, statement: cst.CSTNode, name: str) -> bool:
         """Whether something binds a name on a way to a statement, other than through later turns of loops."""

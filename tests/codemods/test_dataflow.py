@@ -216,6 +216,13 @@ def test_what_a_run_reads_is_foretold(seed: int) -> None:
 # ---- the other questions
 
 
+def test_each_place_is_named_once() -> None:
+    """What is under `finally` comes by two ways."""
+    module = module_of("try:\n    f()\nfinally:\n    x = x + [y for y in x]\n")
+    flow = module.flow(module.tree.body[0])
+    assert (len(flow.reads(module.tree, "x")), len(flow.bindings(module.tree, "x"))) == (2, 1)
+
+
 def named(module: Module, text: str) -> cst.CSTNode:
     """The first statement that is spelled so."""
     for node in tree.walk(module.tree):

@@ -131,6 +131,12 @@ DOES_NOT = {
         evaluation="right, seen = 1, 1\ntry:\n    check()\n    right, seen = 0, 0\nexcept ValueError:\n    pass\n"
         + EVALUATION.replace(START, ""),
     ),
+    "by a function that is given it, on one way": epochs(
+        before="right, seen = 1, 1\n\n\ndef evaluate(first):\n    global right, seen\n    if first:\n    "
+        + indented(START + EVALUATION.replace(START, ""))
+        + "\n\n",
+        evaluation="evaluate(epoch == 0)\n",
+    ),
     "set by a function": epochs(
         before="def start():\n    global right\n    right = 1\n\n\n",
         evaluation=EVALUATION.replace(START, START + "start()\n"),

@@ -77,3 +77,24 @@ def test_name_from_the_block_in_the_next_turn() -> None:
     after = 'last = ""\nfor i in range(2):\n    print(last)\n    with open("a", "w") as f:\n        last = "x"\n'
     after += "        f.write(last)\n"
     assert 'rt.main_process_open("a", "w")' in converted(script(imports=TOOLS, after=after))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "guarded"),
+    [
+        ("", "print([f for f in range(3)])\n", True),
+        ("", "if losses:\n    f = 1\nelse:\n    f = 2\nprint(f)\n", True),
+        ("", "try:\n    check()\nexcept OSError as f:\n    print(f)\n", True),
+        ("def load():\n    for f in [1]:\n        print(f)\n\n\n", "load()\n", True),
+        ("", "if losses:\n    f = 1\nprint(f)\n", False),
+        ("", "del f\n", False),  # which must be there
+        ("", "f = 1\ndel f\n", True),
+        ("", "print(locals())\n", False),
+        ("def load():\n    print(f)\n\n\n", "load()\n", False),
+        ("load = lambda: f\n", "load()\n", False),
+    ],
+)
+def test_names_that_other_ranks_do_not_have(before: str, after: str, guarded: bool) -> None:
+    setup = f"from checks import check, losses\n\n\n{before}"
+    new = converted(script(setup=setup, after=OPEN + '    f.write("x")\n' + after))
+    assert (ON_MAIN in new) is guarded

@@ -303,3 +303,27 @@ def test_figures_that_go_to_something_unknown_are_named(setup: str, line: str, n
     assert one.message == (
         f"`{name}` is given figures of a rank's own samples, and it is not known what it keeps of them"
     )
+
+
+@pytest.mark.parametrize(
+    ("tells", "summed"),
+    [
+        ("    print(right)\n", True),
+        ("", False),
+        ("    right = 0\n    print(right)\n", False),
+        ("    right = None if epoch else right\n    print(right)\n", True),
+        ("    print([right for right in range(3)])\n", False),
+    ],
+)
+def test_a_sum_of_an_epoch_that_is_told_in_the_next(tells: str, summed: bool) -> None:
+    loop = f"right = 0\nfor epoch in range(3):\n{tells}    right = 0\n    for x, y in loader:\n{STEP}"
+    before = script(loop=f"{loop}        right += (guess > y).sum().item()\n")
+    assert ("right = rt.all_reduce_sum(right)" in converted(before)) is summed
+
+
+@pytest.mark.parametrize(("declared", "summed"), [("    global right\n", True), ("", False)])
+def test_a_sum_that_others_know_by_its_name(declared: str, summed: bool) -> None:
+    train = f"def train():\n{declared}    right = 0\n    for x, y in loader:\n{STEP}"
+    train += "        right += (guess > y).sum().item()\n"
+    before = script(loop=f"right = 0\n\n\n{train}\n\nfor epoch in range(3):\n    train()\n    print(right)\n")
+    assert ("right = rt.all_reduce_sum(right)" in converted(before)) is summed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -10,6 +10,7 @@ from distify_codemods import tree
 from distify_codemods.decisions.names import bound_by, read_after
 from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.facts import BatchLoop, Facts
+from distify_codemods.program import Module
 
 _Update = cst.Assign | cst.AugAssign
 
@@ -19,30 +20,26 @@ def carried(facts: Facts) -> Iterator[tuple[BatchLoop, _Update, frozenset[cst.CS
     for loop in facts.training_loops:
         sums = training_sums(facts, loop)
         reduced = {*sums.names, *sums.means} if sums is not None else set()
-        binding = [node for node in tree.walk(loop.node.body) if isinstance(node, (cst.Assign, *_OTHERS))]
         for name in sorted(bound_by(loop.node.body) - reduced):
-            updates = _updates(binding, name)
+            updates = _updates(loop, name)
             if updates and read_after(loop, {name}):
                 yield from ((loop, update, _reads(update, name)) for update in updates)
 
 
-_OTHERS = (cst.AssignTarget, cst.AugAssign, cst.For, cst.AnnAssign, cst.NamedExpr, cst.AsName)
+def _updates(loop: BatchLoop, name: str) -> list[_Update]:
+    """All that binds the name in the loop; nothing if a turn may begin anew."""
+    bound = loop.module.flow(loop.node).bindings(loop.node.body, name)
+    found = [update for node in bound if (update := _update(loop.module, node, name)) is not None]
+    return found if len(found) == len(bound) else []
 
 
-def _updates(binding: Sequence[cst.CSTNode], name: str) -> list[_Update]:
-    """All that binds the name, of what binds any in the loop; nothing if a turn may begin anew."""
-    found: list[_Update] = []
-    for node in binding:
-        if isinstance(node, cst.AugAssign) and _is_name(node.target, name):
-            found.append(node)
-        elif isinstance(node, cst.Assign) and len(node.targets) == 1 and _is_name(node.targets[0].target, name):
-            found += [node] if _reads(node, name) else []
-    inside = {inner for update in found for inner in tree.walk(update)}
-    anew = any(
-        isinstance(node, _OTHERS) and node not in inside and name in bound_by(node) for node in binding
-        if not isinstance(node, cst.For) or name in tree.target_names(node.target)
-    )  # fmt: skip
-    return [] if anew else found
+def _update(module: Module, bound: cst.CSTNode, name: str) -> _Update | None:
+    target = module.parents[bound]
+    if isinstance(target, cst.AugAssign):
+        return target
+    holder = module.parents.get(target)
+    is_one = isinstance(target, cst.AssignTarget) and isinstance(holder, cst.Assign) and len(holder.targets) == 1
+    return holder if is_one and isinstance(holder, cst.Assign) and _reads(holder, name) else None
 
 
 def _is_name(node: cst.CSTNode, name: str) -> bool:

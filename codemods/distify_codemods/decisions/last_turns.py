@@ -5,7 +5,6 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions.names import bound_by
 from distify_codemods.program import Module
 
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda, cst.Module)
@@ -17,25 +16,17 @@ def goes_nowhere(module: Module, node: cst.CSTNode) -> bool:
         if isinstance(outer, _FUNCTIONS):
             return False
         if isinstance(outer, cst.For) and isinstance(outer.body, cst.IndentedBlock):
-            flow = module.flow(outer)
-            live = {name for name in bound_by(outer.body) if flow.reads_after(outer, name)}
-            return module.statement(node) in _dead(outer, live)
+            return node in _dead(module, outer)
     return False
 
 
-def _dead(loop: cst.For, live: set[str]) -> set[cst.CSTNode]:
-    """The statements of the body whose names nothing reads any more when the turn is the last one."""
+def _dead(module: Module, loop: cst.For) -> set[cst.CSTNode]:
+    """What is in assignments of the body whose names nothing reads any more when the turn is the last one."""
     found: set[cst.CSTNode] = set()
-    live = set(live)
     for statement in reversed(loop.body.body):
-        small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else statement
-        targets = _targets(statement)
-        if targets and not targets & live:
-            found.add(statement)
-        elif targets and isinstance(small, cst.Assign):
-            live = live - targets | tree.names(small.value)
-        else:
-            live |= tree.names(statement)
+        names = _targets(statement)
+        if names and all(found.issuperset(module.flow(loop).reads_after(statement, name, loop)) for name in names):
+            found.update(tree.walk(statement))
     return found
 
 

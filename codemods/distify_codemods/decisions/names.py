@@ -15,15 +15,6 @@ from distify_codemods.libraries.torch_tensors import ZEROS
 from distify_codemods.values import External, Passing, to_library
 
 
-def assignments(loop: BatchLoop, name: str) -> int:
-    """How many statements of the loop bind a name, in whatever depth."""
-    return sum(
-        isinstance(node, (cst.AssignTarget, cst.AugAssign, cst.For, cst.AnnAssign))
-        and name in tree.target_names(node.target)
-        for node in tree.walk(loop.node.body)
-    )
-
-
 def flat(facts: Facts, loop: BatchLoop) -> Iterator[cst.CSTNode]:
     """The statements of a loop's body, those under `with` among them, and under tests that hold in this context."""
     yield from _flat(facts, loop, loop.node.body)

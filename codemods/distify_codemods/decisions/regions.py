@@ -177,10 +177,11 @@ def _size_in_scope(region: Region, names: dict[str, Value]) -> str:
 def _is_made_before(region: Region, node: cst.Name) -> bool:
     """Whether an earlier part of the very line gives the name its value: `z = net(x); loss = f(z)`."""
     line = region.statement
-    parts = line.body if isinstance(line, cst.SimpleStatementLine) else ()
-    around = [node, *region.module.enclosing(node)]
-    mine = next((number for number, part in enumerate(parts) if part in around), 0)
-    return any(node.value in bound_by(part) for part in parts[:mine])
+    around = set(region.module.enclosing(node))
+    part = (
+        next((one for one in line.body if one in around), None) if isinstance(line, cst.SimpleStatementLine) else None
+    )
+    return part is not None and node.value in region.module.flow(line).set_between(line, part)
 
 
 def _use(facts: Facts, region: Region, node: cst.Name, also_inside: bool) -> None:

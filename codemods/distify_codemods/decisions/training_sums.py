@@ -10,7 +10,6 @@ from distify_codemods import tree
 from distify_codemods.batches import dealt_by
 from distify_codemods.decisions.base import Reduction
 from distify_codemods.decisions.names import (
-    assignments,
     bound_by,
     flat,
     read_after,
@@ -30,8 +29,11 @@ def training_sums(facts: Facts, loop: BatchLoop) -> Reduction | None:
             update = update_of(small)
             if update is not None:
                 updates.setdefault(update[0], []).append(facts.value(update[1]).scale)
+    flow = loop.module.flow(loop.node)
     whole = [
-        name for name, scales in updates.items() if assignments(loop, name) == len(scales) and read_after(loop, {name})
+        name
+        for name, scales in updates.items()
+        if len(flow.bindings(loop.node.body, name)) == len(scales) and read_after(loop, {name})
     ]
     names = [
         name for name in whole

@@ -162,4 +162,4 @@ def _is_quiet_method(context: Context, method: Method, depth: int) -> bool:
 def _is_used_later(module: Module, block: cst.CSTNode) -> bool:
     """Whether a name that is bound inside may be read outside with that value."""
     flow, inside = module.flow(block), set(tree.walk(block))
-    return any(node not in inside for name in bound_by(block) for node in flow.reads_after(block, name))
+    return any(node not in inside for name in bound_by(block) for node in flow.reads_after(block, name, deleted=True))
