@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from distify_codemods import decisions, facts, half_done, interpreter, later, program, refusals, tensorflow, why
+from distify_codemods.answers import answered_once
 from distify_codemods.apply import apply
 from distify_codemods.backends import BACKENDS, Backend
 from distify_codemods.facts import Facts
@@ -96,8 +97,8 @@ def _convert(
 
 def _followed(loaded: program.Program) -> Facts:
     """The facts of the program; where it is too large to follow each call, of one that follows a few of each kind."""
-    found = facts.infer(loaded, interpreter.run(loaded))
-    return found if found.run.complete else facts.infer(loaded, interpreter.run(loaded, trial=interpreter.SPARING))
+    found = facts.follow(loaded)
+    return found if found.run.complete else facts.follow(loaded, interpreter.SPARING)
 
 
 def _by_few_calls(found: Facts, backend: Backend, options: Options) -> Conversion:
@@ -165,9 +166,14 @@ def _doubted(link: decisions.Link, more: int) -> Finding:
 def _convert_shared(
     found: Facts, backend: Backend, options: Options, in_the_way: tuple[Finding, ...] = ()
 ) -> Conversion:
+    return _convert_by(RULES, Context(_shared(found), backend, {}, options, in_the_way=in_the_way))
+
+
+@answered_once
+def _shared(found: Facts) -> decisions.Decisions:
     made = decisions.decide_shared(found)
     made.facts = later.with_later(made.facts.with_unused())
-    return _convert_by(RULES, Context(made, backend, {}, options, in_the_way=in_the_way))
+    return made
 
 
 def _may_share(options: Options) -> bool:

@@ -7,7 +7,7 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import libcst as cst
@@ -29,7 +29,7 @@ from distify_codemods.interpreter import (
     ways,
 )
 from distify_codemods.interpreter.frames import CALLED, Frame, merge
-from distify_codemods.interpreter.trial import NOTHING_TRIED, Hooks, Trial
+from distify_codemods.interpreter.trial import NOTHING_TRIED, Trial
 from distify_codemods.libraries import torch_data
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module, Program
@@ -52,12 +52,7 @@ Made = TypeVar("Made", bound=Obj)
 
 
 class Machine:
-    def __init__(
-        self,
-        program: Program,
-        hooks: Hooks | None = None,
-        trial: Trial = NOTHING_TRIED,
-    ) -> None:
+    def __init__(self, program: Program, trial: Trial = NOTHING_TRIED) -> None:
         self.program = program
         self.gathering = gathering = trial.gathering
         self.tracing = trial.tracing
@@ -68,8 +63,8 @@ class Machine:
         self.shared = trial.shared
         self.sparing = trial.sparing
         self.drop_data_parallel = trial.drop_data_parallel
-        self.hooks: Hooks = {place: list(found) for place, found in (hooks or {}).items()}
-        for place, hook in gathering.hooks if gathering else ():
+        self.hooks: dict[tuple[cst.CSTNode, bool], list[Callable[[Machine], None]]] = {}
+        for place, hook in (*trial.hooks, *(gathering.hooks if gathering else ())):
             self.hooks.setdefault(place, []).append(hook)
         self.events: list[Event] = []
         self.draws: list[Event] = []  # those of them that take a batch

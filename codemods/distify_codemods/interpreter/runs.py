@@ -10,7 +10,7 @@ import libcst as cst
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.interpreter.machine import Machine
-from distify_codemods.interpreter.trial import NOTHING_TRIED, Hooks, Trial
+from distify_codemods.interpreter.trial import NOTHING_TRIED, Trial
 from distify_codemods.program import Module, Program
 from distify_codemods.values import CallChain, Value
 
@@ -57,10 +57,10 @@ class Run:
         return found
 
 
-def run(program: Program, hooks: Hooks | None = None, trial: Trial = NOTHING_TRIED) -> Run:
+def run(program: Program, trial: Trial = NOTHING_TRIED) -> Run:
     """Runs the program from its entry, and follows what `trial` asks for."""
     if program.on_run is not None:
         program.on_run()
-    machine = Machine(program, hooks, trial)
+    machine = Machine(program, trial)
     machine.module_frame(program.entry)
     return Run(machine.events, machine.values, machine.globals, machine.complete, machine.outcomes, machine, trial)
