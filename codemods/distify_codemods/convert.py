@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from distify_codemods import decisions, facts, half_done, interpreter, later, program, refusals, tensorflow, why
 from distify_codemods.answers import answered_once
@@ -114,9 +115,19 @@ def _by_few_calls(found: Facts, backend: Backend, options: Options) -> Conversio
 
 
 def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion:
-    """The first strategy of the ladder that is seen to be right; if none is, the one that needs a person less often."""
     if options.strategy == Strategy.SHARED.value:
         return _convert_shared(found, backend, options)
+    try:
+        return _tried_out(found, backend, options)
+    except facts.OverBudget:
+        reason = refusals.over_budget(found.program.entry, options)
+    if _may_share(options):
+        return _convert_shared(found, backend, options, (replace(reason, level=Level.ADVICE),))
+    return Conversion(Outcome.REFUSED, (), (reason,), why.beliefs(found) if options.why else ())
+
+
+def _tried_out(found: Facts, backend: Backend, options: Options) -> Conversion:
+    """The first strategy of the ladder that is seen to be right; if none is, the one that needs a person less often."""
     dealt = decisions.decide_cuts(found)
     links = decisions.links_at_once(dealt.facts) if _may_share(options) else []
     if links and (shared := _without_needs(found, backend, options, links)) is not None:

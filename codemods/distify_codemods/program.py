@@ -127,6 +127,7 @@ class Program:
     #: Folders that the program has put into `sys.path`; None stands for what was there before.
     search_path: list[str | None] = field(default_factory=lambda: [None])
     on_run: Callable[[], None] | None = None  # called each time it is followed anew
+    statements: int = 0  # that all runs have followed
     followed: dict[Trial, Facts] = field(default_factory=dict)  # what each run has told
 
     def local_module(self, importer: Module, name: str, level: int) -> Module | None:

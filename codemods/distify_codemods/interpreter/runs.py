@@ -63,4 +63,5 @@ def run(program: Program, trial: Trial = NOTHING_TRIED) -> Run:
         program.on_run()
     machine = Machine(program, trial)
     machine.module_frame(program.entry)
+    program.statements += machine.statements
     return Run(machine.events, machine.values, machine.globals, machine.complete, machine.outcomes, machine, trial)
