@@ -46,11 +46,11 @@ def convert(
     source: SourceFile,
     resolver: Resolver,
     options: Options | None = None,
-    on_run: Callable[[], None] | None = None,
+    on_run: Callable[[int], None] | None = None,
 ) -> Conversion:
     """Converts a script. Raises SourceError when it is not Python 3 source, KeyError for an unknown backend.
 
-    `on_run` is called each time the program is followed anew.
+    `on_run` is called each time the program is followed anew, with about how many times that will be.
     """
     try:
         return _convert(source, resolver, options, on_run)
@@ -60,7 +60,7 @@ def convert(
 
 @with_room
 def _convert(
-    source: SourceFile, resolver: Resolver, options: Options | None, on_run: Callable[[], None] | None
+    source: SourceFile, resolver: Resolver, options: Options | None, on_run: Callable[[int], None] | None
 ) -> Conversion:
     options = options or Options()
     try:

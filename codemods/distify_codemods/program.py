@@ -126,7 +126,7 @@ class Program:
     unreadable: list[SourceError] = field(default_factory=list)  # local modules that do not parse
     #: Folders that the program has put into `sys.path`; None stands for what was there before.
     search_path: list[str | None] = field(default_factory=lambda: [None])
-    on_run: Callable[[], None] | None = None  # called each time it is followed anew
+    on_run: Callable[[int], None] | None = None  # told each time it is followed how often that will be, about
     statements: int = 0  # that all runs have followed
     followed: dict[Trial, Facts] = field(default_factory=dict)  # what each run has told
 
