@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from distify_codemods import decisions, facts, half_done, interpreter, later, program, refusals, tensorflow, why
+from distify_codemods import decisions, facts, half_done, interpreter, later, program, refusals
 from distify_codemods.answers import answered_once
 from distify_codemods.apply import apply
 from distify_codemods.backends import BACKENDS, Backend
@@ -14,6 +14,7 @@ from distify_codemods.facts import Facts
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
 from distify_codemods.results import (
+    Belief,
     Conversion,
     Finding,
     Level,
@@ -84,13 +85,13 @@ def _convert(
     refusal = refusal or refusals.distributed_in_other_file(entry, found.run.events)
     if refusal is not None:
         return Conversion(Outcome.REFUSED, (), (refusal,))
-    if tensorflow.trains(found):
-        return _convert_tensorflow(found, backend, options)
+    if not found.backwards and (by_horovod := _convert_tensorflow(found, backend, options)) is not None:
+        return by_horovod
     if not found.backwards or not (found.optimizers or found.by_hand or found.training_loops):
         findings = (_no_training(entry, found), *_not_found(loaded))
-        return Conversion(Outcome.REFUSED, (), findings, why.beliefs(found) if options.why else ())
+        return Conversion(Outcome.REFUSED, (), findings, _beliefs(options, found))
     if not found.run.complete and not options.partial:  # no trial run would tell more
-        return Conversion(Outcome.REFUSED, (), (refusals.too_large(entry),), why.beliefs(found) if options.why else ())
+        return Conversion(Outcome.REFUSED, (), (refusals.too_large(entry),), _beliefs(options, found))
     if found.run.trial.sparing:
         return _by_few_calls(found, backend, options)
     return _by_strategy(found, backend, options)
@@ -111,7 +112,7 @@ def _by_few_calls(found: Facts, backend: Backend, options: Options) -> Conversio
     refusal = refusals.too_large(
         found.program.entry, "leave out what asks for sharded data: forward passes can be shared"
     )
-    return Conversion(Outcome.REFUSED, (), (refusal,), why.beliefs(found) if options.why else ())
+    return Conversion(Outcome.REFUSED, (), (refusal,), _beliefs(options, found))
 
 
 def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion:
@@ -123,7 +124,7 @@ def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion
         reason = refusals.over_budget(found.program.entry, options)
     if _may_share(options):
         return _convert_shared(found, backend, options, (replace(reason, level=Level.ADVICE),))
-    return Conversion(Outcome.REFUSED, (), (reason,), why.beliefs(found) if options.why else ())
+    return Conversion(Outcome.REFUSED, (), (reason,), _beliefs(options, found))
 
 
 def _tried_out(found: Facts, backend: Backend, options: Options) -> Conversion:
@@ -197,7 +198,12 @@ def _only_sharded(options: Options) -> str:
     return next((f"{name} {value}" for name, (value, default) in given.items() if value != default), "")
 
 
-def _convert_tensorflow(found: Facts, backend: Backend, options: Options) -> Conversion:
+def _convert_tensorflow(found: Facts, backend: Backend, options: Options) -> Conversion | None:
+    """Of a script that trains with TensorFlow. What that takes is imported for no other."""
+    from distify_codemods import tensorflow
+
+    if not tensorflow.trains(found):
+        return None
     if not found.run.exact and not options.partial:
         return Conversion(Outcome.REFUSED, (), (refusals.too_large(found.program.entry),))
     context = tensorflow.context_for(found, backend, options)
@@ -215,7 +221,7 @@ def _convert_by(rules: Sequence[Rule], context: Context) -> Conversion:
         else:
             rule.run(context)
     strategy, headline = (None, "") if rules is not RULES else (context.decisions.strategy, _headline(context))
-    beliefs = why.beliefs(context.facts, context.decisions) if options.why else ()
+    beliefs = _beliefs(options, context.facts, context.decisions)
     blocking = any(finding.level is Level.BLOCKING for finding in context.findings)
     if blocking and not options.partial:
         return Conversion(Outcome.REFUSED, (), _in_order(rules, context.findings), beliefs, strategy, headline)
@@ -223,6 +229,14 @@ def _convert_by(rules: Sequence[Rule], context: Context) -> Conversion:
         _leave_comments(context)
     files = tuple(_new_file(context, plan) for plan in context.plans.values() if plan)
     return Conversion(Outcome.CONVERTED, files, _in_order(rules, context.findings), beliefs, strategy, headline)
+
+
+def _beliefs(options: Options, found: Facts, made: decisions.Decisions | None = None) -> tuple[Belief, ...]:
+    if not options.why:
+        return ()
+    from distify_codemods import why
+
+    return why.beliefs(found, made)
 
 
 def _headline(context: Context) -> str:
