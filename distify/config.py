@@ -45,6 +45,7 @@ def options_for(
     compression: str = COMPRESSIONS[0],
     op: str = OPS[0],
     strategy: str | None = None,
+    budget: int = Options.budget,
 ) -> Options:
     """The options of the command line and, where it says nothing, those of the script's configuration.
 
@@ -68,6 +69,7 @@ def options_for(
         op=op,
         warmup_epochs=epochs,
         strategy=strategy or config.strategy or STRATEGIES[0],
+        budget=budget,
     )
 
 

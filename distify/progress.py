@@ -21,14 +21,15 @@ class Progress:
 
     def __init__(self, modules: LocalModules) -> None:
         self.modules = modules
-        self.runs = 0
+        self.runs = self.about = 0
 
-    def __call__(self) -> None:
-        self.runs += 1
+    def __call__(self, about: int) -> None:
+        self.runs, self.about = self.runs + 1, max(about, self.runs + 1)
 
     def __str__(self) -> str:
         files = len(self.modules.found) + 1
-        return f"following {files} file{'s' * (files != 1)}, run {self.runs}"
+        run = f", run {self.runs} of about {self.about}" if self.runs else ""
+        return f"reading {files} file{'s' * (files != 1)}{run}"
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import click
+from distify_codemods import Options
 
 from distify.engine import BACKENDS, STRATEGIES
 
@@ -45,7 +46,12 @@ def spelling(command: Command) -> Command:
 
 
 def settling(command: Command) -> Command:
-    """Adds `--model` and `--train-loader`, for the parameters `models` and `train_loaders`."""
+    """Adds `--model` and `--train-loader`, for the parameters `models` and `train_loaders`, and `--budget`."""
+    budget = click.option(
+        "--budget", type=click.IntRange(min=1), default=Options.budget, metavar="N",
+        help="Statements that may be followed, over all runs of the program, to see whether sharded data are right; "
+        f"one that takes more shares forward passes.  [default: {Options.budget}, about a minute]",
+    )  # fmt: skip
     loader = click.option(
         "--train-loader", "train_loaders", metavar="NAME", multiple=True,
         help="NAME feeds the training; of the loaders that share its loop, no other does unless it is named, too.",
@@ -54,7 +60,7 @@ def settling(command: Command) -> Command:
         "--model", "models", metavar="NAME", multiple=True,
         help="NAME, a variable or attribute of the script, is a trained model; also file.py:NAME, NAME@LINE.",
     )  # fmt: skip
-    return model(loader(command))
+    return model(loader(budget(command)))
 
 
 def scaling(command: Command) -> Command:

@@ -1,6 +1,9 @@
 """Source text in, new source text and the reasons out. Never touches a disk, a terminal, or torch."""
 
-from distify_codemods.convert import convert
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from distify_codemods.results import (
     Belief,
     Change,
@@ -19,6 +22,9 @@ from distify_codemods.results import (
     SourceFile,
     Strategy,
 )
+
+if TYPE_CHECKING:
+    from distify_codemods.conversion import convert
 
 __all__ = [
     "Belief",
@@ -39,3 +45,13 @@ __all__ = [
     "Strategy",
     "convert",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """`convert`: the engine, and libcst with it, are imported when they are needed; options and help need neither."""
+    if name != "convert":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from distify_codemods.conversion import convert
+
+    globals()[name] = convert
+    return convert

@@ -16,7 +16,7 @@ from distify_codemods.batches import drawn_from as drawn_from
 from distify_codemods.batches import loaders_in as loaders_in
 from distify_codemods.batches import loaders_of as loaders_of
 from distify_codemods.events import Event, Kind
-from distify_codemods.interpreter import Run
+from distify_codemods.interpreter import NOTHING_TRIED, SPARING, Run, Trial, run
 from distify_codemods.interpreter.optimizers import optimizer_bases
 from distify_codemods.interpreter.text import splits_of
 from distify_codemods.interpreter.unused import with_unused
@@ -113,6 +113,10 @@ class Facts:
         """For the rules: with what happens where a constant of the script does not let it come."""
         return replace(self, run=with_unused(self.run))
 
+    def tried(self, **changes: Any) -> Facts:
+        """The facts once something else is taken as given, by the fields of `Trial`."""
+        return follow(self.program, replace(self.run.trial, **changes))
+
     def calls(self, *names: str) -> list[Event]:
         return [event for event in self.run.by_kind(Kind.CALL) if event.name in names]
 
@@ -149,6 +153,21 @@ class Facts:
     def first_step(self) -> int:
         """The number of the first event of training."""
         return min((event.number for event in self.backwards), default=len(self.run.events))
+
+
+class OverBudget(Exception):
+    """It takes more statements than the user allows to see whether sharded data are right."""
+
+
+def follow(program: Program, trial: Trial = NOTHING_TRIED) -> Facts:
+    """What a run of the program tells; each trial is run once. Raises OverBudget where it does not come to its end."""
+    known = program.followed
+    if trial not in known:
+        seen = run(program, trial)
+        if not seen.complete and not (trial.shared or trial in (NOTHING_TRIED, SPARING)):
+            raise OverBudget
+        known[trial] = infer(program, seen)
+    return known[trial]
 
 
 def infer(program: Program, run: Run) -> Facts:

@@ -126,8 +126,9 @@ class Program:
     unreadable: list[SourceError] = field(default_factory=list)  # local modules that do not parse
     #: Folders that the program has put into `sys.path`; None stands for what was there before.
     search_path: list[str | None] = field(default_factory=lambda: [None])
-    on_run: Callable[[], None] | None = None  # called each time it is followed anew
-    evidence: dict[Trial, Facts] = field(default_factory=dict)  # of runs that have told what is not known
+    on_run: Callable[[int], None] | None = None  # told each time it is followed how often that will be, about
+    statements: int = 0  # that all runs have followed
+    followed: dict[Trial, Facts] = field(default_factory=dict)  # what each run has told
 
     def local_module(self, importer: Module, name: str, level: int) -> Module | None:
         """The local module of that name as `importer` sees it; None for libraries and unreadable files."""

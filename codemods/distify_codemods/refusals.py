@@ -11,7 +11,7 @@ from distify_codemods.backends import RUNTIME
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import distributed, spelling
 from distify_codemods.program import Module
-from distify_codemods.results import Finding, Level, Place
+from distify_codemods.results import Finding, Level, Options, Place
 
 #: torchrun gives no argument, and its predecessor one that is spelled `--local-rank` since torch 2.0.
 _BY_ARGUMENT = """torchrun --nproc-per-node N --no-python sh -c 'exec python {path} --local_rank=$LOCAL_RANK "$@"' sh"""
@@ -132,6 +132,15 @@ def too_large(module: Module, fix: str = "") -> Finding:
     return Finding(
         Level.BLOCKING, "OTHER01", "everything else", TOO_LARGE, module.place(module.tree),
         fix or "give this training a script of its own, without what it does not use",
+    )  # fmt: skip
+
+
+def over_budget(module: Module, options: Options) -> Finding:
+    """That sharded data were not tried out to the end."""
+    return Finding(
+        Level.BLOCKING, "OTHER01", "everything else",
+        f"to see whether sharded data are right takes more than the {options.budget:,} statements that may be followed",
+        module.place(module.tree), "a larger --budget follows more",
     )  # fmt: skip
 
 

@@ -58,6 +58,7 @@ class Options:
     optimizer's rule over the first `warmup_epochs` ("linear") or not ("none").
     `installed`: whether a library of that name is there; None: nobody can tell.
     `strategy`: "sharded" or "shared" (see `Strategy`), or "auto", the first of the two that is seen to be right.
+    `budget`: statements of the program that may be followed, over all runs, to find out whether sharded data are right.
     """
 
     backend: str = "ddp"
@@ -74,6 +75,7 @@ class Options:
     warmup_epochs: int = 5
     strategy: str = "auto"
     installed: Callable[[str], bool] | None = None
+    budget: int = 400_000  # about a minute
 
     @property
     def per_rank_batch(self) -> bool:

@@ -86,6 +86,7 @@ def check(
     train_loaders: tuple[str, ...],
     scale: str | None,
     warmup_epochs: int | None,
+    budget: int,
 ) -> None:
     """Say what converting PATH would do, what it need not do, and what needs you. Nothing is run or written.
 
@@ -107,8 +108,7 @@ def check(
     files = list(dict.fromkeys(_python_files(paths)))
     settled = partial(
         options_for, backend=backend, strategy=strategy, compression=compression, op=op, models=models,
-        train_loaders=train_loaders, why=why, scale=scale,
-        warmup_epochs=warmup_epochs,
+        train_loaders=train_loaders, why=why, scale=scale, warmup_epochs=warmup_epochs, budget=budget,
     )  # fmt: skip
     reports = [_report(path, is_named, settled) for path, is_named in _with_progress(files)]
     several = len(reports) > 1 or any(os.path.isdir(path) for path in paths)

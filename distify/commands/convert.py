@@ -112,6 +112,7 @@ def convert(
     train_loaders: tuple[str, ...],
     scale: str | None,
     warmup_epochs: int | None,
+    budget: int,
 ) -> None:
     """Turn the training script PATH into a distributed one that takes the same steps.
 
@@ -133,6 +134,7 @@ def convert(
       distify convert train.py --scale linear     N ranks, a batch N times as large, SGD's rate times N
       distify convert train.py --scale linear --warmup-epochs 2
       distify convert train.py --strategy shared  every rank runs the script as it is; forward passes are shared
+      distify convert train.py --budget 2000000   for a large program: look longer for sharded data
       distify convert train.py --backend allreduce
       distify convert train.py --backend horovod --compression fp16
 
@@ -149,7 +151,7 @@ def convert(
     script = read_script(path)
     options = options_for(
         path, backend=backend, strategy=strategy, compression=compression, op=op, partial=partial, models=models,
-        train_loaders=train_loaders, scale=scale, warmup_epochs=warmup_epochs,
+        train_loaders=train_loaders, scale=scale, warmup_epochs=warmup_epochs, budget=budget,
     )  # fmt: skip
     request = Request(script.path, options, output, yes, diff, check, in_place, force)
     if request.is_notebook:

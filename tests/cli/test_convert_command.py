@@ -282,3 +282,26 @@ def test_a_script_changed_during_the_question_is_not_overwritten(distify: Comman
     assert ended.code == 2
     assert b"changed by someone else meanwhile" in ended.out
     assert files(distify.folder) == {"train.py": b"saved in the editor\n"}
+
+
+# --- how long it looks
+
+
+def test_a_small_budget_shares_forward_passes_and_says_why(distify: CommandLine, script: Path) -> None:
+    ended = distify("convert", "train.py", "--yes", "--budget", "1000000000")
+    assert ended.code == 0
+    plenty = (distify.folder / "train_dist.py").read_bytes()
+    assert b"DistributedDataParallel" in plenty
+    ended = distify("convert", "train.py", "--yes", "--force", "--budget", "5")
+    assert ended.code == 0
+    assert "takes more than the 5 statements that may be followed (a larger --budget follows more)" in ended.err
+    assert b"rt.data_parallel(model)" in (distify.folder / "train_dist.py").read_bytes()
+    ended = distify("convert", "train.py", "--yes", "--force")
+    assert (distify.folder / "train_dist.py").read_bytes() == plenty
+
+
+@pytest.mark.parametrize("budget", ["0", "-1", "many"])
+def test_a_budget_is_a_number_of_statements(distify: CommandLine, script: Path, budget: str) -> None:
+    ended = distify("convert", "train.py", "--yes", "--budget", budget)
+    assert ended.code == 2
+    assert files(distify.folder) == {"train.py": TRAIN}

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+import os
+import re
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
+from command_line import TRAIN, CommandLine
+from distify_codemods import Options, SourceFile
 
 from distify import progress
+from distify.engine import convert_script
 from distify.resolver import LocalModules
 
 
@@ -31,7 +35,7 @@ def shown_in(stream: io.StringIO, modules: LocalModules, monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "stderr", stream)
     with progress.progress(modules) as seen:
         for run in (1, 2):
-            seen()
+            seen(3)
             until = time.monotonic() + 10
             while patience == 0 and stream.isatty() and f"run {run}" not in stream.getvalue():
                 assert time.monotonic() < until
@@ -41,8 +45,8 @@ def shown_in(stream: io.StringIO, modules: LocalModules, monkeypatch: pytest.Mon
 
 def test_a_line_at_a_terminal(modules: LocalModules, monkeypatch: pytest.MonkeyPatch) -> None:
     text = shown_in(Screen(), modules, monkeypatch, 0)
-    assert "following 1 file, run 1 ..." in text
-    assert "following 1 file, run 2 ..." in text
+    assert "reading 1 file, run 1 of about 3 ..." in text
+    assert "reading 1 file, run 2 of about 3 ..." in text
     assert text.endswith("\r\x1b[K")
 
 
@@ -62,7 +66,43 @@ def test_a_terminal_that_is_gone_ends_nothing(modules: LocalModules, monkeypatch
     assert "run 2" in shown_in(Gone(), modules, monkeypatch, 0)
 
 
+def what_comes_out(stream: tuple[int, int], folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a real conversion writes to a file descriptor that is its stderr; the other end is read."""
+    ours, theirs = stream
+    script = SourceFile(str(folder / "train.py"), TRAIN)
+    (folder / "train.py").write_bytes(TRAIN)
+    monkeypatch.setattr(progress, "PATIENCE", 0)
+    monkeypatch.setattr(progress, "PAUSE", 0.001)
+    with open(theirs, "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        convert_script(script, LocalModules(script.path), Options())
+        print("done", file=stderr)
+    text = ""
+    while not text.endswith("done\n"):
+        text += os.read(ours, 65536).decode().replace("\r\n", "\n")
+    os.close(ours)
+    return text
+
+
+def test_a_conversion_at_a_pseudo_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = what_comes_out(os.openpty(), tmp_path, monkeypatch)
+    assert re.search(r"\r\x1b\[Kreading 1 file, run [1-8] of about 8 \.\.\.", text)
+    assert text.endswith("\r\x1b[Kdone\n")
+
+
+def test_a_conversion_at_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert what_comes_out(os.pipe(), tmp_path, monkeypatch) == "done\n"
+
+
+def test_more_runs_than_were_expected(modules: LocalModules) -> None:
+    seen = progress.Progress(modules)
+    assert str(seen) == "reading 1 file"
+    for _ in range(9):
+        seen(8)
+    assert str(seen) == "reading 1 file, run 9 of about 9"
+
+
 def test_a_pipe_gets_what_it_got_before(distify: CommandLine, script: Path) -> None:
     ended = distify("convert", "train.py", "--yes")
     assert ended.code == 0
-    assert "following" not in ended.err
+    assert "of about" not in ended.err

@@ -95,6 +95,7 @@ def test_sharded_data_need_a_person_in_a_partial_conversion() -> None:
 
 def test_a_program_of_which_not_even_a_few_calls_can_be_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "MOST_STATEMENTS", 60)
+    monkeypatch.setattr(machine, "MOST_SPARINGLY", 60)
     conversion = conversion_of(large(), options=AUTO)
     assert conversion.outcome is Outcome.REFUSED
     assert not conversion.files

@@ -314,7 +314,7 @@ CASES = (
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     def leave_out(code: str) -> None:
-        module = importlib.import_module("distify_codemods.convert")
+        module = importlib.import_module("distify_codemods.conversion")
         monkeypatch.setattr(module, "RULES", tuple(rule for rule in RULES if rule.code != code))
 
     return leave_out

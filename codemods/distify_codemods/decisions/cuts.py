@@ -16,8 +16,8 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.decisions.base import Blocked, Slicing
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import Facts, infer
-from distify_codemods.interpreter import Cutting, Trial, run
+from distify_codemods.facts import Facts
+from distify_codemods.interpreter import Cutting
 from distify_codemods.interpreter.cuts import key_of
 from distify_codemods.interpreter.forms import OUTPUT
 from distify_codemods.ordered import EMPTY, Ordered
@@ -59,7 +59,7 @@ class Dealt(NamedTuple):
 def decide_cuts(facts: Facts) -> Dealt:
     if facts.training_loops or not facts.backwards:
         return Dealt(facts)
-    seen = _run(facts, Cutting())
+    seen = facts.tried(cutting=Cutting())
     cuts = _trained_on(seen)
     if not cuts:
         return Dealt(facts)
@@ -68,7 +68,7 @@ def decide_cuts(facts: Facts) -> Dealt:
         return Dealt(facts, uncut=(_plays(played),))
     sizes = frozenset(key_of(size) for cut in cuts for size in cut.sizes)
     if sizes:
-        seen = _run(facts, Cutting(sizes))
+        seen = facts.tried(cutting=Cutting(sizes))
         unknown = [cut for cut in _trained_on(seen) if cut.foreign]
         if unknown:
             return Dealt(facts, uncut=(_of_unknown(unknown[0]),))
@@ -111,7 +111,7 @@ def _shared(
         if not found:
             return None
         slicings += tuple(found)
-        facts = _run(facts, Cutting(sizes, frozenset(one.node for one in slicings)))
+        facts = facts.tried(cutting=Cutting(sizes, frozenset(one.node for one in slicings)))
         if not all(_is_of_training(facts, event) for event in facts.of_kind(Kind.SHARE)):
             return None
     return None
@@ -149,10 +149,6 @@ def _plays(step: Event) -> Blocked:
         "the samples come from an environment that each rank would play by itself: there is no data to share out",
         "distribute it with a library for reinforcement learning, or run one copy per seed",
     )
-
-
-def _run(facts: Facts, cutting: Cutting) -> Facts:
-    return infer(facts.program, run(facts.program, trial=Trial(cutting=cutting)))
 
 
 def _trained_on(facts: Facts) -> Ordered[Cut]:

@@ -7,13 +7,12 @@ That is right with fewer samples, too, and no faster: a result for each sample i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import libcst as cst
 
 from distify_codemods.decisions.touching import parts_of
-from distify_codemods.facts import Facts, dealt_by, infer
-from distify_codemods.interpreter import run
+from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.naming import brief
 from distify_codemods.program import Module
 from distify_codemods.values import PER_SAMPLE, Ref, Through, Value
@@ -34,7 +33,7 @@ def computed_entirely(facts: Facts) -> list[Entire]:
     taken = list(_taken(facts)) if facts.training_loops and facts.run.exact else []
     if not taken:
         return []
-    traced = infer(facts.program, run(facts.program, trial=replace(facts.run.trial, tracing=True)))
+    traced = facts.tried(tracing=True, hooks=())
     parts = {part: parts_of(part) for model in traced.models for part in parts_of(model)}
     found: dict[cst.CSTNode, Entire] = {}
     for whole, node in taken:

@@ -9,7 +9,7 @@ a rank's share other than as a mean, and nothing may meet both a share and a who
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import libcst as cst
 
@@ -17,8 +17,8 @@ from distify_codemods.decisions import meetings, regions
 from distify_codemods.decisions.base import Joining
 from distify_codemods.decisions.regions import Impossible, Region
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import Facts, dealt_by, infer
-from distify_codemods.interpreter import Gathering, Machine, run
+from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.interpreter import Gathering, Machine
 from distify_codemods.interpreter.state import kept_in
 from distify_codemods.interpreter.whole import of_all_ranks
 from distify_codemods.libraries import torch_optim
@@ -41,12 +41,15 @@ def decide_gatherings(facts: Facts) -> tuple[Facts, tuple[Joining, ...], dict[cs
     wrong = [event for event in facts.backwards if _is_wrong(facts, event)]
     if not wrong:
         return facts, (), {}
-    seen = _run(facts, Gathering())
+    snapshots: dict[cst.CSTNode, dict[str, Value]] = {}
+    statements = {here.node for event in facts.run.events for here in event.here.up()}
+    looks = tuple(((node, True), _look(node, snapshots)) for node in statements)
+    seen = _run(facts, Gathering(hooks=looks))
     why: dict[cst.CSTNode, str] = {}
     for around in (False, True):
         try:
             found = _regions(seen, wrong, around)
-            trial = _try_out(seen, found)
+            trial = _try_out(seen, found, snapshots)
             return trial, _joinings(found), {}
         except Impossible as problem:
             why = why or {event.node: problem.why for event in wrong}
@@ -65,8 +68,7 @@ def _is_chosen(loss: Value) -> bool:
 
 
 def _run(facts: Facts, gathering: Gathering) -> Facts:
-    trial = replace(facts.run.trial, drop_data_parallel=True, gathering=gathering)
-    return infer(facts.program, run(facts.program, trial=trial))
+    return facts.tried(drop_data_parallel=True, gathering=gathering)
 
 
 def _regions(facts: Facts, wrong: list[Event], around: bool) -> list[Region]:
@@ -87,14 +89,13 @@ def _same(one: Event, other: Event) -> bool:
 # ---- trying out
 
 
-def _try_out(facts: Facts, found: list[Region]) -> Facts:
-    """Raises Impossible where the gathered values do not make every loss right."""
+def _try_out(facts: Facts, found: list[Region], snapshots: dict[cst.CSTNode, dict[str, Value]]) -> Facts:
+    """Raises Impossible where the gathered values do not make every loss right. `snapshots`: names after statements."""
     saw = _Seen()
-    snapshots: dict[cst.CSTNode, dict[str, Value]] = {}
-    looks = tuple(((region.statement, True), _look(region, snapshots)) for region in found)
-    again = _run(facts, Gathering(hooks=looks))
     for region in found:
-        regions.fill(again, region, snapshots.get(region.statement, {}))
+        if region.statement not in snapshots:
+            raise Impossible("what the models are called for shows only where all of the batch is there")
+        regions.fill(facts, region, snapshots[region.statement])
     hooks = tuple(
         ((region.statement, after), _bind(region, names, saw)) for region in found for after, names in _names(region)
     )
@@ -104,10 +105,9 @@ def _try_out(facts: Facts, found: list[Region]) -> Facts:
     return trial
 
 
-def _look(region: Region, snapshots: dict[cst.CSTNode, dict[str, Value]]) -> Callable[[Machine], None]:
+def _look(statement: cst.CSTNode, snapshots: dict[cst.CSTNode, dict[str, Value]]) -> Callable[[Machine], None]:
     def look(machine: Machine) -> None:
-        if machine.frame.node is region.function:
-            snapshots[region.statement] = dict(machine.frame.env)
+        snapshots[statement] = dict(machine.frame.env)
 
     return look
 

@@ -21,7 +21,7 @@ def decide_loading(facts: Facts) -> tuple[SharedLoading, ...]:
     nodes = [node for node, loader in found.items() if _is_met(facts, loader)]
     if not nodes or not facts.run.exact:
         return ()
-    again = run(facts.program, trial=facts.run.trial)  # whose values may go on to what loaders call
+    again = run(facts.program, facts.run.trial)  # whose values may go on to what loaders call
     made: dict[cst.CSTNode, list[Event]] = {node: [] for node in nodes}
     for event in again.events:
         if event.kind is Kind.CALL and event.node in made:

@@ -9,7 +9,6 @@ the loss is right once they are reduced is tried out.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import libcst as cst
 
@@ -18,8 +17,8 @@ from distify_codemods.batches import dealt_by, loaders_of
 from distify_codemods.decisions.agreement import why_different
 from distify_codemods.decisions.base import LossForm, LossReduction
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import Facts, infer
-from distify_codemods.interpreter import Reducing, run
+from distify_codemods.facts import Facts
+from distify_codemods.interpreter import Reducing
 from distify_codemods.interpreter.losses import takes_reduction
 from distify_codemods.libraries.torch_tensors import MEAN
 from distify_codemods.values import LOST, PER_SAMPLE, External, Lost, Obj, Ref, Scale, Value
@@ -58,8 +57,7 @@ def propagated(facts: Facts) -> Iterator[Event]:
 
 
 def _with(facts: Facts, chosen: Found, traced: bool = False) -> Facts:
-    reducing = Reducing(frozenset(chosen), traced)
-    return infer(facts.program, run(facts.program, trial=replace(facts.run.trial, reducing=reducing)))
+    return facts.tried(reducing=Reducing(frozenset(chosen), traced))
 
 
 def lost(facts: Facts) -> list[Event]:

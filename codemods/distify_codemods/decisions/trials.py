@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 import libcst as cst
 
@@ -13,8 +13,8 @@ from distify_codemods.decisions.base import Averaging, Left, Putting, Reduction,
 from distify_codemods.decisions.places import Place, Places
 from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.events import Kind
-from distify_codemods.facts import Facts, dealt_by, infer
-from distify_codemods.interpreter import Hooks, Machine, Trial, run
+from distify_codemods.facts import Facts, dealt_by, follow
+from distify_codemods.interpreter import Hooks, Machine, Trial
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import External, Instance, Share, Value, Wrapped, core
 
@@ -137,67 +137,70 @@ def try_out(
     tracing: bool = False,
 ) -> Facts:
     """`tracing`: values tell through which calls of modules their gradients flow back (`interpreter/graph.py`)."""
-    hooks: Hooks = {}
-    for reduction in sums:
-        table = hooks.setdefault((reduction.loop.node, True), [])
-        table.append(lambda machine, reduction=reduction: _summed(machine, reduction))  # type: ignore[misc]
-    for wrap in wraps:
-        table = hooks.setdefault((wrap.statement, wrap.after), [])
-        table.append(lambda machine, wrap=wrap: _wrap(machine, wrap))  # type: ignore[misc]
-    trial = replace(facts.run.trial, drop_data_parallel=True, averaged=averaged, tracing=tracing)
-    return infer(facts.program, run(facts.program, hooks, trial))
+    made: Hooks = tuple(((one.loop.node, True), _Summing.by(one)) for one in sums)
+    made += tuple(((one.statement, one.after), _Wrapping(one.statement, one.target, one.attribute)) for one in wraps)
+    return facts.tried(drop_data_parallel=True, averaged=averaged, tracing=tracing, hooks=made)
 
 
 def with_evidence(facts: Facts) -> Facts:
     """The facts of the program, whose values tell what unknown things had a part in them."""
-    return _evidence(facts, replace(facts.run.trial, drop_data_parallel=True, evidence=True))
+    return facts.tried(drop_data_parallel=True, evidence=True, hooks=())
 
 
 def as_it_stands(facts: Facts) -> Facts:
     """The same, without what a conversion would gather, average or sum up."""
-    return _evidence(facts, Trial(drop_data_parallel=True, evidence=True, cutting=facts.run.trial.cutting))
-
-
-def _evidence(facts: Facts, trial: Trial) -> Facts:
-    known = facts.program.evidence
-    if trial not in known:
-        known[trial] = infer(facts.program, run(facts.program, trial=trial))
-    return known[trial]
+    return follow(facts.program, Trial(drop_data_parallel=True, evidence=True, cutting=facts.run.trial.cutting))
 
 
 def share_forwards(facts: Facts) -> Facts:
     """The facts of the program with its models as they are, and batches that all ranks see whole."""
-    trial = replace(facts.run.trial, drop_data_parallel=True, shared=True)
-    return infer(facts.program, run(facts.program, trial=trial))
+    return facts.tried(drop_data_parallel=True, shared=True)
 
 
-def _wrap(machine: Machine, wrap: Wrap) -> None:
-    if wrap.attribute is None:
-        value = machine.lookup(wrap.target)
-        machine.bind(wrap.target, _wrapped(machine, value, wrap))
-        return
-    for obj in machine.evaluate(wrap.attribute.value).objs:
-        known = obj.attributes.get(wrap.attribute.attr.value)
-        if known is not None:
-            obj.attributes[wrap.attribute.attr.value] = _wrapped(machine, known, wrap)
+@dataclass(frozen=True)
+class _Wrapping:
+    """A hook: what a target holds is wrapped."""
+
+    statement: cst.CSTNode
+    target: str
+    attribute: cst.Attribute | None
+
+    def __call__(self, machine: Machine) -> None:
+        if self.attribute is None:
+            machine.bind(self.target, self._wrapped(machine, machine.lookup(self.target)))
+            return
+        for obj in machine.evaluate(self.attribute.value).objs:
+            known = obj.attributes.get(self.attribute.attr.value)
+            if known is not None:
+                obj.attributes[self.attribute.attr.value] = self._wrapped(machine, known)
+
+    def _wrapped(self, machine: Machine, value: Value) -> Value:
+        objs = Ordered(
+            machine.made(Wrapped, self.statement, core(obj), "ours", inner=core(obj), ours=True)
+            if isinstance(obj, (Instance, External, Wrapped)) else obj
+            for obj in value.objs
+        )  # fmt: skip
+        return Value(objs, value.scale, value.sources)
 
 
-def _wrapped(machine: Machine, value: Value, wrap: Wrap) -> Value:
-    objs = Ordered(
-        machine.made(Wrapped, wrap.statement, core(obj), "ours", inner=core(obj), ours=True)
-        if isinstance(obj, (Instance, External, Wrapped)) else obj
-        for obj in value.objs
-    )  # fmt: skip
-    return Value(objs, value.scale, value.sources)
+@dataclass(frozen=True)
+class _Summing:
+    """A hook: some names hold what all ranks have of these loaders."""
 
+    names: tuple[str, ...]
+    loaders: frozenset[cst.CSTNode | None]
 
-def _summed(machine: Machine, reduction: Reduction) -> None:
-    made = {loader.site for loader in reduction.loop.loaders}
-    for name in (*reduction.names, *reduction.means):
-        value = machine.lookup(name)
-        kept = Ordered(
-            one
-            for one in value.sources
-            if not isinstance(one, Share) and (not isinstance(one, External) or one.site not in made)
-        )
-        machine.bind(name, value.with_sources(kept))
+    @classmethod
+    def by(cls, reduction: Reduction) -> _Summing:
+        made = frozenset(loader.site for loader in reduction.loop.loaders)
+        return cls((*reduction.names, *reduction.means), made)
+
+    def __call__(self, machine: Machine) -> None:
+        for name in self.names:
+            value = machine.lookup(name)
+            kept = Ordered(
+                one
+                for one in value.sources
+                if not isinstance(one, Share) and (not isinstance(one, External) or one.site not in self.loaders)
+            )
+            machine.bind(name, value.with_sources(kept))

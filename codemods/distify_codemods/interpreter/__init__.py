@@ -3,6 +3,6 @@
 from distify_codemods.interpreter.machine import Machine
 from distify_codemods.interpreter.reductions import Reducing
 from distify_codemods.interpreter.runs import Run, run
-from distify_codemods.interpreter.trial import SPARING, Cutting, Gathering, Hooks, Trial
+from distify_codemods.interpreter.trial import NOTHING_TRIED, SPARING, Cutting, Gathering, Hooks, Trial
 
-__all__ = ["SPARING", "Cutting", "Gathering", "Hooks", "Machine", "Reducing", "Run", "Trial", "run"]
+__all__ = ["NOTHING_TRIED", "SPARING", "Cutting", "Gathering", "Hooks", "Machine", "Reducing", "Run", "Trial", "run"]

@@ -7,7 +7,7 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import libcst as cst
@@ -29,7 +29,7 @@ from distify_codemods.interpreter import (
     ways,
 )
 from distify_codemods.interpreter.frames import CALLED, Frame, merge
-from distify_codemods.interpreter.trial import NOTHING_TRIED, Hooks, Trial
+from distify_codemods.interpreter.trial import NOTHING_TRIED, SPARING, Trial
 from distify_codemods.libraries import torch_data
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module, Program
@@ -47,18 +47,15 @@ from distify_codemods.values import (
 
 BEHIND = "behind"  # what comes after a branch, as if it were an arm
 MOST_STATEMENTS = 60_000
+MOST_SPARINGLY = 500_000  # of a run that leaves out calls, and of what is converted in any case
 Key = TypeVar("Key")
 Made = TypeVar("Made", bound=Obj)
 
 
 class Machine:
-    def __init__(
-        self,
-        program: Program,
-        hooks: Hooks | None = None,
-        trial: Trial = NOTHING_TRIED,
-    ) -> None:
+    def __init__(self, program: Program, trial: Trial = NOTHING_TRIED) -> None:
         self.program = program
+        self.most = _most(program, trial)
         self.gathering = gathering = trial.gathering
         self.tracing = trial.tracing
         self.averaged = trial.averaged
@@ -68,8 +65,8 @@ class Machine:
         self.shared = trial.shared
         self.sparing = trial.sparing
         self.drop_data_parallel = trial.drop_data_parallel
-        self.hooks: Hooks = {place: list(found) for place, found in (hooks or {}).items()}
-        for place, hook in gathering.hooks if gathering else ():
+        self.hooks: dict[tuple[cst.CSTNode, bool], list[Callable[[Machine], None]]] = {}
+        for place, hook in (*trial.hooks, *(gathering.hooks if gathering else ())):
             self.hooks.setdefault(place, []).append(hook)
         self.events: list[Event] = []
         self.draws: list[Event] = []  # those of them that take a batch
@@ -232,7 +229,7 @@ class Machine:
     def block(self, body: Sequence[cst.CSTNode]) -> bool:
         """Runs statements in order; false when control never reaches their end."""
         for number, statement in enumerate(body):
-            if self.statements >= MOST_STATEMENTS:
+            if self.statements >= self.most:
                 self.complete = False
                 return True
             self.statements += 1
@@ -282,3 +279,10 @@ class Machine:
 
     def literal(self, node: cst.CSTNode | None, value: object) -> Value:
         return Value(self.made(Const, node, value, type(value), value=value).alone)
+
+
+def _most(program: Program, trial: Trial) -> int:
+    """How many statements a run may have: of one that only tells whether sharded data are right, what is left."""
+    if trial == NOTHING_TRIED:
+        return MOST_STATEMENTS
+    return MOST_SPARINGLY if trial == SPARING or trial.shared else program.options.budget - program.statements

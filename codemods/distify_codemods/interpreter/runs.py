@@ -10,7 +10,7 @@ import libcst as cst
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.interpreter.machine import Machine
-from distify_codemods.interpreter.trial import NOTHING_TRIED, Hooks, Trial
+from distify_codemods.interpreter.trial import NOTHING_TRIED, Trial
 from distify_codemods.program import Module, Program
 from distify_codemods.values import CallChain, Value
 
@@ -57,10 +57,16 @@ class Run:
         return found
 
 
-def run(program: Program, hooks: Hooks | None = None, trial: Trial = NOTHING_TRIED) -> Run:
+def _about(program: Program, trial: Trial) -> int:
+    """How many runs there will be: sharing forward passes takes two, and seldom does all take more than eight."""
+    return len(program.followed) + 2 if trial.shared or trial.sparing else 8
+
+
+def run(program: Program, trial: Trial = NOTHING_TRIED) -> Run:
     """Runs the program from its entry, and follows what `trial` asks for."""
     if program.on_run is not None:
-        program.on_run()
-    machine = Machine(program, hooks, trial)
+        program.on_run(_about(program, trial))
+    machine = Machine(program, trial)
     machine.module_frame(program.entry)
+    program.statements += machine.statements
     return Run(machine.events, machine.values, machine.globals, machine.complete, machine.outcomes, machine, trial)

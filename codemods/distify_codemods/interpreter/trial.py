@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 #: What happens besides, before (False) or after (True) a statement: how a conversion is tried out.
-Hooks = dict[tuple[cst.CSTNode, bool], list[Callable[["Machine"], None]]]
+Hooks = tuple[tuple[tuple[cst.CSTNode, bool], Callable[["Machine"], None]], ...]
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Gathering:
     """
 
     values: frozenset[cst.CSTNode] = frozenset()
-    hooks: tuple[tuple[tuple[cst.CSTNode, bool], Callable[[Machine], None]], ...] = ()
+    hooks: Hooks = ()
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What is tried out; the changes that wraps make are hooks beside it.
+    """What is tried out. Of trials that are equal, one is run.
 
     `drop_data_parallel`: whether `nn.DataParallel(model)` is the model itself.
     `averaged`: expressions whose figures are made the same on all ranks.
@@ -51,6 +51,7 @@ class Trial:
     `shared`: whether ranks share forward passes alone, so that whatever the script sees is the same on all of them.
     Values then tell where random numbers in them were drawn.
     `sparing`: whether a function is followed a few times for each kind of arguments (`sparing.py`).
+    `hooks`: what wraps and sums change.
     """
 
     drop_data_parallel: bool = False
@@ -62,6 +63,7 @@ class Trial:
     shared: bool = False
     evidence: bool = False
     sparing: bool = False
+    hooks: Hooks = ()
 
     @property
     def draws_alike(self) -> bool:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
-from distify_codemods import decisions, facts, half_done, interpreter, later, program, refusals, tensorflow, why
+from distify_codemods import decisions, facts, half_done, interpreter, later, program, refusals
+from distify_codemods.answers import answered_once
 from distify_codemods.apply import apply
 from distify_codemods.backends import BACKENDS, Backend
 from distify_codemods.facts import Facts
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
 from distify_codemods.results import (
+    Belief,
     Conversion,
     Finding,
     Level,
@@ -44,11 +47,11 @@ def convert(
     source: SourceFile,
     resolver: Resolver,
     options: Options | None = None,
-    on_run: Callable[[], None] | None = None,
+    on_run: Callable[[int], None] | None = None,
 ) -> Conversion:
     """Converts a script. Raises SourceError when it is not Python 3 source, KeyError for an unknown backend.
 
-    `on_run` is called each time the program is followed anew.
+    `on_run` is called each time the program is followed anew, with about how many times that will be.
     """
     try:
         return _convert(source, resolver, options, on_run)
@@ -58,7 +61,7 @@ def convert(
 
 @with_room
 def _convert(
-    source: SourceFile, resolver: Resolver, options: Options | None, on_run: Callable[[], None] | None
+    source: SourceFile, resolver: Resolver, options: Options | None, on_run: Callable[[int], None] | None
 ) -> Conversion:
     options = options or Options()
     try:
@@ -82,13 +85,13 @@ def _convert(
     refusal = refusal or refusals.distributed_in_other_file(entry, found.run.events)
     if refusal is not None:
         return Conversion(Outcome.REFUSED, (), (refusal,))
-    if tensorflow.trains(found):
-        return _convert_tensorflow(found, backend, options)
+    if not found.backwards and (by_horovod := _convert_tensorflow(found, backend, options)) is not None:
+        return by_horovod
     if not found.backwards or not (found.optimizers or found.by_hand or found.training_loops):
         findings = (_no_training(entry, found), *_not_found(loaded))
-        return Conversion(Outcome.REFUSED, (), findings, why.beliefs(found) if options.why else ())
+        return Conversion(Outcome.REFUSED, (), findings, _beliefs(options, found))
     if not found.run.complete and not options.partial:  # no trial run would tell more
-        return Conversion(Outcome.REFUSED, (), (refusals.too_large(entry),), why.beliefs(found) if options.why else ())
+        return Conversion(Outcome.REFUSED, (), (refusals.too_large(entry),), _beliefs(options, found))
     if found.run.trial.sparing:
         return _by_few_calls(found, backend, options)
     return _by_strategy(found, backend, options)
@@ -96,8 +99,8 @@ def _convert(
 
 def _followed(loaded: program.Program) -> Facts:
     """The facts of the program; where it is too large to follow each call, of one that follows a few of each kind."""
-    found = facts.infer(loaded, interpreter.run(loaded))
-    return found if found.run.complete else facts.infer(loaded, interpreter.run(loaded, trial=interpreter.SPARING))
+    found = facts.follow(loaded)
+    return found if found.run.complete else facts.follow(loaded, interpreter.SPARING)
 
 
 def _by_few_calls(found: Facts, backend: Backend, options: Options) -> Conversion:
@@ -109,13 +112,23 @@ def _by_few_calls(found: Facts, backend: Backend, options: Options) -> Conversio
     refusal = refusals.too_large(
         found.program.entry, "leave out what asks for sharded data: forward passes can be shared"
     )
-    return Conversion(Outcome.REFUSED, (), (refusal,), why.beliefs(found) if options.why else ())
+    return Conversion(Outcome.REFUSED, (), (refusal,), _beliefs(options, found))
 
 
 def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion:
-    """The first strategy of the ladder that is seen to be right; if none is, the one that needs a person less often."""
     if options.strategy == Strategy.SHARED.value:
         return _convert_shared(found, backend, options)
+    try:
+        return _tried_out(found, backend, options)
+    except facts.OverBudget:
+        reason = refusals.over_budget(found.program.entry, options)
+    if _may_share(options):
+        return _convert_shared(found, backend, options, (replace(reason, level=Level.ADVICE),))
+    return Conversion(Outcome.REFUSED, (), (reason,), _beliefs(options, found))
+
+
+def _tried_out(found: Facts, backend: Backend, options: Options) -> Conversion:
+    """The first strategy of the ladder that is seen to be right; if none is, the one that needs a person less often."""
     dealt = decisions.decide_cuts(found)
     links = decisions.links_at_once(dealt.facts) if _may_share(options) else []
     if links and (shared := _without_needs(found, backend, options, links)) is not None:
@@ -165,9 +178,14 @@ def _doubted(link: decisions.Link, more: int) -> Finding:
 def _convert_shared(
     found: Facts, backend: Backend, options: Options, in_the_way: tuple[Finding, ...] = ()
 ) -> Conversion:
+    return _convert_by(RULES, Context(_shared(found), backend, {}, options, in_the_way=in_the_way))
+
+
+@answered_once
+def _shared(found: Facts) -> decisions.Decisions:
     made = decisions.decide_shared(found)
     made.facts = later.with_later(made.facts.with_unused())
-    return _convert_by(RULES, Context(made, backend, {}, options, in_the_way=in_the_way))
+    return made
 
 
 def _may_share(options: Options) -> bool:
@@ -180,7 +198,12 @@ def _only_sharded(options: Options) -> str:
     return next((f"{name} {value}" for name, (value, default) in given.items() if value != default), "")
 
 
-def _convert_tensorflow(found: Facts, backend: Backend, options: Options) -> Conversion:
+def _convert_tensorflow(found: Facts, backend: Backend, options: Options) -> Conversion | None:
+    """Of a script that trains with TensorFlow. What that takes is imported for no other."""
+    from distify_codemods import tensorflow
+
+    if not tensorflow.trains(found):
+        return None
     if not found.run.exact and not options.partial:
         return Conversion(Outcome.REFUSED, (), (refusals.too_large(found.program.entry),))
     context = tensorflow.context_for(found, backend, options)
@@ -198,7 +221,7 @@ def _convert_by(rules: Sequence[Rule], context: Context) -> Conversion:
         else:
             rule.run(context)
     strategy, headline = (None, "") if rules is not RULES else (context.decisions.strategy, _headline(context))
-    beliefs = why.beliefs(context.facts, context.decisions) if options.why else ()
+    beliefs = _beliefs(options, context.facts, context.decisions)
     blocking = any(finding.level is Level.BLOCKING for finding in context.findings)
     if blocking and not options.partial:
         return Conversion(Outcome.REFUSED, (), _in_order(rules, context.findings), beliefs, strategy, headline)
@@ -206,6 +229,14 @@ def _convert_by(rules: Sequence[Rule], context: Context) -> Conversion:
         _leave_comments(context)
     files = tuple(_new_file(context, plan) for plan in context.plans.values() if plan)
     return Conversion(Outcome.CONVERTED, files, _in_order(rules, context.findings), beliefs, strategy, headline)
+
+
+def _beliefs(options: Options, found: Facts, made: decisions.Decisions | None = None) -> tuple[Belief, ...]:
+    if not options.why:
+        return ()
+    from distify_codemods import why
+
+    return why.beliefs(found, made)
 
 
 def _headline(context: Context) -> str:
