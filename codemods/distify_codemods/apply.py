@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import libcst as cst
 
@@ -11,6 +12,7 @@ from distify_codemods.plan import Guard, Hoist, Insertion, Plan
 
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 _EMPTY_LINE = cst.EmptyLine(indent=False)
+_T = TypeVar("_T")
 
 
 def apply(plan: Plan) -> cst.Module:
@@ -196,10 +198,9 @@ class _Applying:
         """Appends one statement with what goes around it; returns the header of the guard that is open after it."""
         plan, keys = self.plan, _keys(original)
         part = self.with_orphans(part)
-        before = self.statements([one for key in keys for one in plan.before.get(key, ())])
-        before += [line for key in keys for line in self.hoisted.get(key, ())]
-        after = self.statements([one for key in keys for one in plan.after.get(key, ())])
-        comments = [text for key in keys for text in plan.comments.get(key, ())]
+        before = [*self.statements(_of(keys, plan.before)), *_of(keys, self.hoisted)]
+        after = self.statements(_of(keys, plan.after))
+        comments = _of(keys, plan.comments)
         if before:
             part, lines = _take_comments(part)
             found.append(before[0].with_changes(leading_lines=lines))
@@ -284,6 +285,10 @@ def _keys(statement: cst.CSTNode) -> list[cst.CSTNode]:
     if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
         return [statement, statement.body[0]]
     return [statement]
+
+
+def _of(keys: list[cst.CSTNode], table: Mapping[cst.CSTNode, list[_T]]) -> list[_T]:
+    return [one for key in keys for one in table.get(key, ())]
 
 
 def _unindented(line: cst.EmptyLine) -> cst.EmptyLine:

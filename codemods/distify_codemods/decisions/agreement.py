@@ -53,6 +53,23 @@ def averages(facts: Facts) -> tuple[Averaging, ...]:
         found[node] = Averaging(module, node, "one number for the whole batch: rank 0's", told=True)
     if found:
         return tuple(found.values())  # what hangs on them is asked when they are alike
+    for one in _of_tests(facts):
+        found[one.node] = one
+    for module, node in _steering(facts):
+        found.setdefault(node, Averaging(module, node, "training depends on it: rank 0's", told=True))
+    for module, node in _drawn(facts):
+        found.setdefault(node, Averaging(module, node, "rank 0 decides for all", told=True))
+    for event in facts.of_kind(Kind.METHOD):
+        argument = _of_scheduler(event)
+        if rate_differs(facts, event) and argument is not None and _is_mean_given(facts, event):
+            found[argument] = Averaging(event.module, argument, "all ranks set their rate by the same figure")
+    for module, node in _shown(facts):
+        found.setdefault(node, Averaging(module, node, "shown for the samples of all ranks"))
+    return tuple(found.values())
+
+
+def _of_tests(facts: Facts) -> Iterator[Averaging]:
+    """The figures that decide what all ranks have to decide alike."""
     figures = _Figures(facts)
     tests = [
         (event, event.node)
@@ -75,20 +92,9 @@ def averages(facts: Facts) -> tuple[Averaging, ...]:
     for event, branch in dict.fromkeys([*decisive, *drawn]):
         for figure in figures.behind(branch.test) or ():
             if facts.value(figure).scale is Scale.MEAN:
-                found[figure] = Averaging(event.module, figure, "all ranks decide on the mean over the global batch")
+                yield Averaging(event.module, figure, "all ranks decide on the mean over the global batch")
             elif reached_alike(facts, event) and not _is_about_a_draw(facts, event, figure):
-                found[figure] = Averaging(event.module, figure, "rank 0 decides for all", told=True)
-    for module, node in _steering(facts):
-        found.setdefault(node, Averaging(module, node, "training depends on it: rank 0's", told=True))
-    for module, node in _drawn(facts):
-        found.setdefault(node, Averaging(module, node, "rank 0 decides for all", told=True))
-    for event in facts.of_kind(Kind.METHOD):
-        argument = _of_scheduler(event)
-        if rate_differs(facts, event) and argument is not None and _is_mean_given(facts, event):
-            found[argument] = Averaging(event.module, argument, "all ranks set their rate by the same figure")
-    for module, node in _shown(facts):
-        found.setdefault(node, Averaging(module, node, "shown for the samples of all ranks"))
-    return tuple(found.values())
+                yield Averaging(event.module, figure, "rank 0 decides for all", told=True)
 
 
 def _is_about_a_draw(facts: Facts, event: Event, figure: cst.BaseExpression) -> bool:
@@ -375,16 +381,14 @@ def _consequence(facts: Facts, event: Event) -> bool:
     if event.kind is Kind.FORWARD:
         shared = facts.run.trial.shared and any(core(obj) in facts.models for obj in event.receiver.objs)
         return shared or (bool(wrapped(event.receiver)) and event.grad)
-    if event.kind is Kind.CALL and event.name in _KEEPING:
-        return True
-    if event.kind is Kind.METHOD and event.name in effects.CHECKPOINT_METHODS:
-        return True
-    if event.kind is Kind.METHOD and event.name in ("state_dict", "load_state_dict"):
-        return any(core(obj) in facts.models for obj in event.receiver.objs)
+    if event.kind is Kind.CALL:
+        return event.name in _KEEPING
+    if event.kind is Kind.METHOD:
+        asks = event.name in ("state_dict", "load_state_dict")
+        of_a_model = asks and any(core(obj) in facts.models for obj in event.receiver.objs)
+        return of_a_model or event.name == "step" or event.name in effects.CHECKPOINT_METHODS
     if event.kind is Kind.LEAVE:
         return event.name != "raise" and _ends_training(facts, event)
-    if event.kind is Kind.METHOD and event.name == "step":
-        return True
     return event.kind is Kind.LOOP and any(loop.event.node is event.node for loop in facts.loops)
 
 

@@ -8,7 +8,7 @@ a rank's share other than as a mean, and nothing may meet both a share and a who
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -132,34 +132,47 @@ def _bind(region: Region, names: list[str], saw: _Seen) -> Callable[[Machine], N
 
 
 def _check(trial: Facts, found: list[Region], saw: _Seen) -> None:
+    why = next(_objections(trial, found, saw), "")
+    if why:
+        raise Impossible(why)
+
+
+def _objections(trial: Facts, found: list[Region], saw: _Seen) -> Iterator[str]:
     if saw.elsewhere:
-        raise Impossible("the code between the forward and the backward pass also runs on other data than training's")
+        yield "the code between the forward and the backward pass also runs on other data than training's"
     for event in trial.backwards:
         if kept_in(event.receiver):
-            raise Impossible("what is kept of a batch is written where only a rank's share is seen")
+            yield "what is kept of a batch is written where only a rank's share is seen"
         if _is_wrong(trial, event):
-            raise Impossible("it still depends on one rank's share then")
+            yield "it still depends on one rank's share then"
     meeting = meetings.first(trial)
     if meeting:
-        raise Impossible(f"{meeting} a rank's share meets the whole batch")
-    for event in trial.calls(torch_optim.GRADIENT):
-        inputs = event.arguments.get("inputs", 1)
-        if inputs is not None and meetings.is_whole(inputs):
-            raise Impossible("a gradient is taken by samples, of which what is gathered is a copy")
-    encoders = {one.node for region in found for one in region.forwards}
-    models = {_key(obj) for region in found for one in region.forwards for obj in one.receiver.objs}
-    for event in trial.of_kind(Kind.FORWARD):
-        again = event.grad and any(_key(obj) in models for obj in event.receiver.objs)
-        if again and any(meetings.is_whole(one) for one in event.arguments.all()):
-            raise Impossible("the model is called again with what is gathered")
-    if any(_is_by_samples(trial, event) for event in trial.of_kind(Kind.GRADIENT, Kind.ATTRIBUTE)):
-        raise Impossible("gradients by the samples themselves are taken")
+        yield f"{meeting} a rank's share meets the whole batch"
+    yield from _of_gradients(trial)
+    forwards = [one for region in found for one in region.forwards]
+    models = {_key(obj) for one in forwards for obj in one.receiver.objs}
+    if any(_takes_the_whole(event, models) for event in trial.of_kind(Kind.FORWARD)):
+        yield "the model is called again with what is gathered"
+    encoders, functions = {one.node for one in forwards}, {region.function for region in found}
     loops = [loop.event for loop in trial.training_loops]
-    functions = {region.function for region in found}
     for event in trial.run.events:
         trains = event.grad and any(event.inside(loop) for loop in loops)
         if event.node in encoders and event.here.frame.node in functions and not trains:
-            raise Impossible("the function that computes it serves the evaluation, too")
+            yield "the function that computes it serves the evaluation, too"
+
+
+def _of_gradients(trial: Facts) -> Iterator[str]:
+    """Those that are taken by samples: of them, what is gathered holds copies."""
+    taken = (event.arguments.get("inputs", 1) for event in trial.calls(torch_optim.GRADIENT))
+    if any(inputs is not None and meetings.is_whole(inputs) for inputs in taken):
+        yield "a gradient is taken by samples, of which what is gathered is a copy"
+    if any(_is_by_samples(trial, event) for event in trial.of_kind(Kind.GRADIENT, Kind.ATTRIBUTE)):
+        yield "gradients by the samples themselves are taken"
+
+
+def _takes_the_whole(event: Event, models: set[tuple[object, object]]) -> bool:
+    again = event.grad and any(_key(obj) in models for obj in event.receiver.objs)
+    return again and any(meetings.is_whole(one) for one in event.arguments.all())
 
 
 def _key(obj: Obj) -> tuple[object, object]:

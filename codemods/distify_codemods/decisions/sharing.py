@@ -9,7 +9,7 @@ from distify_codemods.decisions.base import Decisions, Gathering, LoaderDecision
 from distify_codemods.decisions.training import by_call
 from distify_codemods.events import Kind
 from distify_codemods.facts import BatchLoop, Facts, Loader, loaders_iterated
-from distify_codemods.libraries.torch_data import LOADERS
+from distify_codemods.libraries.torch_data import HOW_SOON, LOADERS
 from distify_codemods.values import Const, External, Passing, Value, to_library
 
 
@@ -77,30 +77,35 @@ def _way(
     facts: Facts, loops: list[BatchLoop], loaders: list[Loader], apart: bool
 ) -> tuple[list[Reduction | Gathering] | str, str]:
     """The best way for all of the loops, and why; "replicated" where none is right for each of them."""
+    reason = _never(facts, loops, loaders)
+    if reason:
+        return "replicated", reason
+    reasons: list[str] = []
+    for try_out, why in (
+        (_sums, "every value that leaves the loop is a sum over samples"),
+        (_gathers, "what the model returns is gathered before it is used"),
+    )[: 2 if apart else 1]:
+        tried = [try_out(facts, loop, loops, loaders) for loop in loops]
+        ways = [one for one in tried if not isinstance(one, evaluation.Refusal)]
+        if len(ways) == len(tried):
+            return ways, why
+        reasons += [one.why for one in tried if isinstance(one, evaluation.Refusal)]
+    return "replicated", "; ".join(dict.fromkeys(reasons))
+
+
+def _never(facts: Facts, loops: list[BatchLoop], loaders: list[Loader]) -> str:
+    """Why loops are not shared in any way."""
     if any(facts.left_alone(loader.obj) for loader in loaders) or any(loop.module.skipped(loop.node) for loop in loops):
-        return "replicated", "a comment leaves it alone"
+        return "a comment leaves it alone"
     shared = {loader for loop in facts.training_loops for loader in loop.loaders if loader not in loop.trained}
     if any(loader.obj in shared for loader in loaders):
-        return "replicated", "its loader also serves a loop that trains on another one"
+        return "its loader also serves a loop that trains on another one"
     nodes = {loop.node for loop in loops}
     if not all(_only_loaders(event.value) for event in facts.of_kind(Kind.LOOP) if event.node in nodes):
-        return "replicated", "it also loops over something that is no DataLoader"
-    problem = next((problem for loader in loaders if (problem := dealing.unfit_for_evaluation(loader))), "")
-    if problem:
-        return "replicated", problem
-    if any(loop.passing is None for loop in loops):
-        return "replicated", "its batches are taken by hand"
-    first = [_sums(facts, loop, loaders) for loop in loops]
-    if not any(isinstance(one, evaluation.Refusal) for one in first):
-        return list(first), "every value that leaves the loop is a sum over samples"  # type: ignore[arg-type]
-    if not apart:
-        reasons = [one.why for one in first if isinstance(one, evaluation.Refusal)]
-        return "replicated", "; ".join(dict.fromkeys(reasons))
-    second = [_gathers(facts, loop, loops, loaders) for loop in loops]
-    if not any(isinstance(one, evaluation.Refusal) for one in second):
-        return list(second), "what the model returns is gathered before it is used"  # type: ignore[arg-type]
-    reasons = [one.why for one in (*first, *second) if isinstance(one, evaluation.Refusal)]
-    return "replicated", "; ".join(dict.fromkeys(reasons))
+        return "it also loops over something that is no DataLoader"
+    problem = next(filter(None, map(dealing.unfit_for_evaluation, loaders)), "")
+    by_hand = "its batches are taken by hand" if any(loop.passing is None for loop in loops) else ""
+    return problem or by_hand
 
 
 def _only_loaders(value: Value) -> bool:
@@ -118,7 +123,9 @@ def _only_loaders(value: Value) -> bool:
     return known
 
 
-def _sums(facts: Facts, loop: BatchLoop, loaders: list[Loader]) -> Reduction | evaluation.Refusal:
+def _sums(
+    facts: Facts, loop: BatchLoop, together: list[BatchLoop], loaders: list[Loader]
+) -> Reduction | Gathering | evaluation.Refusal:
     for loader in loaders:
         if dealing.may_be_on(loader, "drop_last"):
             return evaluation.Refusal("its loader drops the last batch")
@@ -128,14 +135,12 @@ def _sums(facts: Facts, loop: BatchLoop, loaders: list[Loader]) -> Reduction | e
 
 
 #: Options of a loader that have nothing to do with which samples a batch holds.
-_FREE = frozenset(
-    ["num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "collate_fn", "timeout", "worker_init_fn"]
-)
+_FREE = HOW_SOON | {"collate_fn", "worker_init_fn"}
 
 
 def _gathers(
     facts: Facts, loop: BatchLoop, together: list[BatchLoop], loaders: list[Loader]
-) -> Gathering | evaluation.Refusal:
+) -> Reduction | Gathering | evaluation.Refusal:
     for loader in loaders:
         if loader.arguments.double_star is not None and not (
             loader.arguments.expanded().keys() <= _FREE and dealing.is_known(loader.arguments.double_star)

@@ -24,21 +24,10 @@ def run(context: Context) -> None:
     for one in context.facts.beginnings:
         if not _is_sharded(context, one) or _is_viewed(context, one):
             continue
-        if all(context.decisions.dealing_of(loader) is Dealing.EXAMPLES for loader in one.loaders):
-            context.not_needed("the training iterator shuffles by a random state of its own")
-            continue
-        if all(_keeps_its_order(context, loader) for loader in one.loaders):
-            context.not_needed("the training loader does not shuffle: its order is the same in each epoch")
-            continue
-        if _is_told(context, one):
-            context.not_needed("the script tells its DistributedSampler the epoch")
-            continue
-        passes = _passes(context, one)
-        alike = [other for other in passes if other.event.node is one.event.node]
-        if one is passes[0] and len(alike) == 1 and not _repeating(one) and not _is_called_back(one, unknown):
-            context.not_needed("the training loader's first pass has an order of its own")
-            continue
-        if context.editable(one.module, one.event.node, "the training loader is iterated here"):
+        told = _without_a_word(context, one, unknown)
+        if told:
+            context.not_needed(told)
+        elif context.editable(one.module, one.event.node, "the training loader is iterated here"):
             key = (one.event.node, one.event.name)
             text = _text(context, one)
             if text is not None and key in done and done[key][1] != text:
@@ -49,6 +38,21 @@ def run(context: Context) -> None:
         reason = "without it each epoch would repeat the first one's order"
         context.plan(one.module).insert_before(one.module.statement(one.event.node), text, CODE, reason)
         context.applied("a new order in each epoch", one.module, one.event.node)
+
+
+def _without_a_word(context: Context, one: Beginning, unknown: set[cst.CSTNode]) -> str:
+    """Why a pass has its own order, or may have the one before it, though nobody tells it the epoch."""
+    if all(context.decisions.dealing_of(loader) is Dealing.EXAMPLES for loader in one.loaders):
+        return "the training iterator shuffles by a random state of its own"
+    if all(_keeps_its_order(context, loader) for loader in one.loaders):
+        return "the training loader does not shuffle: its order is the same in each epoch"
+    if _is_told(context, one):
+        return "the script tells its DistributedSampler the epoch"
+    passes = _passes(context, one)
+    alike = [other for other in passes if other.event.node is one.event.node]
+    if one is passes[0] and len(alike) == 1 and not _repeating(one) and not _is_called_back(one, unknown):
+        return "the training loader's first pass has an order of its own"
+    return ""
 
 
 def _is_sharded(context: Context, one: Beginning) -> bool:

@@ -42,7 +42,6 @@ def twins_of(program: Program, run: Run, changed: dict[Module, set[str]], output
     graph = Graph(program)
     reached = graph.closure([entry])
     twins = {module: PurePath(twin_path(module.path)).stem for module in changed}
-    beside = PurePath(output).parent == PurePath(entry.path).parent
     twins[entry] = PurePath(output).stem
     pointings: dict[Module, Pointing] = {}
     fresh = list(twins)
@@ -64,11 +63,19 @@ def twins_of(program: Program, run: Run, changed: dict[Module, set[str]], output
     if len(twins) > 1:
         problems += _loaded_twice(graph, run, twins)
         problems += [problem for module in found for problem in _overshadowed(graph, module, changed)]
-    for module in reached if not beside else []:
-        for one in graph.imports(module):
-            if one.source is entry or (one.level and module is entry):
-                problems.append(Problem(module, one.node, f"{output} would stand in another folder"))
+    problems += _moved_away(graph, reached, entry, output)
     return Twins(found, tuple(problems))
+
+
+def _moved_away(graph: Graph, reached: list[Module], entry: Module, output: str) -> list[Problem]:
+    """Imports of the entry, or in it, that another folder than its own does not bear."""
+    if PurePath(output).parent == PurePath(entry.path).parent:
+        return []
+    return [
+        Problem(module, one.node, f"{output} would stand in another folder")
+        for module in reached for one in graph.imports(module)
+        if one.source is entry or (one.level and module is entry)
+    ]  # fmt: skip
 
 
 def _importers(graph: Graph, reached: list[Module], changed: list[Module]) -> list[Module]:
