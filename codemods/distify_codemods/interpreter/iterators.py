@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import holding, iteration
+from distify_codemods.libraries import python
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import (
     NOTHING,
@@ -161,7 +162,7 @@ _ITERTOOLS = {
 FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value]] = {
     **{f"builtins.{name}": function for name, function in _BUILTINS.items()},
     **{f"itertools.{name}": function for name, function in _ITERTOOLS.items()},
-    "collections.deque": _listed,
+    python.QUEUE: _listed,
     **dict.fromkeys([f"queue.{name}" for name in ("Queue", "LifoQueue", "PriorityQueue", "SimpleQueue")], _empty),
     **dict.fromkeys(["heapq.heappush", "heapq.heappushpop", "heapq.heapreplace", "bisect.insort"], _pushed),
 }

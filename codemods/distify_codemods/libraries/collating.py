@@ -16,8 +16,7 @@ PADDING = frozenset({"torch.nn.utils.rnn.pad_sequence"})
 FILLING = frozenset("torch.zeros torch.ones torch.empty torch.full numpy.zeros numpy.ones numpy.full".split())
 #: Collate functions that stack the parts of samples.
 DEFAULT = frozenset(
-    """torch.utils.data.default_collate torch.utils.data.dataloader.default_collate
-    torch.utils.data._utils.collate.default_collate transformers.default_data_collator
+    """torch.utils.data.default_collate transformers.default_data_collator
     transformers.DefaultDataCollator""".split()
 )
 #: And those that pad each part, along its second dimension.

@@ -8,10 +8,9 @@ import re
 DATA_SETS = (
     "torch.utils.data.TensorDataset", "torch.utils.data.Subset", "torch.utils.data.ConcatDataset",
     "torch.utils.data.StackDataset", "torch.utils.data.random_split", "torchvision.datasets.",
-    "torch.utils.data.dataset.",
 )  # fmt: skip
 #: What a data set of the script's own may derive from.
-BASES = ("torch.utils.data.Dataset", "torch.utils.data.dataset.Dataset", "builtins.object", "typing.", "abc.",
+BASES = ("torch.utils.data.Dataset", "builtins.object", "typing.", "abc.",
          "torchvision.datasets.", "torch.utils.data.TensorDataset", "torch.utils.data.Subset",
          "collections.abc.")  # fmt: skip
 #: Functions and classes that compute, read files, or draw from the streams of torch, NumPy and `random`. What they
@@ -38,7 +37,7 @@ _DO_MORE = (
 #: Tokenizers, once they are made: each text is cut by itself, whatever was cut before.
 _TOKENIZERS = re.compile(r"transformers\.\w*Tokenizer\w*(\.from_pretrained)?|tokenizers\.Tokenizer(\.from_\w+)?")
 #: What of the above is a function of what it is given after all.
-_STILL = ("torch.nn.functional.", "torch.utils.data.default_collate", "torch.utils.data.dataloader.default_collate")
+_STILL = ("torch.nn.functional.", "torch.utils.data.default_collate")
 #: What opens a file, with the place of its mode: to be read alone.
 OPENING = {"builtins.open": 1, "io.open": 1, "h5py.File": 1, "gzip.open": 1}
 

@@ -7,12 +7,9 @@ COUNT = "torch.cuda.device_count"
 #: What a library takes for "spread the layers over all GPUs".
 SPREADS = ("auto", "balanced", "balanced_low_0", "sequential")
 #: `data_parallel(model, inputs)` calls the model.
-FUNCTIONAL = ("torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel")
+FUNCTIONAL = ("torch.nn.parallel.data_parallel",)
 #: The steps of it, by hand.
-REPLICATES = (
-    "torch.nn.parallel.replicate", "torch.nn.parallel.replicate.replicate", "torch.nn.parallel.parallel_apply",
-    "torch.nn.parallel.parallel_apply.parallel_apply",
-)  # fmt: skip
+REPLICATES = ("torch.nn.parallel.replicate", "torch.nn.parallel.parallel_apply")
 #: What goes through the parts of a wrapper sees the wrapper, or names that begin with `module.`; and how the model
 #: itself is asked, so that it looks as before: empty where no line of the same does.
 WALKS = {

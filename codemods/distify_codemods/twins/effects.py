@@ -8,7 +8,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.interpreter import Run
-from distify_codemods.libraries import guarded
+from distify_codemods.libraries import guarded, python
 from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module
 from distify_codemods.values import Class, Function, Ref
