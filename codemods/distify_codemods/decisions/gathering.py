@@ -153,12 +153,15 @@ def _objections(trial: Facts, found: list[Region], saw: _Seen) -> Iterator[str]:
     models = {_key(obj) for one in forwards for obj in one.receiver.objs}
     if any(_takes_the_whole(event, models) for event in trial.of_kind(Kind.FORWARD)):
         yield "the model is called again with what is gathered"
-    encoders, functions = {one.node for one in forwards}, {region.function for region in found}
+    if _serves_evaluation(trial, found):
+        yield "the function that computes it serves the evaluation, too"
+
+
+def _serves_evaluation(trial: Facts, found: list[Region]) -> bool:
+    encoders, functions = {one.node for region in found for one in region.forwards}, {one.function for one in found}
     loops = [loop.event for loop in trial.training_loops]
-    for event in trial.run.events:
-        trains = event.grad and any(event.inside(loop) for loop in loops)
-        if event.node in encoders and event.here.frame.node in functions and not trains:
-            yield "the function that computes it serves the evaluation, too"
+    again = (one for one in trial.run.events if one.node in encoders and one.here.frame.node in functions)
+    return any(not one.grad or not any(map(one.inside, loops)) for one in again)
 
 
 def _of_gradients(trial: Facts) -> Iterator[str]:

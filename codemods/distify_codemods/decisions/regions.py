@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -155,13 +155,18 @@ def fill(facts: Facts, region: Region, names: dict[str, Value]) -> None:
             continue  # made from what is gathered
         if value.scale is Scale.COUNT:
             region.numbers.append(name)
-        elif value.scale in PER_SAMPLE:
-            sizes = [_size_of(facts, region.module, node) for node in nodes]
-            if all(sizes):
-                region.counts += [one for one in sizes if one is not None and facts.value(one).scale is Scale.COUNT]
-                continue
+        elif value.scale in PER_SAMPLE and not _is_only_counted(facts, region, nodes):
             region.after[name] = value
     _lay_out(region, _size_in_scope(region, names))
+
+
+def _is_only_counted(facts: Facts, region: Region, nodes: Iterable[cst.Name]) -> bool:
+    """Whether nothing but the size is read of something: the samples of all are counted then."""
+    sizes = [_size_of(facts, region.module, node) for node in nodes]
+    if not all(sizes):
+        return False
+    region.counts += [one for one in sizes if one is not None and facts.value(one).scale is Scale.COUNT]
+    return True
 
 
 def _size_in_scope(region: Region, names: dict[str, Value]) -> str:

@@ -15,7 +15,6 @@ from distify_codemods.decisions.places import Place
 from distify_codemods.facts import Facts
 from distify_codemods.libraries import effects, python
 from distify_codemods.libraries.registry import Role, find, functions, is_tracker
-from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module
 from distify_codemods.values import Bound, Class, Function, Instance, Mapping, Method, Obj, Sequence, Value, core, root
 
@@ -88,16 +87,20 @@ def _of_call(facts: Facts, module: Module, node: cst.Call, loggers: tuple[str, .
         yield Sink(kind, module, node, argument.value, fresh, changes=changes)
 
 
-def _taker(facts: Facts, node: cst.Call, loggers: tuple[str, ...]) -> Kind | None:
-    callee = facts.value(node.func)
-    name = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
-    holders = facts.value(node.func.value).objs if isinstance(node.func, cst.Attribute) else EMPTY
+def _held(facts: Facts, method: cst.Attribute) -> Kind | None:
+    """How a list or dictionary of the script's own keeps what its method is given."""
+    name, holders = method.attr.value, facts.value(method.value).objs
     lists = any(isinstance(obj, Sequence) or _named(obj).startswith("collections.") for obj in holders)
     if name in _ADDING and (lists or not holders):
         return Kind.ADDED
-    if name == "update" and any(isinstance(obj, Mapping) for obj in holders):
-        return Kind.STORED
-    for obj in callee.objs:
+    return Kind.STORED if name == "update" and any(isinstance(obj, Mapping) for obj in holders) else None
+
+
+def _taker(facts: Facts, node: cst.Call, loggers: tuple[str, ...]) -> Kind | None:
+    held = _held(facts, node.func) if isinstance(node.func, cst.Attribute) else None
+    if held is not None:
+        return held
+    for obj in facts.value(node.func).objs:
         if _named(obj) == python.PRINT and _prints_to_a_file(facts, node):
             return Kind.LOGGED
         name = _full_name(obj)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.libraries import effects, listings, outside, paths, python
+from distify_codemods.libraries import effects, listings, outside, paths
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import Answer, Arguments, Const, External, Obj, Origin, Ref, Value
 

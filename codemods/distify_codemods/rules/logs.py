@@ -6,7 +6,6 @@ import libcst as cst
 
 from distify_codemods.arguments import bound
 from distify_codemods.events import Event, Kind
-from distify_codemods.libraries import python
 from distify_codemods.libraries.registry import Role, functions
 from distify_codemods.rules import records, start
 from distify_codemods.rules.base import Context, Rule, call_of

@@ -12,7 +12,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import reads
 from distify_codemods.interpreter import files
 from distify_codemods.interpreter.frames import Frame
-from distify_codemods.libraries import checkpoints, effects, listings
+from distify_codemods.libraries import effects, listings
 from distify_codemods.libraries import paths as table
 from distify_codemods.libraries.checkpoints import LOAD
 from distify_codemods.plan import By

@@ -8,7 +8,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.interpreter import Run
-from distify_codemods.libraries import guarded, python
+from distify_codemods.libraries import guarded
 from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module
 from distify_codemods.values import Class, Function, Ref
@@ -18,25 +18,30 @@ def effects(module: Module, run: Run) -> Iterator[cst.CSTNode]:
     """What the import of a module does besides defining names."""
     for statement in module.tree.body:
         if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
-            for decorator in statement.decorators:
-                target = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
-                objs = run.values[target].objs if target in run.values else EMPTY
-                if not objs or not all(getattr(obj, "name", "").startswith(guarded.DECORATE) for obj in objs):
-                    yield decorator
+            yield from (one for one in statement.decorators if not _only_decorates(one, run))
             if isinstance(statement, cst.ClassDef) and _makes_itself_known(statement, run):
                 yield statement
         elif isinstance(statement, cst.SimpleStatementLine):
-            for small in statement.body:
-                targets = [one.target for one in small.targets] if isinstance(small, cst.Assign) else []
-                does = isinstance(small, cst.Expr) and not _repeatable(run, small.value)
-                sets = any(
-                    isinstance(target, (cst.Subscript, cst.Attribute)) and not _of_a_library(run, target.value)
-                    for target in targets
-                )
-                if does or sets or any(_calls_own(run, node) for node in tree.walk(small)):
-                    yield small
+            yield from (small for small in statement.body if _does_more(small, run))
         elif isinstance(statement, (cst.For, cst.While, cst.With)):
             yield statement
+
+
+def _only_decorates(decorator: cst.Decorator, run: Run) -> bool:
+    target = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
+    objs = run.values[target].objs if target in run.values else EMPTY
+    return bool(objs) and all(getattr(obj, "name", "").startswith(guarded.DECORATE) for obj in objs)
+
+
+def _does_more(small: cst.BaseSmallStatement, run: Run) -> bool:
+    """Whether a statement does more than to bind names."""
+    if isinstance(small, cst.Expr) and not _repeatable(run, small.value):
+        return True
+    targets = [one.target for one in small.targets] if isinstance(small, cst.Assign) else []
+    sets = (one for one in targets if isinstance(one, (cst.Subscript, cst.Attribute)))
+    return not all(_of_a_library(run, one.value) for one in sets) or any(
+        _calls_own(run, one) for one in tree.walk(small)
+    )
 
 
 def _repeatable(run: Run, node: cst.BaseExpression) -> bool:
