@@ -7,42 +7,14 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from distify_codemods.libraries import checkpoints, progress, torch_data
 from distify_codemods.plan import Rewrite
 
-_LOADER = [
-    "dataset",
-    "batch_size",
-    "shuffle",
-    "sampler",
-    "batch_sampler",
-    "num_workers",
-    "collate_fn",
-    "pin_memory",
-    "drop_last",
-    "timeout",
-    "worker_init_fn",
-]
-#: The order of positional parameters of the functions whose calls are edited.
-PARAMETERS: dict[str, Sequence[str]] = {
-    "DataLoader": _LOADER,
-    "load": ("f", "map_location"),
-    "tqdm": (
-        "iterable",
-        "desc",
-        "total",
-        "leave",
-        "file",
-        "ncols",
-        "mininterval",
-        "maxinterval",
-        "miniters",
-        "ascii",
-        "disable",
-    ),
-    "DistributedSampler": ("dataset", "num_replicas", "rank", "shuffle", "seed", "drop_last"),
-    "mkdir": ("mode", "parents", "exist_ok"),
-    "makedirs": ("name", "mode", "exist_ok"),
-}
+#: The positional parameters of the functions whose calls are edited.
+_ORDERS = (
+    torch_data.PARAMETERS, torch_data.OF_A_SAMPLER, checkpoints.PARAMETERS, progress.PARAMETERS,
+    ("mode", "parents", "exist_ok"), ("name", "mode", "exist_ok"),  # of mkdir and makedirs
+)  # fmt: skip
 
 
 def bound(call: cst.Call, parameters: Sequence[str]) -> dict[str, cst.Arg]:
@@ -61,7 +33,7 @@ def bound(call: cst.Call, parameters: Sequence[str]) -> dict[str, cst.Arg]:
 def _parameters(edited: Iterable[str]) -> Sequence[str]:
     """The parameters of the function whose arguments are edited: the one that has them all."""
     wanted = set(edited)
-    return next((names for names in PARAMETERS.values() if wanted <= set(names)), ())
+    return next((names for names in _ORDERS if wanted <= set(names)), ())
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Blocked, Decisions, Division, LoaderDecision, Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import dealt_by
-from distify_codemods.libraries import torch_tensors
+from distify_codemods.libraries import torch_data, torch_tensors
 from distify_codemods.program import Module
 from distify_codemods.values import PER_SAMPLE, Const, External, Obj, Scale, Sequence, Setting, Value, join
 
@@ -64,7 +64,7 @@ def sized_by(decisions: Decisions, sizes: set[Obj]) -> Event | None:
 
 def _is_alone(decision: LoaderDecision) -> bool:
     """Whether dividing where the size is defined would change no other loader's batches, and none twice."""
-    named = "batch_size" in arguments.bound(decision.node, arguments.PARAMETERS["DataLoader"])
+    named = "batch_size" in arguments.bound(decision.node, torch_data.PARAMETERS)
     starred = any(arg.star == "**" for arg in decision.node.args)
     return named and not starred and not decision.told_when_it_runs and not decision.when
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from distify_codemods import arguments
 from distify_codemods.decisions.base import Dealing
 from distify_codemods.facts import Loader
 from distify_codemods.half_done import samplers
@@ -66,7 +65,7 @@ def _own_shards(loaders: Sequence[Loader]) -> Dealing:
 
 def given(loader: Loader, name: str) -> Given:
     """Whether an argument of a loader is given, and not None."""
-    position = arguments.PARAMETERS["DataLoader"].index(name)
+    position = torch_data.PARAMETERS.index(name)
     value = loader.arguments.get(name, position)
     if value is None:
         more = loader.arguments.double_star
@@ -95,7 +94,7 @@ def _is_starred(loader: Loader) -> bool:
 
 def may_be_on(loader: Loader, name: str) -> bool:
     """Whether a switch of a loader, off by itself, is given as anything but None or False."""
-    value = loader.arguments.get(name, arguments.PARAMETERS["DataLoader"].index(name))
+    value = loader.arguments.get(name, torch_data.PARAMETERS.index(name))
     return value is not None and not value.is_none and value.constant() is not False
 
 

@@ -15,14 +15,12 @@ from distify_codemods.batches import loaders_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter import files
-from distify_codemods.libraries import drawing
+from distify_codemods.libraries import drawing, torch_data
 from distify_codemods.program import Module
 from distify_codemods.values import External, Method, Obj, Origin, Value
 
 #: Libraries whose transforms draw from generators of their own, made anew in each process.
 _TRANSFORMS = ("albumentations.", "imgaug.", "monai.transforms.", "audiomentations.", "torch_audiomentations.")
-#: Loaders that shuffle by themselves.
-_OTHER_LOADERS = ("webdataset.", "nvidia.dali.", "ffcv.")
 #: Of Hugging Face's data sets; without a seed they draw from the operating system.
 _SHUFFLES = frozenset({"shuffle", "train_test_split"})
 
@@ -111,7 +109,9 @@ class Drawn:
 
 def batches(facts: Facts) -> Iterator[Drawn]:
     """Of training, where something draws for it that ranks have no common seed for."""
-    names = (event.name for event in facts.of_kind(Kind.CALL) if event.name.startswith((*_TRANSFORMS, *_OTHER_LOADERS)))
+    names = (
+        event.name for event in facts.of_kind(Kind.CALL) if event.name.startswith((*_TRANSFORMS, *torch_data.OTHERS))
+    )
     library = next(names, "")
     for loop in facts.training_loops if library else ():
         why = f"`{library.split('.')[0]}` draws from random numbers of its own"

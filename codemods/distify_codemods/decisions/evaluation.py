@@ -193,26 +193,7 @@ def _computes(event: Event) -> bool:
 
 
 _COMPUTING = frozenset(
-    [
-        "to",
-        "cuda",
-        "cpu",
-        "float",
-        "double",
-        "half",
-        "item",
-        "numpy",
-        "size",
-        "dim",
-        "tolist",
-        "format",
-        "join",
-        "keys",
-        "values",
-        "items",
-        "get",
-        "copy",
-    ]
+    "to cuda cpu float double half item numpy size dim tolist format join keys values items get copy".split()
 )
 
 

@@ -17,19 +17,8 @@ from distify_codemods.values import External, Instance, Obj, Parameters, contain
 Key = TypeVar("Key")
 #: Methods that neither change a model nor keep it.
 HARMLESS = frozenset(
-    [
-        "parameters",
-        "named_parameters",
-        "state_dict",
-        "train",
-        "eval",
-        "modules",
-        "named_modules",
-        "children",
-        "named_children",
-        "zero_grad",
-        "buffers",
-    ]
+    "parameters named_parameters state_dict train eval modules named_modules children named_children zero_grad "
+    "buffers".split()
 )
 
 

@@ -75,15 +75,7 @@ def _gpus(name: str, given: list[Value]) -> Value | None:
 
 
 def _other(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    if name in (
-        "isinstance",
-        "hasattr",
-        "callable",
-        "id",
-        "hash",
-        "format",
-        "input",
-    ):
+    if name in ("isinstance", "hasattr", "callable", "id", "hash", "format", "input"):
         return Value(sources=_whole(arguments)[1])
     machine.call_back(arguments, node)
     made = machine.made(External, node, f"builtins.{name}", name=f"builtins.{name}")

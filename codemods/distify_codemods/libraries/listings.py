@@ -25,7 +25,6 @@ STATUS = frozenset({"os.stat", "os.lstat", "stat"})
 
 FUNCTIONS = FUNCTIONS_THAT_LIST | FUNCTIONS_THAT_TELL
 METHODS = METHODS_THAT_LIST | METHODS_THAT_TELL
-LISTS = FUNCTIONS_THAT_LIST | METHODS_THAT_LIST
 
 
 def is_of_the_disk(name: str) -> bool:

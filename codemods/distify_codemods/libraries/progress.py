@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 RANGE = "tqdm.trange"
+#: tqdm's, which can be disabled.
+OF_TQDM = frozenset({"tqdm.tqdm", RANGE})
+PARAMETERS = tuple("iterable desc total leave file ncols mininterval maxinterval miniters ascii disable".split())
 #: What hands on what it goes through.
-BARS = frozenset(
-    "tqdm.tqdm tqdm.trange rich.progress.track alive_progress.alive_it fastprogress.progress_bar "
-    "progressbar.progressbar".split()
+BARS = OF_TQDM | frozenset(
+    "rich.progress.track alive_progress.alive_it fastprogress.progress_bar progressbar.progressbar".split()
 )
-_OWN = frozenset({"tqdm", "trange", "tqdm_notebook", "tnrange", "tqdm_gui"})
-
-
-def is_of_tqdm(name: str) -> bool:
-    """Whether it is a bar that knows tqdm's words, whatever module of tqdm's it is taken from."""
-    return name.startswith("tqdm.") and name.rsplit(".", 1)[-1] in _OWN
 
 
 def writes_beside(name: str) -> bool:

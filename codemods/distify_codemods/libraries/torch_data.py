@@ -25,10 +25,10 @@ HOW_SOON = frozenset(
     """in_order multiprocessing_context num_workers persistent_workers pin_memory pin_memory_device prefetch_factor
     timeout""".split()
 )
-DATA_SET = "torch.utils.data.Dataset"
 STREAM = "torch.utils.data.IterableDataset"
 #: Samplers: in the order of the data set, and each rank's share of it.
 IN_ORDER = "torch.utils.data.SequentialSampler"
+OF_A_SAMPLER = ("dataset", "num_replicas", "rank", "shuffle", "seed", "drop_last")
 OF_A_RANK = "torch.utils.data.DistributedSampler"
 #: torchtext's batch, and what says how each part of it is made.
 TEXT_BATCH = "torchtext.data.Batch"

@@ -18,7 +18,6 @@ COMPILES = "torch.compile"
 GIVE_BACK = ("torch.autograd.Variable", "torch.nn.Parameter", "torch.compile", "apex.parallel.convert_syncbn_model")
 #: Functions that fill a tensor.
 FILLS = "torch.nn.init."
-PARAMETER = "torch.nn.Parameter"
 DATA_PARALLEL = "torch.nn.DataParallel"
 SEQUENTIAL = "torch.nn.Sequential"
 #: Containers, which call what they hold, or are asked for it.

@@ -8,6 +8,7 @@ from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Gathering, LoaderDecision, Reduction, Sharding, View
 from distify_codemods.decisions.dealing import in_order, loader_draws
 from distify_codemods.events import Event, Kind
+from distify_codemods.libraries import torch_data
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule, call_of, outside_with
 from distify_codemods.rules.datasets import dataset_expression, only_other_options, share_workers, through_runtime
@@ -91,7 +92,7 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
     if starred and not only_other_options(context, starred):
         through_runtime(context, decision, f"{rt}.shard_evaluation", CODE, reason)
         return
-    bound = arguments.bound(node, arguments.PARAMETERS["DataLoader"])
+    bound = arguments.bound(node, torch_data.PARAMETERS)
     dataset = dataset_expression(context, decision, bound)
     if dataset is None:
         return
@@ -114,7 +115,7 @@ def _share_order(context: Context, decision: LoaderDecision) -> None:
 def _split(context: Context, decision: LoaderDecision) -> None:
     """The same batches as before, each split over the ranks."""
     node, module, plan = decision.node, decision.module, context.plan(decision.module)
-    bound = arguments.bound(node, arguments.PARAMETERS["DataLoader"])
+    bound = arguments.bound(node, torch_data.PARAMETERS)
     dataset = dataset_expression(context, decision, bound)
     if dataset is None:
         return

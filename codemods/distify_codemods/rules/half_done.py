@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import half_done, tree
-from distify_codemods.arguments import PARAMETERS, bound
+from distify_codemods.arguments import bound
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import distributed, python, torch_data
@@ -156,7 +156,7 @@ def _of_this_group(context: Context, event: Event) -> None:
     node = event.node
     assert isinstance(node, cst.Call)
     for name in ("num_replicas", "rank"):
-        if name in bound(node, PARAMETERS["DistributedSampler"]):
+        if name in bound(node, torch_data.OF_A_SAMPLER):
             context.plan(event.module).drop_keyword(node, name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods.arguments import PARAMETERS, bound
+from distify_codemods.arguments import bound
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import checkpoints, effects
 from distify_codemods.rules import attempts, barriers
@@ -25,7 +25,7 @@ def run(context: Context) -> None:
         if not context.editable(module, node, "a checkpoint is read"):
             continue
         rt, plan = context.rt(module), context.plan(module)
-        given = bound(node, PARAMETERS["load"]).get("map_location")
+        given = bound(node, checkpoints.PARAMETERS).get("map_location")
         if event.arguments.double_star is not None:
             if "map_location" not in event.arguments.expanded():
                 context.advice(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.arguments import PARAMETERS, bound
+from distify_codemods.arguments import bound
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import code_of
 from distify_codemods.libraries import progress
@@ -20,7 +20,7 @@ CODE = "OUT02"
 
 def run(context: Context) -> None:
     calls = context.facts.of_kind(Kind.CALL)
-    found = [event for event in calls if progress.is_of_tqdm(event.name)]
+    found = [event for event in calls if event.name in progress.OF_TQDM]
     others = [event for event in calls if find(event.name, Role.BAR)]
     for event in others:
         context.advice(f"every rank draws the bar of `{code_of(event)}`", event.module, event.node)
@@ -34,7 +34,7 @@ def run(context: Context) -> None:
         if len(context.facts.value(node.func).objs) > 1:
             context.advice("what draws here may be a stand-in for tqdm; every rank draws it", module, node)
             continue
-        present = bound(node, PARAMETERS["tqdm"]).get("disable")
+        present = bound(node, progress.PARAMETERS).get("disable")
         table = event.arguments.double_star
         if present is None and table is not None and not _lacks_disable(table):
             context.advice("`**kwargs` may set `disable`; every rank draws this bar", module, node)

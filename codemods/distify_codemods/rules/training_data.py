@@ -7,6 +7,7 @@ import libcst as cst
 from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Dealing, LoaderDecision, Sharding
 from distify_codemods.decisions.entire import computed_entirely
+from distify_codemods.libraries.torch_data import PARAMETERS
 from distify_codemods.program import Module
 from distify_codemods.rules import texts
 from distify_codemods.rules.base import Context, Rule, call_of
@@ -20,7 +21,6 @@ from distify_codemods.rules.datasets import (
 from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "DATA01"
-PARAMETERS = arguments.PARAMETERS["DataLoader"]
 
 
 def run(context: Context) -> None:
