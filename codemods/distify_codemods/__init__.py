@@ -22,6 +22,7 @@ from distify_codemods.results import (
     SourceFile,
     Strategy,
 )
+from distify_codemods.room import with_room
 
 if TYPE_CHECKING:
     from distify_codemods.conversion import convert
@@ -51,7 +52,11 @@ def __getattr__(name: str) -> object:
     """`convert`: the engine, and libcst with it, are imported when they are needed; options and help need neither."""
     if name != "convert":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals().setdefault(name, _engine())
+
+
+@with_room  # classes by the thousand, of which none goes
+def _engine() -> object:
     from distify_codemods.conversion import convert
 
-    globals()[name] = convert
     return convert

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -305,3 +306,26 @@ def test_a_budget_is_a_number_of_statements(distify: CommandLine, script: Path, 
     ended = distify("convert", "train.py", "--yes", "--budget", budget)
     assert ended.code == 2
     assert files(distify.folder) == {"train.py": TRAIN}
+
+
+# --- what it imports
+
+
+@pytest.mark.parametrize("args", [["convert", "--help"], ["check", "--help"], ["convert", "missing.py"]])
+def test_what_converts_nothing_imports_no_engine(distify: CommandLine, args: list[str]) -> None:
+    """Nor libcst, which takes a quarter of a second."""
+    code = f"""
+import sys
+from distify.cli import cli
+cli.main({args!r}, standalone_mode=False)
+"""
+    loaded = "print(*(name for name in sys.modules if name.partition('.')[0] in ('libcst', 'distify_codemods')))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import atexit, sys\natexit.register(lambda: {loaded})\n{code}"],
+        cwd=distify.folder, env=distify.env, capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    names = done.stdout.splitlines()[-1].split()
+    assert "distify_codemods.results" in names
+    assert not {"libcst", "distify_codemods.conversion", "distify_codemods.interpreter", "distify_codemods.rules"} & {
+        *names
+    }

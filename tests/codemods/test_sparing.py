@@ -149,3 +149,26 @@ def test_branches_are_not_decided_by_the_sizes_of_other_calls() -> None:
     )
     text = converted(large(loop=loop).replace(DEEP, net), AUTO)
     assert "rt.is_main_process()" in text
+
+
+#: The last of these functions ends the program where something is wrong, as argument checks do: 2 ** 9 calls of it.
+CHECKS = "import sys\n\n\n" + "".join(
+    f"def check{n}(size):\n    check{n + 1}(size)\n    check{n + 1}(size)\n\n\n" for n in range(9)
+)
+CHECKS += 'def check9(size):\n    if size < 0:\n        sys.exit("no size")\n\n\n'
+
+
+def test_a_check_that_may_end_the_program_is_not_followed_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "MOST_SPARINGLY", 1_500)
+    conversion = conversion_of(large(CHECKS, after="check0(len(data))\ncheck0(4)\n"), options=AUTO)
+    assert conversion.outcome is Outcome.CONVERTED, [one.message for one in conversion.of(Level.BLOCKING)]
+    assert advice(conversion)
+
+
+@pytest.mark.parametrize("test", ["time.time() - begun > 3600", 'os.path.exists("stop")'])
+def test_a_call_that_ends_the_program_is_followed_where_ranks_may_part(test: str) -> None:
+    """All ranks must end together, however often the function was followed before: rank 0 tells them."""
+    setup = "import os\nimport sys\nimport time\n\n\ndef stop(code=1):\n    sys.exit(code)\n\n\nbegun = time.time()\n"
+    often = "".join(f"if len(sys.argv) > {number}:\n    stop({number})\n" for number in range(5))
+    text = converted(large(setup + often, loop=f"{LOOP}    if {test}:\n        stop()\n"), AUTO)
+    assert f"if rt.from_main_process({test}):\n" in text

@@ -48,7 +48,7 @@ def invoke(
     if repeated.is_settled(machine):
         return repeated.again(machine)
     familiar = sparing.familiar(machine, function, arguments, receiver)
-    if familiar is not None and familiar.is_known():
+    if familiar is not None and familiar.is_known(machine, arguments):
         return familiar.again(machine, function, arguments, receiver)
     helper = summaries.helper_of(machine, function, arguments, receiver)
     value = summaries.known(machine, helper, arguments, receiver) if helper is not None else None

@@ -51,9 +51,13 @@ class Familiar:
     result: Value = NOTHING
     receiver: Obj | None = None
     trains: bool = False  # takes batches, makes what trains, or takes steps: each such call is followed
+    exits: bool = False  # ends the program: so is a call that ranks may make, or end in, at different times
 
-    def is_known(self) -> bool:
-        return self.times >= TIMES and not self.trains
+    def is_known(self, machine: Machine, arguments: Arguments) -> bool:
+        if self.times < TIMES or self.trains:
+            return False
+        sources = machine.control.union(*(one.sources for one in arguments.all()))
+        return not (self.exits and (machine.parted or sources))
 
     def again(self, machine: Machine, function: Function, arguments: Arguments, receiver: Obj | None) -> Value:
         """What one more call returns, and does to its object."""
@@ -70,6 +74,7 @@ class Familiar:
         self.result = join(self.result, _without_numbers(result))
         self.receiver = self.receiver or receiver
         self.trains = self.trains or any(map(_trains, events))
+        self.exits = self.exits or any(event.kind is Kind.LEAVE and event.name == "exit" for event in events)
 
 
 def familiar(machine: Machine, function: Function, arguments: Arguments, receiver: Obj | None) -> Familiar | None:
@@ -90,7 +95,7 @@ def _is_plain(receiver: Obj) -> bool:
     if not isinstance(receiver, Instance) or receiver.of is None:
         return False
     return receiver.of.derives_from(torch_nn.MODULE) or all(
-        name.startswith(python.PLAIN_BASES) for name in receiver.of.libraries()
+        name.startswith((*python.PLAIN_BASES, *torch_nn.OF_KERAS)) for name in receiver.of.libraries()
     )
 
 
@@ -142,4 +147,4 @@ def _trains(event: Event) -> bool:
         return event.name in ("backward", "step")
     if event.kind is Kind.CALL:
         return event.name.startswith(_MADE) or event.name == torch_optim.BACKWARD
-    return event.kind in _OF_TRAINING or (event.kind is Kind.LEAVE and event.name == "exit")
+    return event.kind in _OF_TRAINING

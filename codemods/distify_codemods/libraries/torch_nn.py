@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 MODULE = "torch.nn.Module"
+#: What the layers and models of Keras derive from, which files of a project have beside torch's, for what it exports.
+OF_KERAS = ("tensorflow.keras.", "keras.")
 #: How the full names of its modules, and of the functions that go with them, begin.
 OWN = "torch.nn."
 #: Objects of libraries that are no modules.
