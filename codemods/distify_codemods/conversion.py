@@ -32,6 +32,7 @@ from distify_codemods.rules import RULES, Context, Rule, imports
 from distify_codemods.twins import twin_path
 from distify_codemods.twins.graph import Graph
 from distify_codemods.twins.missing import missing, told
+from distify_codemods.unbound import unbound_names
 
 SHARED = (
     "shared forward passes: every rank runs the script as it stands, and computes its part of a batch wherever the run "
@@ -85,10 +86,17 @@ def _convert(
     refusal = refusal or refusals.distributed_in_other_file(entry, found.run.events)
     if refusal is not None:
         return Conversion(Outcome.REFUSED, (), (refusal,))
+    made = _convert_followed(found, backend, options)
+    ends = unbound_names(found) if made.outcome is Outcome.REFUSED else ()
+    return replace(made, findings=(*ends, *made.findings)) if ends else made
+
+
+def _convert_followed(found: Facts, backend: Backend, options: Options) -> Conversion:
+    entry = found.program.entry
     if not found.backwards and (by_horovod := _convert_tensorflow(found, backend, options)) is not None:
         return by_horovod
     if not found.backwards or not (found.optimizers or found.by_hand or found.training_loops):
-        findings = (_no_training(entry, found), *_not_found(loaded))
+        findings = (_no_training(entry, found), *_not_found(found.program))
         return Conversion(Outcome.REFUSED, (), findings, _beliefs(options, found))
     if not found.run.complete and not options.partial:  # no trial run would tell more
         return Conversion(Outcome.REFUSED, (), (refusals.too_large(entry),), _beliefs(options, found))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.decisions import outside
 from distify_codemods.decisions.base import Blocked, Slicing
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
@@ -129,7 +130,9 @@ def _is_of_training(facts: Facts, share: Event) -> bool:
 
 
 def environment(facts: Facts) -> Event | None:
-    """A step of something that is played: of a library's object that is reset and stepped with an action."""
+    """A step of something that is played: of a library's object that is reset and stepped with an action, or that is
+    known to be played.
+    """
     steps: dict[Obj, Event] = {}
     resets: set[Obj] = set()
     for event in facts.of_kind(Kind.METHOD):
@@ -138,7 +141,7 @@ def environment(facts: Facts) -> Event | None:
             resets.update(others)
         elif event.name == "step" and event.arguments.positional:
             steps.update(dict.fromkeys(others, event))
-    return next((event for obj, event in steps.items() if obj in resets), None)
+    return next((event for obj, event in steps.items() if obj in resets), None) or outside.simulated(facts)
 
 
 def _plays(step: Event) -> Blocked:

@@ -13,7 +13,7 @@ from itertools import chain
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions import agreement, cuts, enlarging, frozen, outside
+from distify_codemods.decisions import agreement, cuts, enlarging, frozen
 from distify_codemods.decisions.base import Averaging, Blocked, Decisions, SharedPass
 from distify_codemods.decisions.broadcasts import places_of
 from distify_codemods.decisions.loading import decide_loading
@@ -175,7 +175,7 @@ def _distributed(facts: Facts) -> Iterator[Blocked]:
 
 
 def _played(facts: Facts) -> Iterator[Blocked]:
-    step = cuts.environment(facts) or outside.simulated(facts)
+    step = cuts.environment(facts)
     if step is not None:
         yield Blocked(
             CODE, step.module, step.node,

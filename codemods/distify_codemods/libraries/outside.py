@@ -71,8 +71,10 @@ _CLOCKS = frozenset(
      *(f"datetime.datetime.{name}" for name in ("now", "utcnow", "today")), "datetime.date.today", "time.localtime",
      "time.gmtime", "timeit.default_timer"]
 )  # fmt: skip
-#: What is played, step by step, in a process or on a machine of its own.
+#: What is played, step by step, in a process or on a machine of its own; and what moves are drawn from, by numbers that
+#: each process has for itself.
 SIMULATORS = (
+    "gym.spaces.", "gymnasium.spaces.",
     "airsim.", "carla.", "pybullet.", "mlagents_envs.", "vizdoom.", "habitat_sim.", "isaacgym.", "dm_control.",
     "pettingzoo.", "deepmind_lab.", "gym_unity.", "unityagents.", "nle.", "minerl.", "pysc2.", "gfootball.",
 )  # fmt: skip

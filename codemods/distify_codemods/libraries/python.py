@@ -24,6 +24,8 @@ PATH, QUEUE, METACLASS = "pathlib.Path", "collections.deque", "builtins.type"
 KEEPS = (
     *(f"functools.{name}" for name in ("wraps", "update_wrapper", "lru_cache", "cache")), "inspect.", "typing.",
 )  # fmt: skip
+#: What notebooks have without importing it.
+OF_NOTEBOOKS = ("get_ipython", "display", "In", "Out", "_")
 KIND_OF = "builtins.isinstance"
 LISTS = frozenset({"builtins.tuple", "builtins.list"})
 DICTIONARY = "builtins.dict"

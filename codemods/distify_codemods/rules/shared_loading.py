@@ -11,7 +11,8 @@ _WHY = "each rank loads its share of a batch's samples, and all get the whole ba
 
 def run(context: Context) -> None:
     if not context.shares_forwards:
-        context.not_needed("each rank loads its own samples")
+        alike = "all ranks make the same batches, and each keeps its own samples"
+        context.not_needed(alike if context.decisions.slicings else "each rank loads its own samples")
         return
     for one in context.decisions.shared_loading:
         if context.editable(one.module, one.node, "the loader is made here"):

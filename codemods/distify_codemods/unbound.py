@@ -1,0 +1,66 @@
+"""Names that nothing gives a value to: a run of the script ends there, whatever else is to be said about it."""
+
+from __future__ import annotations
+
+import builtins
+import symtable
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods.facts import Facts
+from distify_codemods.libraries import python
+from distify_codemods.program import Module
+from distify_codemods.results import Finding, Level
+
+_GIVEN = frozenset([*dir(builtins), "__file__", "__builtins__", "__annotations__", "__path__", *python.OF_NOTEBOOKS])
+#: What gives names values in ways of its own.
+_BY_NAME = frozenset({"exec", "eval", "globals", "locals", "vars"})
+
+
+def unbound_names(facts: Facts) -> tuple[Finding, ...]:
+    """Those that the run came by, each where it is first read."""
+    return tuple(_finding(module, node) for module in facts.run.frames for node in _first_reads(facts, module))
+
+
+def _finding(module: Module, node: cst.Name) -> Finding:
+    return Finding(
+        Level.BLOCKING, "OTHER01", "everything else",
+        f"nothing gives `{node.value}` a value: a run of the script ends here", module.place(node),
+        "mend that first: the rest was found out without it",
+    )  # fmt: skip
+
+
+def _first_reads(facts: Facts, module: Module) -> Iterator[cst.Name]:
+    left = facts.run.machine.unbound & _without_value(module)
+    for node in facts.run.values if left else ():
+        if isinstance(node, cst.Name) and node.value in left and node in module.parents:
+            left.remove(node.value)
+            yield node
+
+
+def _without_value(module: Module) -> set[str]:
+    try:
+        whole = symtable.symtable(module.tree.code, module.path, "exec")
+    except SyntaxError:  # of another version of Python
+        return set()
+    scopes = list(_scopes(whole))
+    symbols = [(scope is whole, symbol) for scope in scopes for symbol in scope.get_symbols()]
+    read = {one.get_name() for top, one in symbols if one.is_referenced() and (top or one.is_global())}
+    bound = {one.get_name() for top, one in symbols if _is_bound(one) and (top or one.is_declared_global())}
+    return set() if read & _BY_NAME or _takes_all(module) else read - bound - _GIVEN
+
+
+def _scopes(scope: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    yield scope
+    for inner in scope.get_children():
+        yield from _scopes(inner)
+
+
+def _is_bound(symbol: symtable.Symbol) -> bool:
+    return symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
+
+
+def _takes_all(module: Module) -> bool:
+    """`from somewhere import *`."""
+    return any(isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar) for node in module.parents)

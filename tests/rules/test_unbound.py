@@ -1,0 +1,43 @@
+"""Names that nothing gives a value to: the first reason of a refusal, since a run ends there."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Finding, Options, Outcome
+
+from tests.rules.scripts import LOOP, conversion_of, line_of, script
+
+
+def said(before: str) -> list[Finding]:
+    conversion = conversion_of(before, options=Options())
+    assert conversion.outcome is Outcome.REFUSED
+    found = [one for one in conversion.findings if "a run of the script ends here" in one.message]
+    assert list(conversion.findings[: len(found)]) == found
+    return found
+
+
+def test_it_is_the_first_reason() -> None:
+    before = script(optimizer="", loop=LOOP.replace("loss.backward()", "los.backward()"))
+    first, second = said(before)
+    assert (first.message, first.place and first.place.line) == (
+        "nothing gives `optimizer` a value: a run of the script ends here",
+        line_of(before, "optimizer.zero_grad()"),
+    )
+    assert "`los`" in second.message
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "from somewhere import *\n",
+        "globals()['optimizer'] = 1\n",
+        "def make():\n    global optimizer\n    optimizer = 1\n\n\nmake()\n",
+        "if len(data := [1]) > 2:\n    optimizer = 1\n",
+        "for optimizer in []:\n    pass\n",
+        "import somewhere as optimizer\n",
+        "class optimizer:\n    pass\n",
+        "print(__file__, __name__, [one for one in range(3)])\noptimizer = None\n",
+    ],
+)
+def test_names_that_have_one(setup: str) -> None:
+    assert not said(script(setup=setup, optimizer=""))
