@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import cuts, forms, holding, losses, patterns, scales, sizes, whole
+from distify_codemods.interpreter import cuts, forms, holding, losses, patterns, reshaping, scales, sizes, whole
 from distify_codemods.libraries import torch_nn, torch_optim
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import (
@@ -38,13 +39,6 @@ _IDENTITY = frozenset(
     )
 )
 _SPLITTING = ("chunk", "split", "tensor_split", "unbind")
-_SHAPE_KEEPING = frozenset(
-    _WORDS(
-        """exp log sqrt abs sin cos tanh relu sigmoid gelu dropout clamp masked_fill softplus pow neg flip roll
-        zero_ fill_ expand repeat where"""
-    )
-)
-_TURNING = ("t", "transpose", "swapaxes", "permute", "movedim")
 _FLATTENING = frozenset(_WORDS("flatten ravel squeeze item tolist"))
 _COMPARE = frozenset(_WORDS("eq ne gt lt ge le equal isclose logical_and logical_or logical_not isnan isfinite isinf"))
 _SUMS = frozenset(_WORDS("sum nansum count_nonzero"))
@@ -63,18 +57,10 @@ _ALONG = {
 _PICKING = frozenset(_WORDS("sort argsort topk kthvalue cumsum cumprod"))
 _SAME_SHAPE = frozenset(_WORDS("softmax log_softmax softmin gumbel_softmax normalize sort argsort topk cumsum cumprod"))
 _COUPLING = frozenset(_WORDS("cdist pdist cov corrcoef unique histc bincount"))
-#: Functions whose result has a dimension of features beside that of the samples.
-_DEEP = frozenset(_WORDS("linear embedding conv1d conv2d conv3d layer_norm"))
 _PLACES = frozenset(_WORDS("nonzero argwhere flatnonzero"))
 _ARITHMETIC = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract", "true_divide": "Divide"}
 _FIGURES = frozenset({S.MEAN, S.SUM, S.WEIGHTED, S.COUPLED})
 _MAKERS = frozenset(_WORDS("zeros ones full empty rand randn randint eye"))
-_OF_NUMBERS = frozenset(
-    _WORDS(
-        """add sub subtract mul multiply div divide true_divide floor_divide maximum minimum max min round ceil floor
-        float16 float32 float64 int32 int64 scalar_tensor new_tensor sum prod mean"""
-    )
-)
 _RANDOM = frozenset(
     _WORDS("rand randn randint randperm normal bernoulli multinomial rand_like randn_like randint_like")
 )
@@ -102,7 +88,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
             value = whole.numbered(machine, value, node)
     elif last in ("cat", "stack", "concat", "concatenate", "hstack", "vstack", "pad_sequence"):
         value = _joined(last, arguments)
-        if last not in ("stack", "hstack", "pad_sequence") and _dimension(arguments, 1)[1] in (0, None):
+        if last not in ("stack", "hstack", "pad_sequence") and reshaping.dimension(arguments, 1)[1] in (0, None):
             value = whole.joined(machine, value, node, _count(arguments))
     elif last == "batch_norm":
         value = _batch_norm(arguments)
@@ -154,52 +140,65 @@ def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, nod
 
 def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     given = [tensor, *arguments.all()]
-    sources = _sources(given)
     plain = name.rstrip("_") or name
-    if plain == "backward":
-        return NOTHING
-    if plain in ("size", "shape"):
-        return _size(machine, tensor, arguments, node)
-    if plain in ("numel", "nelement"):
-        counted = {S.RAGGED: S.SUM, S.SAMPLES: S.COUNT, S.TURNED: S.COUNT}
-        return Value(scale=counted.get(tensor.scale, S.CONST), sources=forms.sources_of(tensor))
+    asked = _OF_ANYTHING.get(plain)
+    if asked is not None:
+        return asked(machine, tensor, arguments, node)
+    sources = _sources(given)
     if all(value.scale is S.CONST for value in given):
         held = _held(tensor) if plain in _IDENTITY else EMPTY
         if tensor.is_zero and plain in ("tensor", "as_tensor"):
             held = machine.made(Zero, node).alone
         return cuts.folded(machine, plain, tensor, arguments, node) or Value(held, sources=sources)
-    if plain in _SPLITTING and _is_split_by_place(plain, tensor, arguments):
+    if plain in _SPLITTING and reshaping.is_split_by_place(plain, tensor, arguments):
         return Value(scale=S.COUPLED, sources=sources)
     if plain in _IDENTITY:
         return Value(_held(tensor), tensor.scale, sources, tensor.mask, deep=tensor.deep and plain not in _FLATTENING)
     if tensor.scale is S.SLOPES:
         return Value(scale=S.SAMPLES if plain in ("sign", "sgn") else S.COUPLED, sources=sources)
-    if plain in _COMPARE:
-        return scales.compared(tensor, arguments.positional[0] if arguments.positional else NOTHING)
-    if plain in _PLACES or (plain == "where" and not arguments.all()):
-        return _places(machine, plain, tensor, arguments, node)
-    by_sizes = plain == "new" and any(value.scale is S.COUNT for value in arguments.positional)
-    if by_sizes or plain in ("new_zeros", "new_ones", "new_full", "new_empty"):
-        value = sizes.made(machine, plain.removeprefix("new_"), arguments, node)
-        return Value(value.objs, value.scale, value.sources | sources)
-    if plain in _SUMS or plain in _MEANS:
-        return Value(scale=_reduced(plain, tensor, arguments), sources=sources)
-    if plain == "cosine_similarity" and arguments.positional:
-        tensor = Value(scale=scales.elementwise(tensor.scale, arguments.positional[0].scale), sources=sources)
-    if plain in _ALONG:
-        return _along(machine, plain, tensor, arguments, node, sources)
-    if plain in _ARITHMETIC and arguments.positional:
-        return scales.binary(_ARITHMETIC[plain], tensor, arguments.positional[0])
-    if plain in ("matmul", "mm", "addmm", "__matmul__") and arguments.positional:
-        return Value(scale=scales.matrix_product(tensor.scale, arguments.positional[-1].scale), sources=sources)
-    if plain in _COUPLING:
-        return Value(scale=S.COUPLED if tensor.scale in PER_SAMPLE else tensor.scale, sources=sources)
-    scale = _reshaped(plain, tensor, arguments)
-    return Value(scale=scale, sources=sources, mask=tensor.mask, deep=_keeps_depth(plain, tensor, arguments))
+    known = _OF_BATCHES[plain](machine, plain, tensor, arguments, node) if plain in _OF_BATCHES else None
+    if known is not None:
+        return known
+    scale = reshaping.scale_of(plain, tensor, arguments)
+    return Value(scale=scale, sources=sources, mask=tensor.mask, deep=reshaping.keeps_depth(plain, tensor, arguments))
 
 
-def _places(machine: Machine, name: str, mask: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+def _numbers(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`x.numel()`"""
+    counted = {S.RAGGED: S.SUM, S.SAMPLES: S.COUNT, S.TURNED: S.COUNT}
+    return Value(scale=counted.get(tensor.scale, S.CONST), sources=forms.sources_of(tensor))
+
+
+def _compared(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    return scales.compared(tensor, arguments.positional[0] if arguments.positional else NOTHING)
+
+
+def _new(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    if name == "new" and not any(value.scale is S.COUNT for value in arguments.positional):
+        return None
+    value = sizes.made(machine, name.removeprefix("new_"), arguments, node)
+    return Value(value.objs, value.scale, value.sources | _sources([tensor, *arguments.all()]))
+
+
+def _computed(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    """`a.add(b)`, `a.matmul(b)`"""
+    if not arguments.positional:
+        return None
+    if name in _ARITHMETIC:
+        return scales.binary(_ARITHMETIC[name], tensor, arguments.positional[0])
+    scale = scales.matrix_product(tensor.scale, arguments.positional[-1].scale)
+    return Value(scale=scale, sources=_sources([tensor, *arguments.all()]))
+
+
+def _coupled(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    scale = S.COUPLED if tensor.scale in PER_SAMPLE else tensor.scale
+    return Value(scale=scale, sources=_sources([tensor, *arguments.all()]))
+
+
+def _places(machine: Machine, name: str, mask: Value, arguments: Arguments, node: cst.CSTNode) -> Value | None:
     """`mask.nonzero()`: where the samples are that it holds for; indexing with it takes these."""
+    if name == "where" and arguments.all():
+        return None
     scale = S.RAGGED if mask.scale in (S.SAMPLES, S.RAGGED) else S.UNKNOWN
     item = Value(scale=scale if mask.scale is not S.CONST else S.CONST, sources=mask.sources)
     as_tuple = arguments.get("as_tuple")
@@ -217,26 +216,6 @@ def _figures(given: Value) -> Value:
     if item.scale is S.CONST:
         return given
     return Value(scale=item.scale if item.scale in _FIGURES else S.UNKNOWN, sources=given.sources | item.sources)
-
-
-def _keeps_depth(name: str, tensor: Value, arguments: Arguments) -> bool:
-    """Whether the result has more than one dimension, as far as that is seen."""
-    if name in ("view", "reshape"):
-        return len(arguments.positional) > 1
-    if name == "unsqueeze" or name in _DEEP:
-        return True
-    return tensor.deep and name in (*_SHAPE_KEEPING, *_TURNING)
-
-
-def _is_split_by_place(name: str, tensor: Value, arguments: Arguments) -> bool:
-    """Whether samples are told apart by where they are in the batch, which is elsewhere in a rank's share.
-
-    A batch that was put behind another, and is cut off at its own size, is no such part.
-    """
-    given, dimension = _dimension(arguments, 0 if name == "unbind" else 1)
-    along = dimension == 0 if given else True
-    sizes = holding.any_item(arguments.positional[0]) if arguments.positional else NOTHING
-    return along and tensor.scale is S.SAMPLES and sizes.objs != SIZE
 
 
 def _held(tensor: Value) -> Ordered[Obj]:
@@ -261,47 +240,23 @@ def _size(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNo
     return Value(SIZE if counted is S.COUNT else EMPTY, counted, sources)
 
 
-def _dimension(arguments: Arguments, position: int, tensor: Value = NOTHING) -> tuple[bool, int | None]:
-    """Whether a dimension is given, and which one, where it is a literal; the last one of several for -1."""
-    value = arguments.keywords.get("dim") or arguments.keywords.get("axis")
-    if value is None and position < len(arguments.positional):
-        value = arguments.positional[position]
-    value = value or arguments.keywords.get("dims")
-    if value is None or (value.constant() is None and value.single() is not None and _is_none(value)):
-        return False, None
-    known = value.constant()
-    only = value.single()
-    if isinstance(only, Sequence) and only.items is not None:
-        places = [item.constant() for item in only.items]
-        known = 0 if 0 in places else places[0] if places and all(isinstance(p, int) for p in places) else None
-        if known == 0 and len(places) > 1:
-            known = None
-    if not isinstance(known, int) or isinstance(known, bool):
-        return True, None
-    if known == -1 and tensor.deep and tensor.scale in (S.SAMPLES, S.RAGGED):
-        return True, 1
-    return True, known if known >= 0 else None
-
-
-def _is_none(value: Value) -> bool:
-    return all(getattr(obj, "value", 0) is None for obj in value.objs)
-
-
-def _reduced(name: str, tensor: Value, arguments: Arguments) -> Scale:
-    given, dimension = _dimension(arguments, 0, tensor)
+def _reduced(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    given, dimension = reshaping.dimension(arguments, 0, tensor)
     whole = scales.total(tensor.scale) if name in _SUMS else scales.average(tensor.scale)
-    return scales.along(tensor.scale, dimension, whole) if given else whole
+    scale = scales.along(tensor.scale, dimension, whole) if given else whole
+    return Value(scale=scale, sources=_sources([tensor, *arguments.all()]))
 
 
-def _along(
-    machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode, sources: Ordered[Obj | str]
-) -> Value:
+def _along(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
     position, pair, defaults_to_last = _ALONG[name]
+    sources = _sources([tensor, *arguments.all()])
+    if name == "cosine_similarity" and arguments.positional:
+        tensor = Value(scale=scales.elementwise(tensor.scale, arguments.positional[0].scale), sources=sources)
     if tensor.scale not in PER_SAMPLE:
         return Value(scale=scales.elementwise(*(value.scale for value in (tensor, *arguments.all()))), sources=sources)
-    if name in _PICKING and not tensor.deep and not _dimension(arguments, position, tensor)[0]:
+    if name in _PICKING and not tensor.deep and not reshaping.dimension(arguments, position, tensor)[0]:
         return Value(scale=S.COUPLED, sources=sources)  # the last dimension may be the samples': the hardest of them
-    given, dimension = _dimension(arguments, position, tensor)
+    given, dimension = reshaping.dimension(arguments, position, tensor)
     if given or defaults_to_last:
         whole = scales.of_extremes(tensor.scale)
         scale = scales.along(tensor.scale, dimension if given else -1, whole)
@@ -319,60 +274,30 @@ def _along(
     return value
 
 
-def _reshaped(name: str, tensor: Value, arguments: Arguments) -> Scale:
-    first = arguments.positional[0] if arguments.positional else NOTHING
-    if name in _TURNING:
-        return _turned(name, tensor.scale, [value.constant() for value in arguments.positional])
-    if name == "unsqueeze" and first.constant() == 0:
-        return S.TURNED if tensor.scale is S.SAMPLES else tensor.scale
-    if name in ("view", "reshape"):
-        leading = first.constant()
-        if tensor.scale in PER_SAMPLE and isinstance(leading, int) and leading > 1:
-            return S.UNKNOWN  # where the samples are now is not seen
-        if tensor.scale in (S.SAMPLES, S.TURNED):
-            only_one = first.constant() == 1 and len(arguments.positional) > 1
-            return S.TURNED if only_one else S.SAMPLES
-        return tensor.scale
-    if name in ("expand", "repeat", "tile") and tensor.scale is S.CONST:
-        return sizes.sized(holding.flat(arguments.positional))
-    if name in ("index_select", "take") and any(value.scale is S.RAGGED for value in arguments.all()):
-        return S.RAGGED if tensor.scale in (S.SAMPLES, S.CONST) and first.constant() in (0, None) else S.UNKNOWN
-    if name in ("expand", "repeat", "tile", "repeat_interleave", "index_select", "gather", "scatter", "masked_fill"):
-        return tensor.scale
-    if name == "clamp" and tensor.scale is S.COUNT:
-        return S.COUNT  # at least one sample
-    if name in ("flip", "roll", "flipud"):
-        given, dimension = _dimension(arguments, 1 if name == "roll" else 0)
-        moved = name == "flipud" or not given or dimension in (0, None)
-        return S.COUPLED if moved and tensor.scale is S.SAMPLES else tensor.scale
-    if name == "masked_select":
-        return S.RAGGED if tensor.scale in PER_SAMPLE else tensor.scale
-    kinds = {value.scale for value in (tensor, *arguments.all())} - {S.CONST, S.COUNT}
-    if kinds == {S.SAMPLES, S.TURNED}:
-        return S.UNKNOWN
-    if not kinds and name in _SHAPE_KEEPING:
-        return S.UNKNOWN  # the root of a number of samples is no number of samples
-    if not kinds:  # what else takes a number of samples may take it for a shape
-        return S.COUNT if name in _OF_NUMBERS else S.UNKNOWN
-    return scales.elementwise(*kinds)
-
-
-def _turned(name: str, scale: Scale, places: list[object]) -> Scale:
-    if scale not in (S.SAMPLES, S.TURNED):
-        return scale
-    other = S.TURNED if scale is S.SAMPLES else S.SAMPLES
-    if name == "t":
-        return other
-    if name == "permute":
-        return other if places and places[0] != 0 else scale
-    return other if 0 in places else scale
+_OF_ANYTHING: dict[str, Callable[[Machine, Value, Arguments, cst.CSTNode], Value]] = {
+    "backward": lambda machine, tensor, arguments, node: NOTHING,
+    "size": _size,
+    "shape": _size,
+    "numel": _numbers,
+    "nelement": _numbers,
+}
+#: Where any of what they are given has to do with a batch; None: as it is with methods that are not known.
+_OF_BATCHES: dict[str, Callable[[Machine, str, Value, Arguments, cst.CSTNode], Value | None]] = {
+    **dict.fromkeys(_COUPLING, _coupled),
+    **dict.fromkeys((*_ARITHMETIC, "matmul", "mm", "addmm", "__matmul__"), _computed),
+    **dict.fromkeys(_ALONG, _along),
+    **dict.fromkeys(_SUMS | _MEANS, _reduced),
+    **dict.fromkeys(("new", "new_zeros", "new_ones", "new_full", "new_empty"), _new),
+    **dict.fromkeys((*_PLACES, "where"), _places),
+    **dict.fromkeys(_COMPARE, _compared),
+}
 
 
 def _joined(name: str, arguments: Arguments) -> Value:
     parts = arguments.positional[0] if arguments.positional else NOTHING
     item = holding.any_item(parts)
     scale, sources = item.scale, item.sources | parts.sources
-    given, dimension = _dimension(arguments, 1)
+    given, dimension = reshaping.dimension(arguments, 1)
     per_sample = any(isinstance(obj, Sequence) and obj.per_sample for obj in parts.objs)
     if name == "pad_sequence":
         first = arguments.get("batch_first", 1)
