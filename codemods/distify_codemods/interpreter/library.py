@@ -25,6 +25,7 @@ from distify_codemods.interpreter import (
     reflection,
     runners,
     search_path,
+    tensor_functions,
     tensors,
     text,
 )
@@ -96,7 +97,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     elif name in torch_data.LOADERS or name in torch_optim.MODES or name in drawing.GENERATORS or _is_class(name):
         value = external(machine, name, arguments, node)
     elif torch_tensors.computes(name):
-        value = tensors.function(machine, name, arguments, node)
+        value = tensor_functions.function(machine, name, arguments, node)
     else:
         if not name.startswith(python.KEEPS):
             machine.call_back(arguments, node)

@@ -1,4 +1,4 @@
-"""Functions and methods of tensors and arrays: what they do to a batch. See `Scale`."""
+"""Methods of tensors and arrays, and functions of the same name: what they do to a batch. See `Scale`."""
 
 from __future__ import annotations
 
@@ -7,24 +7,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.events import Kind
-from distify_codemods.interpreter import cuts, forms, holding, losses, patterns, reshaping, scales, sizes, whole
-from distify_codemods.libraries import torch_nn, torch_optim
+from distify_codemods.interpreter import cuts, forms, reshaping, scales, sizes, whole
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import (
-    CHANCE,
-    NOTHING,
-    PER_SAMPLE,
-    SIZE,
-    Arguments,
-    Obj,
-    Scale,
-    Sequence,
-    Shape,
-    Value,
-    Verdict,
-    Zero,
-)
+from distify_codemods.values import NOTHING, PER_SAMPLE, SIZE, Arguments, Obj, Scale, Sequence, Shape, Value, Zero
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -59,78 +44,6 @@ _SAME_SHAPE = frozenset(_WORDS("softmax log_softmax softmin gumbel_softmax norma
 _COUPLING = frozenset(_WORDS("cdist pdist cov corrcoef unique histc bincount"))
 _PLACES = frozenset(_WORDS("nonzero argwhere flatnonzero"))
 _ARITHMETIC = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract", "true_divide": "Divide"}
-_FIGURES = frozenset({S.MEAN, S.SUM, S.WEIGHTED, S.COUPLED})
-_MAKERS = frozenset(_WORDS("zeros ones full empty rand randn randint eye"))
-_RANDOM = frozenset(
-    _WORDS("rand randn randint randperm normal bernoulli multinomial rand_like randn_like randint_like")
-)
-
-
-def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    """A function of torch, numpy or math. The first argument is taken for the tensor."""
-    last = name.rsplit(".", 1)[-1]
-    loss = losses.of_function(last, arguments)
-    if loss is not None:
-        return loss
-    cut = cuts.made(machine, name, arguments, node)
-    if name == torch_optim.GRADIENT:
-        return _gradients(machine, arguments, node)
-    if cut is not None:
-        value = cut
-    elif name.startswith(torch_optim.FUNCTIONAL):
-        given = arguments.all()
-        value = Value(scale=S.UNKNOWN if _sources(given) else S.CONST, sources=_sources(given))
-    elif (noise := sizes.drawn(name, arguments)) is not None:
-        value = noise
-    elif last in _MAKERS or last in ("arange", "randperm") or sizes.makes_by_sizes(last, arguments):
-        value = sizes.made(machine, last, arguments, node)
-        if last in ("arange", "randperm", "eye"):
-            value = whole.numbered(machine, value, node)
-    elif last in ("cat", "stack", "concat", "concatenate", "hstack", "vstack", "pad_sequence"):
-        value = _joined(last, arguments)
-        if last not in ("stack", "hstack", "pad_sequence") and reshaping.dimension(arguments, 1)[1] in (0, None):
-            value = whole.joined(machine, value, node, _count(arguments))
-    elif last == "batch_norm":
-        value = _batch_norm(arguments)
-    elif last == "einsum":
-        value = patterns.einsum(arguments)
-    elif name.startswith(torch_nn.FILLS) or last in ("set_grad_enabled", "manual_seed"):
-        value = NOTHING
-    elif name.startswith("math."):
-        given = arguments.all()
-        value = Value(scale=scales.elementwise(*(one.scale for one in given)), sources=_sources(given))
-    else:
-        tensor = arguments.positional[0] if arguments.positional else (arguments.get("input") or NOTHING)
-        tensor = _figures(tensor)
-        rest = Arguments(arguments.positional[1:], arguments.keywords, arguments.star, arguments.double_star)
-        value = method(machine, tensor, last, rest, node)
-    if last in _RANDOM and name.startswith("torch."):
-        value = value.adding([CHANCE])
-    return value
-
-
-def _batch_norm(arguments: Arguments) -> Value:
-    """Of torch.nn.functional: in training, each sample is normalised by what all of them are."""
-    tensor = arguments.get("input", 0) or NOTHING
-    training = arguments.get("training", 5)
-    fixed = training is None or training.constant() is False
-    coupled = tensor.scale in PER_SAMPLE and not fixed
-    return Value(scale=S.COUPLED if coupled else tensor.scale, sources=tensor.sources, deep=tensor.deep)
-
-
-def _gradients(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    """`torch.autograd.grad`: a tuple. A mean's gradient by what all samples share is averaged: alike on all ranks."""
-    outputs, inputs = (
-        holding.any_item(value) if any(isinstance(obj, Sequence) for obj in value.objs) else value
-        for value in (arguments.get("outputs", 0) or NOTHING, arguments.get("inputs", 1) or NOTHING)
-    )
-    scale = scales.gradient(outputs.scale, inputs.scale)
-    averaged = scale is S.MEAN
-    sources = EMPTY if averaged else _sources(arguments.all())
-    item = Value(scale=S.CONST if averaged else scale, sources=sources, deep=inputs.deep)
-    said = Value(scale=scale, sources=outputs.sources)
-    machine.event(Kind.GRADIENT, node, name=outputs.scale.name, value=said, arguments=arguments)
-    return Value(machine.made(Sequence, node, "gradients", element=item).alone)
 
 
 def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -144,7 +57,7 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
     asked = _OF_ANYTHING.get(plain)
     if asked is not None:
         return asked(machine, tensor, arguments, node)
-    sources = _sources(given)
+    sources = sources_of(given)
     if all(value.scale is S.CONST for value in given):
         held = _held(tensor) if plain in _IDENTITY else EMPTY
         if tensor.is_zero and plain in ("tensor", "as_tensor"):
@@ -177,7 +90,7 @@ def _new(machine: Machine, name: str, tensor: Value, arguments: Arguments, node:
     if name == "new" and not any(value.scale is S.COUNT for value in arguments.positional):
         return None
     value = sizes.made(machine, name.removeprefix("new_"), arguments, node)
-    return Value(value.objs, value.scale, value.sources | _sources([tensor, *arguments.all()]))
+    return Value(value.objs, value.scale, value.sources | sources_of([tensor, *arguments.all()]))
 
 
 def _computed(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value | None:
@@ -187,12 +100,12 @@ def _computed(machine: Machine, name: str, tensor: Value, arguments: Arguments, 
     if name in _ARITHMETIC:
         return scales.binary(_ARITHMETIC[name], tensor, arguments.positional[0])
     scale = scales.matrix_product(tensor.scale, arguments.positional[-1].scale)
-    return Value(scale=scale, sources=_sources([tensor, *arguments.all()]))
+    return Value(scale=scale, sources=sources_of([tensor, *arguments.all()]))
 
 
 def _coupled(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
     scale = S.COUPLED if tensor.scale in PER_SAMPLE else tensor.scale
-    return Value(scale=scale, sources=_sources([tensor, *arguments.all()]))
+    return Value(scale=scale, sources=sources_of([tensor, *arguments.all()]))
 
 
 def _places(machine: Machine, name: str, mask: Value, arguments: Arguments, node: cst.CSTNode) -> Value | None:
@@ -207,22 +120,11 @@ def _places(machine: Machine, name: str, mask: Value, arguments: Arguments, node
     return Value(machine.made(Sequence, node, "places", element=item).alone, item.scale, item.sources)
 
 
-def _figures(given: Value) -> Value:
-    """A list of figures is taken for a tensor of them: what they stand for, it stands for."""
-    listed = [obj for obj in given.objs if isinstance(obj, Sequence) and not obj.per_sample]
-    if not listed or given.scale is not S.CONST:
-        return given
-    item = holding.any_item(given)
-    if item.scale is S.CONST:
-        return given
-    return Value(scale=item.scale if item.scale in _FIGURES else S.UNKNOWN, sources=given.sources | item.sources)
-
-
 def _held(tensor: Value) -> Ordered[Obj]:
     return Ordered(obj for obj in tensor.objs if isinstance(obj, (Shape, Zero)))
 
 
-def _sources(given: list[Value]) -> Ordered[Obj | str]:
+def sources_of(given: list[Value]) -> Ordered[Obj | str]:
     return EMPTY.union(*(value.sources for value in given))
 
 
@@ -244,12 +146,12 @@ def _reduced(machine: Machine, name: str, tensor: Value, arguments: Arguments, n
     given, dimension = reshaping.dimension(arguments, 0, tensor)
     whole = scales.total(tensor.scale) if name in _SUMS else scales.average(tensor.scale)
     scale = scales.along(tensor.scale, dimension, whole) if given else whole
-    return Value(scale=scale, sources=_sources([tensor, *arguments.all()]))
+    return Value(scale=scale, sources=sources_of([tensor, *arguments.all()]))
 
 
 def _along(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
     position, pair, defaults_to_last = _ALONG[name]
-    sources = _sources([tensor, *arguments.all()])
+    sources = sources_of([tensor, *arguments.all()])
     if name == "cosine_similarity" and arguments.positional:
         tensor = Value(scale=scales.elementwise(tensor.scale, arguments.positional[0].scale), sources=sources)
     if tensor.scale not in PER_SAMPLE:
@@ -291,38 +193,3 @@ _OF_BATCHES: dict[str, Callable[[Machine, str, Value, Arguments, cst.CSTNode], V
     **dict.fromkeys((*_PLACES, "where"), _places),
     **dict.fromkeys(_COMPARE, _compared),
 }
-
-
-def _joined(name: str, arguments: Arguments) -> Value:
-    parts = arguments.positional[0] if arguments.positional else NOTHING
-    item = holding.any_item(parts)
-    scale, sources = item.scale, item.sources | parts.sources
-    given, dimension = reshaping.dimension(arguments, 1)
-    per_sample = any(isinstance(obj, Sequence) and obj.per_sample for obj in parts.objs)
-    if name == "pad_sequence":
-        first = arguments.get("batch_first", 1)
-        scale = S.TURNED if first is None or first.constant() is not True else scale
-    elif name in ("stack", "vstack") and scale is S.SAMPLES and not per_sample and (not given or dimension == 0):
-        scale = S.TURNED
-    return Value(scale=scale, sources=sources, deep=item.deep or per_sample)
-
-
-def _count(arguments: Arguments) -> int | None:
-    """How many tensors are joined."""
-    parts = arguments.positional[0].single() if arguments.positional else None
-    return len(parts.items) if isinstance(parts, Sequence) and parts.items is not None else None
-
-
-def extreme_of_numbers(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    """Python's max and min: of numbers that stand for batches, the sense is lost, what they depend on is not."""
-    given = arguments.positional
-    if len(given) == 1:
-        given = [*given, holding.any_item(given[0])]
-    kinds = {value.scale for value in given} - {S.CONST}
-    held: Ordered[Obj] = EMPTY
-    if len(arguments.positional) > 1:
-        held = held.union(*(value.objs for value in arguments.positional))
-    if kinds:
-        held |= [machine.made(Verdict, node)]
-    kind = S.UNKNOWN if kinds - {S.REDUCED} else S.REDUCED if kinds else S.CONST
-    return Value(held, kind, _sources(given))
