@@ -130,18 +130,23 @@ def dimension(arguments: Arguments, position: int, tensor: Value = NOTHING) -> t
     value = value or arguments.keywords.get("dims")
     if value is None or (value.constant() is None and value.single() is not None and _is_none(value)):
         return False, None
-    known = value.constant()
-    only = value.single()
-    if isinstance(only, Sequence) and only.items is not None:
-        places = [item.constant() for item in only.items]
-        known = 0 if 0 in places else places[0] if places and all(isinstance(p, int) for p in places) else None
-        if known == 0 and len(places) > 1:
-            known = None
+    known = _place(value)
     if not isinstance(known, int) or isinstance(known, bool):
         return True, None
     if known == -1 and tensor.deep and tensor.scale in (S.SAMPLES, S.RAGGED):
         return True, 1
     return True, known if known >= 0 else None
+
+
+def _place(value: Value) -> object:
+    """The dimension that is named; of several, one that is not the first, if they are others."""
+    only = value.single()
+    if not isinstance(only, Sequence) or only.items is None:
+        return value.constant()
+    places = [item.constant() for item in only.items]
+    if 0 in places:
+        return 0 if len(places) == 1 else None
+    return places[0] if places and all(isinstance(place, int) for place in places) else None
 
 
 def _is_none(value: Value) -> bool:
