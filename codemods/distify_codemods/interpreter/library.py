@@ -22,6 +22,7 @@ from distify_codemods.interpreter import (
     ranks,
     reading,
     records,
+    recurrent,
     reflection,
     runners,
     search_path,
@@ -157,7 +158,7 @@ def unknown_call(machine: Machine, callee: Value, arguments: Arguments, node: cs
 
 def call_external_object(machine: Machine, obj: External, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`criterion(output, target)`, `net(x)`: an object of a library is called."""
-    known_module = losses.of_module(obj, arguments) or cuts.of_module(machine, obj, arguments, node)
+    known_module = losses.of_module(obj, arguments) or recurrent.output_of(machine, obj, arguments, node)
     if known_module is not None:
         return known_module
     if obj.name in patterns.LAYERS:
@@ -170,7 +171,7 @@ def call_external_object(machine: Machine, obj: External, arguments: Arguments, 
     given = arguments.all()
     sources = EMPTY.union(*(value.sources for value in given))
     scales = {value.scale for value in given} - {Scale.CONST}
-    if scales & {Scale.COUPLED, Scale.SLOPES} or cuts.couples(machine, obj, scales):
+    if scales & {Scale.COUPLED, Scale.SLOPES} or recurrent.couples(machine, obj, scales):
         return Value(scale=Scale.COUPLED, sources=sources)
     known = obj in machine.modules or obj.name.startswith((torch_nn.OWN, "torchvision."))
     if not scales:
