@@ -14,7 +14,7 @@ from distify_codemods.values import AT_THE_TOP, NOTHING, Arguments, CallChain, O
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.frames import Frame
-    from distify_codemods.program import Module
+    from distify_codemods.module import Module
 
 
 class Kind(Enum):

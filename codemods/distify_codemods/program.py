@@ -5,114 +5,15 @@ from __future__ import annotations
 import os.path
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-import libcst as cst
-from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
-
-from distify_codemods import directives, source, tree
-from distify_codemods.control_flow import SCOPES, Scope
-from distify_codemods.dataflow import Flow
-from distify_codemods.directives import Directive
-from distify_codemods.results import Options, Place, Resolver, SourceError, SourceFile
-from distify_codemods.tree import Block, Statement
+from distify_codemods import source
+from distify_codemods.module import Module as Module
+from distify_codemods.results import Options, Resolver, SourceError, SourceFile
 
 if TYPE_CHECKING:
     from distify_codemods.facts import Facts
     from distify_codemods.interpreter import Trial
-
-
-@dataclass(eq=False)
-class Module:
-    """One parsed file."""
-
-    file: SourceFile
-    name: str  # "__main__" for the entry
-    tree: cst.Module
-    _flows: dict[Scope, Flow] = field(default_factory=dict)
-
-    @property
-    def path(self) -> str:
-        return self.file.path
-
-    @property
-    def is_package(self) -> bool:
-        return PurePath(self.path).name == "__init__.py"
-
-    @cached_property
-    def positions(self) -> dict[cst.CSTNode, CodeRange]:
-        found = MetadataWrapper(self.tree, unsafe_skip_copy=True).resolve(PositionProvider)
-        return dict(found)
-
-    @cached_property
-    def parents(self) -> dict[cst.CSTNode, cst.CSTNode]:
-        return tree.parents_of(self.tree)
-
-    @cached_property
-    def bindings(self) -> dict[str, list[cst.CSTNode]]:
-        """The places that bind a name, in order; the variable of a comprehension is seen nowhere else."""
-        found: dict[str, list[cst.CSTNode]] = {}
-        for node in tree.walk(self.tree):
-            for name in tree.bound_names(node):
-                found.setdefault(name, []).append(node)
-        return found
-
-    def scope(self, node: cst.CSTNode) -> Scope:
-        """The function, class or lambda around a node, or else the module's lines."""
-        return next(one for one in (*self.enclosing(node), self.tree) if isinstance(one, SCOPES))
-
-    def flow(self, node: cst.CSTNode) -> Flow:
-        """Of the scope around a node."""
-        scope = self.scope(node)
-        if scope not in self._flows:
-            self._flows[scope] = Flow(scope)
-        return self._flows[scope]
-
-    @cached_property
-    def directives(self) -> tuple[Directive, ...]:
-        """The `# distify:` comments of the file. Raises SourceError for one that says nothing known."""
-        return directives.read(self.path, self.tree, self.file.data, lambda: self.positions)
-
-    @cached_property
-    def _skipped(self) -> frozenset[cst.CSTNode]:
-        return frozenset(one.about for one in self.directives if one.word == directives.SKIP)
-
-    def skipped(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """The outermost statement around `node` that a comment leaves alone; the tree itself, if the whole file."""
-        if not self._skipped:
-            return None
-        around = [one for one in (node, *self.enclosing(node)) if one in self._skipped]
-        return around[-1] if around else None
-
-    def place(self, node: cst.CSTNode) -> Place:
-        start = self.positions[node].start
-        return Place(self.path, start.line, start.column + 1)
-
-    def statement(self, node: cst.CSTNode) -> Statement:
-        """The statement of a block that holds `node`: the innermost one."""
-        while not isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
-            parent = self.parents[node]
-            if isinstance(parent, cst.SimpleStatementSuite):
-                return self.statement(self.parents[parent])
-            node = parent
-        return node
-
-    def block(self, statement: cst.CSTNode) -> Block:
-        """The block that a statement stands in. A decorated or nested part belongs to its statement."""
-        parent = self.parents[statement]
-        while not isinstance(parent, (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite)):
-            parent = self.parents[parent]
-        return parent
-
-    def enclosing(self, node: cst.CSTNode) -> list[cst.CSTNode]:
-        """The nodes around `node`, innermost first."""
-        found = []
-        while node in self.parents:
-            node = self.parents[node]
-            found.append(node)
-        return found
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ from distify_codemods.ordered import EMPTY, InOrder, Ordered
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.frames import Frame
-    from distify_codemods.program import Module
+    from distify_codemods.module import Module
 
 
 class Scale(Enum):

@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from distify_codemods.interpreter.pooling import OF_SAMPLES, Pooling, within
-from distify_codemods.values import (
-    AT_THE_TOP,
-    Instance,
-    Mapping,
-    Obj,
-    Pooled,
-    Sequence,
-    Share,
-    Turn,
-    Value,
-    join,
-)
+from distify_codemods.values import AT_THE_TOP, Instance, Mapping, Obj, Pooled, Sequence, Share, Turn, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.frames import Frame

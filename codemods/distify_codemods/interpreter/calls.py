@@ -14,6 +14,7 @@ from distify_codemods.interpreter import (
     forms,
     graph,
     library,
+    methods,
     optimizers,
     pooling,
     reductions,
@@ -134,7 +135,7 @@ def call_object(machine: Machine, obj: Obj, arguments: Arguments, node: cst.CSTN
             given = {"receiver": Value(Ordered([obj.receiver])), "arguments": arguments}
             machine.event(Kind.OWN, node, name=node.func.attr.value, **given)
         result = machine.invoke(obj.function, arguments, node, obj.receiver)
-        return library.of_a_module(machine, obj.function, obj.receiver, result, node)
+        return methods.of_a_module(machine, obj.function, obj.receiver, result, node)
     if isinstance(obj, Class):
         return classes.instantiate(machine, obj, arguments, node)
     if isinstance(obj, Partial) and obj.function is not None and obj.arguments is not None:
@@ -142,9 +143,9 @@ def call_object(machine: Machine, obj: Obj, arguments: Arguments, node: cst.CSTN
     if isinstance(obj, Ref):
         return pooling.taken(machine, library.call_reference(machine, obj.name, arguments, node), arguments)
     if isinstance(obj, Method):
-        return pooling.taken(machine, library.call_method(machine, obj, arguments, node), arguments)
+        return pooling.taken(machine, methods.call(machine, obj, arguments, node), arguments)
     if isinstance(obj, Setting):
-        return library.call_method(machine, _method_of_setting(machine, obj, node), arguments, node)
+        return methods.call(machine, _method_of_setting(machine, obj, node), arguments, node)
     if isinstance(obj, (Instance, External, Wrapped)):
         return _forward(machine, obj, arguments, node)
     return NOTHING

@@ -67,8 +67,11 @@ def attribute(
             result = machine.call(forwarded, Arguments([key]), node or cst.Name(name))
             if result.objs:
                 return result
-    if node is None:
-        return NOTHING
+    return _of_a_library(machine, obj, name, receiver, node) if node is not None else NOTHING
+
+
+def _of_a_library(machine: Machine, obj: Instance | Class, name: str, receiver: Value, node: cst.Attribute) -> Value:
+    """What a base has that is not of the script: a loader, a dictionary, something that is not known."""
     if isinstance(obj, Instance) and obj.base is not None:
         return attributes.attribute_of(machine, obj.base, name, receiver, node)
     table = holding.held(machine, obj)

@@ -243,22 +243,31 @@ def _fails() -> Form:
 
 def item(held: Form, keys: list[Form], node: cst.Subscript) -> Form:
     first = node.slice[0].slice
-    known = keys[0].value.constant() if len(keys) == 1 else None
-    if held.kind is Kind.TUPLE and isinstance(known, int) and -len(held.items) <= known < len(held.items):
-        return held.items[known]
-    if held.kind is Kind.TABLE:
-        return held.items[held.names.index(str(known))] if known in held.names else UNKNOWN
-    if held.kind is Kind.COLUMNS and isinstance(first, cst.Index) and len(keys) == 1:
-        return held.element
-    if held.kind is Kind.LISTED and isinstance(first, cst.Index) and len(keys) == 1:
-        return held.element if keys[0].kind is Kind.PLACE else OF_ALL
     if held.kind is Kind.ROWS:
         whole = isinstance(first, cst.Slice) and first.lower is None and first.upper is None and first.step is None
         return ROWS if whole and not held.padded and combined(keys).kind is Kind.CONST else _part(held, whole, keys)
+    one_key = isinstance(first, cst.Index) and len(keys) == 1
+    known = _held_at(held, keys[0]) if one_key else UNKNOWN if held.kind is Kind.TABLE else None
+    if known is not None:
+        return known
     form = combined([held, *keys])
     if form.kind is Kind.EACH and isinstance(first, cst.Index) and _is_none(keys[0]):
         return Form(Kind.EACH, padded=form.padded, one_row=True)
     return form if form.kind in SMALL else UNKNOWN
+
+
+def _held_at(held: Form, key: Form) -> Form | None:
+    """`held[key]` of a tuple, a table or a list."""
+    known = key.value.constant()
+    if held.kind is Kind.TUPLE and isinstance(known, int) and -len(held.items) <= known < len(held.items):
+        return held.items[known]
+    if held.kind is Kind.TABLE:
+        return held.items[held.names.index(str(known))] if known in held.names else UNKNOWN
+    if held.kind is Kind.COLUMNS:
+        return held.element
+    if held.kind is Kind.LISTED:
+        return held.element if key.kind is Kind.PLACE else OF_ALL
+    return None
 
 
 def _is_none(key: Form) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
@@ -190,40 +190,39 @@ class Body:
     # ---- expressions
 
     def evaluate(self, node: cst.BaseExpression) -> Form:
-        if isinstance(node, cst.Name):
-            return self.env[node.value] if node.value in self.env else names.outside(self.machine, self.function, node)
-        if isinstance(node, (cst.Integer, cst.Float, cst.SimpleString, cst.ConcatenatedString)):
-            return names.constant(node)
-        if isinstance(node, (cst.Tuple, cst.List)):
-            return self._row(node)
-        if isinstance(node, cst.Dict):
-            return self._table(node)
-        if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
-            return self._comprehension(node.for_in, node.elt)
-        if isinstance(node, cst.DictComp):
-            made = self._comprehension(node.for_in, node.value)
-            return made if made.kind is not Kind.LISTED else UNKNOWN
-        if isinstance(node, cst.Attribute):
-            return names.attribute(self.machine, self.evaluate(node.value), node.attr.value)
-        if isinstance(node, cst.Subscript):
-            return self._item(node)
-        if isinstance(node, cst.Call):
-            return calls.evaluate(self, node)
-        if isinstance(node, cst.IfExp):
-            if (test := self.evaluate(node.test)).kind not in (Kind.CONST, Kind.EACH) or test.padded:
-                return UNKNOWN
-            return either(self.evaluate(node.body), self.evaluate(node.orelse))
-        if isinstance(node, cst.UnaryOperation):
-            return combined([self.evaluate(node.expression)])
-        if isinstance(node, (cst.BinaryOperation, cst.BooleanOperation)):
-            return combined([self.evaluate(node.left), self.evaluate(node.right)])
-        if isinstance(node, cst.Comparison):
-            parts = [self.evaluate(one.comparator) for one in node.comparisons]
-            return combined([self.evaluate(node.left), *parts])
-        if isinstance(node, cst.FormattedString):
-            inside = [one.expression for one in node.parts if isinstance(one, cst.FormattedStringExpression)]
-            return combined(map(self.evaluate, inside))
-        raise Unseen
+        handler = _EXPRESSIONS.get(type(node))
+        if handler is None:
+            raise Unseen
+        return handler(self, node)
+
+    def _name(self, node: cst.Name) -> Form:
+        return self.env[node.value] if node.value in self.env else names.outside(self.machine, self.function, node)
+
+    def _list(self, node: cst.ListComp | cst.GeneratorExp) -> Form:
+        return self._comprehension(node.for_in, node.elt)
+
+    def _dictionary(self, node: cst.DictComp) -> Form:
+        made = self._comprehension(node.for_in, node.value)
+        return made if made.kind is not Kind.LISTED else UNKNOWN
+
+    def _attribute(self, node: cst.Attribute) -> Form:
+        return names.attribute(self.machine, self.evaluate(node.value), node.attr.value)
+
+    def _either(self, node: cst.IfExp) -> Form:
+        if (test := self.evaluate(node.test)).kind not in (Kind.CONST, Kind.EACH) or test.padded:
+            return UNKNOWN
+        return either(self.evaluate(node.body), self.evaluate(node.orelse))
+
+    def _operation(self, node: cst.BinaryOperation | cst.BooleanOperation) -> Form:
+        return combined([self.evaluate(node.left), self.evaluate(node.right)])
+
+    def _comparison(self, node: cst.Comparison) -> Form:
+        parts = [self.evaluate(one.comparator) for one in node.comparisons]
+        return combined([self.evaluate(node.left), *parts])
+
+    def _formatted(self, node: cst.FormattedString) -> Form:
+        inside = [one.expression for one in node.parts if isinstance(one, cst.FormattedStringExpression)]
+        return combined(map(self.evaluate, inside))
 
     def _row(self, node: cst.Tuple | cst.List) -> Form:
         if any(isinstance(one, cst.StarredElement) for one in node.elements):
@@ -272,3 +271,26 @@ class Body:
             return self.evaluate(part.value)
         assert isinstance(part, cst.Slice)
         return combined(self.evaluate(one) for one in (part.lower, part.upper, part.step) if one is not None)
+
+
+_EXPRESSIONS: dict[type[cst.CSTNode], Callable[[Body, Any], Form]] = {
+    cst.Name: Body._name,
+    **dict.fromkeys(
+        (cst.Integer, cst.Float, cst.SimpleString, cst.ConcatenatedString), lambda body, node: names.constant(node)
+    ),
+    cst.Tuple: Body._row,
+    cst.List: Body._row,
+    cst.Dict: Body._table,
+    cst.ListComp: Body._list,
+    cst.GeneratorExp: Body._list,
+    cst.DictComp: Body._dictionary,
+    cst.Attribute: Body._attribute,
+    cst.Subscript: Body._item,
+    cst.Call: calls.evaluate,
+    cst.IfExp: Body._either,
+    cst.UnaryOperation: lambda body, node: combined([body.evaluate(node.expression)]),
+    cst.BinaryOperation: Body._operation,
+    cst.BooleanOperation: Body._operation,
+    cst.Comparison: Body._comparison,
+    cst.FormattedString: Body._formatted,
+}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import forms, holding, iteration, iterators, scales, tensors, turns, ways
+from distify_codemods.interpreter import forms, holding, iteration, iterators, scales, tensor_functions, turns, ways
 from distify_codemods.libraries import python, torch_data
 from distify_codemods.libraries.parallel import COUNT
 from distify_codemods.ordered import EMPTY, Ordered
@@ -58,7 +58,7 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
     if name == "sum":
         return _sum(arguments)
     if name in ("max", "min"):
-        return tensors.extreme_of_numbers(machine, arguments, node)
+        return tensor_functions.extreme_of_numbers(machine, arguments, node)
     if name in ("range",):
         made = machine.made(External, node, python.RANGE, name=python.RANGE)
         return Value(made.alone, *_whole(arguments))

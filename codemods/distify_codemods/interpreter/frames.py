@@ -12,7 +12,7 @@ from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.values import CallChain, Class, External, Function, Turn, Value, join
 
 if TYPE_CHECKING:
-    from distify_codemods.program import Module
+    from distify_codemods.module import Module
 
 CALLED = "call"
 DEEPEST = 30

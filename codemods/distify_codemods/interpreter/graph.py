@@ -12,17 +12,7 @@ import libcst as cst
 
 from distify_codemods.interpreter import cuts
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import (
-    Arguments,
-    External,
-    Instance,
-    Obj,
-    Parameters,
-    Sequence,
-    Through,
-    Value,
-    contained,
-)
+from distify_codemods.values import Arguments, External, Instance, Obj, Parameters, Sequence, Through, Value, contained
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

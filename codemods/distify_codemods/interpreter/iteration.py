@@ -89,12 +89,8 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
             found.append(_count(machine, place, over))
         elif isinstance(obj, Mapping):
             found.append(Value(Ordered(machine.made(Const, place, key, value=key) for key in obj.items)))
-        elif isinstance(obj, Instance) and (table := holding.held(machine, obj)) is not None:
-            found.append(element_of(machine, Value(table.alone), place, part))
-        elif isinstance(obj, Instance) and (row := holding.items_of(obj)) is not None:
-            found.append(join(*row) if row else NOTHING)
         elif isinstance(obj, Instance):
-            found.append(_next_of(machine, obj, place))
+            found.append(_next_of(machine, obj, place, part))
             if obj.base is not None and found[-1] is NOTHING:
                 taken.append(obj.base)
                 found[-1] = _batch(machine, obj.base)
@@ -148,8 +144,13 @@ def _passed(machine: Machine, obj: Passing, place: cst.CSTNode, part: str) -> Va
     return Value(pair.alone)
 
 
-def _next_of(machine: Machine, obj: Instance, place: cst.CSTNode) -> Value:
+def _next_of(machine: Machine, obj: Instance, place: cst.CSTNode, part: str) -> Value:
     """What an iterator of a local class hands out; one that is only indexed hands out its items."""
+    table, row = holding.held(machine, obj), holding.items_of(obj)
+    if table is not None:
+        return element_of(machine, Value(table.alone), place, part)
+    if row is not None:
+        return join(*row) if row else NOTHING
     for name in ("__next__", "__getitem__"):
         method = machine.attribute(obj, name)
         if method.objs:

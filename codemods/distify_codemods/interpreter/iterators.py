@@ -10,16 +10,7 @@ import libcst as cst
 from distify_codemods.interpreter import holding, iteration
 from distify_codemods.libraries import python
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import (
-    NOTHING,
-    Arguments,
-    Parameters,
-    Passing,
-    Sequence,
-    Value,
-    contained,
-    join,
-)
+from distify_codemods.values import NOTHING, Arguments, Parameters, Passing, Sequence, Value, contained, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -33,17 +33,7 @@ from distify_codemods.interpreter.trial import NOTHING_TRIED, SPARING, Trial
 from distify_codemods.libraries import torch_data
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module, Program
-from distify_codemods.values import (
-    AT_THE_TOP,
-    Arguments,
-    CallChain,
-    Class,
-    Const,
-    Function,
-    Obj,
-    Value,
-    join,
-)
+from distify_codemods.values import AT_THE_TOP, Arguments, CallChain, Class, Const, Function, Obj, Value, join
 
 BEHIND = "behind"  # what comes after a branch, as if it were an arm
 MOST_STATEMENTS = 60_000

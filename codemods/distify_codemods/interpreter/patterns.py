@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -50,7 +51,7 @@ def _contracted(equation: object, operands: list[Value], split: Callable[[str], 
     if len(parts) != len(operands):
         return Value(scale=S.UNKNOWN, sources=sources)
     names = {_name_at(parts[place], _PLACES[kinds[place]]) for place in batches}
-    given = [letter for part in parts for letter in part]
+    given = list(chain.from_iterable(parts))
     once = {one for one in given if given.count(one) == 1 or one == _DOTS}
     output = split(right) if arrow else sorted(once)
     if None in names:

@@ -8,18 +8,7 @@ import libcst as cst
 
 from distify_codemods.interpreter import holding
 from distify_codemods.libraries import python
-from distify_codemods.values import (
-    NOTHING,
-    Arguments,
-    Class,
-    External,
-    Instance,
-    Mapping,
-    Ref,
-    Sequence,
-    Value,
-    join,
-)
+from distify_codemods.values import NOTHING, Arguments, Class, External, Instance, Mapping, Ref, Sequence, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

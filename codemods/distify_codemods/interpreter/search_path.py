@@ -74,12 +74,7 @@ def _folder(machine: Machine, node: cst.CSTNode | None) -> str | None:
     if isinstance(node, cst.Attribute) and node.attr.value == "parent":
         return _above(_folder(machine, node.value))
     if isinstance(node, cst.Subscript) and isinstance(node.value, cst.Attribute) and node.value.attr.value == "parents":
-        index = node.slice[0].slice
-        number = tree.integer(index.value) if isinstance(index, cst.Index) else None
-        folder = _folder(machine, node.value.value)
-        for _ in range(-1, number if number is not None and number >= 0 else -1):
-            folder = _above(folder)
-        return folder if number is not None else None
+        return _far_above(_folder(machine, node.value.value), node.slice[0].slice)
     if isinstance(node, cst.BinaryOperation):
         parts = [_folder(machine, node.left), _folder(machine, node.right)]
         if isinstance(node.operator, cst.Divide):
@@ -93,6 +88,14 @@ def _folder(machine: Machine, node: cst.CSTNode | None) -> str | None:
     if isinstance(known, Ref):
         return python.SIGNS.get(known.name)
     return _folder(machine, _definition(machine, node)) if isinstance(node, cst.Name) else None
+
+
+def _far_above(folder: str | None, index: cst.BaseSlice) -> str | None:
+    """`path.parents[2]`"""
+    number = tree.integer(index.value) if isinstance(index, cst.Index) else None
+    for _ in range(-1, number if number is not None and number >= 0 else -1):
+        folder = _above(folder)
+    return folder if number is not None else None
 
 
 def _called(machine: Machine, node: cst.Call) -> str | None:

@@ -12,18 +12,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import (
-    AT_THE_TOP,
-    External,
-    Instance,
-    Kept,
-    Mapping,
-    Obj,
-    Scale,
-    Sequence,
-    Share,
-    Value,
-)
+from distify_codemods.values import AT_THE_TOP, External, Instance, Kept, Mapping, Obj, Scale, Sequence, Share, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.frames import Frame

@@ -62,34 +62,34 @@ def _is_environment(obj: Obj) -> bool:
 def _item_of(
     machine: Machine, obj: Obj, known: object, only_index: bool, receiver: Value, node: cst.Subscript
 ) -> Value:
-    own = Value(obj.alone, receiver.scale, receiver.sources)
     if isinstance(obj, Sequence):
         if isinstance(known, int) and obj.items is not None and -len(obj.items) <= known < len(obj.items):
             return obj.items[known]
+        own = Value(obj.alone, receiver.scale, receiver.sources)
         return holding.any_item(own) if only_index else own
     if isinstance(obj, Instance):
         return _item_of_instance(machine, obj, known, only_index, receiver, node)
-    if isinstance(obj, Mapping) and obj.factory is not None and (known not in obj.items if known else not obj.rest):
-        made = machine.call(obj.factory, Arguments(), node)
-        holding.set_item(machine, obj, known, made)
+    if isinstance(obj, Mapping):
+        return _entry(machine, obj, known, node)
     if isinstance(obj, External) and isinstance(known, str) and known in obj.attributes:
         return obj.attributes[known]
-    if isinstance(obj, Mapping):
-        return obj.items[known] if known in obj.items else obj.any() if known is None else obj.rest or NOTHING
-    if isinstance(obj, Ref) and obj.name == python.ENVIRONMENT:
+    if _is_environment(obj):
         return Value(sources=ranks.of_variable(known))
     if isinstance(obj, Shape):
-        if not only_index:
-            return Value(sources=receiver.sources)
-        return Value(SIZE, Scale.COUNT, receiver.sources) if known == 0 else Value(sources=receiver.sources)
+        of_the_batch = only_index and known == 0
+        return Value(SIZE, Scale.COUNT, receiver.sources) if of_the_batch else Value(sources=receiver.sources)
     inner = core(obj)
     inside = modules.held_by(inner, known) if only_index else None
-    if inside is not None:
-        return inside
-    if isinstance(inner, External) and not receiver.sources:
-        part = machine.made(External, node, inner, name=f"{inner.name}[]", whole=inner)
-        return Value(part.alone)
-    return NOTHING
+    if inside is None and isinstance(inner, External) and not receiver.sources:
+        inside = Value(machine.made(External, node, inner, name=f"{inner.name}[]", whole=inner).alone)
+    return inside or NOTHING
+
+
+def _entry(machine: Machine, table: Mapping, known: object, node: cst.Subscript) -> Value:
+    """`table[known]`; None: of some key. What is not there may be made."""
+    if table.factory is not None and (known not in table.items if known else not table.rest):
+        holding.set_item(machine, table, known, machine.call(table.factory, Arguments(), node))
+    return table.items[known] if known in table.items else table.any() if known is None else table.rest or NOTHING
 
 
 def _item_of_instance(
@@ -116,20 +116,8 @@ def _tensor_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: l
     sources = receiver.sources.union(*(key.sources for key in keys))
     scale = receiver.scale
     if scale is Scale.SAMPLES:
-        first = node.slice[0].slice
-        if not isinstance(first, cst.Index):
-            assert isinstance(first, cst.Slice)
-            scale = Scale.SAMPLES if first.step is None and _is_a_part(machine, first) else Scale.COUPLED
-        elif keys[0].mask or keys[0].scale is Scale.RAGGED:
-            scale = Scale.RAGGED
-        elif keys[0].scale is Scale.SAMPLES or isinstance(first.value, cst.Ellipsis) or _names_a_part(first.value):
-            scale = Scale.SAMPLES
-            sources |= [PART]
-        else:
-            # `batch[0]` is the inputs, `tensor[0]` one sample: only a batch as it comes from its loader is unpacked so.
-            is_part = len(keys) == 1 and keys[0].constant() in _PARTS and not receiver.mask
-            scale = Scale.SAMPLES if is_part else Scale.UNKNOWN
-            sources |= [PART]
+        scale = _sample_item(machine, receiver, node, keys)
+        sources |= [PART] if isinstance(node.slice[0].slice, cst.Index) and scale is not Scale.RAGGED else []
     elif scale is Scale.TURNED:
         scale = _turned_item(node, keys)
     elif scale is Scale.RAGGED:
@@ -140,6 +128,21 @@ def _tensor_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: l
     value = Value(scale=scale, sources=sources, deep=sliced)
     at_a_place = receiver.scale is scale is Scale.SAMPLES and len(keys) == 1 and keys[0].constant() in _PARTS
     return parts.item(machine, receiver, value, node) if at_a_place else value
+
+
+def _sample_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Value]) -> Scale:
+    """Of a batch: some of its samples, or a part of it."""
+    first = node.slice[0].slice
+    if isinstance(first, cst.Slice):
+        return Scale.SAMPLES if first.step is None and _is_a_part(machine, first) else Scale.COUPLED
+    assert isinstance(first, cst.Index)
+    if keys[0].mask or keys[0].scale is Scale.RAGGED:
+        return Scale.RAGGED
+    if keys[0].scale is Scale.SAMPLES or isinstance(first.value, cst.Ellipsis) or _names_a_part(first.value):
+        return Scale.SAMPLES
+    # `batch[0]` is the inputs, `tensor[0]` one sample: only a batch as it comes from its loader is unpacked so.
+    is_part = len(keys) == 1 and keys[0].constant() in _PARTS and not receiver.mask
+    return Scale.SAMPLES if is_part else Scale.UNKNOWN
 
 
 def _is_a_part(machine: Machine, cut: cst.Slice) -> bool:

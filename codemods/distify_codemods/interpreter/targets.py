@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import (
-    classes,
-    graph,
-    holding,
-    reductions,
-    scales,
-    state,
-    subscripts,
-    ways,
-)
+from distify_codemods.interpreter import classes, graph, holding, reductions, scales, state, subscripts, ways
 from distify_codemods.libraries import torch_data
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import (

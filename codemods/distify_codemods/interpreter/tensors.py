@@ -1,29 +1,15 @@
-"""Functions and methods of tensors and arrays: what they do to a batch. See `Scale`."""
+"""Methods of tensors and arrays, and functions of the same name: what they do to a batch. See `Scale`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.events import Kind
-from distify_codemods.interpreter import cuts, forms, holding, losses, patterns, scales, sizes, whole
-from distify_codemods.libraries import torch_nn, torch_optim
+from distify_codemods.interpreter import cuts, forms, reshaping, scales, sizes, whole
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import (
-    CHANCE,
-    NOTHING,
-    PER_SAMPLE,
-    SIZE,
-    Arguments,
-    Obj,
-    Scale,
-    Sequence,
-    Shape,
-    Value,
-    Verdict,
-    Zero,
-)
+from distify_codemods.values import NOTHING, PER_SAMPLE, SIZE, Arguments, Obj, Scale, Sequence, Shape, Value, Zero
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -38,13 +24,6 @@ _IDENTITY = frozenset(
     )
 )
 _SPLITTING = ("chunk", "split", "tensor_split", "unbind")
-_SHAPE_KEEPING = frozenset(
-    _WORDS(
-        """exp log sqrt abs sin cos tanh relu sigmoid gelu dropout clamp masked_fill softplus pow neg flip roll
-        zero_ fill_ expand repeat where"""
-    )
-)
-_TURNING = ("t", "transpose", "swapaxes", "permute", "movedim")
 _FLATTENING = frozenset(_WORDS("flatten ravel squeeze item tolist"))
 _COMPARE = frozenset(_WORDS("eq ne gt lt ge le equal isclose logical_and logical_or logical_not isnan isfinite isinf"))
 _SUMS = frozenset(_WORDS("sum nansum count_nonzero"))
@@ -63,88 +42,8 @@ _ALONG = {
 _PICKING = frozenset(_WORDS("sort argsort topk kthvalue cumsum cumprod"))
 _SAME_SHAPE = frozenset(_WORDS("softmax log_softmax softmin gumbel_softmax normalize sort argsort topk cumsum cumprod"))
 _COUPLING = frozenset(_WORDS("cdist pdist cov corrcoef unique histc bincount"))
-#: Functions whose result has a dimension of features beside that of the samples.
-_DEEP = frozenset(_WORDS("linear embedding conv1d conv2d conv3d layer_norm"))
 _PLACES = frozenset(_WORDS("nonzero argwhere flatnonzero"))
 _ARITHMETIC = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract", "true_divide": "Divide"}
-_FIGURES = frozenset({S.MEAN, S.SUM, S.WEIGHTED, S.COUPLED})
-_MAKERS = frozenset(_WORDS("zeros ones full empty rand randn randint eye"))
-_OF_NUMBERS = frozenset(
-    _WORDS(
-        """add sub subtract mul multiply div divide true_divide floor_divide maximum minimum max min round ceil floor
-        float16 float32 float64 int32 int64 scalar_tensor new_tensor sum prod mean"""
-    )
-)
-_RANDOM = frozenset(
-    _WORDS("rand randn randint randperm normal bernoulli multinomial rand_like randn_like randint_like")
-)
-
-
-def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    """A function of torch, numpy or math. The first argument is taken for the tensor."""
-    last = name.rsplit(".", 1)[-1]
-    loss = losses.of_function(last, arguments)
-    if loss is not None:
-        return loss
-    cut = cuts.made(machine, name, arguments, node)
-    if name == torch_optim.GRADIENT:
-        return _gradients(machine, arguments, node)
-    if cut is not None:
-        value = cut
-    elif name.startswith(torch_optim.FUNCTIONAL):
-        given = arguments.all()
-        value = Value(scale=S.UNKNOWN if _sources(given) else S.CONST, sources=_sources(given))
-    elif (noise := sizes.drawn(name, arguments)) is not None:
-        value = noise
-    elif last in _MAKERS or last in ("arange", "randperm") or sizes.makes_by_sizes(last, arguments):
-        value = sizes.made(machine, last, arguments, node)
-        if last in ("arange", "randperm", "eye"):
-            value = whole.numbered(machine, value, node)
-    elif last in ("cat", "stack", "concat", "concatenate", "hstack", "vstack", "pad_sequence"):
-        value = _joined(last, arguments)
-        if last not in ("stack", "hstack", "pad_sequence") and _dimension(arguments, 1)[1] in (0, None):
-            value = whole.joined(machine, value, node, _count(arguments))
-    elif last == "batch_norm":
-        value = _batch_norm(arguments)
-    elif last == "einsum":
-        value = patterns.einsum(arguments)
-    elif name.startswith(torch_nn.FILLS) or last in ("set_grad_enabled", "manual_seed"):
-        value = NOTHING
-    elif name.startswith("math."):
-        given = arguments.all()
-        value = Value(scale=scales.elementwise(*(one.scale for one in given)), sources=_sources(given))
-    else:
-        tensor = arguments.positional[0] if arguments.positional else (arguments.get("input") or NOTHING)
-        tensor = _figures(tensor)
-        rest = Arguments(arguments.positional[1:], arguments.keywords, arguments.star, arguments.double_star)
-        value = method(machine, tensor, last, rest, node)
-    if last in _RANDOM and name.startswith("torch."):
-        value = value.adding([CHANCE])
-    return value
-
-
-def _batch_norm(arguments: Arguments) -> Value:
-    """Of torch.nn.functional: in training, each sample is normalised by what all of them are."""
-    tensor = arguments.get("input", 0) or NOTHING
-    training = arguments.get("training", 5)
-    fixed = training is None or training.constant() is False
-    coupled = tensor.scale in PER_SAMPLE and not fixed
-    return Value(scale=S.COUPLED if coupled else tensor.scale, sources=tensor.sources, deep=tensor.deep)
-
-
-def _gradients(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    """`torch.autograd.grad`: a tuple. A mean's gradient by what all samples share is averaged: alike on all ranks."""
-    outputs, inputs = (
-        holding.any_item(value) if any(isinstance(obj, Sequence) for obj in value.objs) else value
-        for value in (arguments.get("outputs", 0) or NOTHING, arguments.get("inputs", 1) or NOTHING)
-    )
-    scale = scales.gradient(outputs.scale, inputs.scale)
-    averaged = scale is S.MEAN
-    sources = EMPTY if averaged else _sources(arguments.all())
-    item = Value(scale=S.CONST if averaged else scale, sources=sources, deep=inputs.deep)
-    said = Value(scale=scale, sources=outputs.sources)
-    machine.event(Kind.GRADIENT, node, name=outputs.scale.name, value=said, arguments=arguments)
-    return Value(machine.made(Sequence, node, "gradients", element=item).alone)
 
 
 def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -154,52 +53,65 @@ def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, nod
 
 def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     given = [tensor, *arguments.all()]
-    sources = _sources(given)
     plain = name.rstrip("_") or name
-    if plain == "backward":
-        return NOTHING
-    if plain in ("size", "shape"):
-        return _size(machine, tensor, arguments, node)
-    if plain in ("numel", "nelement"):
-        counted = {S.RAGGED: S.SUM, S.SAMPLES: S.COUNT, S.TURNED: S.COUNT}
-        return Value(scale=counted.get(tensor.scale, S.CONST), sources=forms.sources_of(tensor))
+    asked = _OF_ANYTHING.get(plain)
+    if asked is not None:
+        return asked(machine, tensor, arguments, node)
+    sources = sources_of(given)
     if all(value.scale is S.CONST for value in given):
         held = _held(tensor) if plain in _IDENTITY else EMPTY
         if tensor.is_zero and plain in ("tensor", "as_tensor"):
             held = machine.made(Zero, node).alone
         return cuts.folded(machine, plain, tensor, arguments, node) or Value(held, sources=sources)
-    if plain in _SPLITTING and _is_split_by_place(plain, tensor, arguments):
+    if plain in _SPLITTING and reshaping.is_split_by_place(plain, tensor, arguments):
         return Value(scale=S.COUPLED, sources=sources)
     if plain in _IDENTITY:
         return Value(_held(tensor), tensor.scale, sources, tensor.mask, deep=tensor.deep and plain not in _FLATTENING)
     if tensor.scale is S.SLOPES:
         return Value(scale=S.SAMPLES if plain in ("sign", "sgn") else S.COUPLED, sources=sources)
-    if plain in _COMPARE:
-        return scales.compared(tensor, arguments.positional[0] if arguments.positional else NOTHING)
-    if plain in _PLACES or (plain == "where" and not arguments.all()):
-        return _places(machine, plain, tensor, arguments, node)
-    by_sizes = plain == "new" and any(value.scale is S.COUNT for value in arguments.positional)
-    if by_sizes or plain in ("new_zeros", "new_ones", "new_full", "new_empty"):
-        value = sizes.made(machine, plain.removeprefix("new_"), arguments, node)
-        return Value(value.objs, value.scale, value.sources | sources)
-    if plain in _SUMS or plain in _MEANS:
-        return Value(scale=_reduced(plain, tensor, arguments), sources=sources)
-    if plain == "cosine_similarity" and arguments.positional:
-        tensor = Value(scale=scales.elementwise(tensor.scale, arguments.positional[0].scale), sources=sources)
-    if plain in _ALONG:
-        return _along(machine, plain, tensor, arguments, node, sources)
-    if plain in _ARITHMETIC and arguments.positional:
-        return scales.binary(_ARITHMETIC[plain], tensor, arguments.positional[0])
-    if plain in ("matmul", "mm", "addmm", "__matmul__") and arguments.positional:
-        return Value(scale=scales.matrix_product(tensor.scale, arguments.positional[-1].scale), sources=sources)
-    if plain in _COUPLING:
-        return Value(scale=S.COUPLED if tensor.scale in PER_SAMPLE else tensor.scale, sources=sources)
-    scale = _reshaped(plain, tensor, arguments)
-    return Value(scale=scale, sources=sources, mask=tensor.mask, deep=_keeps_depth(plain, tensor, arguments))
+    known = _OF_BATCHES[plain](machine, plain, tensor, arguments, node) if plain in _OF_BATCHES else None
+    if known is not None:
+        return known
+    scale = reshaping.scale_of(plain, tensor, arguments)
+    return Value(scale=scale, sources=sources, mask=tensor.mask, deep=reshaping.keeps_depth(plain, tensor, arguments))
 
 
-def _places(machine: Machine, name: str, mask: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+def _numbers(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`x.numel()`"""
+    counted = {S.RAGGED: S.SUM, S.SAMPLES: S.COUNT, S.TURNED: S.COUNT}
+    return Value(scale=counted.get(tensor.scale, S.CONST), sources=forms.sources_of(tensor))
+
+
+def _compared(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    return scales.compared(tensor, arguments.positional[0] if arguments.positional else NOTHING)
+
+
+def _new(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    if name == "new" and not any(value.scale is S.COUNT for value in arguments.positional):
+        return None
+    value = sizes.made(machine, name.removeprefix("new_"), arguments, node)
+    return Value(value.objs, value.scale, value.sources | sources_of([tensor, *arguments.all()]))
+
+
+def _computed(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    """`a.add(b)`, `a.matmul(b)`"""
+    if not arguments.positional:
+        return None
+    if name in _ARITHMETIC:
+        return scales.binary(_ARITHMETIC[name], tensor, arguments.positional[0])
+    scale = scales.matrix_product(tensor.scale, arguments.positional[-1].scale)
+    return Value(scale=scale, sources=sources_of([tensor, *arguments.all()]))
+
+
+def _coupled(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    scale = S.COUPLED if tensor.scale in PER_SAMPLE else tensor.scale
+    return Value(scale=scale, sources=sources_of([tensor, *arguments.all()]))
+
+
+def _places(machine: Machine, name: str, mask: Value, arguments: Arguments, node: cst.CSTNode) -> Value | None:
     """`mask.nonzero()`: where the samples are that it holds for; indexing with it takes these."""
+    if name == "where" and arguments.all():
+        return None
     scale = S.RAGGED if mask.scale in (S.SAMPLES, S.RAGGED) else S.UNKNOWN
     item = Value(scale=scale if mask.scale is not S.CONST else S.CONST, sources=mask.sources)
     as_tuple = arguments.get("as_tuple")
@@ -208,42 +120,11 @@ def _places(machine: Machine, name: str, mask: Value, arguments: Arguments, node
     return Value(machine.made(Sequence, node, "places", element=item).alone, item.scale, item.sources)
 
 
-def _figures(given: Value) -> Value:
-    """A list of figures is taken for a tensor of them: what they stand for, it stands for."""
-    listed = [obj for obj in given.objs if isinstance(obj, Sequence) and not obj.per_sample]
-    if not listed or given.scale is not S.CONST:
-        return given
-    item = holding.any_item(given)
-    if item.scale is S.CONST:
-        return given
-    return Value(scale=item.scale if item.scale in _FIGURES else S.UNKNOWN, sources=given.sources | item.sources)
-
-
-def _keeps_depth(name: str, tensor: Value, arguments: Arguments) -> bool:
-    """Whether the result has more than one dimension, as far as that is seen."""
-    if name in ("view", "reshape"):
-        return len(arguments.positional) > 1
-    if name == "unsqueeze" or name in _DEEP:
-        return True
-    return tensor.deep and name in (*_SHAPE_KEEPING, *_TURNING)
-
-
-def _is_split_by_place(name: str, tensor: Value, arguments: Arguments) -> bool:
-    """Whether samples are told apart by where they are in the batch, which is elsewhere in a rank's share.
-
-    A batch that was put behind another, and is cut off at its own size, is no such part.
-    """
-    given, dimension = _dimension(arguments, 0 if name == "unbind" else 1)
-    along = dimension == 0 if given else True
-    sizes = holding.any_item(arguments.positional[0]) if arguments.positional else NOTHING
-    return along and tensor.scale is S.SAMPLES and sizes.objs != SIZE
-
-
 def _held(tensor: Value) -> Ordered[Obj]:
     return Ordered(obj for obj in tensor.objs if isinstance(obj, (Shape, Zero)))
 
 
-def _sources(given: list[Value]) -> Ordered[Obj | str]:
+def sources_of(given: list[Value]) -> Ordered[Obj | str]:
     return EMPTY.union(*(value.sources for value in given))
 
 
@@ -261,47 +142,23 @@ def _size(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNo
     return Value(SIZE if counted is S.COUNT else EMPTY, counted, sources)
 
 
-def _dimension(arguments: Arguments, position: int, tensor: Value = NOTHING) -> tuple[bool, int | None]:
-    """Whether a dimension is given, and which one, where it is a literal; the last one of several for -1."""
-    value = arguments.keywords.get("dim") or arguments.keywords.get("axis")
-    if value is None and position < len(arguments.positional):
-        value = arguments.positional[position]
-    value = value or arguments.keywords.get("dims")
-    if value is None or (value.constant() is None and value.single() is not None and _is_none(value)):
-        return False, None
-    known = value.constant()
-    only = value.single()
-    if isinstance(only, Sequence) and only.items is not None:
-        places = [item.constant() for item in only.items]
-        known = 0 if 0 in places else places[0] if places and all(isinstance(p, int) for p in places) else None
-        if known == 0 and len(places) > 1:
-            known = None
-    if not isinstance(known, int) or isinstance(known, bool):
-        return True, None
-    if known == -1 and tensor.deep and tensor.scale in (S.SAMPLES, S.RAGGED):
-        return True, 1
-    return True, known if known >= 0 else None
-
-
-def _is_none(value: Value) -> bool:
-    return all(getattr(obj, "value", 0) is None for obj in value.objs)
-
-
-def _reduced(name: str, tensor: Value, arguments: Arguments) -> Scale:
-    given, dimension = _dimension(arguments, 0, tensor)
+def _reduced(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    given, dimension = reshaping.dimension(arguments, 0, tensor)
     whole = scales.total(tensor.scale) if name in _SUMS else scales.average(tensor.scale)
-    return scales.along(tensor.scale, dimension, whole) if given else whole
+    scale = scales.along(tensor.scale, dimension, whole) if given else whole
+    return Value(scale=scale, sources=sources_of([tensor, *arguments.all()]))
 
 
-def _along(
-    machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode, sources: Ordered[Obj | str]
-) -> Value:
+def _along(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
     position, pair, defaults_to_last = _ALONG[name]
+    sources = sources_of([tensor, *arguments.all()])
+    if name == "cosine_similarity" and arguments.positional:
+        tensor = Value(scale=scales.elementwise(tensor.scale, arguments.positional[0].scale), sources=sources)
     if tensor.scale not in PER_SAMPLE:
         return Value(scale=scales.elementwise(*(value.scale for value in (tensor, *arguments.all()))), sources=sources)
-    if name in _PICKING and not tensor.deep and not _dimension(arguments, position, tensor)[0]:
+    if name in _PICKING and not tensor.deep and not reshaping.dimension(arguments, position, tensor)[0]:
         return Value(scale=S.COUPLED, sources=sources)  # the last dimension may be the samples': the hardest of them
-    given, dimension = _dimension(arguments, position, tensor)
+    given, dimension = reshaping.dimension(arguments, position, tensor)
     if given or defaults_to_last:
         whole = scales.of_extremes(tensor.scale)
         scale = scales.along(tensor.scale, dimension if given else -1, whole)
@@ -319,85 +176,20 @@ def _along(
     return value
 
 
-def _reshaped(name: str, tensor: Value, arguments: Arguments) -> Scale:
-    first = arguments.positional[0] if arguments.positional else NOTHING
-    if name in _TURNING:
-        return _turned(name, tensor.scale, [value.constant() for value in arguments.positional])
-    if name == "unsqueeze" and first.constant() == 0:
-        return S.TURNED if tensor.scale is S.SAMPLES else tensor.scale
-    if name in ("view", "reshape"):
-        leading = first.constant()
-        if tensor.scale in PER_SAMPLE and isinstance(leading, int) and leading > 1:
-            return S.UNKNOWN  # where the samples are now is not seen
-        if tensor.scale in (S.SAMPLES, S.TURNED):
-            only_one = first.constant() == 1 and len(arguments.positional) > 1
-            return S.TURNED if only_one else S.SAMPLES
-        return tensor.scale
-    if name in ("expand", "repeat", "tile") and tensor.scale is S.CONST:
-        return sizes.sized(holding.flat(arguments.positional))
-    if name in ("index_select", "take") and any(value.scale is S.RAGGED for value in arguments.all()):
-        return S.RAGGED if tensor.scale in (S.SAMPLES, S.CONST) and first.constant() in (0, None) else S.UNKNOWN
-    if name in ("expand", "repeat", "tile", "repeat_interleave", "index_select", "gather", "scatter", "masked_fill"):
-        return tensor.scale
-    if name == "clamp" and tensor.scale is S.COUNT:
-        return S.COUNT  # at least one sample
-    if name in ("flip", "roll", "flipud"):
-        given, dimension = _dimension(arguments, 1 if name == "roll" else 0)
-        moved = name == "flipud" or not given or dimension in (0, None)
-        return S.COUPLED if moved and tensor.scale is S.SAMPLES else tensor.scale
-    if name == "masked_select":
-        return S.RAGGED if tensor.scale in PER_SAMPLE else tensor.scale
-    kinds = {value.scale for value in (tensor, *arguments.all())} - {S.CONST, S.COUNT}
-    if kinds == {S.SAMPLES, S.TURNED}:
-        return S.UNKNOWN
-    if not kinds and name in _SHAPE_KEEPING:
-        return S.UNKNOWN  # the root of a number of samples is no number of samples
-    if not kinds:  # what else takes a number of samples may take it for a shape
-        return S.COUNT if name in _OF_NUMBERS else S.UNKNOWN
-    return scales.elementwise(*kinds)
-
-
-def _turned(name: str, scale: Scale, places: list[object]) -> Scale:
-    if scale not in (S.SAMPLES, S.TURNED):
-        return scale
-    other = S.TURNED if scale is S.SAMPLES else S.SAMPLES
-    if name == "t":
-        return other
-    if name == "permute":
-        return other if places and places[0] != 0 else scale
-    return other if 0 in places else scale
-
-
-def _joined(name: str, arguments: Arguments) -> Value:
-    parts = arguments.positional[0] if arguments.positional else NOTHING
-    item = holding.any_item(parts)
-    scale, sources = item.scale, item.sources | parts.sources
-    given, dimension = _dimension(arguments, 1)
-    per_sample = any(isinstance(obj, Sequence) and obj.per_sample for obj in parts.objs)
-    if name == "pad_sequence":
-        first = arguments.get("batch_first", 1)
-        scale = S.TURNED if first is None or first.constant() is not True else scale
-    elif name in ("stack", "vstack") and scale is S.SAMPLES and not per_sample and (not given or dimension == 0):
-        scale = S.TURNED
-    return Value(scale=scale, sources=sources, deep=item.deep or per_sample)
-
-
-def _count(arguments: Arguments) -> int | None:
-    """How many tensors are joined."""
-    parts = arguments.positional[0].single() if arguments.positional else None
-    return len(parts.items) if isinstance(parts, Sequence) and parts.items is not None else None
-
-
-def extreme_of_numbers(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    """Python's max and min: of numbers that stand for batches, the sense is lost, what they depend on is not."""
-    given = arguments.positional
-    if len(given) == 1:
-        given = [*given, holding.any_item(given[0])]
-    kinds = {value.scale for value in given} - {S.CONST}
-    held: Ordered[Obj] = EMPTY
-    if len(arguments.positional) > 1:
-        held = held.union(*(value.objs for value in arguments.positional))
-    if kinds:
-        held |= [machine.made(Verdict, node)]
-    kind = S.UNKNOWN if kinds - {S.REDUCED} else S.REDUCED if kinds else S.CONST
-    return Value(held, kind, _sources(given))
+_OF_ANYTHING: dict[str, Callable[[Machine, Value, Arguments, cst.CSTNode], Value]] = {
+    "backward": lambda machine, tensor, arguments, node: NOTHING,
+    "size": _size,
+    "shape": _size,
+    "numel": _numbers,
+    "nelement": _numbers,
+}
+#: Where any of what they are given has to do with a batch; None: as it is with methods that are not known.
+_OF_BATCHES: dict[str, Callable[[Machine, str, Value, Arguments, cst.CSTNode], Value | None]] = {
+    **dict.fromkeys(_COUPLING, _coupled),
+    **dict.fromkeys((*_ARITHMETIC, "matmul", "mm", "addmm", "__matmul__"), _computed),
+    **dict.fromkeys(_ALONG, _along),
+    **dict.fromkeys(_SUMS | _MEANS, _reduced),
+    **dict.fromkeys(("new", "new_zeros", "new_ones", "new_full", "new_empty"), _new),
+    **dict.fromkeys((*_PLACES, "where"), _places),
+    **dict.fromkeys(_COMPARE, _compared),
+}

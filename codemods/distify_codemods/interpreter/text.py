@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.libraries import torch_data
-from distify_codemods.values import (
-    NOTHING,
-    Arguments,
-    External,
-    Mapping,
-    Obj,
-    Scale,
-    Sequence,
-    Value,
-    contained,
-)
+from distify_codemods.values import NOTHING, Arguments, External, Mapping, Obj, Scale, Sequence, Value, contained
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

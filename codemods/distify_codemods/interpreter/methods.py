@@ -1,0 +1,262 @@
+"""Methods of what libraries made: of modules, tensors, optimizers, parsers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.events import Kind
+from distify_codemods.interpreter import (
+    classes,
+    containers,
+    cuts,
+    evidence,
+    files,
+    forms,
+    holding,
+    interrupts,
+    iteration,
+    iterators,
+    library,
+    modules,
+    state,
+    tensors,
+)
+from distify_codemods.libraries import drawing, effects, listings, torch_data, torch_nn
+from distify_codemods.ordered import EMPTY
+from distify_codemods.values import (
+    CHANCE,
+    NOTHING,
+    PER_SAMPLE,
+    Arguments,
+    Bound,
+    Class,
+    Const,
+    External,
+    Function,
+    Instance,
+    Mapping,
+    Method,
+    Obj,
+    Parameters,
+    Passing,
+    Scale,
+    Sequence,
+    Value,
+    Wrapped,
+    contained,
+    core,
+    join,
+)
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+#: Methods of modules (and tensors) that return the object itself.
+RETURN_THEMSELVES = (
+    "to cuda cpu float half double bfloat16 train eval apply requires_grad_ share_memory type to_empty".split()
+)
+#: Numbers that an operation in place makes others of: `correct.mul_(100 / len(batch))`.
+_OF_A_BATCH = frozenset({Scale.SUM, Scale.COUNT, Scale.INVERSE, Scale.MEAN, Scale.WEIGHTED})
+#: Methods that only modules have: who is asked for them is one.
+_OF_MODULES = frozenset("parameters named_parameters state_dict load_state_dict train eval modules children".split())
+_PARAMETERS = ("parameters", "named_parameters")
+#: Methods of tensors that rules look at: device spellings, the backward pass, and what shapes a tensor by a number.
+_RECORDED = frozenset(
+    """backward cuda to step view reshape expand repeat new new_zeros new_ones new_full new_empty new_tensor mkdir
+    open""".split()
+).union(listings.METHODS_THAT_TELL, effects.WRITING_METHODS)
+
+
+def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
+    receiver, name = method.receiver or NOTHING, method.name
+    obj = receiver.single()
+    if name == "__init__" and isinstance(obj, Instance):
+        machine.given[obj] = arguments
+        classes.derive(machine, obj, arguments, node)
+    value = _value(machine, method, receiver, arguments, node)
+    if machine.cutting is not None and obj is not None:
+        value = cuts.foreign(machine, obj, name, value, arguments, node)
+    modules.add(machine, obj, name, arguments)
+    if name.endswith("_"):
+        if isinstance(node, cst.Call):
+            _change(machine, name, receiver, value, arguments, node)
+        state.method(machine, name, node, join(*arguments.all()), torch_data.LOADERS)
+    if name in drawing.METHODS:
+        value = value.adding([CHANCE])
+        value = evidence.drawn(machine, value, arguments, node) if machine.shared else value
+    value = forms.called(name, arguments, value, receiver)
+    value = interrupts.told(machine, receiver, files.carried(machine, receiver, name, arguments, value, node))
+    interesting = obj is not None or name in _RECORDED or (name.endswith("_") and not name.endswith("__"))
+    if interesting:
+        machine.event(
+            Kind.METHOD, node, name=name, receiver=receiver, receiver_node=method.receiver_node,
+            arguments=arguments, value=value,
+        )  # fmt: skip
+    return value
+
+
+def _change(machine: Machine, name: str, receiver: Value, value: Value, arguments: Arguments, node: cst.Call) -> None:
+    """What a tensor holds that is changed in place."""
+    coupled = any(one.scale in (Scale.SLOPES, Scale.COUPLED) for one in arguments.all())  # it moves along its gradient
+    if name == "copy_" and arguments.positional:
+        holding.fill(machine, node.func, arguments.positional[0])
+    elif name in ("add_", "sub_", "mul_") and receiver.scale in PER_SAMPLE and coupled:
+        holding.fill(machine, node.func, Value(scale=Scale.COUPLED, sources=receiver.sources))
+    if receiver.scale in _OF_A_BATCH and value.scale is not receiver.scale:
+        holding.fill(machine, node.func, value)
+
+
+def _value(machine: Machine, method: Method, receiver: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    obj, name = receiver.single(), method.name
+    if isinstance(obj, (Sequence, Mapping, Passing)):
+        return containers.method(machine, obj, name, arguments, node)
+    if isinstance(obj, Const) and isinstance(obj.value, str):
+        return Value(sources=EMPTY.union(*(value.sources for value in arguments.all())))
+    if isinstance(obj, Method) and name in _PARAMETERS and obj.receiver is not None:
+        whole = [core(one) for one in obj.receiver.objs if isinstance(one, (Instance, External, Wrapped))]
+        return join(*(_parameters(machine, one, name, node) for one in whole)) if whole else NOTHING
+    if isinstance(obj, Method) and name == "get":
+        return join(tensors.method(machine, receiver, name, arguments, node), _entry(machine, receiver, obj, arguments))
+    if isinstance(obj, (Instance, External, Wrapped, Class)):
+        return _of_an_object(machine, obj, method, receiver, arguments, node)
+    return tensors.method(machine, receiver, name, arguments, node)
+
+
+def _of_an_object(
+    machine: Machine, obj: Obj, method: Method, receiver: Value, arguments: Arguments, node: cst.CSTNode
+) -> Value:
+    inner, name = core(obj), method.name
+    if name in _OF_MODULES:
+        machine.modules.add(inner)
+    special = _METHODS.get(name)
+    known = special(machine, obj, method, arguments, node) if special is not None else None
+    known = known or cuts.folded(machine, name, receiver, arguments, node)
+    if known is not None:
+        return known
+    if (own := _own_method(machine, obj, name)) is not None:
+        return machine.call_object(own, arguments, node)
+    if isinstance(inner, External) and receiver.scale is not Scale.CONST:
+        return tensors.method(machine, receiver, name, arguments, node)
+    returned = machine.call_back(arguments, node)
+    if name == "step" and returned.sources:  # of an optimizer: the loss that its closure computed
+        return Value(scale=returned.scale, sources=returned.sources)
+    if node in machine.through.get(inner, ()):  # once more around a loop: nothing else than before
+        return library.made_of(inner, arguments)
+    value = library.external(machine, f"{_type_name(inner)}.{name}", arguments, node)
+    for made in value.objs:
+        machine.through[made] = machine.through.get(inner, frozenset()) | {node}
+    return value
+
+
+def _all_parameters(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
+    machine.optimized.add(core(obj))
+    return _parameters(machine, core(obj), method.name, node)
+
+
+def _iterator(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    if isinstance(obj, External):
+        return iteration.begin(machine, method.receiver or NOTHING, node, method.receiver_node or cst.Name("_"))
+    base = obj.base if isinstance(obj, Instance) else None
+    return iterators.passing(machine, node, Value(base.alone)) if base is not None else None
+
+
+def _new(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    return Value(machine.made(Instance, node, obj, of=obj).alone) if isinstance(obj, Class) else None
+
+
+def _subclasses(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    return classes.subclasses(machine, obj, node) if isinstance(obj, Class) else None
+
+
+def _itself(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
+    receiver = method.receiver or NOTHING
+    return Value(obj.alone, receiver.scale, receiver.sources)
+
+
+def _scaled(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    """`GradScaler.scale(loss)`"""
+    if not isinstance(inner := core(obj), External) or not inner.name.endswith(".GradScaler"):
+        return None
+    return arguments.positional[0] if arguments.positional else NOTHING
+
+
+def _entry(machine: Machine, receiver: Value, obj: Method, arguments: Arguments) -> Value:
+    """`cfg.training.get("device", default)` is `cfg.training.device`, or the default."""
+    key, default = (arguments.get(word, place) or NOTHING for place, word in enumerate(("key", "default")))
+    name = key.constant()
+    if not isinstance(name, str) or not name.isidentifier():
+        return NOTHING
+    entry = machine.made(Method, obj.site, obj, name, receiver=receiver, name=name)
+    return join(Value(entry.alone), default)
+
+
+def _own_method(machine: Machine, wrapped: Obj, name: str) -> Bound | None:
+    """The method that a wrapped model of the script's own has: what is written reaches it inside the wrap."""
+    inner = core(wrapped)
+    if not isinstance(wrapped, Wrapped) or not wrapped.ours or not isinstance(inner, Instance):
+        return None
+    found = machine.attribute(inner, name).single()
+    return found if isinstance(found, Bound) else None
+
+
+def _type_name(obj: Obj) -> str:
+    if isinstance(obj, External):
+        return obj.name
+    return obj.of.node.name.value if isinstance(obj, Instance) and obj.of and obj.of.node else ""
+
+
+def _parameters(machine: Machine, model: Obj, name: str, node: cst.CSTNode) -> Value:
+    some = machine.made(Parameters, node, model, of=model)
+    value = Value(some.alone)
+    if name == "parameters":
+        return value
+    pairs = machine.made(Sequence, node, model, "named")
+    pair = machine.made(Sequence, node, model, "pair", items=(NOTHING, value))
+    pairs.element = Value(pair.alone)
+    return Value(pairs.alone)
+
+
+def of_a_module(machine: Machine, method: Function, receiver: Obj, result: Value, node: cst.CSTNode) -> Value:
+    """What a method returned; tensors that a module's own `parameters` picks are some of its parameters."""
+    name = method.node.name.value if isinstance(method.node, cst.FunctionDef) else ""
+    if name not in _PARAMETERS or not isinstance(receiver, Instance) or receiver.of is None:
+        return result
+    if not receiver.of.derives_from(torch_nn.MODULE) or any(isinstance(one, Parameters) for one in contained(result)):
+        return result
+    machine.optimized.add(receiver)
+    return _parameters(machine, receiver, name, node)
+
+
+def _members(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
+    model, name = core(obj), method.name
+    part = machine.made(External, node, model, name=f"{_type_name(model)}.{name}[]", whole=model)
+    element = Value(part.alone)
+    if name.startswith("named_"):
+        element = Value(machine.made(Sequence, node, model, "pair", items=(NOTHING, element)).alone)
+    return Value(machine.made(Sequence, node, model, "members", element=element).alone)
+
+
+def _parsed(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
+    name = method.name
+    machine.event(Kind.ARGUMENTS_PARSED, node)
+    parsed = machine.made(External, node, name, name=f"argparse.{name}")
+    value = Value(parsed.alone)
+    if name == "parse_args":
+        return value
+    return Value(machine.made(Sequence, node, "known", items=(value, NOTHING)).alone)
+
+
+#: Of objects of classes; None: what any method does.
+_METHODS: dict[str, Callable[[Machine, Obj, Method, Arguments, cst.CSTNode], Value | None]] = {
+    **dict.fromkeys(_PARAMETERS, _all_parameters),
+    **dict.fromkeys(("modules", "children", "named_modules", "named_children"), _members),
+    **dict.fromkeys(RETURN_THEMSELVES, _itself),
+    **dict.fromkeys(("parse_args", "parse_known_args"), _parsed),
+    "__iter__": _iterator,
+    "__new__": _new,
+    "__subclasses__": _subclasses,
+    "scale": _scaled,
+}

@@ -1,0 +1,153 @@
+"""How the samples of a batch lie after it has been reshaped, turned, repeated, picked from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from distify_codemods.interpreter import holding, scales, sizes
+from distify_codemods.values import NOTHING, PER_SAMPLE, SIZE, Arguments, Scale, Sequence, Value
+
+_WORDS = str.split
+S = Scale
+_SHAPE_KEEPING = frozenset(
+    _WORDS(
+        """exp log sqrt abs sin cos tanh relu sigmoid gelu dropout clamp masked_fill softplus pow neg flip roll
+        zero_ fill_ expand repeat where"""
+    )
+)
+_TURNING = ("t", "transpose", "swapaxes", "permute", "movedim")
+_OF_NUMBERS = frozenset(
+    _WORDS(
+        """add sub subtract mul multiply div divide true_divide floor_divide maximum minimum max min round ceil floor
+        float16 float32 float64 int32 int64 scalar_tensor new_tensor sum prod mean"""
+    )
+)
+#: Functions whose result has a dimension of features beside that of the samples.
+_DEEP = frozenset(_WORDS("linear embedding conv1d conv2d conv3d layer_norm"))
+
+
+def scale_of(name: str, tensor: Value, arguments: Arguments) -> Scale:
+    """What a tensor's entries are after a method, as far as it is one of these; else of an operation entry by entry."""
+    special = _SPECIAL.get(name)
+    scale = special(name, tensor, arguments) if special is not None else None
+    if scale is not None:
+        return scale
+    kinds = {value.scale for value in (tensor, *arguments.all())} - {S.CONST, S.COUNT}
+    if kinds == {S.SAMPLES, S.TURNED}:
+        return S.UNKNOWN
+    if not kinds and name in _SHAPE_KEEPING:
+        return S.UNKNOWN  # the root of a number of samples is no number of samples
+    if not kinds:  # what else takes a number of samples may take it for a shape
+        return S.COUNT if name in _OF_NUMBERS else S.UNKNOWN
+    return scales.elementwise(*kinds)
+
+
+def _turned(name: str, tensor: Value, arguments: Arguments) -> Scale:
+    scale, places = tensor.scale, [value.constant() for value in arguments.positional]
+    if scale not in (S.SAMPLES, S.TURNED):
+        return scale
+    moves = 0 in places if name != "permute" else bool(places) and places[0] != 0
+    other = S.TURNED if scale is S.SAMPLES else S.SAMPLES
+    return other if name == "t" or moves else scale
+
+
+def _unsqueezed(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
+    if _first(arguments).constant() != 0:
+        return None
+    return S.TURNED if tensor.scale is S.SAMPLES else tensor.scale
+
+
+def _viewed(name: str, tensor: Value, arguments: Arguments) -> Scale:
+    leading = _first(arguments).constant()
+    if tensor.scale in PER_SAMPLE and isinstance(leading, int) and leading > 1:
+        return S.UNKNOWN  # where the samples are now is not seen
+    if tensor.scale in (S.SAMPLES, S.TURNED):
+        return S.TURNED if leading == 1 and len(arguments.positional) > 1 else S.SAMPLES
+    return tensor.scale
+
+
+def _repeated(name: str, tensor: Value, arguments: Arguments) -> Scale:
+    return sizes.sized(holding.flat(arguments.positional)) if tensor.scale is S.CONST else tensor.scale
+
+
+def _picked(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
+    if any(value.scale is S.RAGGED for value in arguments.all()):
+        along = tensor.scale in (S.SAMPLES, S.CONST) and _first(arguments).constant() in (0, None)
+        return S.RAGGED if along else S.UNKNOWN
+    return tensor.scale if name == "index_select" else None
+
+
+def _moved(name: str, tensor: Value, arguments: Arguments) -> Scale:
+    given, along = dimension(arguments, 1 if name == "roll" else 0)
+    moved = name == "flipud" or not given or along in (0, None)
+    return S.COUPLED if moved and tensor.scale is S.SAMPLES else tensor.scale
+
+
+def _first(arguments: Arguments) -> Value:
+    return arguments.positional[0] if arguments.positional else NOTHING
+
+
+_SPECIAL: dict[str, Callable[[str, Value, Arguments], Scale | None]] = {
+    **dict.fromkeys(_TURNING, _turned),
+    **dict.fromkeys(("view", "reshape"), _viewed),
+    **dict.fromkeys(("expand", "repeat", "tile"), _repeated),
+    **dict.fromkeys(("index_select", "take"), _picked),
+    **dict.fromkeys(("flip", "roll", "flipud"), _moved),
+    **dict.fromkeys(
+        ("repeat_interleave", "gather", "scatter", "masked_fill"), lambda name, tensor, arguments: tensor.scale
+    ),
+    "unsqueeze": _unsqueezed,
+    "clamp": lambda name, tensor, arguments: S.COUNT if tensor.scale is S.COUNT else None,  # at least one sample
+    "masked_select": lambda name, tensor, arguments: S.RAGGED if tensor.scale in PER_SAMPLE else tensor.scale,
+}
+
+
+def keeps_depth(name: str, tensor: Value, arguments: Arguments) -> bool:
+    """Whether the result has more than one dimension, as far as that is seen."""
+    if name in ("view", "reshape"):
+        return len(arguments.positional) > 1
+    if name == "unsqueeze" or name in _DEEP:
+        return True
+    return tensor.deep and name in (*_SHAPE_KEEPING, *_TURNING)
+
+
+def is_split_by_place(name: str, tensor: Value, arguments: Arguments) -> bool:
+    """Whether samples are told apart by where they are in the batch, which is elsewhere in a rank's share.
+
+    A batch that was put behind another, and is cut off at its own size, is no such part.
+    """
+    given, place = dimension(arguments, 0 if name == "unbind" else 1)
+    along = place == 0 if given else True
+    sizes = holding.any_item(arguments.positional[0]) if arguments.positional else NOTHING
+    return along and tensor.scale is S.SAMPLES and sizes.objs != SIZE
+
+
+def dimension(arguments: Arguments, position: int, tensor: Value = NOTHING) -> tuple[bool, int | None]:
+    """Whether a dimension is given, and which one, where it is a literal; the last one of several for -1."""
+    value = arguments.keywords.get("dim") or arguments.keywords.get("axis")
+    if value is None and position < len(arguments.positional):
+        value = arguments.positional[position]
+    value = value or arguments.keywords.get("dims")
+    if value is None or (value.constant() is None and value.single() is not None and _is_none(value)):
+        return False, None
+    known = _place(value)
+    if not isinstance(known, int) or isinstance(known, bool):
+        return True, None
+    if known == -1 and tensor.deep and tensor.scale in (S.SAMPLES, S.RAGGED):
+        return True, 1
+    return True, known if known >= 0 else None
+
+
+def _place(value: Value) -> object:
+    """The dimension that is named; of several, one that is not the first, if they are others."""
+    only = value.single()
+    if not isinstance(only, Sequence) or only.items is None:
+        return value.constant()
+    places = [item.constant() for item in only.items]
+    if 0 in places:
+        return 0 if len(places) == 1 else None
+    return places[0] if places and all(isinstance(place, int) for place in places) else None
+
+
+def _is_none(value: Value) -> bool:
+    return all(getattr(obj, "value", 0) is None for obj in value.objs)

@@ -1,0 +1,146 @@
+"""Functions of torch, numpy and math."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.events import Kind
+from distify_codemods.interpreter import cuts, holding, losses, patterns, reshaping, scales, sizes, tensors, whole
+from distify_codemods.libraries import torch_nn, torch_optim
+from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.values import CHANCE, NOTHING, PER_SAMPLE, Arguments, Obj, Scale, Sequence, Value, Verdict
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+S = Scale
+_WORDS = str.split
+_FIGURES = frozenset({S.MEAN, S.SUM, S.WEIGHTED, S.COUPLED})
+_RANDOM = frozenset(
+    _WORDS("rand randn randint randperm normal bernoulli multinomial rand_like randn_like randint_like")
+)
+
+
+def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """A function of torch, numpy or math. The first argument is taken for the tensor."""
+    last = name.rsplit(".", 1)[-1]
+    loss = losses.of_function(last, arguments)
+    if loss is not None:
+        return loss
+    cut = cuts.made(machine, name, arguments, node)
+    if name == torch_optim.GRADIENT:
+        return _gradients(machine, arguments, node)
+    if cut is not None:
+        value = cut
+    elif name.startswith(torch_optim.FUNCTIONAL):
+        given = arguments.all()
+        value = Value(scale=S.UNKNOWN if tensors.sources_of(given) else S.CONST, sources=tensors.sources_of(given))
+    elif (noise := sizes.drawn(name, arguments)) is not None:
+        value = noise
+    elif last in _FUNCTIONS or sizes.makes_by_sizes(last, arguments):
+        value = _FUNCTIONS.get(last, _made)(machine, last, arguments, node)
+    elif name.startswith(torch_nn.FILLS):
+        value = NOTHING
+    elif name.startswith("math."):
+        given = arguments.all()
+        value = Value(scale=scales.elementwise(*(one.scale for one in given)), sources=tensors.sources_of(given))
+    else:
+        value = _of_the_first(machine, last, arguments, node)
+    return value.adding([CHANCE]) if last in _RANDOM and name.startswith("torch.") else value
+
+
+def _of_the_first(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`torch.sum(x)` is `x.sum()`."""
+    tensor = arguments.positional[0] if arguments.positional else (arguments.get("input") or NOTHING)
+    rest = Arguments(arguments.positional[1:], arguments.keywords, arguments.star, arguments.double_star)
+    return tensors.method(machine, _figures(tensor), name, rest, node)
+
+
+def _made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    value = sizes.made(machine, name, arguments, node)
+    return whole.numbered(machine, value, node) if name in ("arange", "randperm", "eye") else value
+
+
+def _batch_norm(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """Of torch.nn.functional: in training, each sample is normalised by what all of them are."""
+    tensor = arguments.get("input", 0) or NOTHING
+    training = arguments.get("training", 5)
+    fixed = training is None or training.constant() is False
+    coupled = tensor.scale in PER_SAMPLE and not fixed
+    return Value(scale=S.COUPLED if coupled else tensor.scale, sources=tensor.sources, deep=tensor.deep)
+
+
+def _gradients(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`torch.autograd.grad`: a tuple. A mean's gradient by what all samples share is averaged: alike on all ranks."""
+    outputs, inputs = (
+        holding.any_item(value) if any(isinstance(obj, Sequence) for obj in value.objs) else value
+        for value in (arguments.get("outputs", 0) or NOTHING, arguments.get("inputs", 1) or NOTHING)
+    )
+    scale = scales.gradient(outputs.scale, inputs.scale)
+    averaged = scale is S.MEAN
+    sources = EMPTY if averaged else tensors.sources_of(arguments.all())
+    item = Value(scale=S.CONST if averaged else scale, sources=sources, deep=inputs.deep)
+    said = Value(scale=scale, sources=outputs.sources)
+    machine.event(Kind.GRADIENT, node, name=outputs.scale.name, value=said, arguments=arguments)
+    return Value(machine.made(Sequence, node, "gradients", element=item).alone)
+
+
+def _figures(given: Value) -> Value:
+    """A list of figures is taken for a tensor of them: what they stand for, it stands for."""
+    listed = [obj for obj in given.objs if isinstance(obj, Sequence) and not obj.per_sample]
+    if not listed or given.scale is not S.CONST:
+        return given
+    item = holding.any_item(given)
+    if item.scale is S.CONST:
+        return given
+    return Value(scale=item.scale if item.scale in _FIGURES else S.UNKNOWN, sources=given.sources | item.sources)
+
+
+def _joined(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    parts = arguments.positional[0] if arguments.positional else NOTHING
+    item = holding.any_item(parts)
+    scale, sources = item.scale, item.sources | parts.sources
+    given, dimension = reshaping.dimension(arguments, 1)
+    per_sample = any(isinstance(obj, Sequence) and obj.per_sample for obj in parts.objs)
+    if name == "pad_sequence":
+        first = arguments.get("batch_first", 1)
+        scale = S.TURNED if first is None or first.constant() is not True else scale
+    elif name in ("stack", "vstack") and scale is S.SAMPLES and not per_sample and (not given or dimension == 0):
+        scale = S.TURNED
+    value = Value(scale=scale, sources=sources, deep=item.deep or per_sample)
+    if name in ("stack", "hstack", "pad_sequence") or dimension not in (0, None):
+        return value
+    return whole.joined(machine, value, node, _count(arguments))
+
+
+def _count(arguments: Arguments) -> int | None:
+    """How many tensors are joined."""
+    parts = arguments.positional[0].single() if arguments.positional else None
+    return len(parts.items) if isinstance(parts, Sequence) and parts.items is not None else None
+
+
+def extreme_of_numbers(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """Python's max and min: of numbers that stand for batches, the sense is lost, what they depend on is not."""
+    given = arguments.positional
+    if len(given) == 1:
+        given = [*given, holding.any_item(given[0])]
+    kinds = {value.scale for value in given} - {S.CONST}
+    held: Ordered[Obj] = EMPTY
+    if len(arguments.positional) > 1:
+        held = held.union(*(value.objs for value in arguments.positional))
+    if kinds:
+        held |= [machine.made(Verdict, node)]
+    kind = S.UNKNOWN if kinds - {S.REDUCED} else S.REDUCED if kinds else S.CONST
+    return Value(held, kind, tensors.sources_of(given))
+
+
+_FUNCTIONS: dict[str, Callable[[Machine, str, Arguments, cst.CSTNode], Value]] = {
+    **dict.fromkeys(_WORDS("zeros ones full empty rand randn randint eye arange randperm"), _made),
+    **dict.fromkeys(_WORDS("cat stack concat concatenate hstack vstack pad_sequence"), _joined),
+    **dict.fromkeys(("set_grad_enabled", "manual_seed"), lambda machine, name, arguments, node: NOTHING),
+    "batch_norm": _batch_norm,
+    "einsum": lambda machine, name, arguments, node: patterns.einsum(arguments),
+}
