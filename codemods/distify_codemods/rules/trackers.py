@@ -117,7 +117,8 @@ def _with_mode(test: str, mode: str) -> Rewrite:
 def _told(context: Context) -> None:
     """`wandb.run.dir` and the like: a run that does nothing makes up its own, and where there is none, nobody knows."""
     for event in context.facts.of_kind(Kind.ATTRIBUTE, Kind.METHOD):
-        made = [obj.name for obj in map(root, event.receiver.objs) if isinstance(obj, (External, Ref))]
+        objs = map(root, event.receiver.objs) if event.kind is Kind.METHOD else event.receiver.objs
+        made = [obj.name for obj in objs if isinstance(obj, (External, Ref))]
         known = next(filter(None, map(tracker, made)), None)
         node, module = event.node, event.module
         if known is None or event.name not in known.tells.split() or not isinstance(node, cst.BaseExpression):
