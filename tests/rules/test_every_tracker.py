@@ -196,6 +196,16 @@ def test_what_a_tracker_decorates_runs_on_every_rank(imports: str, setup: str, t
     assert any(told in one.message for one in findings("OUT05", before, Level.ADVICE))
 
 
+@pytest.mark.parametrize("library", ["wandb", "swanlab"])
+def test_a_run_that_is_not_seen_to_be_made_is_told(library: str) -> None:
+    before = script(imports=f"import {library}\n{IMPORTS}", after=f'{library}.log({{"done": 1}})\n')
+    assert changes("OUT05", before) == []
+    assert [one.message for one in findings("OUT05", before, Level.ADVICE)] == [
+        "the run is made out of sight: each rank logs to one"
+    ]
+    assert not findings("OUT05", before, Level.NOT_NEEDED)
+
+
 @pytest.mark.parametrize("made", ["Optimizer({})", 'Optimizer(config={"algorithm": "bayes"})'])
 def test_what_starts_runs_of_its_own_is_left_to_a_person(made: str) -> None:
     conversion = conversion_of(script(imports=f"from comet_ml import Optimizer\n{IMPORTS}", after=f"{made}\n"))

@@ -42,10 +42,18 @@ def run(context: Context) -> None:
     for event in context.facts.of_kind(Kind.METHOD):
         if event.name == "add_graph":
             _graph(context, event)
+    logged = [event for event in context.facts.of_kind(Kind.CALL) if _logs_to_a_run(event)]
     if found:
         _told(context)
+    elif logged:
+        context.advice("the run is made out of sight: each rank logs to one", logged[0].module, logged[0].node)
     else:
         context.not_needed_if_known("no experiment tracker is used")
+
+
+def _logs_to_a_run(event: Event) -> bool:
+    known = tracker(event.name)
+    return known is not None and known.role is Role.OF_A_RUN and event.name.endswith(".log")
 
 
 def _of_its_bases(event: Event) -> Api | None:
