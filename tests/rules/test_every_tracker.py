@@ -173,6 +173,8 @@ def test_files_of_the_project_by_a_librarys_name_are_left_alone(imports: str, ma
         ("from lightning.pytorch.loggers import CSVLogger", 'log = CSVLogger("a")\nfolder = log.log_dir\n',
          f'log = {ONLY}(CSVLogger, share=("log_dir",))("a")\nfolder = log.log_dir\n'),
         ("import swanlab", "swanlab.login()\n", f"{ON_MAIN}swanlab.login()\n"),
+        ("import wandb", "run = wandb.init()\nname = run.config.name\n",
+         f"run = wandb.init(mode={QUIET})\nname = run.config.name\n"),
     ],
 )  # fmt: skip
 def test_what_the_script_uses_of_a_tracker_is_told_by_rank_zero(imports: str, before: str, after: str) -> None:
@@ -194,8 +196,33 @@ def test_what_a_tracker_decorates_runs_on_every_rank(imports: str, setup: str, t
     assert any(told in one.message for one in findings("OUT05", before, Level.ADVICE))
 
 
+@pytest.mark.parametrize("library", ["wandb", "swanlab"])
+def test_a_run_that_is_not_seen_to_be_made_is_told(library: str) -> None:
+    before = script(imports=f"import {library}\n{IMPORTS}", after=f'{library}.log({{"done": 1}})\n')
+    assert changes("OUT05", before) == []
+    assert [one.message for one in findings("OUT05", before, Level.ADVICE)] == [
+        "the run is made out of sight: each rank logs to one"
+    ]
+    assert not findings("OUT05", before, Level.NOT_NEEDED)
+
+
 @pytest.mark.parametrize("made", ["Optimizer({})", 'Optimizer(config={"algorithm": "bayes"})'])
 def test_what_starts_runs_of_its_own_is_left_to_a_person(made: str) -> None:
     conversion = conversion_of(script(imports=f"from comet_ml import Optimizer\n{IMPORTS}", after=f"{made}\n"))
     assert conversion.outcome is Outcome.REFUSED
     assert [one.code for one in conversion.of(Level.BLOCKING)] == ["OUT05"]
+
+
+@pytest.mark.parametrize(
+    ("imports", "made", "sends"),
+    [
+        ("from lightning.pytorch.loggers import CSVLogger", 'log = CSVLogger("a")', False),
+        ("from pytorch_lightning.loggers.wandb import WandbLogger", "log = WandbLogger()", True),
+        ("import aim", "run = aim.Run()", True),
+        ("from torch.utils.tensorboard import SummaryWriter", "log = SummaryWriter()", False),
+        ("import swanlab", "swanlab.init()", True),
+    ],
+)
+def test_the_checklist_says_who_may_send_something(imports: str, made: str, sends: bool) -> None:
+    told = findings("NET01", script(imports=f"{imports}\n{IMPORTS}", setup=f"{made}\n"), Level.NOT_NEEDED)
+    assert [one.message.endswith("but by what OUT05 names") for one in told] == [sends]

@@ -106,10 +106,7 @@ class Meter:
         ),
         ("meter.sum += loss.item()", "meter.sum += rt.all_reduce_mean(loss.item())"),
         ("table['loss'] += loss.item()", "table['loss'] += rt.all_reduce_mean(loss.item())"),
-        (
-            "swanlab.log({'loss': loss.item()})",
-            "rt.main_process_only(swanlab.log)({'loss': rt.all_reduce_mean(loss.item())})",
-        ),
+        ("swanlab.log({'loss': loss.item()})", "swanlab.log({'loss': rt.all_reduce_mean(loss.item())})"),
         ("view.line([loss.item()])", "view.line([rt.all_reduce_mean(loss.item())])"),
         ("joblib.dump(loss.item(), 'a')", "rt.main_process_only(joblib.dump)(rt.all_reduce_mean(loss.item()), 'a')"),
         ("file.write(f'{loss.item()}')", "file.write(f'{rt.all_reduce_mean(loss.item())}')"),

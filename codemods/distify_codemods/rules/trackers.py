@@ -42,10 +42,18 @@ def run(context: Context) -> None:
     for event in context.facts.of_kind(Kind.METHOD):
         if event.name == "add_graph":
             _graph(context, event)
+    logged = [event for event in context.facts.of_kind(Kind.CALL) if _logs_to_a_run(event)]
     if found:
         _told(context)
+    elif logged:
+        context.advice("the run is made out of sight: each rank logs to one", logged[0].module, logged[0].node)
     else:
         context.not_needed_if_known("no experiment tracker is used")
+
+
+def _logs_to_a_run(event: Event) -> bool:
+    known = tracker(event.name)
+    return known is not None and known.role is Role.OF_A_RUN and event.name.endswith(".log")
 
 
 def _of_its_bases(event: Event) -> Api | None:
@@ -117,7 +125,8 @@ def _with_mode(test: str, mode: str) -> Rewrite:
 def _told(context: Context) -> None:
     """`wandb.run.dir` and the like: a run that does nothing makes up its own, and where there is none, nobody knows."""
     for event in context.facts.of_kind(Kind.ATTRIBUTE, Kind.METHOD):
-        made = [obj.name for obj in map(root, event.receiver.objs) if isinstance(obj, (External, Ref))]
+        objs = map(root, event.receiver.objs) if event.kind is Kind.METHOD else event.receiver.objs
+        made = [obj.name for obj in objs if isinstance(obj, (External, Ref))]
         known = next(filter(None, map(tracker, made)), None)
         node, module = event.node, event.module
         if known is None or event.name not in known.tells.split() or not isinstance(node, cst.BaseExpression):
