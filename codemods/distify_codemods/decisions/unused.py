@@ -35,22 +35,19 @@ class Unused:
 
 def unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> Iterator[Unused]:
     """What the forward passes before a backward pass leave out of their results."""
-    parts = parts_of(model)
-    frozen = _frozen(facts, model)
-    layers = [part for part in parts if _is_layer(part) and part not in frozen]
-    containers = {part: set(parts_of(part)) for part in parts if _is_container(part)}
+    layers = _layers(facts, model)
+    containers = {part: set(parts_of(part)) for part in parts_of(model) if _is_container(part)}
     for forward in dict.fromkeys(forward for one in found for forward in one.forwards):
         given_back = modules_behind(facts.value(forward.node))
         inside = _inside(facts, forward)
         if len(given_back) < 2 or not inside or _is_opaque(facts.value(forward.node)):
             continue  # the forward pass cannot be followed
-        called, otherwise = _called(inside), _otherwise(inside)
-        reached = {one for obj in given_back for one in _outwards(obj)}
+        called, reached = _called(inside), {one for obj in given_back for one in _outwards(obj)}
+        otherwise = _otherwise(inside)
         for layer in layers:
             holders = [layer, *(one for one, held in containers.items() if one is not layer and layer in held)]
             uses = list(dict.fromkeys(event for one in holders for event in called.get(one, ())))
-            used = min((otherwise[one] for one in holders if one in otherwise), default=(0, False))
-            if reached.isdisjoint(holders) and not used[1]:
+            if reached.isdisjoint(holders) and not _is_used(otherwise, holders):
                 yield Unused(layer, False)
             elif uses and _is_conditional(facts, uses, inside, forward):
                 yield Unused(layer, True)
@@ -60,8 +57,7 @@ def unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> Iterator
 
 def left_over(facts: Facts, model: Obj, found: Iterable[Session]) -> Event | None:
     """A backward pass that does not begin at all that a forward pass has computed."""
-    frozen = _frozen(facts, model)
-    layers = [part for part in parts_of(model) if _is_layer(part) and part not in frozen]
+    layers = _layers(facts, model)
     for session in found:
         reached = modules_behind(session.backward.receiver)
         computed = {
@@ -70,6 +66,12 @@ def left_over(facts: Facts, model: Obj, found: Iterable[Session]) -> Event | Non
         if model in reached and any(layer in computed and layer not in reached for layer in layers):
             return session.backward
     return None
+
+
+def _layers(facts: Facts, model: Obj) -> list[Obj]:
+    """Its layers with parameters that get gradients."""
+    frozen = _frozen(facts, model)
+    return [part for part in parts_of(model) if _is_layer(part) and part not in frozen]
 
 
 def _is_layer(part: Obj) -> bool:
@@ -141,6 +143,10 @@ def _otherwise(inside: list[Event]) -> dict[Obj, tuple[int, bool]]:
             for obj in (obj for value in event.arguments.all() for obj in value.objs):
                 found.setdefault(obj, (number, not event.name.startswith("builtins.")))
     return found
+
+
+def _is_used(otherwise: dict[Obj, tuple[int, bool]], holders: list[Obj]) -> bool:
+    return min((otherwise[one] for one in holders if one in otherwise), default=(0, False))[1]
 
 
 # ---- conditions
