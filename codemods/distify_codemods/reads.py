@@ -168,8 +168,13 @@ class Table(dict[Key, Held]):
         return dict.pop(self, key, *default)
 
     def update(self, other: Any = (), /, **named: Any) -> None:
-        for key, value in dict(other, **named).items():
-            self[key] = value
+        for key in dict(other, **named) if NOW.reads is not None else ():
+            note_set(self, key)
+        dict.update(self, other, **named)
+
+    def copy(self) -> dict[Key, Held]:
+        self._note_all()
+        return dict(dict.items(self))
 
     def clear(self) -> None:
         uncertain()

@@ -21,7 +21,7 @@ def call_back(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> None
     """What functions of the script's own set that are called so; what else they do is looked at in `later`."""
     reads.uncertain()
     outer = machine.control, machine.interrupting, machine.events, machine.draws
-    values, seen = dict(machine.values), dict(machine.seen)
+    values, seen = machine.values.copy(), dict(machine.seen)
     machine.control, machine.interrupting = machine.control | [SIGNAL], True
     machine.events, machine.draws = [], []
     machine.call_back(arguments, node)
