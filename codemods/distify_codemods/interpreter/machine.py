@@ -102,7 +102,13 @@ class Machine:
         self.happened: Table[str, int] = Table(draws=0, breaks=0, pending=0, classes=0)  # how much there is of it
         self.stores = 0  # how often an attribute, item or global came to hold something new
         self.statements = 0
+        self.repeated = 0  # statements of calls that were made again, and did the same
         self.complete = True
+
+    @property
+    def size(self) -> int:
+        """How large a program is: its statements, once for each time that one is reached."""
+        return self.statements + self.repeated
 
     # ---- modules
 

@@ -28,6 +28,7 @@ class Followed:
     drawn: Ordered[External]
     events: list[Event] | None
     fresh: Fresh
+    size: int  # in statements
 
     def holds(self, machine: Machine, arguments: Arguments) -> bool:
         """Whether it would do the same now. Events are known already, and what grows holds what it has put there."""
@@ -35,6 +36,7 @@ class Followed:
         return watched and self.arguments == arguments and self.reads.hold()
 
     def again(self, machine: Machine) -> Value:
+        machine.repeated += self.size
         machine.traces |= self.traces
         machine.frame.drawn |= self.drawn
         if machine.watched is not None:
@@ -53,7 +55,7 @@ def place_of(machine: Machine, key: tuple[object, ...], context: CallChain) -> t
     """
     if machine.followed is None or machine.sparing or not machine.here.loops:
         return None
-    large = machine.statements >= summaries.LARGE
+    large = machine.size >= summaries.LARGE
     return key, context, machine.inside_models, machine.parted, pooling.fresh(machine), large
 
 
@@ -68,6 +70,7 @@ class Following:
 
     def __init__(self, machine: Machine, place: tuple[object, ...] | None, watched: bool) -> None:
         self.machine, self.place, self.frame = machine, place, machine.frame
+        self.size = machine.size
         self.around = machine.traces, machine.watched, machine.frame.drawn, NOW.reads
         self.events: list[Event] | None = [] if watched or machine.watched is not None else None
         self.reads = Reads() if place is not None else None
@@ -88,7 +91,7 @@ class Following:
             if self.reads.certain:
                 machine.followed[self.place] = Followed(
                     arguments, self.reads, self.reads.left(), value, traces, self.frame.drawn, self.events,
-                    pooling.fresh(machine),
+                    pooling.fresh(machine), machine.size - self.size,
                 )  # fmt: skip
         machine.traces = outer | traces
         self.frame.drawn = drawn | self.frame.drawn

@@ -144,7 +144,7 @@ changing(Helper, "runs", "only_computes", "result", "receiver")
 
 def helper_of(machine: Machine, function: Function, arguments: Arguments, receiver: Obj | None) -> Helper | None:
     """None where the program is small, or where the call is given what training is about."""
-    if machine.sparing or machine.statements < LARGE or not _are_plain(machine.control):
+    if machine.sparing or machine.size < LARGE or not _are_plain(machine.control):
         return None
     given = [value for value in _given(arguments) if value is not None]
     if not all(map(_is_plain, given)) or (receiver is not None and is_of_training(receiver)):
