@@ -68,7 +68,7 @@ class _Entering:
     def _enter(self, handed: _Handed) -> list[Event]:
         """What happens in it; nothing where that is not for rank 0 alone. What was known before stays as it is."""
         machine, event = self.facts.run.machine, handed.event
-        values, complete = dict(machine.values), machine.complete
+        values, complete = machine.values.copy(), machine.complete
         machine.events, machine.draws = [], []
         machine.frame, machine.grad, machine.control, machine.parted = event.here.frame, event.grad, EMPTY, False
         machine.here = Here(event.here, event.node, event.here.frame)

@@ -32,7 +32,7 @@ def _finding(module: Module, node: cst.Name) -> Finding:
 
 
 def _first_reads(facts: Facts, module: Module) -> Iterator[cst.Name]:
-    left = facts.run.machine.unbound & _without_value(module)
+    left = facts.run.machine.unbound.keys() & _without_value(module)
     for node in facts.run.values if left else ():
         if isinstance(node, cst.Name) and node.value in left and node in module.parents:
             left.remove(node.value)

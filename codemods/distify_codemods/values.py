@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.ordered import EMPTY, InOrder, Ordered
+from distify_codemods.reads import Table, changing
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.frames import Frame
@@ -79,7 +80,7 @@ class Obj:
     site: cst.CSTNode | None
     context: CallChain = AT_THE_TOP
     module: Module | None = None
-    attributes: dict[str, Value] = field(default_factory=dict)
+    attributes: Table[str, Value] = field(default_factory=Table)
     number: int = field(default_factory=count().__next__)  # in the order of making
     alone: Ordered[Obj] = field(init=False)  # the set of this object only: the same one for each value that is it
 
@@ -121,7 +122,7 @@ class Class(Obj):
     node: cst.ClassDef | None = None
     bases: tuple[Value, ...] = ()
     fields: tuple[str, ...] = ()  # of a named tuple that is no class statement
-    setters: dict[str, Function] = field(default_factory=dict)  # of properties
+    setters: Table[str, Function] = field(default_factory=Table)  # of properties
 
     def order(self) -> list[Class]:
         """The class and its local bases in Python's order of resolution."""
@@ -241,7 +242,7 @@ class Sequence(Obj):
 
 @dataclass(eq=False, repr=False)
 class Mapping(Obj):
-    items: dict[object, Value] = field(default_factory=dict)
+    items: Table[object, Value] = field(default_factory=Table)
     rest: Value | None = None  # under keys that are not known
     factory: Value | None = None  # of a defaultdict
     named: bool = False  # the names of a module: of those, only functions and classes are reached by unknown keys
@@ -425,6 +426,18 @@ class Shape(Obj):
     """The size of a tensor with one entry per sample."""
 
 
+changing(Instance, "base")
+changing(External, "arguments")
+changing(Partial, "arguments")
+changing(Suspended, "arguments")
+changing(Method, "receiver")
+changing(Sequence, "items", "element", "per_sample", "deals")
+changing(Mapping, "items", "rest", "factory")
+changing(Passing, "over", "zipped")
+changing(Cut, "sizes")
+changing(Kept, "settled")
+
+
 @dataclass(frozen=True, init=False)
 class Value:
     """What an expression may evaluate to.
@@ -584,7 +597,7 @@ def _either(one: Scale, other: Scale) -> Scale:
     return Scale.COUPLED if Scale.COUPLED in (one, other) else Scale.UNKNOWN
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(repr=False)
 class Arguments:
     """The arguments of one call, evaluated."""
 
@@ -612,6 +625,8 @@ class Arguments:
 
     def joined(self, other: Arguments) -> Arguments:
         """What either of two calls at one place is given."""
+        if self == other:
+            return self
         if len(self.positional) != len(other.positional) or self.keywords.keys() != other.keywords.keys():
             return other
         return Arguments(

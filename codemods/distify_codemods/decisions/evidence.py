@@ -53,7 +53,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
 
 def links_at_once(facts: Facts) -> list[Link]:
     """Of a large program, those that show before anything is decided: to decide all takes a dozen runs."""
-    statements = facts.run.machine.statements
+    statements = facts.run.machine.size
     vast = list(_not_at_once_a_mean(facts)) if statements >= VAST and facts.training_loops and facts.run.exact else []
     return vast or (links_seen(facts) if statements >= LARGE else [])
 

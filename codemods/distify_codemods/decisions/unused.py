@@ -35,16 +35,19 @@ class Unused:
 
 def unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> Iterator[Unused]:
     """What the forward passes before a backward pass leave out of their results."""
-    layers = [part for part in parts_of(model) if _is_layer(part) and not _is_frozen(facts, part, model)]
+    layers = _layers(facts, model)
+    containers = {part: set(parts_of(part)) for part in parts_of(model) if _is_container(part)}
     for forward in dict.fromkeys(forward for one in found for forward in one.forwards):
         given_back = modules_behind(facts.value(forward.node))
         inside = _inside(facts, forward)
         if len(given_back) < 2 or not inside or _is_opaque(facts.value(forward.node)):
             continue  # the forward pass cannot be followed
+        called, reached = _called(inside), {one for obj in given_back for one in _outwards(obj)}
+        otherwise = _otherwise(inside)
         for layer in layers:
-            holders = [layer, *_containers(model, layer)]
-            uses = [event for event in inside if _uses(event, holders)]
-            if not any(_is_of(one, holders) for one in given_back) and not _used_otherwise(inside, holders):
+            holders = [layer, *(one for one, held in containers.items() if one is not layer and layer in held)]
+            uses = list(dict.fromkeys(event for one in holders for event in called.get(one, ())))
+            if reached.isdisjoint(holders) and not _is_used(otherwise, holders):
                 yield Unused(layer, False)
             elif uses and _is_conditional(facts, uses, inside, forward):
                 yield Unused(layer, True)
@@ -54,7 +57,7 @@ def unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> Iterator
 
 def left_over(facts: Facts, model: Obj, found: Iterable[Session]) -> Event | None:
     """A backward pass that does not begin at all that a forward pass has computed."""
-    layers = [part for part in parts_of(model) if _is_layer(part) and not _is_frozen(facts, part, model)]
+    layers = _layers(facts, model)
     for session in found:
         reached = modules_behind(session.backward.receiver)
         computed = {
@@ -65,35 +68,39 @@ def left_over(facts: Facts, model: Obj, found: Iterable[Session]) -> Event | Non
     return None
 
 
+def _layers(facts: Facts, model: Obj) -> list[Obj]:
+    """Its layers with parameters that get gradients."""
+    frozen = _frozen(facts, model)
+    return [part for part in parts_of(model) if _is_layer(part) and part not in frozen]
+
+
 def _is_layer(part: Obj) -> bool:
     return isinstance(part, External) and torch_nn.has_parameters(part.name)
 
 
-def _is_frozen(facts: Facts, layer: Obj, model: Obj) -> bool:
+def _frozen(facts: Facts, model: Obj) -> set[Obj]:
+    """Parts that get no gradients: the script says so of them, or of what they are in."""
+    found: set[Obj] = set()
     for event in facts.of_kind(Kind.STORE, Kind.METHOD):
+        owners: list[Obj | None] = []
         if event.name == "requires_grad" and event.value.constant() is False:
             owners = [obj.of for obj in event.receiver.objs if isinstance(obj, Parameters)]
         elif event.name == "requires_grad_" and event.arguments.positional:
             frozen = event.arguments.positional[0].constant() is False
             owners = [core(obj) for obj in event.receiver.objs] if frozen else []
-        else:
-            continue
-        if any(owner is layer or layer in whole(owner) for owner in owners if owner not in (None, model)):
-            return True
-    return False
+        for owner in owners:
+            if owner is not None and owner is not model and owner not in found:
+                found.update((owner, *whole(owner)))
+    return found
 
 
 def whole(owner: Obj | None) -> list[Obj]:
     return parts_of(owner) if isinstance(owner, (External, Instance)) else []
 
 
-def _containers(model: Obj, layer: Obj) -> list[Obj]:
-    """`nn.Sequential`s with the layer in them: their parts are called unseen."""
-    return [
-        part for part in parts_of(model)
-        if isinstance(part, External) and part.name in torch_nn.CONTAINERS
-        and part is not layer and layer in parts_of(part)
-    ]  # fmt: skip
+def _is_container(part: Obj) -> bool:
+    """`nn.Sequential` and its like: its parts are called unseen."""
+    return isinstance(part, External) and part.name in torch_nn.CONTAINERS
 
 
 def _inside(facts: Facts, forward: Event) -> list[Event]:
@@ -105,26 +112,41 @@ def _is_opaque(value: Value) -> bool:
     return any(isinstance(obj, (Instance, External)) for obj in value.objs)
 
 
-def _uses(event: Event, holders: list[Obj]) -> bool:
-    return event.kind is Kind.FORWARD and any(_is_of(core(obj), holders) for obj in event.receiver.objs)
-
-
-def _is_of(obj: Obj | None, holders: list[Obj]) -> bool:
-    """`layers[number]` is one of its layers."""
-    while isinstance(obj, External) and obj not in holders:
-        obj = obj.whole
-    return obj in holders
-
-
-def _used_otherwise(inside: list[Event], holders: list[Obj]) -> bool:
-    """`self.out.weight`, `self.cell.step(x)`, `run(self.layer, x)`: what becomes of it is not followed."""
+def _called(inside: list[Event]) -> dict[Obj, list[Event]]:
+    """The calls of each thing, and of its parts."""
+    found: dict[Obj, list[Event]] = {}
     for event in inside:
-        asked = event.kind in (Kind.ATTRIBUTE, Kind.METHOD) and event.name not in _ABOUT
-        if asked and any(obj in holders for obj in event.receiver.objs):
-            return True
-        if event.kind is Kind.CALL and any(obj in holders for value in event.arguments.all() for obj in value.objs):
-            return not event.name.startswith("builtins.")
-    return False
+        if event.kind is Kind.FORWARD:
+            for one in dict.fromkeys(one for obj in event.receiver.objs for one in _outwards(core(obj))):
+                found.setdefault(one, []).append(event)
+    return found
+
+
+def _outwards(obj: Obj | None) -> Iterator[Obj]:
+    """`layers[number]` is one of its layers."""
+    while obj is not None:
+        yield obj
+        obj = obj.whole if isinstance(obj, External) else None
+
+
+def _otherwise(inside: list[Event]) -> dict[Obj, tuple[int, bool]]:
+    """`self.out.weight`, `self.cell.step(x)`, `run(self.layer, x)`: what becomes of it is not followed.
+
+    The first event of that kind about each thing, and whether it is used there.
+    """
+    found: dict[Obj, tuple[int, bool]] = {}
+    for number, event in enumerate(inside):
+        if event.kind in (Kind.ATTRIBUTE, Kind.METHOD) and event.name not in _ABOUT:
+            for obj in event.receiver.objs:
+                found.setdefault(obj, (number, True))
+        elif event.kind is Kind.CALL:
+            for obj in (obj for value in event.arguments.all() for obj in value.objs):
+                found.setdefault(obj, (number, not event.name.startswith("builtins.")))
+    return found
+
+
+def _is_used(otherwise: dict[Obj, tuple[int, bool]], holders: list[Obj]) -> bool:
+    return min((otherwise[one] for one in holders if one in otherwise), default=(0, False))[1]
 
 
 # ---- conditions

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
+from distify_codemods import reads
 from distify_codemods.interpreter.pooling import OF_SAMPLES, Pooling, within
+from distify_codemods.reads import Table
 from distify_codemods.values import AT_THE_TOP, Instance, Mapping, Obj, Pooled, Sequence, Share, Turn, Value, join
 
 if TYPE_CHECKING:
@@ -19,11 +21,15 @@ def next_turn(machine: Machine, loop: cst.CSTNode) -> None:
     """A loop begins another turn: if it takes batches, what is there of them is of earlier ones."""
     if machine.pooling is None:
         return
+    machine.happened["draws"]  # is noted
     drawn = {
         obj for event in machine.draws for obj in event.value.objs
         if event.node is loop or any(here.node is loop for here in event.here.up())
     }  # fmt: skip
-    if (drawn or machine.cutting is not None) and _Turn(machine, machine.pooling, loop, drawn).begin():
+    if not drawn and machine.cutting is None:
+        return
+    reads.uncertain()
+    if _Turn(machine, machine.pooling, loop, drawn).begin():
         machine.stores += 1
         machine.traces.add(AT_THE_TOP)
         machine.summaries.clear()
@@ -122,7 +128,7 @@ class _Turn:
         if not isinstance(obj, (Sequence, Mapping, Instance)) or not self._is_new(obj) or not self._holds(obj):
             return obj
         known = self.pooling.copies.get(obj)
-        copy = known or replace(obj, attributes={}, number=Obj(None).number)
+        copy = known or replace(obj, attributes=Table(), number=Obj(None).number)
         if obj in self.done:
             return copy
         self.done.add(obj)
@@ -139,7 +145,7 @@ class _Turn:
                 items = tuple(join(one, other) for one, other in zip(copy.items, items, strict=True))
             copy.items, copy.element = items, element if first else join(*filter(None, (copy.element, element)))
         elif isinstance(obj, Mapping) and isinstance(copy, Mapping):
-            copy.items = {} if first else copy.items
+            copy.items = Table() if first else copy.items
             self._fill_table(copy.items, obj.items, mark)
             copy.rest = obj.rest and self._aged(obj.rest, mark)
         else:

@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods.interpreter import forms, imports, ranks, text
 from distify_codemods.libraries import python, torch_data
+from distify_codemods.reads import Table
 from distify_codemods.values import (
     NOTHING,
     PER_SAMPLE,
@@ -64,7 +65,7 @@ def _module_attribute(machine: Machine, obj: Local, name: str) -> Value:
     env = machine.module_frame(obj.target).env
     if name == "__dict__":
         table = machine.made(Mapping, None, obj, "__dict__")
-        table.items = dict(env.items())
+        table.items = Table(env)
         return Value(table.alone)
     if name in env:
         return env[name]
@@ -98,7 +99,7 @@ def _external_attribute(machine: Machine, obj: External, name: str, receiver: Va
 def _is_dealing(machine: Machine, loader: External) -> bool:
     """Whether this is inside of a loop that takes the loader's batches: its batch size is theirs there, a rank's."""
     around = {(here.node, here.frame) for here in machine.here.up() if here.arm == "body"}
-    for event in machine.draws:
+    for event in machine.draws if machine.happened["draws"] else ():
         if loader in event.value.objs:
             loops = (here for here in event.here.up() if here.arm and isinstance(here.node, (cst.For, cst.While)))
             inner = next(loops, None)

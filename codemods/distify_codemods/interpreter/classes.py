@@ -140,6 +140,7 @@ def fields_table(machine: Machine, obj: Obj) -> Value:
 
 
 def subclasses(machine: Machine, cls: Class, node: cst.CSTNode) -> Value:
+    machine.happened["classes"]  # is noted
     found = tuple(Value(one.alone) for one in machine.classes if one is not cls and cls in one.order())
     made = machine.made(Sequence, node, cls)
     made.items = found
@@ -167,7 +168,7 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CS
     made = _newly_made(machine, maker, cls, arguments, node) if maker is not None else [obj]
     value = Value(Ordered(made or [obj]))
     if machine.inside_models and summaries.are_records(value.objs):
-        machine.temporary.update(value.objs)
+        machine.temporary.add_all(value.objs)
     machine.event(
         Kind.CALL, node, name=f"local.{cls.node.name.value if cls.node else ''}", arguments=arguments, value=value
     )

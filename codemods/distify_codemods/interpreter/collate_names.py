@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods import tree
+from distify_codemods import reads, tree
 from distify_codemods.interpreter import imports
 from distify_codemods.interpreter.collate_forms import CONST, SMALL, UNKNOWN, Form, Kind, Named, Unseen
 from distify_codemods.values import NOTHING, Bound, Class, Const, Function, Instance, Local, Obj, Ref, Scale, Value
@@ -46,6 +46,7 @@ def outside(machine: Machine, function: Function, node: cst.Name) -> Form:
         return Form(Kind.CONST, value=Value(Const(node, value=value).alone))
     frame: Frame | None = function.closure
     while frame is not None:
+        reads.note_outer(frame, node.value, frame.env.get(node.value, reads.MISSING))
         if node.value in frame.env:
             return known(frame.env[node.value])
         frame = frame.parent

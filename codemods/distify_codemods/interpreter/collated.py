@@ -16,6 +16,7 @@ from distify_codemods.interpreter.collate_forms import ROWS, UNKNOWN, Form, Kind
 from distify_codemods.libraries import collating as table
 from distify_codemods.libraries import graphs, torch_data
 from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.reads import Table
 from distify_codemods.values import (
     NOTHING,
     PART,
@@ -100,7 +101,7 @@ def _value(machine: Machine, form: Form, loader: External, plain: Value) -> Valu
         if form.kind is Kind.TUPLE:
             made = machine.made(Sequence, loader.site, loader, form, items=items)
         else:
-            named = dict(zip(form.names, items, strict=True))
+            named = Table(zip(form.names, items, strict=True))
             made = machine.made(Mapping, loader.site, loader, form, items=named)
         return replace(whole, objs=made.alone)
     return whole

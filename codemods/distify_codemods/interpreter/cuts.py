@@ -12,6 +12,7 @@ import libcst as cst
 from distify_codemods.events import Kind
 from distify_codemods.libraries import drawing, torch_tensors
 from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.reads import Table
 from distify_codemods.values import (
     CHANCE,
     NOTHING,
@@ -271,7 +272,7 @@ def shared(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
             objs.append(part)
         elif isinstance(obj, Mapping):
             table = machine.made(Mapping, node, obj, "share")
-            table.items = {key: shared(machine, item, node) for key, item in obj.items.items()}
+            table.items = Table((key, shared(machine, item, node)) for key, item in obj.items.items())
             table.rest = shared(machine, obj.rest, node) if obj.rest is not None else None
             objs.append(table)
         else:

@@ -79,6 +79,7 @@ def _class(machine: Machine, node: cst.ClassDef) -> Obj:
     cls = machine.made(Class, node, node=node, bases=bases)
     if cls not in machine.classes:
         machine.classes.append(cls)
+        machine.count("classes")
     outer = machine.frame
     inside = frames.Frame(node, outer.module, outer.context, outer, env=cls.attributes, defines=cls)
     machine.frame, here = inside, machine.here

@@ -50,9 +50,9 @@ def evaluate(machine: Machine, node: cst.BaseExpression) -> Value:
         value = parts.followed(machine, evidence.followed(machine, value, node), node)
     if machine.reducing is not None:
         value = reductions.followed(machine, value, node)
-    before = machine.values.get(node)
+    before = dict.get(machine.values, node)
     if before is not value:
-        machine.values[node] = value if before is None else join(before, value)
+        machine.values.grow(node, value if before is None else join(before, value))
     return value
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.reads import NUMBERS
 from distify_codemods.values import CallChain, Class, External, Function, Turn, Value, join
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Frame:
     turns: dict[Turn, Frame] = field(default_factory=dict)
     parted: bool = False  # ranks may have left it, or one of its loops, at different times
     left: list[Fresh] = field(default_factory=list)  # what was set anew where it returned
+    number: int = field(default_factory=NUMBERS.__next__)
 
     @property
     def scope(self) -> Frame:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.events import Event
-from distify_codemods.interpreter import definitions, frames, holding, library, pooling, sparing, summaries
+from distify_codemods.interpreter import definitions, frames, holding, library, pooling, repeated, sparing, summaries
 from distify_codemods.libraries import python, torch_optim
 from distify_codemods.values import (
     NOTHING,
@@ -43,10 +42,6 @@ def invoke(
     key = summaries.key_of(machine, function, arguments, receiver)
     if key in machine.summaries:
         return machine.summaries[key]
-    context = frame.context.then(node)
-    repeated = machine.repeated.setdefault((key, context, machine.inside_models), summaries.Repeated())
-    if repeated.is_settled(machine):
-        return repeated.again(machine)
     familiar = sparing.familiar(machine, function, arguments, receiver)
     if familiar is not None and familiar.is_known(machine, arguments):
         return familiar.again(machine, function, arguments, receiver)
@@ -54,23 +49,19 @@ def invoke(
     value = summaries.known(machine, helper, arguments, receiver) if helper is not None else None
     if value is not None:
         return value
-    traces, outer = machine.traces, machine.watched
-    events: list[Event] | None = [] if helper or familiar or outer is not None else None
-    machine.traces, machine.watched = set(), events
-    with repeated.learning(machine):
-        repeated.value = value = _run(machine, function, definition, arguments, node, receiver)
-    left = summaries.outside(machine.traces, context)
-    traces |= left
-    machine.traces, machine.watched = traces, outer
-    if not left:
-        machine.summaries[key] = value
-    if events is not None:
-        if familiar is not None:
-            familiar.learn(events, value, receiver)
-        if helper is not None:
-            summaries.learn(helper, context, events, value, receiver)
-        if outer is not None:
-            outer += events
+    context = frame.context.then(node)
+    place = repeated.place_of(machine, key, context)
+    learns = helper is not None and helper.runs < summaries.TRIALS
+    before = repeated.known(machine, place, arguments) if not learns else None
+    if before is not None:
+        return before.again(machine)
+    following = repeated.Following(machine, place, familiar is not None or helper is not None)
+    value = _run(machine, function, definition, arguments, node, receiver)
+    following.end(key, context, arguments, value)
+    if following.events is not None and familiar is not None:
+        familiar.learn(following.events, value, receiver)
+    if following.events is not None and helper is not None:
+        summaries.learn(helper, context, following.events, value, receiver)
     return value
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods import reads
 from distify_codemods.libraries import standard
 from distify_codemods.values import SIGNAL, Arguments, External, Value
 
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
 def call_back(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> None:
     """What functions of the script's own set that are called so; what else they do is looked at in `later`."""
+    reads.uncertain()
     outer = machine.control, machine.interrupting, machine.events, machine.draws
-    values, seen = dict(machine.values), dict(machine.seen)
+    values, seen = machine.values.copy(), dict(machine.seen)
     machine.control, machine.interrupting = machine.control | [SIGNAL], True
     machine.events, machine.draws = [], []
     machine.call_back(arguments, node)
@@ -33,5 +35,5 @@ def told(machine: Machine, receiver: Value, value: Value) -> Value:
     """`stop.set()` in a handler; what `stop.is_set()` tells anywhere."""
     flags = {obj for obj in receiver.objs if isinstance(obj, External) and obj.name in standard.FLAGS}
     if machine.interrupting:
-        machine.interrupted |= flags
-    return value.adding([SIGNAL]) if flags & machine.interrupted else value
+        machine.interrupted.add_all(flags)
+    return value.adding([SIGNAL]) if any(one in machine.interrupted for one in flags) else value

@@ -55,7 +55,7 @@ def _again_and_again(machine: Machine, node: cst.For | cst.While, over: Value) -
         machine.parted, machine.control = parted, control
         for env in (before, *frame.exits):
             merge(frame.env, env)
-        carried = frame.env.keys() & machine.unbound - before.keys()
+        carried = any(name in machine.unbound for name in frame.env if name not in before)
         if not carried and machine.stores == stores and all(frame.env[name] == old for name, old in before.items()):
             break
     frame.exits = outer_exits
@@ -82,7 +82,8 @@ def _one_by_one(machine: Machine, node: cst.For, items: Sequence[Value]) -> None
 def _endless(machine: Machine, node: cst.While) -> bool:
     """`while True` without a break never falls through; with one it does."""
     value = machine.evaluate(node.test).constant()
+    events = machine.events if value is True and machine.happened["breaks"] else ()
     return value is True and not any(
         event.kind is Kind.LEAVE and event.name == "break" and any(here.node is node for here in event.here.up())
-        for event in machine.events
+        for event in events
     )

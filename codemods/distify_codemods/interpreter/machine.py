@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import libcst as cst
 
+from distify_codemods import reads
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.interpreter import (
     calls,
@@ -21,6 +22,7 @@ from distify_codemods.interpreter import (
     imports,
     library,
     pooling,
+    repeated,
     sparing,
     statements,
     summaries,
@@ -33,6 +35,7 @@ from distify_codemods.interpreter.trial import NOTHING_TRIED, SPARING, Trial
 from distify_codemods.libraries import torch_data
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module, Program
+from distify_codemods.reads import Marks, Table
 from distify_codemods.values import AT_THE_TOP, Arguments, CallChain, Class, Const, Function, Obj, Value, join
 
 BEHIND = "behind"  # what comes after a branch, as if it were an arm
@@ -60,15 +63,15 @@ class Machine:
             self.hooks.setdefault(place, []).append(hook)
         self.events: list[Event] = []
         self.draws: list[Event] = []  # those of them that take a batch
-        self.values: dict[cst.CSTNode, Value] = {}
+        self.values: Table[cst.CSTNode, Value] = Table()
         self.objects: dict[tuple[object, ...], Any] = {}  # `Obj`s, by kind and place
-        self.givers: dict[cst.CSTNode, tuple[Value, Obj | None]] = {}  # whose method is called there (`evidence`)
-        self.optimized: set[Obj] = set()  # modules whose parameters were asked for
+        self.givers: Table[cst.CSTNode, tuple[Value, Obj | None]] = Table()  # whose method is called there (`evidence`)
+        self.optimized: Marks[Obj] = Marks()  # modules whose parameters were asked for
         self.inside_models = 0  # how many forwards of modules are running
-        self.through: dict[Obj, frozenset[cst.CSTNode]] = {}  # methods of libraries by which a thing came about
-        self.temporary: set[Obj] = set()  # records that are made in the forward passes of modules
-        self.summaries: dict[tuple[object, ...], Value] = {}  # of calls that left no trace
-        self.repeated: dict[tuple[object, ...], summaries.Repeated] = {}
+        self.through: Table[Obj, frozenset[cst.CSTNode]] = Table()  # methods of libraries by which a thing came about
+        self.temporary: Marks[Obj] = Marks()  # records that are made in the forward passes of modules
+        self.summaries: Table[tuple[object, ...], Value] = Table()  # of calls that left no trace
+        self.followed: dict[tuple[object, ...], repeated.Followed] | None = {}  # None: when the run is over
         self.helpers: dict[tuple[object, ...], summaries.Helper] = {}  # of a large program
         self.familiar: dict[tuple[object, ...], sparing.Familiar] = {}
         self.spared: dict[Function, int] = {}  # calls that were not followed, by what they call
@@ -77,8 +80,8 @@ class Machine:
         self.traces: set[CallChain] = set()  # where what this call has changed or used was made: see `summaries`
         self.globals: dict[Module, Frame] = {}
         self.classes: list[Class] = []
-        self.given: dict[Obj, Arguments] = {}  # what a library's base was initialised with
-        self.modules: set[Obj] = set()  # objects that were asked for what only modules have
+        self.given: Table[Obj, Arguments] = Table()  # what a library's base was initialised with
+        self.modules: Marks[Obj] = Marks()  # objects that were asked for what only modules have
         self.frame: Frame
         self.here: Here
         self.grad = True
@@ -88,22 +91,31 @@ class Machine:
         self.record = unused.Record()
         self.pooling = pooling.Pooling() if trial.evidence else None
         self.interrupting = False  # what runs is called at a time of its own: see `interrupts`
-        self.interrupted: set[Obj] = set()  # of libraries, that are set then
+        self.interrupted: Marks[Obj] = Marks()  # of libraries, that are set then
         self.set_at_any_time: dict[tuple[int, str], Value] = {}  # names, by their tables
         self.pending: list[tuple[Frame, str]] = []  # names of tensors that something of a batch was written into
-        self.unbound: set[str] = set()  # names that were asked for, or may be, where this turn has not bound them yet
-        self.passing: dict[tuple[Obj, str], Value] = {}  # attributes that the `__init__` that runs will set anew
+        self.unbound: Marks[str] = (
+            Marks()
+        )  # names that were asked for, or may be, where this turn has not bound them yet
+        self.passing: Table[tuple[Obj, str], Value] = Table()  # attributes that the `__init__` that runs will set anew
         self.saved: set[tuple[str, ...]] | None = None  # names that `torch.save` is given together, once asked for
+        self.happened: Table[str, int] = Table(draws=0, breaks=0, pending=0, classes=0)  # how much there is of it
         self.stores = 0  # how often an attribute, item or global came to hold something new
         self.statements = 0
+        self.repeated = 0  # statements of calls that were made again, and did the same
         self.complete = True
+
+    @property
+    def size(self) -> int:
+        """How large a program is: its statements, once for each time that one is reached."""
+        return self.statements + self.repeated
 
     # ---- modules
 
     def module_frame(self, module: Module) -> Frame:
         frame = self.globals.get(module)
         if frame is None:
-            frame = self.globals[module] = Frame(module.tree, module, AT_THE_TOP)
+            frame = self.globals[module] = Frame(module.tree, module, AT_THE_TOP, env=Table())
             self.run_frame(frame, module.tree.body)
         return frame
 
@@ -124,9 +136,12 @@ class Machine:
         key = (kind, node, self.frame.context, details.get("name"))
         known = self.seen.get(key)
         if known is not None:
+            before = known.value
             for name in ("receiver", "value"):
                 if name in details:
                     setattr(known, name, join(getattr(known, name), details[name]))  # type: ignore[arg-type]
+            if kind is Kind.DRAW and known.value is not before:
+                self.count("draws")
             if known.names:
                 merge(known.names, self.frame.env)
             if "arguments" in details:
@@ -140,8 +155,14 @@ class Machine:
         self.events.append(event)
         if kind is Kind.DRAW:
             self.draws.append(event)
+            self.count("draws")
+        if event.name == "break" and kind is Kind.LEAVE:
+            self.count("breaks")
         self._happened(event)
         return event
+
+    def count(self, what: str) -> None:
+        self.happened.grow(what, dict.__getitem__(self.happened, what) + 1)
 
     def _happened(self, event: Event) -> None:
         self.traces.update(summaries.traces_of(self, event))
@@ -161,6 +182,8 @@ class Machine:
     def lookup(self, name: str) -> Value:
         frame: Frame | None = self.frame
         while frame is not None:
+            if frame is not self.frame and type(frame.env) is dict:
+                reads.note_outer(frame, name, frame.env.get(name, reads.MISSING))
             if name in frame.env and name not in frame.globals_declared and name not in frame.outer_declared:
                 return frame.env[name]
             frame = frame.parent
@@ -208,11 +231,12 @@ class Machine:
         """
         if holder is not None and pooling.kept(self, holder, table, key, value):
             return
-        known = table.get(key)
-        table[key] = value if known is None else join(known, value)
+        known = dict.get(table, key)
+        whole = value if known is None else join(known, value)
+        dict.__setitem__(table, key, whole)  # it holds all that was there, and more
         if self.interrupting:
             self.set_at_any_time[id(table), str(key)] = value
-        self.stores += known is None or table[key] != known
+        self.stores += known is None or whole != known
 
     # ---- statements
 
@@ -226,9 +250,11 @@ class Machine:
             outer = self.here
             self.here = Here(outer, statement, self.frame)
             for hook in self.hooks.get((statement, False), ()):
+                reads.uncertain()
                 hook(self)
             falls_through = self.statement(statement)
             for hook in self.hooks.get((statement, True), ()):
+                reads.uncertain()
                 hook(self)
             self.here = outer
             if not falls_through:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods import reads
 from distify_codemods.interpreter import attributes, classes, containers, imports, records
 from distify_codemods.libraries import python
 from distify_codemods.ordered import Ordered
@@ -91,6 +92,7 @@ def _globals(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
 
 
 def _locals(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    reads.uncertain()
     return _names(machine, machine.frame.env, "locals")
 
 
@@ -98,6 +100,7 @@ def _eval(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`eval("optim.SGD")`, or of a name that is chosen at run time: a function or class of the module."""
     text = arguments.positional[0].constant() if arguments.positional else None
     if isinstance(text, str):
+        reads.uncertain()  # its nodes are others each time
         try:
             return machine.evaluate(cst.parse_expression(text))
         except cst.ParserSyntaxError:

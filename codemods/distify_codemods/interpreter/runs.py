@@ -7,6 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from distify_codemods import reads
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.interpreter.machine import Machine
@@ -67,6 +68,8 @@ def run(program: Program, trial: Trial = NOTHING_TRIED) -> Run:
     if program.on_run is not None:
         program.on_run(_about(program, trial))
     machine = Machine(program, trial)
+    reads.NOW.reads = None
     machine.module_frame(program.entry)
+    machine.followed = None
     program.statements += machine.statements
     return Run(machine.events, machine.values, machine.globals, machine.complete, machine.outcomes, machine, trial)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods import tree
+from distify_codemods import reads, tree
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import AT_THE_TOP, External, Instance, Kept, Mapping, Obj, Scale, Sequence, Share, Value
 
@@ -48,6 +48,9 @@ def written(
         if frame is not None and known is not None and _is_lasting(known, loaders):
             frame.env[root.value] = _with(known, mark)
             machine.pending.append((frame, root.value))
+            machine.count("pending")
+            if frame is not machine.frame:
+                reads.uncertain()
         return
     for obj in machine.values.get(root.value, Value()).objs:
         if not isinstance(obj, Instance):
@@ -98,6 +101,9 @@ def stored(machine: Machine, target: cst.Attribute, value: Value, loaders: froze
 
 def next_batch(machine: Machine, node: cst.CSTNode) -> None:
     """A loop begins another turn: what was written into, and is still there, is state now, if it draws batches."""
+    if not machine.happened["pending"]:
+        return
+    reads.uncertain()
     pending = [(frame, name) for frame, name in machine.pending if _marks(frame.env.get(name))]
     if pending and any(
         event.node is node or any(here.node is node for here in event.here.up()) for event in machine.draws

@@ -65,7 +65,7 @@ def _branch(machine: Machine, node: cst.If) -> bool:
 
 def _meet(machine: Machine, env: dict[str, Value], other: dict[str, Value], only_other: bool = False) -> None:
     """Where two ways meet, a name that one of them has not bound may be unbound, or an earlier turn's."""
-    machine.unbound |= env.keys() ^ other.keys() if not only_other else set()
+    machine.unbound.add_all(env.keys() ^ other.keys() if not only_other else ())
     merge(env, other, only_other)
 
 

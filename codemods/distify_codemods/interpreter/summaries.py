@@ -6,14 +6,13 @@ helpers that were followed a few times with arguments of the same kinds and touc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import effects, python, torch_data, torch_nn, torch_optim
-from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.ordered import Ordered
+from distify_codemods.reads import changing
 from distify_codemods.values import (
     AT_THE_TOP,
     NOTHING,
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
 
 #: Statements after which a program is large.
 LARGE = 15_000
-#: How often a call is followed that is made again and again; a loop has no more turns.
-TIMES = 3
 #: How often a helper is followed before it is known to only compute.
 TRIALS = 2
 
@@ -72,48 +69,6 @@ def _alike(things: Ordered[Obj] | Ordered[Obj | str]) -> frozenset[object]:
     return frozenset((one.site, type(one.value), one.value) if isinstance(one, Const) else one for one in things)
 
 
-@dataclass(eq=False)
-class Repeated:
-    """A call with the very same arguments from the very same place, in loops within loops: each takes a few turns.
-
-    Once it has returned the same as often as one loop would make it, and nothing was stored since, it does nothing new.
-    """
-
-    times: int = 0
-    value: Value = NOTHING
-    traces: frozenset[CallChain] = frozenset()  # that it leaves each time
-    drawn: Ordered[External] = EMPTY
-    events: list[Event] | None = None
-    stores: int = 0
-    optimized: int = 0
-
-    def is_settled(self, machine: Machine) -> bool:
-        if self.times < TIMES or (machine.watched is not None and self.events is None):
-            return False
-        return self.stores == machine.stores and self.optimized == len(machine.optimized)
-
-    def again(self, machine: Machine) -> Value:
-        machine.traces |= self.traces
-        machine.frame.drawn |= self.drawn
-        if machine.watched is not None:
-            machine.watched += self.events or []
-        return self.value
-
-    @contextmanager
-    def learning(self, machine: Machine) -> Iterator[None]:
-        """Around the call, which sets the value."""
-        before, frame, drawn = self.value, machine.frame, machine.frame.drawn
-        stores = machine.stores
-        frame.drawn = EMPTY
-        yield
-        settles = self.times and self.value == before and machine.stores == stores
-        self.times = self.times + 1 if settles else 1
-        self.traces = frozenset(machine.traces)
-        self.drawn, self.events = frame.drawn, machine.watched
-        self.stores, self.optimized = machine.stores, len(machine.optimized)
-        frame.drawn = drawn | frame.drawn
-
-
 _TRACELESS = frozenset({Kind.ATTRIBUTE, Kind.TEST, Kind.ASSERT, Kind.OWN})
 
 
@@ -136,13 +91,14 @@ def traces_of(machine: Machine, event: Event) -> list[CallChain]:
     if event.kind is Kind.CALL:
         pure = machine.inside_models > 0 or (event.name.startswith(effects.PURE) and not _makes_something(event))
         pure = pure and event.name not in effects.IMPURE
-        own = event.name.startswith("local.") and not event.value.objs <= machine.temporary
+        own = event.name.startswith("local.") and not all(map(machine.temporary.__contains__, event.value.objs))
         return [] if pure and not own else [AT_THE_TOP]
     if event.kind is Kind.FORWARD:
         used = any(isinstance(obj, Wrapped) or obj in machine.optimized for obj in event.receiver.objs)
         return [AT_THE_TOP] if used else []
     if event.kind in (Kind.METHOD, Kind.STORE):
-        return [obj.context for obj in event.receiver.objs - machine.temporary if _is_touched(event, obj)]
+        lasting = (obj for obj in event.receiver.objs if obj not in machine.temporary)
+        return [obj.context for obj in lasting if _is_touched(event, obj)]
     if event.kind is Kind.LOOP:
         return [AT_THE_TOP] if _over_batches(event) else []
     left = event.kind is Kind.LEAVE and event.name in ("return", "break", "continue")
@@ -183,9 +139,12 @@ class Helper:
     receiver: Obj | None = None
 
 
+changing(Helper, "runs", "only_computes", "result", "receiver")
+
+
 def helper_of(machine: Machine, function: Function, arguments: Arguments, receiver: Obj | None) -> Helper | None:
     """None where the program is small, or where the call is given what training is about."""
-    if machine.sparing or machine.statements < LARGE or not _are_plain(machine.control):
+    if machine.sparing or machine.size < LARGE or not _are_plain(machine.control):
         return None
     given = [value for value in _given(arguments) if value is not None]
     if not all(map(_is_plain, given)) or (receiver is not None and is_of_training(receiver)):
@@ -230,6 +189,8 @@ def known(machine: Machine, helper: Helper, arguments: Arguments, receiver: Obj 
 
 
 def learn(helper: Helper, context: CallChain, events: list[Event], result: Value, receiver: Obj | None) -> None:
+    if helper.runs >= TRIALS and not helper.only_computes:
+        return
     helper.runs += 1
     helper.result = join(helper.result, result)
     helper.receiver = receiver

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def assign(machine: Machine, target: cst.BaseExpression, value: Value) -> None:
     if isinstance(target, cst.Name):
         machine.bind(target.value, value)
-        machine.values[target] = join(machine.values.get(target, NOTHING), value)
+        machine.values.grow(target, join(dict.get(machine.values, target, NOTHING), value))
     elif isinstance(target, (cst.Tuple, cst.List)):
         count = len(target.elements)
         for position, element in enumerate(target.elements):
@@ -102,7 +102,8 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
         elif isinstance(obj, Mapping) and operator == "BitOr":
             holding.update(machine, obj, operand)
     if machine.reducing is not None:
-        machine.values[node] = join(machine.values.get(node, NOTHING), current)  # the target's is what it becomes
+        # The target's value is what it becomes.
+        machine.values.grow(node, join(dict.get(machine.values, node, NOTHING), current))
         if node in machine.reducing.nodes:
             current = reductions.reduced(machine, current, node)
     value = reductions.marked(machine, scales.binary(operator, current, operand), node)

@@ -131,7 +131,7 @@ def _is_unused(machine: Machine, one: LeftOut) -> bool:
 
 def _run_arm(machine: Machine, one: LeftOut) -> Iterator[Event]:
     """What happens in the arm. Values that are known already stay what they are."""
-    known, complete, outer, reached = dict(machine.values), machine.complete, one.frame.env, set(machine.globals)
+    known, complete, outer, reached = machine.values.copy(), machine.complete, one.frame.env, set(machine.globals)
     machine.events, machine.draws, machine.record.order = [], [], one.order
     machine.frame, machine.here, machine.grad, machine.control = one.frame, one.here, one.grad, one.control
     one.frame.env, machine.parted = dict(one.env), False

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.ordered import Ordered
+from distify_codemods.reads import Table
 from distify_codemods.values import (
     Arguments,
     Const,
@@ -50,7 +51,8 @@ def of_all_ranks(machine: Machine, value: Value, node: cst.CSTNode, loaders: fro
             objs.append(listed)
         elif isinstance(obj, Mapping):
             table = machine.made(Mapping, node, obj, "whole")
-            table.items = {key: of_all_ranks(machine, item, node, loaders) for key, item in obj.items.items()}
+            named = ((key, of_all_ranks(machine, item, node, loaders)) for key, item in obj.items.items())
+            table.items = Table(named)
             table.rest = of_all_ranks(machine, obj.rest, node, loaders) if obj.rest is not None else None
             objs.append(table)
         else:

@@ -1,0 +1,217 @@
+"""What a run knows and may change, and which of it a call has read and set since it began.
+
+A call that is made once more from the same place, with the same arguments, does what it did before, if all that it has
+read then is what it was and all that it has set is what it set. What only ever grows by what is put there, and is not
+asked what it held, is not noted: the same once more changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, ItemsView, Iterable, Iterator, KeysView, ValuesView
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, TypeVar, overload
+
+Key = TypeVar("Key", bound=Hashable)
+Held = TypeVar("Held")
+Other = TypeVar("Other")
+
+MISSING: Any = object()
+_WHOLE = object()  # the key of all that a table holds
+Place = tuple[int, object]
+Left = tuple[dict[Any, Any], object, Any]
+NUMBERS = count()  # of frames and calls, in the order in which they begin
+
+
+@dataclass(eq=False)
+class Reads:
+    """What a call that is followed has read, as it found it, and what it has set: by table and key."""
+
+    found: dict[Place, tuple[dict[Any, Any], Any]] = field(default_factory=dict)
+    set: dict[Place, dict[Any, Any]] = field(default_factory=dict)
+    outer: dict[tuple[Any, str], Any] = field(default_factory=dict)  # names of functions around it
+    since: int = field(default_factory=lambda: next(NUMBERS))  # frames with higher numbers are its own
+    certain: bool = True  # whether that is all that matters to it
+
+    def hold(self) -> bool:
+        """Whether all that was read is what it was."""
+        outer = all(_is(frame.env, name, value) for (frame, name), value in self.outer.items())
+        return outer and all(_is(table, place[1], value) for place, (table, value) in self.found.items())
+
+    def left(self) -> list[Left]:
+        """What was set, as it is now."""
+        return [(table, key, dict.get(table, key, MISSING)) for (_, key), table in self.set.items()]
+
+    def add(self, other: Reads) -> None:
+        """What a call within this one has read and set."""
+        for place in other.found.keys() - self.found.keys() - self.set.keys():
+            self.found[place] = other.found[place]
+        self.set |= other.set
+        for (frame, name), value in other.outer.items():
+            if frame.number < self.since:
+                self.outer.setdefault((frame, name), value)
+        self.certain &= other.certain
+
+
+class _Now:
+    """Of the innermost call that is followed and may be made again; None where there is none."""
+
+    reads: Reads | None = None
+
+
+NOW = _Now()
+
+
+def note(table: dict[Any, Any], key: object, value: object) -> None:
+    reads = NOW.reads
+    if reads is not None:
+        place = (id(table), key)
+        if place not in reads.found and place not in reads.set:
+            reads.found[place] = table, value
+
+
+def note_outer(frame: Any, name: str, value: object) -> None:
+    """A name of a function around the one that is run."""
+    reads = NOW.reads
+    if reads is not None and frame.number < reads.since:
+        reads.outer.setdefault((frame, name), value)
+
+
+def note_set(table: dict[Any, Any], key: object) -> None:
+    if NOW.reads is not None:
+        NOW.reads.set[id(table), key] = table
+
+
+def uncertain() -> None:
+    """What is done now cannot be left out when the call is made again."""
+    if NOW.reads is not None:
+        NOW.reads.certain = False
+
+
+def leave(left: list[Left]) -> None:
+    for table, key, value in left:
+        if value is MISSING:
+            dict.pop(table, key, None)
+        else:
+            dict.__setitem__(table, key, value)
+
+
+def _is(table: dict[Any, Any], key: object, value: object) -> bool:
+    now = dict.get(table, key, MISSING) if key is not _WHOLE else list(dict.items(table))
+    return now is value or bool(now == value)
+
+
+class Table(dict[Key, Held]):
+    """A dictionary of which is noted what is read and set."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __getitem__(self, key: Key) -> Held:
+        value = dict.__getitem__(self, key)
+        note(self, key, value)
+        return value
+
+    @overload  # type: ignore[override]
+    def get(self, key: object) -> Held | None: ...
+    @overload
+    def get(self, key: object, default: Other) -> Held | Other: ...
+    def get(self, key: Any, default: Any = None) -> Any:
+        value = dict.get(self, key, MISSING)
+        note(self, key, value)
+        return default if value is MISSING else value
+
+    def __contains__(self, key: Any) -> bool:
+        value = dict.get(self, key, MISSING)
+        note(self, key, value)
+        return value is not MISSING
+
+    def _note_all(self) -> None:
+        if NOW.reads is not None:
+            note(self, _WHOLE, list(dict.items(self)))
+
+    def __iter__(self) -> Iterator[Key]:
+        self._note_all()
+        return dict.__iter__(self)
+
+    def __len__(self) -> int:
+        self._note_all()
+        return dict.__len__(self)
+
+    def keys(self) -> KeysView[Key]:  # type: ignore[override]
+        self._note_all()
+        return dict.keys(self)
+
+    def values(self) -> ValuesView[Held]:  # type: ignore[override]
+        self._note_all()
+        return dict.values(self)
+
+    def items(self) -> ItemsView[Key, Held]:  # type: ignore[override]
+        self._note_all()
+        return dict.items(self)
+
+    def __setitem__(self, key: Key, value: Held) -> None:
+        note_set(self, key)
+        dict.__setitem__(self, key, value)
+
+    def grow(self, key: Key, value: Held) -> None:
+        """Sets what holds all that was there, and more: nothing to note."""
+        dict.__setitem__(self, key, value)
+
+    def setdefault(self, key: Key, default: Any = None) -> Any:
+        if key not in self:
+            self[key] = default
+        return dict.__getitem__(self, key)
+
+    def pop(self, key: Key, *default: Any) -> Any:
+        if key in self:
+            note_set(self, key)
+        return dict.pop(self, key, *default)
+
+    def update(self, other: Any = (), /, **named: Any) -> None:
+        for key in dict(other, **named) if NOW.reads is not None else ():
+            note_set(self, key)
+        dict.update(self, other, **named)
+
+    def copy(self) -> dict[Key, Held]:
+        self._note_all()
+        return dict(dict.items(self))
+
+    def clear(self) -> None:
+        uncertain()
+        dict.clear(self)
+
+
+class Marks(Table[Key, None]):
+    """A set that grows, of which is noted what it is asked for."""
+
+    def add(self, one: Key) -> None:
+        dict.__setitem__(self, one, None)
+
+    def add_all(self, more: Iterable[Key]) -> None:
+        for one in more:
+            self.add(one)
+
+
+class Changing:
+    """A field of objects that may be set anew: it is noted who reads it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, obj: object, owner: type) -> Any:
+        held = obj.__dict__
+        value = held[self.name]
+        if NOW.reads is not None:
+            note(held, self.name, value)
+        return value
+
+    def __set__(self, obj: object, value: object) -> None:
+        held = obj.__dict__
+        if self.name in held:
+            note_set(held, self.name)
+        held[self.name] = value
+
+
+def changing(kind: type, *names: str) -> None:
+    for name in names:
+        setattr(kind, name, Changing(name))

@@ -1,0 +1,63 @@
+"""A call in a loop is followed again where it finds something new, and only there."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods.events import Kind
+from distify_codemods.values import Const
+
+from tests.codemods.test_inference import infer
+
+LOOPS = "for a in range(9):\n    for b in range(9):\n        for c in range(9):\n            "
+LINES = "".join(f"    x = x + {number}\n" for number in range(50))
+WORK = f"import random\n\n\ndef work(x):\n{LINES}    print(x)\n    return x\n\n\n"
+
+
+def statements(script: str) -> int:
+    return infer(script).run.machine.statements
+
+
+@pytest.mark.parametrize(
+    "beside",
+    ["found.append(c)", "found = [found, c]", "found = found + random.random()", "found[0] = c"],
+)
+def test_what_finds_nothing_new_is_followed_once(beside: str) -> None:
+    """Whatever else is new in the next turn."""
+    assert statements(f"{WORK}found = []\n{LOOPS}{beside}\n            work(1)\n") < 2 * 55
+
+
+def test_what_sets_an_attribute_is_followed_until_it_finds_that() -> None:
+    methods = "    def __init__(self):\n        self.x = 1\n\n    def work(self):\n        self.x = work(self.x)\n"
+    assert statements(f"class Box:\n{methods}\n\n{WORK}box = Box()\n{LOOPS}box.work()\n") < 3 * 55
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "class Box:\n    pass\n\n\nbox = Box()\nbox.x = 'a'\n\n\ndef show():\n    print(box.x)\n\n\n"
+        "for _ in range(9):\n    show()\n    box.x = 'b'\n",
+        "x = 'a'\n\n\ndef show():\n    print(x)\n\n\nfor _ in range(9):\n    show()\n    x = 'b'\n",
+        "def run():\n    x = 'a'\n\n    def show():\n        print(x)\n\n    for _ in range(9):\n        show()\n"
+        "        x = 'b'\n\n\nrun()\n",
+        "x = {'key': 'a'}\n\n\ndef show():\n    print(x['key'])\n\n\n"
+        "for _ in range(9):\n    show()\n    x['key'] = 'b'\n",
+        "x = ['a']\n\n\ndef show():\n    print(x[0])\n\n\nfor _ in range(9):\n    show()\n    x.append('b')\n",
+        "x = ['a']\n\n\ndef show(it):\n    print(it[0])\n\n\nfor _ in range(9):\n    show(x)\n    x.append('b')\n",
+        "def show(x):\n    print(x)\n\n\nx = 'a'\nfor _ in range(9):\n    show(x)\n    x = 'b'\n",
+        "class Box:\n    x = 'a'\n\n\nbox = Box()\n\n\ndef inner():\n    print(box.x)\n\n\n"
+        "def show():\n    inner()\n\n\nfor _ in range(9):\n    show()\n    Box.x = 'b'\n",
+    ],
+)  # fmt: skip
+def test_what_finds_something_new_is_followed_again(script: str) -> None:
+    (event,) = infer(script).of_kind(Kind.PRINT)
+    printed = {obj.value for obj in event.arguments.positional[0].objs if isinstance(obj, Const)}
+    assert printed >= {"a", "b"}
+
+
+def test_what_the_last_call_has_set_stays_set() -> None:
+    script = (
+        "def keep(*items):\n    return items\n\n\ndef one():\n    return keep('a')\n\n\n"
+        "for _ in range(9):\n    for __ in range(9):\n        first = one()\n        print(first[0])\n"
+    )
+    (event,) = infer(script).of_kind(Kind.PRINT)
+    assert {obj.value for obj in event.arguments.positional[0].objs if isinstance(obj, Const)} == {"a"}
