@@ -67,7 +67,8 @@ def test_whichever_it_is_begins_alike(model: str, backend: str) -> None:
 )
 def test_or_one_that_was_saved(backend: str, line: str) -> None:
     model = "if sys.argv[1:]:\n    model = torch.load('last.pt')['net']\nelse:\n    model = globals()[sys.argv[2]]()\n"
-    batchnorm = "model = rt.convert_sync_batchnorm(model)\n"  # what was saved may have some
+    batchnorm = "rt.convert_sync_batchnorm(model)\n"  # what was saved may have some
+    batchnorm = f"model = {batchnorm}" if line.startswith("model") else batchnorm
     assert f"\nrt.seed_ranks_apart()\n{batchnorm}{line}for epoch in range(3):\n" in after(model, backend)
 
 
