@@ -184,7 +184,8 @@ def _leaves(facts: Facts, frame: Frame, node: cst.CSTNode) -> bool:
 
 # ---- weights
 
-_FILLING = {one for one in drawing.METHODS if one.endswith("_")} | drawing.RESETS
+#: Of weights: `bernoulli_` makes masks, each for the samples that it is given.
+_FILLING = {one for one in drawing.METHODS if one.endswith("_")} - {"bernoulli_"} | drawing.RESETS
 
 
 def draws_of_weights(facts: Facts) -> Iterator[Event]:
