@@ -27,6 +27,7 @@ class Flow:
     def __init__(self, scope: Scope) -> None:
         self._graph = graph = Graph(scope)
         self.own = {point.name for point in graph.points if point.binds} - graph.outer.keys()
+        self._below: dict[cst.CSTNode, frozenset[cst.CSTNode]] = {}
         self._seen = set() if isinstance(scope, cst.ClassDef) else self.own  # methods do not see their class's names
 
     @cached_property
@@ -57,7 +58,7 @@ class Flow:
 
     def reads(self, within: cst.CSTNode, name: str = "") -> list[cst.Name]:
         """The reads of a name, or of any, inside a node; also in functions that are defined there."""
-        inside = set(tree.walk(within))
+        inside = self._inside(within)
         own = [node for one in self._graph.points if (node := one.read()) and name in ("", one.name)]
         others = [node for one, nodes in self._others[0].items() if name in ("", one) for node in nodes]
         return [node for node in dict.fromkeys((*own, *others)) if node in inside]
@@ -88,11 +89,16 @@ class Flow:
         found = [node for one in self._graph.points if one in reached and (node := one.read(deleted))]
         return [*found, *self._others[0].get(name, [])]
 
+    def _inside(self, within: cst.CSTNode) -> frozenset[cst.CSTNode]:
+        if within not in self._below:
+            self._below[within] = frozenset(tree.walk(within))
+        return self._below[within]
+
     # ---- definitions
 
     def bindings(self, within: cst.CSTNode, name: str) -> list[cst.CSTNode]:
         """What binds or deletes a name inside a node."""
-        inside = set(tree.walk(within))
+        inside = self._inside(within)
         found = dict.fromkeys(one.node for one in self._graph.points if one.sets and one.name == name)
         return [node for node in found if node in inside]
 

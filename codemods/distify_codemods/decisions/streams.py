@@ -56,11 +56,11 @@ def _building(decisions: Decisions) -> set[cst.CSTNode]:
     """The statements in whose course a model is built, be it in a function that they call."""
     after = {wrap.statement for wrap in decisions.built if wrap.after}
     found = {node for wrap in decisions.built for node in wrap.module.enclosing(wrap.statement)}
+    statements = {wrap.statement for wrap in decisions.built}
     for event in decisions.facts.run.events:
         nodes = [here.node for here in event.here.up()]
-        for statement in {wrap.statement for wrap in decisions.built}:
-            if statement in nodes:
-                found.update(nodes if statement in after else nodes[_last(nodes, statement) + 1 :])
+        for statement in statements.intersection(nodes):
+            found.update(nodes if statement in after else nodes[_last(nodes, statement) + 1 :])
     return found | after
 
 
