@@ -13,7 +13,7 @@ from distify_codemods.plan import Rewrite
 #: The positional parameters of the functions whose calls are edited.
 _ORDERS = (
     torch_data.PARAMETERS, torch_data.OF_A_SAMPLER, checkpoints.PARAMETERS, progress.PARAMETERS,
-    ("mode", "parents", "exist_ok"), ("name", "mode", "exist_ok"),  # of mkdir and makedirs
+    ("", "parents", "exist_ok"), ("name", "", "exist_ok"),  # of mkdir and makedirs, whose mode stays as it is
 )  # fmt: skip
 
 

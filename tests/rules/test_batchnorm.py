@@ -149,6 +149,13 @@ def test_models_that_training_only_calls(copied: str) -> None:
     assert "teacher = DistributedDataParallel" not in after
 
 
+def test_parts_of_a_copy_that_training_only_calls() -> None:
+    model = "net = zoo.build()\nmodel = nn.Linear(4, 1)\nparts = [one for one in copy.deepcopy(net).children()]\n"
+    loop = TEACHER.replace("teacher(x)", "parts[0](x)")
+    after = converted(script(imports="import copy\nimport zoo\n" + IMPORTS, model=model, loop=loop))
+    assert after.count("rt.convert_sync_batchnorm(parts)\n") == 1
+
+
 def test_models_that_training_calls_in_evaluation_mode() -> None:
     model = f"{NORMED}teacher = copy.deepcopy(model)\nteacher.eval()\n"
     after = converted(script(imports="import copy\n" + IMPORTS, model=model, loop=TEACHER))

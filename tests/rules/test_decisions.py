@@ -187,6 +187,12 @@ def test_scheduler_follows_the_mean(figure: str) -> None:
     assert f"    sched.step(rt.all_reduce_mean({figure}))\n" in after
 
 
+def test_scheduler_of_another_library_follows_the_mean() -> None:
+    plan = "from monai.optimizers.lr_scheduler import Plateau\nsched = Plateau(optimizer)\n"
+    after = converted(script(loop=f"{plan}{LOOP}    sched.step(loss.item())\n"))
+    assert "    sched.step(rt.all_reduce_mean(loss.item()))\n" in after
+
+
 def test_loop_that_ends_when_the_loss_is_small() -> None:
     loop = LOOP.replace("for epoch in range(3):", "loss = torch.tensor(9.0)\nwhile loss.item() > 0.1:")
     assert ("DECIDE01", 10) not in blocked(script(loop=loop))

@@ -279,6 +279,12 @@ def test_each_epoch() -> None:
     assert converted(before) == distributed(loader=SHARDED + UNPADDED, after=new, prints=True)
 
 
+@pytest.mark.parametrize(("option", "shares"), [("in_order", 0), ("pin_memory", 1)])
+def test_outputs_of_batches_in_another_order_are_not_gathered(option: str, shares: int) -> None:
+    other = f"other = DataLoader(data, **{{'{option}': False}})\n"
+    assert converted(evaluating(OUTPUTS, other)).count("rt.gather_batch(") == shares
+
+
 def test_two_loops_over_one_loader_that_need_different_ways() -> None:
     """A loader has one sampler: both loops take the same way, or both see everything."""
     after = converted(evaluating(SUMS + OUTPUTS))

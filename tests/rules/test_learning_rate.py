@@ -167,6 +167,11 @@ def per_batch(line: str) -> str:
             "StepLR", id="schedule of steps",
         ),
         pytest.param(
+            script(loop="from monai.optimizers.lr_scheduler import LinearLR\ns = LinearLR(optimizer, 1.0, 100)\n"
+                        + per_batch("s.step()")),
+            "LinearLR(", id="schedule of steps of another library",
+        ),
+        pytest.param(
             script(loop="s = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: min(n / 50, 1))\n"
                    + per_batch("s.step()")),
             "LambdaLR", id="schedule by a function of steps",

@@ -51,6 +51,12 @@ ON_MAIN = "if rt.is_main_process():\n"
          "folder = os.path.join(rt.from_main_process(run.dir), rt.from_main_process(wandb.run.name))\n"),
         ("import tensorflow as tf\nlog = tf.summary.create_file_writer('a')\n",
          "import tensorflow as tf\nlog = rt.main_process_only(tf.summary.create_file_writer)('a')\n"),
+        ('wandb.init("team", "project")\n',
+         'wandb.init("team", "project", mode=None if rt.is_main_process() else "disabled")\n'),
+        ("wandb.init(mode=None)\n", 'wandb.init(mode=None if rt.is_main_process() else "disabled")\n'),
+        ("import swanlab\nswanlab.init('p', 'w', 'e', 'd', 'j', 'g', [], {}, 'l', 'cloud')\n",
+         "import swanlab\nswanlab.init('p', 'w', 'e', 'd', 'j', 'g', [], {}, 'l', "
+         "'cloud' if rt.is_main_process() else \"disabled\")\n"),
         ("wandb.login()\n", f"{ON_MAIN}    wandb.login()\n"),
     ],
 )  # fmt: skip

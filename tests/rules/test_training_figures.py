@@ -110,13 +110,14 @@ class Meter:
         ("view.line([loss.item()])", "view.line([rt.all_reduce_mean(loss.item())])"),
         ("joblib.dump(loss.item(), 'a')", "rt.main_process_only(joblib.dump)(rt.all_reduce_mean(loss.item()), 'a')"),
         ("file.write(f'{loss.item()}')", "file.write(f'{rt.all_reduce_mean(loss.item())}')"),
+        ("yaml.dump_all([loss.item()], file)", "yaml.dump_all([rt.all_reduce_mean(loss.item())], file)"),
     ],
 )
 def test_kept_in_the_loop(kept: str, whole: str) -> None:
     setup = f"{METER}meter, seen, table = Meter(), [], {{'loss': 0.0}}\nview = visdom.Visdom()\n"
     opened = "    file = open('losses.txt', 'a')\n"
     before = script(
-        imports=f"import joblib\nimport math\nimport swanlab\nimport visdom\n{IMPORTS}",
+        imports=f"import joblib\nimport math\nimport swanlab\nimport visdom\nimport yaml\n{IMPORTS}",
         setup=setup,
         loop=counting(opened, kept, ""),
     )

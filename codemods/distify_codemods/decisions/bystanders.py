@@ -62,7 +62,7 @@ def _may_have_batchnorm(model: Obj) -> bool:
     if not isinstance(model, (Instance, External)):
         return False
     return any(
-        (isinstance(part, External) and (may_hold_batchnorm(part.name) or part.name in COPIES))
+        (isinstance(part, External) and (may_hold_batchnorm(part.name) or part.name.startswith(COPIES)))
         or (isinstance(part, Instance) and part.of is not None and part.of.derives_from(*BATCHNORMS))
         for part in parts_of(model)
     )

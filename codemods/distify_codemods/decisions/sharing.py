@@ -134,8 +134,8 @@ def _sums(
     return evaluation.sums(facts, loop)
 
 
-#: Options of a loader that have nothing to do with which samples a batch holds.
-_FREE = HOW_SOON | {"collate_fn", "worker_init_fn"}
+#: Options of a loader that have nothing to do with which samples a batch holds, or which comes first.
+_FREE = HOW_SOON - {"in_order"} | {"collate_fn", "worker_init_fn"}
 
 
 def _gathers(

@@ -75,7 +75,7 @@ RUNNERS = {
     **dict.fromkeys(("absl.app.run", "tensorflow.app.run", "tensorflow.compat.v1.app.run"), ("main", 0, "")),
 }
 DEEP_COPY = "copy.deepcopy"
-COPIES = frozenset({DEEP_COPY, "copy.copy"})
+COPIES = (DEEP_COPY, "copy.copy")
 #: The environment of a process, and what sets and reads it.
 ENVIRONMENT = "os.environ"
 SETS_IF_MISSING = "os.environ.setdefault"

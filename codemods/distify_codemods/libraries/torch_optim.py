@@ -9,7 +9,7 @@ _NO_OPTIMIZERS = ("torch.optim.lr_scheduler", "torch.optim.swa_utils")
 #: Steps by a closure, which computes gradients of its own.
 BY_CLOSURE = "torch.optim.LBFGS"
 #: What sets the rate of an optimizer.
-_SCHEDULES = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.SWALR", "timm.scheduler.")
+_SCHEDULES = ("torch.optim.swa_utils.SWALR", "timm.scheduler.")
 #: Goes through all of a loader to find BatchNorm's statistics.
 UPDATES_BATCHNORM = "torch.optim.swa_utils.update_bn"
 #: Gradients that are taken by a function.
@@ -35,5 +35,6 @@ def is_optimizer(name: str) -> bool:
 
 
 def is_schedule(name: str) -> bool:
+    """Whatever library has a module like torch's: `monai.optimizers.lr_scheduler.WarmupCosineSchedule`."""
     own = name.startswith("transformers.") and (".get_" in name and "schedule" in name)
-    return own or name.startswith(_SCHEDULES)
+    return own or name.startswith(_SCHEDULES) or "lr_scheduler." in name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods import tree
 from distify_codemods.arguments import bound
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import wrapped
@@ -100,15 +99,16 @@ def _run(context: Context, event: Event, known: Api) -> None:
     if not isinstance(node, cst.Call) or not context.editable(module, node, "an experiment is logged"):
         return
     test, plan = f"{context.rt(module)}.is_main_process()", context.plan(module)
+    reason = "the other ranks' runs do nothing"
     if event.arguments.double_star is not None and "mode" not in event.arguments.keywords:
         given = next(one.value for one in reversed(node.args) if one.star == "**")  # it may have a `mode`, too
-        plan.replace(given, _with_mode(test, known.quiet), CODE, "the other ranks' runs do nothing")
+        plan.replace(given, _with_mode(test, known.quiet), CODE, reason)
     else:
         present = bound(node, known.parameters.split()).get("mode")
-        quiet: str | Rewrite = f'None if {test} else "{known.quiet}"'
-        if present is not None and tree.code_of(present.value) != "None":
-            quiet = call_of(f'{{}} if {test} else "{known.quiet}"')
-        plan.set_keyword(node, "mode", quiet, CODE, "the other ranks' runs do nothing")
+        if present is None:
+            plan.set_keyword(node, "mode", f'None if {test} else "{known.quiet}"', CODE, reason)
+        else:
+            plan.replace(present.value, call_of(f'{{}} if {test} else "{known.quiet}"'), CODE, reason)
     context.applied("rank 0 logs the experiment", module, node)
 
 

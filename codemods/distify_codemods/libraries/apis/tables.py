@@ -4,7 +4,8 @@ from distify_codemods.libraries.registry import Api, Effect, Role
 
 APIS = (
     Api("pandas.to_pickle", Role.DATA, Effect.WRITES, path=0, one_file=True),
-    Api("yaml.dump yaml.safe_dump toml.dump tomli_w.dump", Role.INTO_A_HANDLE, Effect.WRITES, path=1),
+    Api("yaml.dump yaml.safe_dump yaml.dump_all yaml.safe_dump_all toml.dump tomli_w.dump", Role.INTO_A_HANDLE,
+        Effect.WRITES, path=1),
     Api("pandas.HDFStore", Role.STORE),
     Api("pandas.ExcelWriter xlsxwriter.Workbook pyarrow.csv.CSVWriter pyarrow.parquet.ParquetWriter "
         "pyarrow.ipc.new_file pyarrow.ipc.new_stream pyarrow.RecordBatchFileWriter "
