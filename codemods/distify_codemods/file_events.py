@@ -126,7 +126,7 @@ def is_taken_by_its_name(event: Event) -> bool:
 def is_writing_method(event: Event) -> bool:
     """Whether a method of a library writes a file, by its name and what it is a method of."""
     name = event.name
-    if name not in effects.WRITING_METHODS or not _is_of_a_library(event.receiver, name) or is_in_memory(event):
+    if not _is_called_as_one(event) or not _is_of_a_library(event.receiver, name) or is_in_memory(event):
         return False
     used = not isinstance(event.module.parents.get(event.node), cst.Expr)
     if makers := effects.WRITING_METHODS[name].of:
@@ -136,6 +136,10 @@ def is_writing_method(event: Event) -> bool:
         given = event.arguments
         return bool(given.positional or given.double_star or _PATH_KEYWORDS & given.keywords.keys())
     return True
+
+
+def _is_called_as_one(event: Event) -> bool:
+    return effects.is_writing_method(event.name, len(event.arguments.all()))
 
 
 def _is_of_a_library(receiver: Value, name: str) -> bool:
@@ -255,7 +259,7 @@ def is_unknown(event: Event) -> bool:
     if event.kind is Kind.CALL:
         named = event.name.startswith("local.") or effects.is_named(event.name)
         return not named and not effects.is_known(event.name, event.name.rsplit(".", 1)[-1])
-    if event.kind is Kind.METHOD and (event.name in effects.WRITING_METHODS or event.name in effects.READING_METHODS):
+    if event.kind is Kind.METHOD and (_is_called_as_one(event) or event.name in effects.READING_METHODS):
         return False
     owners = [library for obj in event.receiver.objs for library in _libraries(core(obj))]
     name = event.name if event.kind is Kind.METHOD else ""

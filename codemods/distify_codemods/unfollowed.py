@@ -43,7 +43,7 @@ class Unfollowed:
         if self.name in effects.STORES or self.name in effects.HANDLES or self.name in effects.MAPPED:
             return any(set(text) & set("wax+") for text in self._modes())
         if self.name.startswith("."):
-            return self.name[1:] in effects.WRITING_METHODS and bool(self.node.args)
+            return bool(self.node.args) and effects.is_writing_method(self.name[1:], len(self.node.args))
         return self.name in effects.WRITES or self.name in effects.ALWAYS_WRITE
 
     @property

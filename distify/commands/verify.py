@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from distify_codemods import Options
 
 from distify.checklist import checklist, summary
 from distify.config import options_for
@@ -71,6 +72,7 @@ def verify(
     strategy: str | None,
     models: tuple[str, ...],
     train_loaders: tuple[str, ...],
+    budget: int,
 ) -> None:
     """Run the script PATH and its conversion side by side, and compare what they do after every optimizer step.
 
@@ -98,10 +100,12 @@ def verify(
         raise DistifyError("distify verify needs Linux or macOS")
     if importlib.util.find_spec("torch") is None:
         raise DistifyError(f"torch is not installed for {sys.executable}, with which the scripts run")
-    options = options_for(path, backend=backend, strategy=strategy, models=models, train_loaders=train_loaders)
+    options = options_for(
+        path, backend=backend, strategy=strategy, models=models, train_loaders=train_loaders, budget=budget
+    )
     if options.scale != "global":
         raise DistifyError("a larger global batch takes other steps than one process does: there is nothing to compare")
-    settled = bool(backend or strategy or models or train_loaders)
+    settled = bool(backend or strategy or models or train_loaders or budget != Options.budget)
     pair = find_pair(path, converted or "", options, anew=anew or settled)
     if pair.needs_person:
         ctx.exit(_say_why_not(path, pair))

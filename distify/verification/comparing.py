@@ -12,7 +12,7 @@ from distify_runtime.trace.traces import Trace
 from distify.errors import DistifyError
 from distify.verification.copies import Copy, make_copies
 from distify.verification.pairs import Pair
-from distify.verification.running import Failed, OtherTypes, Plan, in_float32, run_converted, run_original
+from distify.verification.running import Failed, OtherTypes, Plan, in_float32, looked_for, run_converted, run_original
 
 _TOLERANCES = {"float64": Tolerance(1e-12, 1e-5, 1e-6), "float32": Tolerance(1e-6, 1e-2, 1e-2)}
 
@@ -31,6 +31,8 @@ class Compared:
 def run_and_compare(pair: Pair, plan: Plan, copies: tuple[Copy, Copy], folder: Path, horovod: bool) -> Compared:
     """Raises DistifyError where the original fails, or what the user can change ends the conversion."""
     original, plan, dist, notes = _run_original(pair, plan, copies, folder)
+    if original.missed:
+        notes = (*notes, f"the original: {looked_for(plan, copies[0], original.missed)}")
     if not original.steps and not original.saves:
         raise DistifyError(f"{pair.original.path}: took no optimizer step; does it need arguments (behind --)?")
     try:

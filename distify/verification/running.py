@@ -155,7 +155,9 @@ def _failure(error: RunError, plan: Plan, copy: Copy, world_size: int) -> Failed
     tail = tails[first.rank]
     lines = traceback_of(tail) or tail.splitlines()[-LAST_LINES:] or _printed(error.logs, first.rank)
     rank = f"rank {first.rank} of {who}" if world_size else who
-    reason = f"{rank} {first.describe()}{_left_behind(lines, plan, copy)}"
+    missed = traces.missed_of(error.logs / f"{first.rank}.pt")
+    told = _left_behind(lines, plan, copy) or (f": {looked_for(plan, copy, missed)}" if missed else "")
+    reason = f"{rank} {first.describe()}{told}"
     wide = plan.dtype == "float64" and lines and _TYPES.search(lines[-1])
     return (OtherTypes if wide else Failed)(reason, _without_program(lines))
 
@@ -170,6 +172,18 @@ def _left_behind(lines: Sequence[str], plan: Plan, copy: Copy) -> str:
                 f"{os.path.realpath(there / path)}, in the script or by an argument behind --"
             )
     return ""
+
+
+def looked_for(plan: Plan, copy: Copy, missed: Sequence[str]) -> str:
+    """What is said of these whole paths, which the way out of a copy of the project does not lead to."""
+    there = plan.spare / os.path.relpath(copy.workdir, copy.folder)
+    named = ", ".join(os.path.relpath(path, there) for path in missed)
+    one = len(missed) == 1
+    return (
+        f"it ran in a copy of {plan.spare}, and looked in vain for {named}, which {'lies' if one else 'lie'} outside "
+        f"of that: name {'it by its whole path' if one else 'them by their whole paths'}, {', '.join(missed)}, in the "
+        "script or by an argument behind --"
+    )
 
 
 def _printed(logs: Path, rank: int) -> list[str]:

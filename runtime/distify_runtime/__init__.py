@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from distify_runtime.apple import without_mps
     from distify_runtime.batch import per_rank_batch_size, per_rank_workers, shard_batch
     from distify_runtime.batchnorm import average_running_statistics, convert_sync_batchnorm
     from distify_runtime.checkpoint import add_module_prefix, map_location, strip_module_prefix
@@ -134,6 +135,7 @@ __all__ = [
     "warm_up",
     "weighted_mean",
     "whole_loader",
+    "without_mps",
     "world_size",
 ]
 
@@ -215,6 +217,7 @@ _HOME = {
     "set_epoch": "views",
     "training_loader": "views",
     "whole_loader": "views",
+    "without_mps": "apple",
 }
 
 

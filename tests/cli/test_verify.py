@@ -74,6 +74,49 @@ def test_data_that_lie_beside_the_project(distify: CommandLine, script: Path) ->
     assert distify("verify", "train.py").err.splitlines()[0].endswith("the original failed with exit code 1")
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        b'import os\nif os.path.exists("../nearby/data.txt"): print("resumed")\n',
+        b'from pathlib import Path\nif Path("../nearby/data.txt").is_file(): print("resumed")\n',
+        b'import os\nif os.path.isfile(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "nearby", '
+        b'"data.txt")): print("resumed")\n',
+        b'try:\n    open("../nearby/data.txt").close()\nexcept OSError:\n    pass\n',
+    ],
+)
+def test_what_is_quietly_missing_beside_the_project(distify: CommandLine, script: Path, ask: bytes) -> None:
+    """A script that asks whether it is there goes on without it, other than in life."""
+    data = script.parent.parent / "nearby" / "data.txt"
+    data.parent.mkdir(exist_ok=True)
+    data.write_text("1")
+    script.write_bytes(ask + TRAIN)
+    ended = distify("verify", "train.py", "--json")
+    assert (ended.code, ended.err) == (0, "")
+    (note,) = json.loads(ended.out)["notes"]
+    assert "looked in vain for ../nearby/data.txt, which lies outside of that" in note
+    assert f"name it by its whole path, {data}," in note
+
+
+def test_a_script_that_ends_since_nothing_is_beside_its_copy(distify: CommandLine, script: Path) -> None:
+    data = script.parent.parent / "nearby"
+    data.mkdir(exist_ok=True)
+    (data / "1.txt").write_text("1")
+    script.write_bytes(b'import glob\nif not glob.glob("../nearby/*.txt"): raise SystemExit("no data")\n' + TRAIN)
+    ended = distify("verify", "train.py")
+    assert ended.code == 2
+    assert f"looked in vain for ../nearby, which lies outside of that: name it by its whole path, {data}," in ended.err
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [b'import os\nos.path.exists("../nowhere.txt")\n', b'import os\nos.path.exists("nowhere.txt")\n',
+     b'import os\nos.path.exists("/nowhere/data.txt")\n'],
+)  # fmt: skip
+def test_what_is_nowhere_is_not_told(distify: CommandLine, script: Path, ask: bytes) -> None:
+    script.write_bytes(ask + TRAIN)
+    assert json.loads(distify("verify", "train.py", "--json").out)["notes"] == []
+
+
 BY_HAND = TRAIN.replace(b"optimizer.step()", b"[one.data.sub_(one.grad, alpha=0.1) for one in model.parameters()]")
 BY_HAND = BY_HAND.replace(b"optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", b"pass")
 BY_HAND = BY_HAND.replace(b"optimizer.zero_grad()", b"model.zero_grad()")

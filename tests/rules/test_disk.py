@@ -158,3 +158,29 @@ def test_nothing_is_said_of_all_paths_where_the_disk_is_asked() -> None:
     assert said == ["no file is read that the run wrote"]
     plain = [one.message for one in findings("PATH01", script(), Level.NOT_NEEDED)]
     assert plain == ["every path is the same on all ranks, and no file is read that the run wrote"]
+
+
+FILES = """\
+class Files(torch.utils.data.Dataset):
+    def __init__(self, folder):
+        self.files = sorted(Path(folder).glob("*.pt"))
+    def __len__(self):
+        return len(self.files)
+    def __getitem__(self, index):
+        return torch.load(self.files[index])
+"""
+MADE = 'data = Files("rows")\n'
+ROW = 'torch.save((torch.rand(4), torch.rand(1)), Path("rows") / "1.pt")\n'
+
+
+def test_a_data_set_lists_the_files_that_rank_0_has_written() -> None:
+    """Ranks that list too early have fewer samples than rank 0, and take fewer steps."""
+    new = converted(script(imports=TOOLS, setup=FILES + ROW, data=MADE))
+    assert 'self.files = rt.from_main_process(sorted(Path(folder).glob("*.pt")))\n' in new
+
+
+@pytest.mark.parametrize(
+    ("setup", "after"), [("", ""), ("", ROW.replace("rows", "out")), ('print(os.path.exists("a"))\n', "")]
+)
+def test_a_data_set_lists_what_was_there_before(setup: str, after: str) -> None:
+    assert "from_main_process" not in converted(script(imports=TOOLS, setup=FILES + setup, data=MADE, after=after))

@@ -134,6 +134,7 @@ def test_folder_without_a_way_to_exist(after: str) -> None:
         ("import zipfile\n", 'zipfile.ZipFile("a.zip").extractall("b")\n',
          f'{ON_MAIN}    zipfile.ZipFile("a.zip").extractall("b")\n'),
         ("from pathlib import Path\n", 'Path("a").rename("b")\n', f'{ON_MAIN}    Path("a").rename("b")\n'),
+        ("from pathlib import Path\n", 'Path("a").replace("b")\n', f'{ON_MAIN}    Path("a").replace("b")\n'),
         ("from pathlib import Path\n", 'Path("a").write_text("x")\n', f'{ON_MAIN}    Path("a").write_text("x")\n'),
     ],
 )  # fmt: skip
@@ -196,6 +197,8 @@ def test_where_a_guard_would_take_something_away(before: str, after: str) -> Non
         pytest.param("values = [1]\nvalues.remove(1)\n", id="list"),
         pytest.param("table = pd.read_csv('a')\ntable = table.rename(columns={'a': 'b'})\n", id="columns are renamed"),
         pytest.param("table = pd.read_csv('a')\ntext = table.to_csv()\n", id="a table as text"),
+        pytest.param("table = pd.read_csv('a')\ntable.replace('a', 'b', inplace=True)\n", id="cells are replaced"),
+        pytest.param("text = 'a'.replace('a', 'b')\n", id="letters are replaced"),
         pytest.param("x = torch.zeros(2, names=('N',))\nx = x.rename('C')\n", id="dimensions are renamed"),
         pytest.param("values = np.memmap('a.bin', np.uint16, 'r')\n", id="mapped to be read"),
         pytest.param("rows = sqlite3.connect('a.db').execute('select 1').fetchall()\n", id="database that is read"),

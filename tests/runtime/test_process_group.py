@@ -255,6 +255,7 @@ def test_checkpoints_from_gpus_load_here(tmp_path: Path) -> None:
     assert torch.load(tmp_path / "cpu.pt", map_location=rt.map_location)["weight"].tolist() == [1, 1]
     storage: Any = torch.ones(2).untyped_storage()
     assert rt.map_location(storage, "cuda:3").device == rt.device()
+    assert rt.map_location(storage, "mps:0").device == rt.device()
     assert rt.map_location(storage, "cpu").data_ptr() == storage.data_ptr()
 
 

@@ -103,6 +103,12 @@ def is_known(library: str, name: str) -> bool:
     return of_a_file or (library.startswith(KNOWN) and not says_that_it_writes(name))
 
 
+def is_writing_method(name: str, given: int) -> bool:
+    """Whether a method of this name, that is given so many arguments, may be one that writes."""
+    known = WRITING_METHODS.get(name)
+    return known is not None and (given == 1 or not known.path_alone)
+
+
 def says_that_it_writes(name: str) -> bool:
     return any(word in name.lower() for word in WRITING_WORDS)
 

@@ -82,6 +82,8 @@ class Api(NamedTuple):
     adds: str = ""
     #: Of a method that other things have, too: how the names begin of what it does this to.
     of: tuple[str, ...] = ()
+    #: It is given nothing but a path; what others mean by its name takes more: `text.replace("a", "b")`.
+    path_alone: bool = False
     #: The methods of what it makes that write.
     writes_by: str = ""
     #: Of a tracker: whether it may report over a network.

@@ -12,7 +12,7 @@ from distify_codemods.command_line import is_integer
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import devices
 from distify_codemods.program import Module
-from distify_codemods.rules import device_map, device_options, gpu_counts, visible_devices
+from distify_codemods.rules import apple, device_map, device_options, gpu_counts, visible_devices
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 
@@ -41,6 +41,7 @@ def run(context: Context) -> None:
     counted = gpu_counts.run(context, CODE)
     mapped = device_map.run(context, CODE)
     told = device_options.run(context, CODE)
+    told = apple.run(context, CODE) or told
     if changed:
         return context.applied("device numbers mean the rank's own GPU")
     if not counted and not mapped and not told:

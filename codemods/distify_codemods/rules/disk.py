@@ -64,10 +64,15 @@ def may_fail(context: Context, event: Event) -> bool:
     if listings.RAISES.isdisjoint(keys):
         return False
     return any(
-        one.name.startswith(effects.REMOVES) or one.name in listings.REMOVES
+        _may_come_before(one, event)
         for one in context.facts.of_kind(Kind.CALL, Kind.METHOD)
-        if _may_come_before(one, event)
+        if one.name in listings.REMOVES or (one.name.startswith(effects.REMOVES) and _takes_files_away(one))
     ) or any(_may_come_before(one, event) and context.names.agree(one, event) for one in context.files_written)
+
+
+def _takes_files_away(event: Event) -> bool:
+    """Whether it may be a path's `replace`, and no text's."""
+    return event.kind is Kind.CALL or effects.is_writing_method(event.name, len(event.arguments.all()))
 
 
 def may_be_made(context: Context, event: Event) -> bool:

@@ -119,7 +119,7 @@ def _is_quiet(context: Context, call: cst.Call, depth: int) -> bool:
     callee = context.facts.value(call.func)
     name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
     if not callee.objs:
-        return name in _QUIET or name in effects.WRITING_METHODS
+        return name in _QUIET or effects.is_writing_method(name, len(call.args))
     return all(_is_quiet_object(context, obj, call, depth) for obj in callee.objs)
 
 
@@ -130,7 +130,7 @@ def _is_quiet_object(context: Context, obj: Obj, call: cst.Call, depth: int) -> 
         return obj.node is not None and depth < _DEEPEST and _is_quiet_code(context, obj.node.body, depth=depth + 1)
     if isinstance(obj, Ref):
         return _is_quiet_function(context, obj.name, call, depth)
-    return isinstance(obj, Method) and _is_quiet_method(context, obj, depth)
+    return isinstance(obj, Method) and _is_quiet_method(context, obj, call, depth)
 
 
 def _is_quiet_function(context: Context, name: str, call: cst.Call, depth: int) -> bool:
@@ -141,11 +141,11 @@ def _is_quiet_function(context: Context, name: str, call: cst.Call, depth: int) 
     return about_files or (guarded.leaves_nothing(name) and not draws)
 
 
-def _is_quiet_method(context: Context, method: Method, depth: int) -> bool:
+def _is_quiet_method(context: Context, method: Method, call: cst.Call, depth: int) -> bool:
     name, of = method.name, method.receiver.objs if method.receiver is not None else EMPTY
     if name not in _OF_STATE and any(core(one) in context.facts.models for one in of):
         return False  # `model.encode(x)`: a forward pass by another name
-    if name in effects.WRITING_METHODS or name in _QUIET:
+    if effects.is_writing_method(name, len(call.args)) or name in _QUIET:
         return depth == 0 or name not in _SHARED_METHODS
     libraries = [one.name for one in map(root, of) if isinstance(one, External)]
     if name == "append":  # one more that keeps the log: `ex.observers.append(...)`

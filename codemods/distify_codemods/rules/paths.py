@@ -15,13 +15,14 @@ from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import effects, listings
 from distify_codemods.libraries import paths as table
 from distify_codemods.libraries.checkpoints import LOAD
+from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.plan import By
 from distify_codemods.program import Module
 from distify_codemods.rules import disk, waits
 from distify_codemods.rules.base import Context, Rule, call_of, given_to
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import only_writes
-from distify_codemods.values import Origin, Value
+from distify_codemods.values import Instance, Origin, Value
 
 CODE = "PATH01"
 
@@ -81,6 +82,8 @@ def _of_a_path(context: Context, event: Event) -> Iterator[Origin]:
             return
     elif makes or reads(event) or listings.is_of_the_disk(event.name) or event.name == LOAD:
         given = [event.receiver, *event.arguments.positional[:1], *event.arguments.keywords.values()]
+    elif event.name in LOADERS:
+        given = [held for held in _held_by(event.arguments.get("dataset", 0)) if files.of_the_disk(held)]
     elif event.name in table.REMOVALS or event.name in table.MAKES:
         yield from _made_for_some_time(event)
     if disk.may_fail(context, event):
@@ -89,6 +92,13 @@ def _of_a_path(context: Context, event: Event) -> Iterator[Origin]:
         for source in files.origins(value):
             if isinstance(source, Origin) and (makes or not disk.is_as_before(context, source)):
                 yield source
+
+
+def _held_by(data: Value | None) -> Iterator[Value]:
+    """What a data set of the script's own keeps: files that ranks see in unequal numbers are unequal shares."""
+    for obj in data.objs if data is not None else ():
+        if isinstance(obj, Instance):
+            yield from obj.attributes.values()
 
 
 def _made_for_some_time(event: Event) -> Iterator[Origin]:

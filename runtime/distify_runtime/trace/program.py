@@ -20,6 +20,7 @@ from pathlib import Path
 
 import torch
 
+from distify_runtime.trace.looks import watch_looks
 from distify_runtime.trace.noise import same_noise, without_dropout
 from distify_runtime.trace.order import fix_order
 from distify_runtime.trace.passes import Filling, fix_augmentation, watch_passes, without_workers
@@ -39,6 +40,7 @@ def main() -> None:
     fix_order()
     watch(record, options.steps)
     watch_writes(record.written, options.root, options.spare, options.out.resolve().with_suffix(".refused"))
+    watch_looks(options.root, options.spare, options.out.resolve().with_suffix(".missed"))
     watch_passes(options.steps_of_pass, filling, record.readings)
     without_dropout()
     compute_in(options.dtype)

@@ -56,6 +56,8 @@ class Trace:
     #: Where forward passes are shared: numbers that this process has computed with, of those that models were given.
     share: tuple[int, int] = (0, 0)
 
+    missed: list[str] = field(default_factory=list)  # whole paths beside the project that its copy does not lead to
+
     @property
     def shares_forwards(self) -> bool:
         """Whether models were given whole batches here, and this process computed a part of them."""
@@ -79,7 +81,14 @@ def load(path: Path, output: str, files: list[str]) -> Trace:
     fields = torch.load(path, weights_only=True)
     passes = [Pass(**one) for one in fields.pop("passes")]
     saves = [Save(**one) for one in fields.pop("saves")]
-    return Trace(passes=passes, saves=saves, lines=re.split(r"[\r\n]+", output), files=files, **fields)
+    lines = re.split(r"[\r\n]+", output)
+    return Trace(passes=passes, saves=saves, lines=lines, files=files, missed=missed_of(path), **fields)
+
+
+def missed_of(path: Path) -> list[str]:
+    """What the process that writes its trace to `path` looked for beside its working copy, in vain."""
+    file = path.with_suffix(".missed")
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
 
 def files_in(folder: Path) -> list[str]:

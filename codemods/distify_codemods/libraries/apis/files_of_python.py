@@ -31,6 +31,7 @@ APIS = (
     Api(".unlink .touch .rmdir", effect=_WRITES, path=ITSELF, of=("pathlib.",)),
     Api(".symlink_to .hardlink_to", Role.IN_PLACE, _WRITES, path=ITSELF, of=("pathlib.",)),
     Api(".rename", Role.IN_PLACE, _REMOVES, path=0, of=("pathlib.",)),
+    Api(".replace", Role.IN_PLACE, _REMOVES, path=0, of=("pathlib.",), path_alone=True),
     Api(".extract", effect=_WRITES, of=("zipfile.", "tarfile.")),
     Api(".extractall", effect=_WRITES, path=0),
     Api(".read_text .read_bytes", effect=Effect.READS, path=ITSELF, one_file=True),

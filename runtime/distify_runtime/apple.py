@@ -1,0 +1,31 @@
+"""Apple's GPU: the script's one process can train on it, a rank cannot."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+
+from distify_runtime.meeting import by_itself
+from distify_runtime.output import note
+
+T = TypeVar("T", torch.device, bool, None)
+
+_said = False
+
+
+@by_itself
+def without_mps(found: T) -> T:
+    """`without_mps(torch.backends.mps.is_available())`: what a script is told of the accelerator, or whether there is
+    one. On a Mac there is none for ranks, and the device that is found is the CPU; elsewhere it is what was found.
+
+    Gloo takes tensors of the CPU and of CUDA: of a model on Apple's GPU, DistributedDataParallel cannot be made, be it
+    in a world of one.
+    """
+    global _said
+    if not found or not torch.backends.mps.is_available():
+        return found
+    if not _said:
+        _said = True
+        note("DistributedDataParallel cannot train on Apple's GPU (`mps`): this runs on the CPU")
+    return torch.device("cpu") if isinstance(found, torch.device) else False
