@@ -30,6 +30,7 @@ class Reads:
     found: dict[Place, tuple[dict[Any, Any], Any]] = field(default_factory=dict)
     set: dict[Place, dict[Any, Any]] = field(default_factory=dict)
     outer: dict[tuple[Any, str], Any] = field(default_factory=dict)  # names of functions around it
+    kept: dict[Place, tuple[dict[Any, Any], Any]] = field(default_factory=dict)  # what was put beside what was there
     since: int = field(default_factory=lambda: next(NUMBERS))  # frames with higher numbers are its own
     certain: bool = True  # whether that is all that matters to it
 
@@ -47,6 +48,7 @@ class Reads:
         for place in other.found.keys() - self.found.keys() - self.set.keys():
             self.found[place] = other.found[place]
         self.set |= other.set
+        self.kept |= other.kept
         for (frame, name), value in other.outer.items():
             if frame.number < self.since:
                 self.outer.setdefault((frame, name), value)
@@ -80,6 +82,11 @@ def note_outer(frame: Any, name: str, value: object) -> None:
 def note_set(table: dict[Any, Any], key: object) -> None:
     if NOW.reads is not None:
         NOW.reads.set[id(table), key] = table
+
+
+def note_kept(table: dict[Any, Any], key: object, whole: object) -> None:
+    if NOW.reads is not None:
+        NOW.reads.kept[id(table), key] = table, whole
 
 
 def uncertain() -> None:

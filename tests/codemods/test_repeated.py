@@ -61,3 +61,31 @@ def test_what_the_last_call_has_set_stays_set() -> None:
     )
     (event,) = infer(script).of_kind(Kind.PRINT)
     assert {obj.value for obj in event.arguments.positional[0].objs if isinstance(obj, Const)} == {"a"}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        # A copy is made where there is none yet.
+        "import copy\n\n\nclass Box:\n    pass\n\n\nbox = Box()\nbox.x = 'a'\n\n\ndef clone():\n"
+        "    return copy.copy(box)\n\n\nfor _ in range(9):\n    one = clone()\n    print(one.x)\n    one.x = 'b'\n",
+        # The body of a module is run once.
+        "def ready():\n    import helper\n    print(helper.size)\n\n\nfor _ in range(9):\n    ready()\n"
+        "    import helper\n    print(helper.x)\n    helper.x = 'b'\n",
+    ],
+)  # fmt: skip
+def test_what_is_done_once_is_not_done_again(script: str) -> None:
+    events = infer(script, helper="x = 'a'\nsize = 3\n").of_kind(Kind.PRINT)
+    printed = [{obj.value for obj in event.arguments.positional[0].objs if isinstance(obj, Const)} for event in events]
+    assert printed[-1] >= {"a", "b"}
+
+
+def test_what_is_put_beside_what_was_there_is_put_there_again() -> None:
+    """A batch is copied into what the call has set: nothing else is left there."""
+    script = (
+        "import torch\nfrom torch.utils.data import DataLoader\n\n\nclass Box:\n    pass\n\n\nbox = Box()\n"
+        "box.x = 'a'\n\n\ndef begin():\n    box.x = 'b'\n\n\n"
+        "for batch in DataLoader(torch.load('x')):\n    box.x.copy_(batch)\n    begin()\nprint(box.x)\n"
+    )
+    (event,) = infer(script).of_kind(Kind.PRINT)
+    assert {obj.value for obj in event.arguments.positional[0].objs if isinstance(obj, Const)} == {"b"}

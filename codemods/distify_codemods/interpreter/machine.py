@@ -116,7 +116,9 @@ class Machine:
         frame = self.globals.get(module)
         if frame is None:
             frame = self.globals[module] = Frame(module.tree, module, AT_THE_TOP, env=Table())
+            around, reads.NOW.reads = reads.NOW.reads, None  # a module is run once: not when the call is made again
             self.run_frame(frame, module.tree.body)
+            reads.NOW.reads = around
         return frame
 
     def run_frame(self, frame: Frame, body: Sequence[cst.CSTNode]) -> None:
@@ -234,6 +236,7 @@ class Machine:
         known = dict.get(table, key)
         whole = value if known is None else join(known, value)
         dict.__setitem__(table, key, whole)  # it holds all that was there, and more
+        reads.note_kept(table, key, whole)
         if self.interrupting:
             self.set_at_any_time[id(table), str(key)] = value
         self.stores += known is None or whole != known

@@ -10,7 +10,7 @@ from distify_codemods.interpreter import pooling, summaries
 from distify_codemods.interpreter.frames import Fresh
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.reads import NOW, Left, Reads, leave
-from distify_codemods.values import Arguments, CallChain, External, Value
+from distify_codemods.values import Arguments, CallChain, External, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -33,7 +33,12 @@ class Followed:
     def holds(self, machine: Machine, arguments: Arguments) -> bool:
         """Whether it would do the same now. Events are known already, and what grows holds what it has put there."""
         watched = machine.watched is None or self.events is not None
-        return watched and self.arguments == arguments and self.reads.hold()
+        return watched and self.arguments == arguments and self.reads.hold() and self._is_kept()
+
+    def _is_kept(self) -> bool:
+        """Whether what it has put beside other things is still there: nothing else was put in place of all of them."""
+        now = ((dict.get(table, place[1]), whole) for place, (table, whole) in self.reads.kept.items())
+        return all(held is whole or (held is not None and join(held, whole) == held) for held, whole in now)
 
     def again(self, machine: Machine) -> Value:
         machine.repeated += self.size
