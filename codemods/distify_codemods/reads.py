@@ -8,6 +8,7 @@ asked what it held, is not noted: the same once more changes nothing.
 from __future__ import annotations
 
 from collections.abc import Hashable, ItemsView, Iterable, Iterator, KeysView, ValuesView
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeVar, overload
@@ -20,7 +21,7 @@ MISSING: Any = object()
 _WHOLE = object()  # the key of all that a table holds
 Place = tuple[int, object]
 Left = tuple[dict[Any, Any], object, Any]
-NUMBERS = count()  # of frames and calls, in the order in which they begin
+NUMBERS = count()  # of frames, calls, objects and tables, in the order in which they begin
 
 
 @dataclass(eq=False)
@@ -38,6 +39,16 @@ class Reads:
         """Whether all that was read is what it was."""
         outer = all(_is(frame.env, name, value) for (frame, name), value in self.outer.items())
         return outer and all(_is(table, place[1], value) for place, (table, value) in self.found.items())
+
+    def lasting(self, *but: object) -> Reads:
+        """The same, without what was made since the call began, and without these tables."""
+        left_out = set(map(id, but))
+        found = {
+            place: one for place, one in self.found.items()
+            if _number(one[0]) < self.since and place[0] not in left_out
+        }  # fmt: skip
+        kept = {place: one for place, one in self.kept.items() if _number(one[0]) < self.since}
+        return Reads(found, {}, self.outer, kept, self.since, self.certain)
 
     def left(self) -> list[Left]:
         """What was set, as it is now."""
@@ -89,6 +100,14 @@ def note_kept(table: dict[Any, Any], key: object, whole: object) -> None:
         NOW.reads.kept[id(table), key] = table, whole
 
 
+@contextmanager
+def once() -> Iterator[None]:
+    """Around what is not done when the call is made again."""
+    around, NOW.reads = NOW.reads, None
+    yield
+    NOW.reads = around
+
+
 def uncertain() -> None:
     """What is done now cannot be left out when the call is made again."""
     if NOW.reads is not None:
@@ -108,8 +127,18 @@ def _is(table: dict[Any, Any], key: object, value: object) -> bool:
     return now is value or bool(now == value)
 
 
+def _number(table: Any) -> int:
+    """Of a table, or of the object whose fields it has."""
+    number: int = table.number if isinstance(table, Table) else dict.get(table, "number", -1)
+    return number
+
+
 class Table(dict[Key, Held]):
     """A dictionary of which is noted what is read and set."""
+
+    def __init__(self, *given: Any, **named: Held) -> None:
+        dict.__init__(self, *given, **named)
+        self.number = next(NUMBERS)
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
