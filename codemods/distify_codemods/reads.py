@@ -40,12 +40,12 @@ class Reads:
         outer = all(_is(frame.env, name, value) for (frame, name), value in self.outer.items())
         return outer and all(_is(table, place[1], value) for place, (table, value) in self.found.items())
 
-    def lasting(self, *but: object) -> Reads:
-        """The same, without what was made since the call began, and without these tables."""
+    def lasting(self, context: tuple[object, ...], *but: object) -> Reads:
+        """The same, without what the call, of this context, makes anew each time, and without these tables."""
         left_out = set(map(id, but))
         found = {
             place: one for place, one in self.found.items()
-            if _number(one[0]) < self.since and place[0] not in left_out
+            if _number(one[0]) < self.since and place[0] not in left_out and not _is_of(one[0], context)
         }  # fmt: skip
         kept = {place: one for place, one in self.kept.items() if _number(one[0]) < self.since}
         return Reads(found, {}, self.outer, kept, self.since, self.certain)
@@ -131,6 +131,12 @@ def _number(table: Any) -> int:
     """Of a table, or of the object whose fields it has."""
     number: int = table.number if isinstance(table, Table) else dict.get(table, "number", -1)
     return number
+
+
+def _is_of(table: dict[Any, Any], context: tuple[object, ...]) -> bool:
+    """Whether it has the fields of an object that was made in a call of this context."""
+    made: tuple[object, ...] = () if isinstance(table, Table) else dict.get(table, "context", ())
+    return bool(context) and made[: len(context)] == context
 
 
 class Table(dict[Key, Held]):

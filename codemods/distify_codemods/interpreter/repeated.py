@@ -82,7 +82,7 @@ class Following:
         machine = self.machine
         traces = summaries.outside(machine.traces, context)
         if not traces:
-            machine.summaries[key] = summaries.summary(machine, value, self.reads)
+            machine.summaries[key] = summaries.summary(machine, context, value, self.reads)
         outer, machine.watched, drawn, NOW.reads = self.around
         if NOW.reads is not None and self.reads is not None:
             NOW.reads.add(self.reads)

@@ -71,9 +71,9 @@ class Summary:
         return holds
 
 
-def summary(machine: Machine, value: Value, reads: Reads | None) -> Summary:
+def summary(machine: Machine, context: CallChain, value: Value, reads: Reads | None) -> Summary:
     """Of what its expressions were, and which calls were known, it does not matter what that is by now."""
-    return Summary(value, reads.lasting(machine.values, machine.summaries) if reads is not None else None)
+    return Summary(value, reads.lasting(context, machine.values, machine.summaries) if reads is not None else None)
 
 
 def hold(reads: Reads) -> bool:
