@@ -8,6 +8,7 @@ asked what it held, is not noted: the same once more changes nothing.
 from __future__ import annotations
 
 from collections.abc import Hashable, ItemsView, Iterable, Iterator, KeysView, ValuesView
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeVar, overload
@@ -20,7 +21,7 @@ MISSING: Any = object()
 _WHOLE = object()  # the key of all that a table holds
 Place = tuple[int, object]
 Left = tuple[dict[Any, Any], object, Any]
-NUMBERS = count()  # of frames and calls, in the order in which they begin
+NUMBERS = count()  # of frames, calls, objects and tables, in the order in which they begin
 
 
 @dataclass(eq=False)
@@ -30,6 +31,7 @@ class Reads:
     found: dict[Place, tuple[dict[Any, Any], Any]] = field(default_factory=dict)
     set: dict[Place, dict[Any, Any]] = field(default_factory=dict)
     outer: dict[tuple[Any, str], Any] = field(default_factory=dict)  # names of functions around it
+    kept: dict[Place, tuple[dict[Any, Any], Any]] = field(default_factory=dict)  # what was put beside what was there
     since: int = field(default_factory=lambda: next(NUMBERS))  # frames with higher numbers are its own
     certain: bool = True  # whether that is all that matters to it
 
@@ -37,6 +39,16 @@ class Reads:
         """Whether all that was read is what it was."""
         outer = all(_is(frame.env, name, value) for (frame, name), value in self.outer.items())
         return outer and all(_is(table, place[1], value) for place, (table, value) in self.found.items())
+
+    def lasting(self, context: tuple[object, ...], *but: object) -> Reads:
+        """The same, without what the call, of this context, makes anew each time, and without these tables."""
+        left_out = set(map(id, but))
+        found = {
+            place: one for place, one in self.found.items()
+            if _number(one[0]) < self.since and place[0] not in left_out and not _is_of(one[0], context)
+        }  # fmt: skip
+        kept = {place: one for place, one in self.kept.items() if _number(one[0]) < self.since}
+        return Reads(found, {}, self.outer, kept, self.since, self.certain)
 
     def left(self) -> list[Left]:
         """What was set, as it is now."""
@@ -47,6 +59,7 @@ class Reads:
         for place in other.found.keys() - self.found.keys() - self.set.keys():
             self.found[place] = other.found[place]
         self.set |= other.set
+        self.kept |= other.kept
         for (frame, name), value in other.outer.items():
             if frame.number < self.since:
                 self.outer.setdefault((frame, name), value)
@@ -82,6 +95,19 @@ def note_set(table: dict[Any, Any], key: object) -> None:
         NOW.reads.set[id(table), key] = table
 
 
+def note_kept(table: dict[Any, Any], key: object, whole: object) -> None:
+    if NOW.reads is not None:
+        NOW.reads.kept[id(table), key] = table, whole
+
+
+@contextmanager
+def once() -> Iterator[None]:
+    """Around what is not done when the call is made again."""
+    around, NOW.reads = NOW.reads, None
+    yield
+    NOW.reads = around
+
+
 def uncertain() -> None:
     """What is done now cannot be left out when the call is made again."""
     if NOW.reads is not None:
@@ -101,8 +127,24 @@ def _is(table: dict[Any, Any], key: object, value: object) -> bool:
     return now is value or bool(now == value)
 
 
+def _number(table: Any) -> int:
+    """Of a table, or of the object whose fields it has."""
+    number: int = table.number if isinstance(table, Table) else dict.get(table, "number", -1)
+    return number
+
+
+def _is_of(table: dict[Any, Any], context: tuple[object, ...]) -> bool:
+    """Whether it has the fields of an object that was made in a call of this context."""
+    made: tuple[object, ...] = () if isinstance(table, Table) else dict.get(table, "context", ())
+    return bool(context) and made[: len(context)] == context
+
+
 class Table(dict[Key, Held]):
     """A dictionary of which is noted what is read and set."""
+
+    def __init__(self, *given: Any, **named: Held) -> None:
+        dict.__init__(self, *given, **named)
+        self.number = next(NUMBERS)
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 

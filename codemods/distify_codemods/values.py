@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import count
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from distify_codemods.ordered import EMPTY, InOrder, Ordered
-from distify_codemods.reads import Table, changing
+from distify_codemods.reads import NUMBERS, Table, changing
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.frames import Frame
@@ -81,7 +80,7 @@ class Obj:
     context: CallChain = AT_THE_TOP
     module: Module | None = None
     attributes: Table[str, Value] = field(default_factory=Table)
-    number: int = field(default_factory=count().__next__)  # in the order of making
+    number: int = field(default_factory=NUMBERS.__next__)  # in the order of making
     alone: Ordered[Obj] = field(init=False)  # the set of this object only: the same one for each value that is it
 
     def __post_init__(self) -> None:

@@ -61,3 +61,61 @@ def test_what_the_last_call_has_set_stays_set() -> None:
     )
     (event,) = infer(script).of_kind(Kind.PRINT)
     assert {obj.value for obj in event.arguments.positional[0].objs if isinstance(obj, Const)} == {"a"}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        # A copy is made where there is none yet.
+        "import copy\n\n\nclass Box:\n    pass\n\n\nbox = Box()\nbox.x = 'a'\n\n\ndef clone():\n"
+        "    return copy.copy(box)\n\n\nfor _ in range(9):\n    one = clone()\n    print(one.x)\n    one.x = 'b'\n",
+        # The body of a module is run once.
+        "def ready():\n    import helper\n    print(helper.size)\n\n\nfor _ in range(9):\n    ready()\n"
+        "    import helper\n    print(helper.x)\n    helper.x = 'b'\n",
+    ],
+)  # fmt: skip
+def test_what_is_done_once_is_not_done_again(script: str) -> None:
+    events = infer(script, helper="x = 'a'\nsize = 3\n").of_kind(Kind.PRINT)
+    printed = [{obj.value for obj in event.arguments.positional[0].objs if isinstance(obj, Const)} for event in events]
+    assert printed[-1] >= {"a", "b"}
+
+
+def test_what_is_put_beside_what_was_there_is_put_there_again() -> None:
+    """A batch is copied into what the call has set: nothing else is left there."""
+    script = (
+        "import torch\nfrom torch.utils.data import DataLoader\n\n\nclass Box:\n    pass\n\n\nbox = Box()\n"
+        "box.x = 'a'\n\n\ndef begin():\n    box.x = 'b'\n\n\n"
+        "for batch in DataLoader(torch.load('x')):\n    box.x.copy_(batch)\n    begin()\nprint(box.x)\n"
+    )
+    (event,) = infer(script).of_kind(Kind.PRINT)
+    assert {obj.value for obj in event.arguments.positional[0].objs if isinstance(obj, Const)} == {"b"}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "x = 'a'\n\n\ndef get():\n    return x\n\n\nget()\nx = 'b'\nprint(get())\n",
+        "def get():\n    return box.x\n\n\nget()\nbox.x = 'b'\nprint(get())\n",
+        "def get():\n    return box.x\n\n\ndef outer():\n    return get()\n\n\nouter()\nbox.x = 'b'\nprint(outer())\n",
+        "def get():\n    return getattr(box, 'x')\n\n\nget()\nsetattr(box, 'x', 'b')\nprint(get())\n",
+        "x = {'key': 'a'}\n\n\ndef get():\n    return x['key']\n\n\nget()\nx['key'] = 'b'\nprint(get())\n",
+        "x = ['a']\n\n\ndef get():\n    return x[0]\n\n\nget()\nx.append('b')\nprint(get())\n",
+        "def run():\n    x = 'a'\n\n    def get():\n        return x\n\n    get()\n    x = 'b'\n    print(get())\n\n\n"
+        "run()\n",
+        "def put():\n    global x\n    x = 'b'\n\n\ndef get():\n    return x\n\n\n"
+        "put()\nx = 'a'\nput()\nprint(get())\n",
+    ],
+)  # fmt: skip
+def test_what_leaves_nothing_is_followed_again_where_it_finds_something_new(script: str) -> None:
+    (event,) = infer(f"class Box:\n    pass\n\n\nbox = Box()\nbox.x = 'a'\n\n\n{script}").of_kind(Kind.PRINT)
+    assert "b" in {obj.value for obj in event.arguments.positional[0].objs if isinstance(obj, Const)}
+
+
+@pytest.mark.parametrize("beside", ["pass", "box.y = 'b'", "other = 'b'", "found.append('b')", "x = 'b'", "work(box)"])
+def test_what_leaves_nothing_is_known_from_elsewhere_too(beside: str) -> None:
+    """A list of its own is another one there."""
+    begin = "class Box:\n    pass\n\n\nbox = Box()\nbox.x = 'a'\nfound, one = [], 1\n\n\n"
+    lines = "".join(f"    own = own + [{number}]\n" for number in range(50))
+    work = f"def work(x):\n    own = [box.x]\n    own.append(x)\n{lines}    return x\n\n\n"
+    calls = "".join(f"{beside}\nwork(one)\n" for _ in range(5))
+    assert statements(begin + work + calls) < 3 * 55

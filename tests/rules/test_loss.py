@@ -328,6 +328,15 @@ def test_mean_in_one_branch_and_sum_in_the_other() -> None:
     assert f"        loss = {either.format('rt.gather_samples(model(x))')}\n" in after
 
 
+def test_mean_in_one_loop_and_sum_in_the_next() -> None:
+    """The function that computes it is given the same each time; what it finds is another thing."""
+    setup = "criterion = nn.MSELoss()\n\n\ndef loss_of(out, y):\n    return criterion(out, y)\n\n\n"
+    loop = with_loss(LOOP, "loss_of(model(x), y)")
+    assert "world_size" not in converted(script(setup=setup, loop=f"{loop}\n{loop}"))
+    either = converted(script(setup=setup, loop=f"{loop}criterion = nn.MSELoss(reduction='sum')\n{loop}"))
+    assert either.index("        loss.backward()\n") < either.index("        (loss * rt.world_size()).backward()\n")
+
+
 def test_weighted_backward() -> None:
     loop = with_loss(LOOP, "((model(x) - y) ** 2)").replace("backward()", "backward(torch.ones_like(loss))")
     before = script(loop=loop)

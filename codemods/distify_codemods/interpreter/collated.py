@@ -101,7 +101,7 @@ def _value(machine: Machine, form: Form, loader: External, plain: Value) -> Valu
         if form.kind is Kind.TUPLE:
             made = machine.made(Sequence, loader.site, loader, form, items=items)
         else:
-            named = Table(zip(form.names, items, strict=True))
+            named: Table[object, Value] = Table(zip(form.names, items, strict=True))
             made = machine.made(Mapping, loader.site, loader, form, items=named)
         return replace(whole, objs=made.alone)
     return whole

@@ -40,8 +40,9 @@ def invoke(
     if definition is None or len(frame.context) >= frames.DEEPEST:
         return library.unknown_call(machine, NOTHING, arguments, node)
     key = summaries.key_of(machine, function, arguments, receiver)
-    if key in machine.summaries:
-        return machine.summaries[key]
+    summary = machine.summaries.get(key)
+    if summary is not None and summary.holds():
+        return summary.value
     familiar = sparing.familiar(machine, function, arguments, receiver)
     if familiar is not None and familiar.is_known(machine, arguments):
         return familiar.again(machine, function, arguments, receiver)

@@ -70,7 +70,7 @@ class Machine:
         self.inside_models = 0  # how many forwards of modules are running
         self.through: Table[Obj, frozenset[cst.CSTNode]] = Table()  # methods of libraries by which a thing came about
         self.temporary: Marks[Obj] = Marks()  # records that are made in the forward passes of modules
-        self.summaries: Table[tuple[object, ...], Value] = Table()  # of calls that left no trace
+        self.summaries: Table[tuple[object, ...], summaries.Summary] = Table()  # of calls that left no trace
         self.followed: dict[tuple[object, ...], repeated.Followed] | None = {}  # None: when the run is over
         self.helpers: dict[tuple[object, ...], summaries.Helper] = {}  # of a large program
         self.familiar: dict[tuple[object, ...], sparing.Familiar] = {}
@@ -94,9 +94,7 @@ class Machine:
         self.interrupted: Marks[Obj] = Marks()  # of libraries, that are set then
         self.set_at_any_time: dict[tuple[int, str], Value] = {}  # names, by their tables
         self.pending: list[tuple[Frame, str]] = []  # names of tensors that something of a batch was written into
-        self.unbound: Marks[str] = (
-            Marks()
-        )  # names that were asked for, or may be, where this turn has not bound them yet
+        self.unbound: Marks[str] = Marks()  # names that are asked for, or may be, before this turn has bound them
         self.passing: Table[tuple[Obj, str], Value] = Table()  # attributes that the `__init__` that runs will set anew
         self.saved: set[tuple[str, ...]] | None = None  # names that `torch.save` is given together, once asked for
         self.happened: Table[str, int] = Table(draws=0, breaks=0, pending=0, classes=0)  # how much there is of it
@@ -116,7 +114,8 @@ class Machine:
         frame = self.globals.get(module)
         if frame is None:
             frame = self.globals[module] = Frame(module.tree, module, AT_THE_TOP, env=Table())
-            self.run_frame(frame, module.tree.body)
+            with reads.once():  # not when the call that came to it is made again
+                self.run_frame(frame, module.tree.body)
         return frame
 
     def run_frame(self, frame: Frame, body: Sequence[cst.CSTNode]) -> None:
@@ -234,6 +233,7 @@ class Machine:
         known = dict.get(table, key)
         whole = value if known is None else join(known, value)
         dict.__setitem__(table, key, whole)  # it holds all that was there, and more
+        reads.note_kept(table, key, whole)
         if self.interrupting:
             self.set_at_any_time[id(table), str(key)] = value
         self.stores += known is None or whole != known

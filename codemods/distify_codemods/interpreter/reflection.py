@@ -157,7 +157,7 @@ def _copy_of(machine: Machine, obj: Obj, node: cst.CSTNode, depth: int) -> Obj:
     if known is None:
         known = machine.objects[key] = type(obj)(node, machine.frame.context, machine.frame.module, **extra)
         for name, value in list(obj.attributes.items()):
-            known.attributes[name] = _copied(machine, value, node, depth + 1)
+            known.attributes.grow(name, _copied(machine, value, node, depth + 1))  # once: not when it is made again
     return known
 
 

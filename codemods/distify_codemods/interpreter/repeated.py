@@ -33,7 +33,7 @@ class Followed:
     def holds(self, machine: Machine, arguments: Arguments) -> bool:
         """Whether it would do the same now. Events are known already, and what grows holds what it has put there."""
         watched = machine.watched is None or self.events is not None
-        return watched and self.arguments == arguments and self.reads.hold()
+        return watched and self.arguments == arguments and summaries.hold(self.reads)
 
     def again(self, machine: Machine) -> Value:
         machine.repeated += self.size
@@ -73,7 +73,7 @@ class Following:
         self.size = machine.size
         self.around = machine.traces, machine.watched, machine.frame.drawn, NOW.reads
         self.events: list[Event] | None = [] if watched or machine.watched is not None else None
-        self.reads = Reads() if place is not None else None
+        self.reads = Reads() if machine.followed is not None else None
         machine.traces, machine.watched, machine.frame.drawn = set(), self.events, EMPTY
         NOW.reads = self.reads
 
@@ -82,11 +82,11 @@ class Following:
         machine = self.machine
         traces = summaries.outside(machine.traces, context)
         if not traces:
-            machine.summaries[key] = value
+            machine.summaries[key] = summaries.summary(machine, context, value, self.reads)
         outer, machine.watched, drawn, NOW.reads = self.around
+        if NOW.reads is not None and self.reads is not None:
+            NOW.reads.add(self.reads)
         if self.reads is not None and self.place is not None and machine.followed is not None:
-            if NOW.reads is not None:
-                NOW.reads.add(self.reads)
             machine.followed.pop(self.place, None)
             if self.reads.certain:
                 machine.followed[self.place] = Followed(
