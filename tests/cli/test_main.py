@@ -1,4 +1,4 @@
-"""The command itself: its help is quick, its commands are listed unimported, its failures are one line."""
+"""The command itself: its help imports little, its commands are listed unimported, its failures are one line."""
 
 from __future__ import annotations
 
@@ -20,18 +20,6 @@ def imported(err: str) -> set[str]:
     return {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in err.splitlines() if "|" in line}
 
 
-def seconds(*command: str, env: dict[str, str]) -> float:
-    """CPU time of the quickest of three runs: of all clocks, the one that a busy machine disturbs least."""
-    best = float("inf")
-    for _ in range(3):
-        process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.returncode == 0
-        best = min(best, used.ru_utime + used.ru_stime)
-    return best
-
-
 def test_help_lists_the_commands_and_imports_none_of_them(distify: CommandLine) -> None:
     ended = distify("--help", python=("-X", "importtime"))
     assert ended.code == 0
@@ -39,16 +27,6 @@ def test_help_lists_the_commands_and_imports_none_of_them(distify: CommandLine) 
         assert re.search(rf"^  {name} +{re.escape(line)}$", ended.out.decode(), re.MULTILINE)
     assert "click" in imported(ended.err)
     assert not imported(ended.err) & {"torch", "libcst", "rich", "distify_codemods", "distify_runtime"}
-
-
-def test_help_is_quick(distify: CommandLine) -> None:
-    assert seconds(sys.executable, "-m", "distify", "--help", env=dict(distify.env)) < 0.5
-
-
-def test_a_diff_takes_at_most_four_times_the_import_of_libcst(distify: CommandLine, script: Path) -> None:
-    env = dict(distify.env)
-    libcst = seconds(sys.executable, "-c", "import libcst", env=env)
-    assert seconds(sys.executable, "-m", "distify", "convert", "--diff", str(script), env=env) < 4 * libcst
 
 
 def test_a_conversion_imports_no_torch_and_without_a_terminal_no_rich(distify: CommandLine, script: Path) -> None:
