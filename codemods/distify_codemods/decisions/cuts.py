@@ -188,13 +188,12 @@ def _next_places(
     models = _inside_models(facts)
     found: list[Slicing] = []
     covered: set[Cut] = set()
-    later: Slicing | None = None
-    in_turn: Slicing | None = None
+    elsewhere: dict[str, Slicing] = {}  # the first in a turn, and the first that is later
     for node, value in facts.run.values.items():
         if node in known or not isinstance(node, cst.BaseExpression):
             continue
         layout = _layout(value)
-        if layout is None or not layout.cuts & cuts or not layout.cuts <= cuts or layout.cuts & covered:
+        if layout is None or not _is_new(layout, cuts, covered):
             continue
         module = next((module for module in facts.run.frames if node in module.parents), None)
         if module is None or _function_of(module, node) in models:
@@ -204,13 +203,17 @@ def _next_places(
             if _function_of(module, node) in frames:
                 found.append(place)
                 covered |= layout.cuts
-            later = later or place
+            elsewhere.setdefault("later", place)
         elif avoided and _is_in_turn(facts, module, node):
-            in_turn = in_turn or place
+            elsewhere.setdefault("in turn", place)
         elif any(cut.site is node for cut in cuts):
-            later = later or place
-    elsewhere = in_turn or later
-    return found, [elsewhere] if elsewhere is not None else []
+            elsewhere.setdefault("later", place)
+    return found, [elsewhere[where] for where in ("in turn", "later") if where in elsewhere][:1]
+
+
+def _is_new(layout: _Layout, cuts: Ordered[Cut], covered: set[Cut]) -> bool:
+    """Whether batches of training lie in it and nothing else, of which none has a place so far."""
+    return bool(layout.cuts & cuts) and layout.cuts <= cuts and not layout.cuts & covered
 
 
 def _is_in_turn(facts: Facts, module: Module, node: cst.CSTNode) -> bool:

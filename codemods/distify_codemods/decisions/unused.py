@@ -38,21 +38,28 @@ def unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> Iterator
     layers = _layers(facts, model)
     containers = {part: set(parts_of(part)) for part in parts_of(model) if _is_container(part)}
     for forward in dict.fromkeys(forward for one in found for forward in one.forwards):
-        given_back = modules_behind(facts.value(forward.node))
-        inside = _inside(facts, forward)
-        if len(given_back) < 2 or not inside or _is_opaque(facts.value(forward.node)):
-            continue  # the forward pass cannot be followed
-        called, reached = _called(inside), {one for obj in given_back for one in _outwards(obj)}
-        otherwise = _otherwise(inside)
-        for layer in layers:
-            holders = [layer, *(one for one, held in containers.items() if one is not layer and layer in held)]
-            uses = list(dict.fromkeys(event for one in holders for event in called.get(one, ())))
-            if reached.isdisjoint(holders) and not _is_used(otherwise, holders):
-                yield Unused(layer, False)
-            elif uses and _is_conditional(facts, uses, inside, forward):
-                yield Unused(layer, True)
-            elif uses and all(goes_nowhere(event.module, event.node) for event in uses):
-                yield Unused(layer, False, last=True)
+        yield from _unused_in(facts, forward, layers, containers)
+
+
+def _unused_in(
+    facts: Facts, forward: Event, layers: Iterable[Obj], containers: dict[Obj, set[Obj]]
+) -> Iterator[Unused]:
+    """`containers`: what each of them holds. Nothing of a forward pass that cannot be followed."""
+    given_back = modules_behind(facts.value(forward.node))
+    inside = _inside(facts, forward)
+    if len(given_back) < 2 or not inside or _is_opaque(facts.value(forward.node)):
+        return
+    called, reached = _called(inside), {one for obj in given_back for one in _outwards(obj)}
+    otherwise = _otherwise(inside)
+    for layer in layers:
+        holders = [layer, *(one for one, held in containers.items() if one is not layer and layer in held)]
+        uses = list(dict.fromkeys(event for one in holders for event in called.get(one, ())))
+        if reached.isdisjoint(holders) and not _is_used(otherwise, holders):
+            yield Unused(layer, False)
+        elif uses and _is_conditional(facts, uses, inside, forward):
+            yield Unused(layer, True)
+        elif uses and all(goes_nowhere(event.module, event.node) for event in uses):
+            yield Unused(layer, False, last=True)
 
 
 def left_over(facts: Facts, model: Obj, found: Iterable[Session]) -> Event | None:
