@@ -16,6 +16,11 @@ _holding: dict[type, bool] = {}
 Statement: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 Block: TypeAlias = cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite
 
+# libcst tells nodes apart by identity, in functions written in Python; what `object` has is the same, in C. Nodes are
+# looked up millions of times in a conversion.
+cst.CSTNode.__hash__ = object.__hash__  # type: ignore[method-assign]
+cst.CSTNode.__eq__ = object.__eq__  # type: ignore[method-assign]
+
 
 def fields_of(node: cst.CSTNode) -> tuple[str, ...]:
     """The names of the fields that hold code; where whitespace and comments stand is not looked at."""
