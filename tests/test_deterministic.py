@@ -17,7 +17,7 @@ SCRIPTS = sorted(
     for where in ("fixtures/*", "fixtures/projects/*", "tests/determinism/programs/*")
     for path in ROOT.glob(f"{where}/train.py")
 )
-SEEDS = (0, 1, 2, 3)
+SEEDS = (0, 1, 2, 3, 4)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def told() -> dict[int, dict[str, list[str]]]:
     """What a process with each seed says of each program; two processes at a time."""
     command = [sys.executable, "tests/determinism/scrambled.py"]
     found: dict[int, dict[str, list[str]]] = {}
-    for pair in zip(SEEDS[::2], SEEDS[1::2], strict=True):
+    for pair in (SEEDS[:2], SEEDS[2:4], SEEDS[4:]):
         running = {
             seed: subprocess.Popen(
                 [*command, str(seed), *SCRIPTS],

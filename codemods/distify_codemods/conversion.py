@@ -137,31 +137,27 @@ def _by_strategy(found: Facts, backend: Backend, options: Options) -> Conversion
 
 def _tried_out(found: Facts, backend: Backend, options: Options) -> Conversion:
     """The first strategy of the ladder that is seen to be right; if none is, the one that needs a person less often."""
+    if links := _links_at_once(found, options):
+        return _convert_shared(found, backend, options, _doubts(links))
     dealt = decisions.decide_cuts(found)
-    links = decisions.links_at_once(dealt.facts) if _may_share(options) else []
-    if links and (shared := _without_needs(found, backend, options, links)) is not None:
-        return shared
+    if dealt.facts is not found and (links := _links_at_once(dealt.facts, options)):
+        return _convert_shared(found, backend, options, _doubts(links))
     made = decisions.decide(dealt, backend)
-    doubted = decisions.unknown_links(made)
-    made.facts = later.with_later(made.facts.with_unused())
-    doubts = _doubts(doubted)
+    doubts = _doubts(decisions.unknown_links(made))
     asked_for = not _may_share(options)
-    sharded = _convert_by(RULES, Context(made, backend, {}, options, against=doubts if asked_for else ()))
-    if asked_for:
-        return sharded
+    if doubts and not asked_for:  # whoever did what sharded data need would come to shared forward passes
+        return _convert_shared(found, backend, options, doubts)
+    made.facts = later.with_later(made.facts.with_unused())
+    sharded = _convert_by(RULES, Context(made, backend, {}, options, against=doubts))
     blocking = sharded.of(Level.BLOCKING)
-    in_the_way = blocking or doubts
-    if not in_the_way:
+    if asked_for or not blocking:
         return sharded
-    shared = _convert_shared(found, backend, options, in_the_way)
-    needed = len(shared.of(Level.BLOCKING))
-    return sharded if 0 < len(blocking) <= needed else shared
+    shared = _convert_shared(found, backend, options, blocking)
+    return sharded if len(blocking) <= len(shared.of(Level.BLOCKING)) else shared
 
 
-def _without_needs(found: Facts, backend: Backend, options: Options, links: list[decisions.Link]) -> Conversion | None:
-    """The second strategy, where it needs nobody."""
-    shared = _convert_shared(found, backend, options, _doubts(links))
-    return None if shared.of(Level.BLOCKING) else shared
+def _links_at_once(found: Facts, options: Options) -> list[decisions.Link]:
+    return decisions.links_at_once(found) if _may_share(options) else []
 
 
 def _doubts(links: Sequence[decisions.Link]) -> tuple[Finding, ...]:

@@ -88,6 +88,14 @@ class Facts:
         return [loop for loop in self.loops if loop.trains]
 
     @property
+    def training_turns(self) -> list[Event]:
+        """The loops that train; before it is known how batches are cut by hand, those around backward passes."""
+        if self.training_loops:
+            return [loop.event for loop in self.training_loops]
+        around = {loop.node for backward in self.backwards for loop in backward.loops()[:1]}
+        return [event for event in self.of_kind(Kind.LOOP) if event.node in around]
+
+    @property
     def evaluation_loops(self) -> list[BatchLoop]:
         return [loop for loop in self.loops if not loop.trains and loop.forwards]
 

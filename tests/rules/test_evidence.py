@@ -383,6 +383,7 @@ RATIO = script(loop=loop_with("((model(x) - y) ** 2).sum() / (y > 0).sum()"))
 def test_what_of_a_loss_could_be_reduced_is_not_tried_out_in_a_vast_program(monkeypatch: pytest.MonkeyPatch) -> None:
     assert conversion_of(RATIO, options=AUTO).strategy is Strategy.SHARDED
     runs = runs_of(RATIO, monkeypatch)
+    monkeypatch.setattr(evidence, "LARGE", 1)
     monkeypatch.setattr(evidence, "VAST", 1)
     vast = conversion_of(RATIO, options=AUTO)
     assert vast.strategy is Strategy.SHARED

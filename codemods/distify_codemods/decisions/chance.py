@@ -61,9 +61,9 @@ def _draws_once(obj: Obj) -> bool:
 def _tests(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
     """What decides in models by random numbers."""
     functions: dict[cst.CSTNode, Module] = {}
-    loops = [loop.event for loop in facts.training_loops]
+    turns = facts.training_turns
     for event in facts.run.events:
-        if event.grad and facts.in_a_model(event) and any(map(event.inside, loops)):
+        if event.grad and facts.in_a_model(event) and any(map(event.inside, turns)):
             functions.setdefault(event.here.frame.node, event.module)
     for function, module in functions.items():
         picked: set[cst.CSTNode] = set()  # lists that are known to be what chance left of others

@@ -53,13 +53,14 @@ def unknown_links(decisions: Decisions) -> list[Link]:
 
 def links_at_once(facts: Facts) -> list[Link]:
     """Of a large program, those that show before anything is decided: to decide all takes a dozen runs."""
-    statements = facts.run.machine.size
-    vast = list(_not_at_once_a_mean(facts)) if statements >= VAST and facts.training_loops and facts.run.exact else []
-    return vast or (links_seen(facts) if statements >= LARGE else [])
+    if not facts.run.exact or facts.run.machine.size < LARGE:
+        return []
+    told = [*_not_at_once_a_mean(facts), *decided_by_chance(facts)]  # by the run that there is
+    return _each_once(told) or links_seen(facts)
 
 
 def _not_at_once_a_mean(facts: Facts) -> Iterator[Link]:
-    for event in losses.lost(facts):
+    for event in losses.lost(facts) if facts.run.machine.size >= VAST else ():
         if facts.in_training(event):
             yield Link(
                 event.module, event.node,

@@ -44,9 +44,9 @@ def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     name = next((name for obj in callee.objs if (name := _unknown(machine, obj, node))), "")
     if not callee.objs and not isinstance(node.func, cst.Attribute):
         name = "?"
-    marks: list[Obj | str] = [machine.made(Foreign, node, name, name=name)] if name else []
+    marks: list[Obj | str] = [machine.mark(Foreign, node, name, name=name)] if name else []
     if value.scale in (Scale.MEAN, Scale.SUM) and _of_samples(machine, node):
-        marks.append(machine.made(Reduction, node))
+        marks.append(machine.mark(Reduction, node))
     return value.adding(marks) if marks else value
 
 
@@ -54,7 +54,7 @@ def drawn(machine: Machine, value: Value, arguments: Arguments, node: cst.CSTNod
     """What a library returned, marked if the random numbers in it were drawn here, and not given to it."""
     if any(CHANCE in given.sources for given in arguments.all()):
         return value
-    return value.adding([machine.made(Draw, node)])
+    return value.adding([machine.mark(Draw, node)])
 
 
 def is_known(name: str) -> bool:

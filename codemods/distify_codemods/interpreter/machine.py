@@ -176,6 +176,14 @@ class Machine:
             obj = self.objects[key] = kind(site, self.frame.context, self.frame.module, **fields)  # type: ignore[arg-type]
         return obj
 
+    def mark(self, kind: type[Made], site: cst.CSTNode, /, *more: object, **fields: object) -> Made:
+        """A source that says what was done here, in whichever context: there is one for each place."""
+        key = (kind, site, AT_THE_TOP, *more)
+        obj: Made | None = self.objects.get(key)
+        if obj is None:
+            obj = self.objects[key] = kind(site, AT_THE_TOP, self.frame.module, **fields)  # type: ignore[arg-type]
+        return obj
+
     # ---- names
 
     def lookup(self, name: str) -> Value:

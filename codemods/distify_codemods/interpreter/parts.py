@@ -84,4 +84,4 @@ def item(machine: Machine, of: Value, value: Value, node: cst.CSTNode) -> Value:
     """`value` is what has been taken at a known place."""
     if SEVERAL in of.sources:
         return computed(value)
-    return value.adding([machine.made(Single, node)]) if COMPUTED in of.sources else value
+    return value.adding([machine.mark(Single, node)]) if COMPUTED in of.sources else value

@@ -55,7 +55,7 @@ def marked(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     fresh = value.scale is Scale.WEIGHTED and Scale.WEIGHTED not in marks  # a mean of what could not be followed
     if marks and not fresh:
         return value
-    return value.adding([machine.made(Lost, node, value.scale, scale=value.scale)])
+    return value.adding([machine.mark(Lost, node, value.scale, scale=value.scale)])
 
 
 def unmarked(value: Value) -> Value:
