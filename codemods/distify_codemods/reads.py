@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, ItemsView, Iterable, Iterator, KeysView, ValuesView
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
 from itertools import count
 from typing import Any, TypeVar, overload
 
@@ -21,48 +23,88 @@ MISSING: Any = object()
 _WHOLE = object()  # the key of all that a table holds
 Place = tuple[int, object]
 Left = tuple[dict[Any, Any], object, Any]
+_What = Enum("_What", "READ SET KEPT OUTER")
 NUMBERS = count()  # of frames, calls, objects and tables, in the order in which they begin
 
 
 @dataclass(eq=False)
-class Reads:
-    """What a call that is followed has read, as it found it, and what it has set: by table and key."""
+class Found:
+    """What a call found that was there before it, and what it has put beside what was there: by table and key."""
 
-    found: dict[Place, tuple[dict[Any, Any], Any]] = field(default_factory=dict)
-    set: dict[Place, dict[Any, Any]] = field(default_factory=dict)
+    read: dict[Place, tuple[Any, Any]] = field(default_factory=dict)
     outer: dict[tuple[Any, str], Any] = field(default_factory=dict)  # names of functions around it
-    kept: dict[Place, tuple[dict[Any, Any], Any]] = field(default_factory=dict)  # what was put beside what was there
-    since: int = field(default_factory=lambda: next(NUMBERS))  # frames with higher numbers are its own
-    certain: bool = True  # whether that is all that matters to it
+    kept: dict[Place, tuple[Any, Any]] = field(default_factory=dict)
 
     def hold(self) -> bool:
         """Whether all that was read is what it was."""
         outer = all(_is(frame.env, name, value) for (frame, name), value in self.outer.items())
-        return outer and all(_is(table, place[1], value) for place, (table, value) in self.found.items())
+        return outer and all(_is(table, place[1], value) for place, (table, value) in self.read.items())
 
-    def lasting(self, context: tuple[object, ...], *but: object) -> Reads:
-        """The same, without what the call, of this context, makes anew each time, and without these tables."""
+
+@dataclass(eq=False)
+class Reads:
+    """What a call that is followed has read, as it found it, and what it has set, in that order.
+
+    What the calls within it have read and set is put together when it is asked for, as of few calls it is.
+    """
+
+    log: list[tuple[_What, Any, Any, Any] | Reads | Found] = field(default_factory=list)
+    noted: set[Place] = field(default_factory=set)  # what need not be noted again
+    changed: dict[Place, dict[Any, Any]] = field(default_factory=dict)  # here, and in the calls within
+    since: int = field(default_factory=lambda: next(NUMBERS))  # frames with higher numbers are its own
+    certain: bool = True  # whether that is all that matters to it
+
+    @cached_property
+    def found(self) -> Found:
+        found = Found()
+        self._find(found, set(), self.since)
+        self.log = [found]
+        return found
+
+    def _find(self, found: Found, hidden: set[Place], since: int) -> None:
+        """`hidden`: what was set before it is read. `since`: of the outermost call."""
+        for one in self.log:
+            if isinstance(one, Reads):
+                one._find(found, hidden, since)
+            elif isinstance(one, Found):
+                for place in one.read.keys() - hidden:
+                    found.read.setdefault(place, one.read[place])
+                found.kept |= one.kept
+                for (frame, name), value in one.outer.items():
+                    if frame.number < since:
+                        found.outer.setdefault((frame, name), value)
+            else:
+                what, table, key, value = one
+                place = (id(table), key)
+                if what is _What.SET:
+                    hidden.add(place)
+                elif what is _What.KEPT:
+                    found.kept[place] = table, value
+                elif what is _What.READ and place not in hidden:
+                    found.read.setdefault(place, (table, value))
+                elif what is _What.OUTER and table.number < since:
+                    found.outer.setdefault((table, key), value)
+        if "found" in self.__dict__:
+            hidden.update(self.changed)
+
+    def lasting(self, context: tuple[object, ...], *but: object) -> Found:
+        """What it found, without what a call of this context makes anew each time, and without these tables."""
         left_out = set(map(id, but))
         found = {
-            place: one for place, one in self.found.items()
+            place: one for place, one in self.found.read.items()
             if _number(one[0]) < self.since and place[0] not in left_out and not _is_of(one[0], context)
         }  # fmt: skip
-        kept = {place: one for place, one in self.kept.items() if _number(one[0]) < self.since}
-        return Reads(found, {}, self.outer, kept, self.since, self.certain)
+        kept = {place: one for place, one in self.found.kept.items() if _number(one[0]) < self.since}
+        return Found(found, self.found.outer, kept)
 
     def left(self) -> list[Left]:
         """What was set, as it is now."""
-        return [(table, key, dict.get(table, key, MISSING)) for (_, key), table in self.set.items()]
+        return [(table, key, dict.get(table, key, MISSING)) for (_, key), table in self.changed.items()]
 
     def add(self, other: Reads) -> None:
         """What a call within this one has read and set."""
-        for place in other.found.keys() - self.found.keys() - self.set.keys():
-            self.found[place] = other.found[place]
-        self.set |= other.set
-        self.kept |= other.kept
-        for (frame, name), value in other.outer.items():
-            if frame.number < self.since:
-                self.outer.setdefault((frame, name), value)
+        self.log.append(other)
+        self.changed |= other.changed
         self.certain &= other.certain
 
 
@@ -79,25 +121,28 @@ def note(table: dict[Any, Any], key: object, value: object) -> None:
     reads = NOW.reads
     if reads is not None:
         place = (id(table), key)
-        if place not in reads.found and place not in reads.set:
-            reads.found[place] = table, value
+        if place not in reads.noted and place not in reads.changed:
+            reads.noted.add(place)
+            reads.log.append((_What.READ, table, key, value))
 
 
 def note_outer(frame: Any, name: str, value: object) -> None:
     """A name of a function around the one that is run."""
     reads = NOW.reads
     if reads is not None and frame.number < reads.since:
-        reads.outer.setdefault((frame, name), value)
+        reads.log.append((_What.OUTER, frame, name, value))
 
 
 def note_set(table: dict[Any, Any], key: object) -> None:
-    if NOW.reads is not None:
-        NOW.reads.set[id(table), key] = table
+    reads = NOW.reads
+    if reads is not None and (id(table), key) not in reads.changed:
+        reads.changed[id(table), key] = table
+        reads.log.append((_What.SET, table, key, None))
 
 
 def note_kept(table: dict[Any, Any], key: object, whole: object) -> None:
     if NOW.reads is not None:
-        NOW.reads.kept[id(table), key] = table, whole
+        NOW.reads.log.append((_What.KEPT, table, key, whole))
 
 
 @contextmanager
@@ -168,7 +213,7 @@ class Table(dict[Key, Held]):
         return value is not MISSING
 
     def _note_all(self) -> None:
-        if NOW.reads is not None:
+        if NOW.reads is not None and (id(self), _WHOLE) not in NOW.reads.noted:
             note(self, _WHOLE, list(dict.items(self)))
 
     def __iter__(self) -> Iterator[Key]:

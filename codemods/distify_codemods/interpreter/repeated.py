@@ -33,7 +33,7 @@ class Followed:
     def holds(self, machine: Machine, arguments: Arguments) -> bool:
         """Whether it would do the same now. Events are known already, and what grows holds what it has put there."""
         watched = machine.watched is None or self.events is not None
-        return watched and self.arguments == arguments and summaries.hold(self.reads)
+        return watched and self.arguments == arguments and summaries.hold(self.reads.found)
 
     def again(self, machine: Machine) -> Value:
         machine.repeated += self.size
@@ -82,7 +82,7 @@ class Following:
         machine = self.machine
         traces = summaries.outside(machine.traces, context)
         if not traces:
-            machine.summaries[key] = summaries.summary(machine, context, value, self.reads)
+            machine.summaries[key] = summaries.Summary(machine, context, value, self.reads)
         outer, machine.watched, drawn, NOW.reads = self.around
         if NOW.reads is not None and self.reads is not None:
             NOW.reads.add(self.reads)

@@ -7,12 +7,13 @@ helpers that were followed a few times with arguments of the same kinds and touc
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import effects, python, torch_data, torch_nn, torch_optim
 from distify_codemods.ordered import Ordered
-from distify_codemods.reads import NOW, Reads, changing
+from distify_codemods.reads import NOW, Found, Reads, changing
 from distify_codemods.values import (
     AT_THE_TOP,
     NOTHING,
@@ -56,30 +57,29 @@ def key_of(machine: Machine, function: Function, arguments: Arguments, receiver:
     )
 
 
-@dataclass(eq=False)
 class Summary:
     """What a call returned, and what it has read of what was there before it."""
 
-    value: Value
-    reads: Reads | None
+    def __init__(self, machine: Machine, context: CallChain, value: Value, reads: Reads | None) -> None:
+        self.value, self.reads, self.context = value, reads, context
+        self.but = machine.values, machine.summaries  # what expressions were, and which calls were known, by now
+
+    @cached_property
+    def found(self) -> Found | None:
+        return self.reads.lasting(self.context, *self.but) if self.reads is not None else None
 
     def holds(self) -> bool:
         """Whether it would return the same now, and change nothing."""
-        holds = self.reads is None or hold(self.reads)
-        if holds and self.reads is not None and NOW.reads is not None:
-            NOW.reads.add(self.reads)
+        holds = self.found is None or hold(self.found)
+        if holds and self.found is not None and NOW.reads is not None:
+            NOW.reads.log.append(self.found)
         return holds
 
 
-def summary(machine: Machine, context: CallChain, value: Value, reads: Reads | None) -> Summary:
-    """Of what its expressions were, and which calls were known, it does not matter what that is by now."""
-    return Summary(value, reads.lasting(context, machine.values, machine.summaries) if reads is not None else None)
-
-
-def hold(reads: Reads) -> bool:
+def hold(found: Found) -> bool:
     """Whether all that was read is what it was, and what was put beside other things was not taken from there."""
-    now = ((dict.get(table, place[1]), whole) for place, (table, whole) in reads.kept.items())
-    return reads.hold() and all(one is whole or (one is not None and join(one, whole) == one) for one, whole in now)
+    now = ((dict.get(table, place[1]), whole) for place, (table, whole) in found.kept.items())
+    return found.hold() and all(one is whole or (one is not None and join(one, whole) == one) for one, whole in now)
 
 
 def _given(arguments: Arguments) -> list[Value | None]:
