@@ -147,7 +147,7 @@ def _tried_out(found: Facts, backend: Backend, options: Options) -> Conversion:
     asked_for = not _may_share(options)
     if doubts and not asked_for:  # whoever did what sharded data need would come to shared forward passes
         return _convert_shared(found, backend, options, doubts)
-    made.facts = later.with_later(made.facts.with_unused())
+    made.facts = later.with_later(made.facts.with_unused)
     sharded = _convert_by(RULES, Context(made, backend, {}, options, against=doubts))
     blocking = sharded.of(Level.BLOCKING)
     if asked_for or not blocking:
@@ -188,7 +188,7 @@ def _convert_shared(
 @answered_once
 def _shared(found: Facts) -> decisions.Decisions:
     made = decisions.decide_shared(found)
-    made.facts = later.with_later(made.facts.with_unused())
+    made.facts = later.with_later(made.facts.with_unused)
     return made
 
 

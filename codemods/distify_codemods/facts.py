@@ -117,6 +117,7 @@ class Facts:
     def names(self) -> Names:
         return Names(self.program, self.run)
 
+    @cached_property
     def with_unused(self) -> Facts:
         """For the rules: with what happens where a constant of the script does not let it come."""
         return replace(self, run=with_unused(self.run))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import libcst as cst
 
@@ -50,7 +51,7 @@ def _makers(model: Obj, seen: set[Obj]) -> Iterator[bool]:
     if model.of.libraries() - torch_nn.PLAIN_BASES:
         yield True
     for cls in model.of.ancestors():
-        yield from map(_always, _calls(cls.node)) if cls.node is not None else ()
+        yield from _calls(cls.node) if cls.node is not None else ()
     for value in model.attributes.values():
         if not value.objs:
             yield False  # a tensor, perhaps, that a function has made
@@ -62,13 +63,13 @@ def _makers(model: Obj, seen: set[Obj]) -> Iterator[bool]:
                 yield from _makers(inner, seen)
 
 
-def _calls(cls: cst.ClassDef) -> Iterator[tuple[cst.ClassDef, cst.Call]]:
-    for node in tree.walk(cls):
-        if isinstance(node, cst.Call) and (tree.dotted(node.func) or "").rsplit(".", 1)[-1] in _MAKERS:
-            yield cls, node
-
-
-def _always(found: tuple[cst.ClassDef, cst.Call]) -> bool:
-    """Whether no branch stands around it."""
-    cls, call = found
-    return not any(call in set(tree.walk(branch)) for branch in tree.walk(cls) if isinstance(branch, cst.If))
+@lru_cache(maxsize=4096)
+def _calls(cls: cst.ClassDef) -> tuple[bool, ...]:
+    """Of each call in a class that gives it parameters, whether no branch stands around it."""
+    calls = [
+        node for node in tree.walk(cls)
+        if isinstance(node, cst.Call) and (tree.dotted(node.func) or "").rsplit(".", 1)[-1] in _MAKERS
+    ]  # fmt: skip
+    branches = [node for node in tree.walk(cls) if isinstance(node, cst.If)] if calls else []
+    inside = {node for branch in branches for node in tree.walk(branch)}
+    return tuple(call not in inside for call in calls)

@@ -16,7 +16,7 @@ from distify_codemods.decisions.models import same
 from distify_codemods.decisions.names import bound_by
 from distify_codemods.decisions.past_the_wrap import in_the_course_of_training, is_module, training_forwards
 from distify_codemods.decisions.several import reaches_all
-from distify_codemods.decisions.touching import Touching
+from distify_codemods.decisions.touching import touching_of
 from distify_codemods.decisions.wrapping import after_last, frames_around_training, with_batchnorm
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
@@ -67,8 +67,8 @@ def places_of(
 def places_in_frames(
     facts: Facts, model: Obj, held: Obj, anchor: Event, sync: bool, others: Ordered[Obj] = EMPTY
 ) -> Iterator[tuple[Frame, Broadcast]]:
-    touched = facts.with_unused()
-    touching = Touching(touched).before(model, anchor)
+    touched = facts.with_unused
+    touching = touching_of(touched).before(model, anchor)
     if held is not model:
         touching = [event for event in touched.run.events if event.before(anchor) and held in event.value.objs]
     instead = made_instead(facts, model) | others

@@ -16,7 +16,7 @@ from distify_codemods.backends import Backend
 from distify_codemods.decisions.base import Blocked, Unwrapped, Wrap, later_of
 from distify_codemods.decisions.ddp_limits import beyond, leaves_unused
 from distify_codemods.decisions.past_the_wrap import past_the_wrap, training_forwards
-from distify_codemods.decisions.touching import Touching
+from distify_codemods.decisions.touching import touching_of
 from distify_codemods.decisions.trials import try_out, with_sums
 from distify_codemods.decisions.wrapping import candidates, with_batchnorm
 from distify_codemods.events import Kind
@@ -54,7 +54,7 @@ def _tried_out(facts: Facts, models: list[Obj]) -> tuple[list[Wrap], dict[Obj, U
     reasons: dict[Obj, Unwrapped] = {}
     open_ones: dict[Obj, Iterator[Wrap]] = {}
     normalised = with_batchnorm(facts)
-    touching = Touching(facts.with_unused())  # also where a constant does not let it come
+    touching = touching_of(facts.with_unused)  # also where a constant does not let it come
     for model in models:
         forwards = training_forwards(facts, model)
         if forwards:

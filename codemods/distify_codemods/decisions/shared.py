@@ -138,15 +138,22 @@ def _when_made(facts: Facts, one: Called) -> Iterator[SharedPass]:
 
 def _when_chosen(facts: Facts, one: Called, called: set[Obj]) -> Iterator[SharedPass]:
     """`net = build(settings)`, which makes one of several: whichever it is, it is shared."""
-    earlier = {call for event in facts.run.events if event.before(one.first) for call in event.here.frame.context}
-    earlier |= {event.node for event in facts.of_kind(Kind.CALL, Kind.METHOD) if event.before(one.first)}
     for module, target, value in facts.names.bindings:
         several = {core(obj) for obj in value.objs}
         assignment = module.parents.get(module.parents[target])
         given = assignment.value if isinstance(assignment, cst.Assign) else None
-        known = one.held in several and several <= called and given in earlier
-        if known and isinstance(target, cst.Name) and not _in_a_branch(module, target):
+        if one.held not in several or not several <= called or not isinstance(target, cst.Name):
+            continue
+        if not _in_a_branch(module, target) and _is_called_before(facts, given, one.first):
             yield SharedPass(target.value, module, module.statement(target), True, one.held, one.model, one.methods)
+
+
+def _is_called_before(facts: Facts, call: cst.BaseExpression | None, first: Event) -> bool:
+    earlier = (event for event in facts.run.events if event.before(first))
+    return call is not None and any(
+        call in event.here.frame.context or (event.node is call and event.kind in (Kind.CALL, Kind.METHOD))
+        for event in earlier
+    )
 
 
 def _in_a_branch(module: Module, node: cst.CSTNode) -> bool:

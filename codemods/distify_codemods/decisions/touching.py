@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import libcst as cst
 
+from distify_codemods.answers import answered_once
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.libraries import torch_nn
@@ -22,13 +23,17 @@ HARMLESS = frozenset(
 )
 
 
+@answered_once
+def touching_of(facts: Facts) -> Touching:
+    return Touching(facts)
+
+
 class Touching:
     """Looks through all events once, for all models: a program that chooses among many has many of both."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._models = Ordered(facts.models)
-        self._cores: dict[Ordered[Obj], Ordered[Obj]] = {}
         self._reached: dict[cst.CSTNode, Ordered[Obj]] = {}
 
     def before(self, model: Obj, forward: Event) -> list[Event]:
@@ -71,10 +76,8 @@ class Touching:
         return self._held(event.receiver.objs) if event.name not in HARMLESS else EMPTY
 
     def _held(self, objs: Ordered[Obj]) -> Ordered[Obj]:
-        found = self._cores.get(objs)
-        if found is None:
-            found = self._cores[objs] = self._models & {core(obj) for obj in objs}
-        return found
+        cores = set(map(core, objs))
+        return self._models & cores if any(one in self._models for one in cores) else EMPTY
 
     def _inside(self, target: cst.BaseExpression) -> Ordered[Obj]:
         """`model.layer.weight.requires_grad = ...`: the models of which something inside is set."""

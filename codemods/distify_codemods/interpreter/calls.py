@@ -99,7 +99,7 @@ def _known_items(value: Value) -> tuple[Value, ...] | None:
 
 
 def call(machine: Machine, callee: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
-    objs = [obj for obj in callee.objs if len(callee.objs) == 1 or _accepts(obj, arguments)]
+    objs = [obj for obj in callee.objs if len(callee.objs) == 1 or _is_meant(machine, obj, arguments)]
     if len(objs) == 1:
         return call_object(machine, objs[0], arguments, node)
     found = []
@@ -109,15 +109,20 @@ def call(machine: Machine, callee: Value, arguments: Arguments, node: cst.CSTNod
     return join(*found)
 
 
-def _accepts(obj: Obj, arguments: Arguments) -> bool:
-    """Of several things that may be called here, only those that take these arguments can be meant."""
-    if arguments.star is not None or arguments.double_star is not None:
-        return True
+def _is_meant(machine: Machine, obj: Obj, arguments: Arguments) -> bool:
+    """Of several things that may be called here, only those that take these arguments can be meant.
+
+    What would call itself by a name that nobody knows adds nothing to what the others do.
+    """
     function = obj
     if isinstance(obj, Class):
         own = next((cls.attributes["__init__"] for cls in obj.order() if "__init__" in cls.attributes), NOTHING)
         function = own.single() or obj
     if not isinstance(function, Function) or function.node is None:
+        return True
+    if any(here.frame.node is function.node for here in machine.here.up()):
+        return False
+    if arguments.star is not None or arguments.double_star is not None:
         return True
     params = function.node.params
     names = [param.name.value for param in (*params.posonly_params, *params.params) if param.default is None]

@@ -15,6 +15,9 @@ from distify_codemods.values import Arguments, CallChain, External, Value
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
+#: How much a call may change and still be held: to note what that is costs as much at each of its ends.
+MOST_LEFT = 1_000
+
 
 @dataclass(eq=False)
 class Followed:
@@ -88,7 +91,7 @@ class Following:
             NOW.reads.add(self.reads)
         if self.reads is not None and self.place is not None and machine.followed is not None:
             machine.followed.pop(self.place, None)
-            if self.reads.certain:
+            if self.reads.certain and len(self.reads.changed) <= MOST_LEFT:
                 machine.followed[self.place] = Followed(
                     arguments, self.reads, self.reads.left(), value, traces, self.frame.drawn, self.events,
                     pooling.fresh(machine), machine.size - self.size,

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 #: How often a function is followed with arguments of one kind; a loop has no more turns.
 TIMES = 3
+#: How often one that takes batches, makes what trains, or takes steps: what is left out then is computed by all alike.
+TIMES_IN_TRAINING = 12
 
 
 @dataclass(eq=False)
@@ -50,11 +52,11 @@ class Familiar:
     times: int = 0
     result: Value = NOTHING
     receiver: Obj | None = None
-    trains: bool = False  # takes batches, makes what trains, or takes steps: each such call is followed
+    trains: bool = False  # takes batches, makes what trains, or takes steps
     exits: bool = False  # ends the program: so is a call that ranks may make, or end in, at different times
 
     def is_known(self, machine: Machine, arguments: Arguments) -> bool:
-        if self.times < TIMES or self.trains:
+        if self.times < (TIMES_IN_TRAINING if self.trains else TIMES):
             return False
         sources = machine.control.union(*(one.sources for one in arguments.all()))
         return not (self.exits and (machine.parted or sources))
@@ -138,7 +140,7 @@ def _without_numbers(value: Value) -> Value:
     return replace(value, objs=Ordered(obj for obj in value.objs if not _is_a_number(obj)), open=True)
 
 
-_OF_TRAINING = frozenset({Kind.DRAW, Kind.PASS, Kind.SHARE, Kind.GRADIENT, Kind.ARGUMENTS_PARSED})
+_OF_TRAINING = frozenset({Kind.DRAW, Kind.PASS, Kind.SHARE, Kind.GRADIENT})
 _MADE = (torch_optim.OWN, torch_data.OWN)
 
 
