@@ -237,6 +237,50 @@ def test_changed_while_it_trains(line: str, why: str) -> None:
     assert training(before).count(AVERAGED) == 1
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "for p in model.parameters(): p.requires_grad = True",
+        "model[0].requires_grad_(True)",
+        "for p in model[0].parameters(): p.requires_grad_(True)",
+    ],
+)
+def test_thawed_while_it_trains_or_between_two_loops(line: str) -> None:
+    """What was frozen when it was wrapped, DistributedDataParallel never averages."""
+    inside = LOOP.replace("    for x", f"    if epoch == 1:\n        {line}\n    for x")
+    for loop in (f"{LOOP}{line}\n{LOOP}", f"{LOOP}{inside}", f"{inside}{LOOP}"):
+        before = script(model=_FROZEN, loop=loop)
+        (advice,) = findings("GRAD01", before, Level.ADVICE)
+        assert "parameters are frozen or thawed during training" in advice.message
+        assert converted(before).count(AVERAGED) == 2
+
+
+_LAYERS = "model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 1))\n"
+_FROZEN = f"{_LAYERS}model[0].requires_grad_(False)\n"
+
+
+def test_part_that_is_replaced_between_two_loops_is_averaged() -> None:
+    replaced = "model.out = nn.Linear(4, 1)\n"
+    after = converted(script(model=NET, loop=f"{LOOP}{replaced}{LOOP}"))
+    assert f"{replaced}rt.broadcast_parameters(model)\n" in after
+    assert after.count(AVERAGED) == 2
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"model": _FROZEN},
+        {"model": f"{_LAYERS}for p in model[0].parameters(): p.requires_grad = False\n", "loop": LOOP + LOOP},
+        {"model": _FROZEN, "after": "model.requires_grad_(False)\n"},
+        {"model": _FROZEN, "loop": LOOP + LOOP, "after": "for p in model.parameters(): p.requires_grad = False\n"},
+        {"model": _LAYERS, "loop": LOOP.replace("        loss =", "        x.requires_grad_()\n        loss =")},
+        {"model": f"{_LAYERS}other = nn.Linear(4, 1)\n", "loop": f"{LOOP}other.requires_grad_(False)\n{LOOP}"},
+    ],
+)
+def test_frozen_before_training_or_after_it(parts: dict[str, str]) -> None:
+    assert "model = DistributedDataParallel(model" in converted(script(**parts))
+
+
 def test_part_that_is_replaced_is_sent_to_all() -> None:
     line = "model.out = nn.Linear(4, 1)"
     after = converted(script(model=NET, loop=LOOP.replace("    for x", f"    {line}\n    for x")))

@@ -97,26 +97,27 @@ def _past_the_forward(
 
 def _changed_later(facts: Facts) -> Iterator[Unwrapped]:
     """What is done to a model after its wrap, the wrap does not know of."""
-    for event in facts.of_kind(Kind.STORE):
+    for event in facts.of_kind(Kind.STORE, Kind.METHOD):
         if not in_the_course_of_training(facts, event):
             continue
-        if event.name == "requires_grad":
-            models = [obj.of if isinstance(obj, Parameters) else core(obj) for obj in event.receiver.objs]
-            for model in facts.models if any(isinstance(obj, Parameters) for obj in event.receiver.objs) else models:
-                if model is not None and model in facts.models:
+        if event.name.removesuffix("_") == "requires_grad":
+            parameters = any(isinstance(obj, Parameters) for obj in event.receiver.objs)
+            for model in facts.models:
+                if parameters or not {core(obj) for obj in event.receiver.objs}.isdisjoint(parts_of(model)):
                     yield Unwrapped(model, event.module, event.node, "parameters are frozen or thawed during training")
-        elif any(map(is_module, event.value.objs)):
+        elif event.kind is Kind.STORE and any(map(is_module, event.value.objs)):
             for one in wrapped(event.receiver):
                 yield Unwrapped(core(one), event.module, event.node, "a part of it is replaced during training")
 
 
 def in_the_course_of_training(facts: Facts, event: Event) -> bool:
-    """In a loop that trains, of whatever depth."""
+    """Between the first step and the last, or in a turn of a loop that trains, of whatever depth."""
     if not facts.training_loops:
         return False
     first = facts.training_loops[0].event
     turns = {here.node for here in first.loops()} | {first.node}
-    return any(here.node in turns for here in event.here.up())
+    between = first.before(event) and event.number < max(one.number for one in facts.backwards)
+    return between or any(here.node in turns for here in event.here.up())
 
 
 def is_module(obj: Obj) -> bool:
