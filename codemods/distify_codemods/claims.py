@@ -29,8 +29,8 @@ def unknown_calls(facts: Facts) -> list[Event]:
 def unless(facts: Facts) -> str:
     """What to add where something is said of all calls: the first that is not known, of training's if there is one."""
     found = unknown_calls(facts)
-    loops = [one for one in facts.of_kind(Kind.LOOP) if any(back.inside(one) for back in facts.backwards)]
-    first = next((event for event in found if any(map(event.inside, loops))), next(iter(found), None))
+    in_steps = (event for event in found if any(map(event.inside, facts.loops_with_steps)))
+    first = next(iter((*in_steps, *found)), None)
     if first is not None:
         return f", unless by `{code_of(first)}` at {first.module.place(first.node)}, which is not known"
     for call in unfollowed(facts):

@@ -33,7 +33,6 @@ from distify_codemods.values import (
     Share,
     Value,
     Verdict,
-    core,
 )
 
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
@@ -84,10 +83,9 @@ def _of_tests(facts: Facts) -> Iterator[Averaging]:
     )
     if rates or any(figures.behind(node.test) is None for event, node in decisive):
         decisive = tests  # what it hangs on was itself decided: by a counter of good turns, say
-    loops = [loop.event for loop in facts.training_loops]
     drawn = [
         (event, node) for event, node in tests
-        if CHANCE in event.value.sources and not dealt_by(event.value.sources) and any(map(event.inside, loops))
+        if CHANCE in event.value.sources and not dealt_by(event.value.sources) and facts.in_training(event)
     ]  # fmt: skip
     for event, branch in dict.fromkeys([*decisive, *drawn]):
         for figure in figures.behind(branch.test) or ():
@@ -192,28 +190,23 @@ def _is_open(event: Event, node: cst.CSTNode) -> bool:
 
 def _drawn(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
     """`random.random() < share` in training: one decision for the batch, not one for each part of it."""
-    loops = [loop.event for loop in facts.training_loops]
     for event in facts.calls(*drawing.SINGLE):
-        node, module, given = event.node, event.module, event.arguments
-        parent = module.parents.get(node)
-        sized = given.star is not None or "size" in given.keywords
-        single = not sized and all(value.constant() == 1 for value in given.positional)
-        one = single or event.name == drawing.BETWEEN
-        compares = isinstance(parent, cst.Comparison) and why_different(facts, facts.value(parent).sources)
-        if one and compares and any(event.inside(loop) for loop in loops) and reached_alike(facts, event):
-            assert isinstance(parent, cst.Comparison)
-            yield module, parent
+        parent = event.module.parents.get(event.node)
+        if not isinstance(parent, cst.Comparison) or not why_different(facts, facts.value(parent).sources):
+            continue
+        one = is_one_number(event) or event.name == drawing.BETWEEN
+        if one and facts.in_training(event) and reached_alike(facts, event):
+            yield event.module, parent
 
 
 def _numbers(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
     """`random.randint(low, high)` in training: one length for the batch, not one for each part of it."""
-    loops = [loop.event for loop in facts.training_loops]
     for event in facts.calls(*drawing.NUMBERS) if not facts.run.trial.draws_alike else ():
         node, module = event.node, event.module
         single = len(event.arguments.positional) <= drawing.NUMBERS[event.name] and not event.arguments.keywords
         if node in facts.run.trial.averaged or isinstance(module.parents.get(node), cst.Comparison):
             continue  # known already, or told as what it decides
-        if single and not _in_parts(module, node) and any(map(event.inside, loops)) and reached_alike(facts, event):
+        if single and not _in_parts(module, node) and facts.in_training(event) and reached_alike(facts, event):
             assert isinstance(node, cst.BaseExpression)
             yield module, node
 
@@ -280,13 +273,12 @@ def _is_mean_given(facts: Facts, event: Event) -> bool:
 
 def _shown(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
     """`hits / seen` every few batches: counts of one rank's samples, divided by one another; and what stands by."""
-    loops = [loop.event for loop in facts.training_loops]
     for event in facts.of_kind(Kind.PRINT):
         sometimes = any(
             isinstance(here.node, cst.If) and any(isinstance(node, cst.Modulo) for node in tree.walk(here.node.test))
             for here in event.here.up()
         )
-        if not sometimes or not any(event.inside(loop) for loop in loops):
+        if not sometimes or not facts.in_training(event):
             continue
         if not any(
             isinstance(node, cst.BinaryOperation) and _is_share_of_counts(facts, node) for node in tree.walk(event.node)
@@ -295,13 +287,8 @@ def _shown(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
         queue: list[cst.CSTNode] = [event.node]
         while queue:
             node = queue.pop()
-            own = isinstance(node, cst.BaseExpression) and facts.value(node)
-            if (
-                own
-                and isinstance(node, cst.BaseExpression)
-                and own.scale is Scale.MEAN
-                and why_different(facts, own.sources)
-            ):
+            own = facts.value(node)
+            if isinstance(node, cst.BaseExpression) and own.scale is Scale.MEAN and why_different(facts, own.sources):
                 yield event.module, node
             else:
                 queue += node.children
@@ -379,14 +366,13 @@ def _consequence(facts: Facts, event: Event) -> bool:
     if event in facts.backwards or event in facts.steps:
         return True
     if event.kind is Kind.FORWARD:
-        shared = facts.run.trial.shared and any(core(obj) in facts.models for obj in event.receiver.objs)
+        shared = facts.run.trial.shared and facts.is_of_a_model(event)
         return shared or (bool(wrapped(event.receiver)) and event.grad)
     if event.kind is Kind.CALL:
         return event.name in _KEEPING
     if event.kind is Kind.METHOD:
         asks = event.name in ("state_dict", "load_state_dict")
-        of_a_model = asks and any(core(obj) in facts.models for obj in event.receiver.objs)
-        return of_a_model or event.name == "step" or event.name in effects.CHECKPOINT_METHODS
+        return (asks and facts.is_of_a_model(event)) or event.name == "step" or event.name in effects.CHECKPOINT_METHODS
     if event.kind is Kind.LEAVE:
         return event.name != "raise" and _ends_training(facts, event)
     return event.kind is Kind.LOOP and any(loop.event.node is event.node for loop in facts.loops)

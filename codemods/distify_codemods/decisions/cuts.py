@@ -35,7 +35,6 @@ from distify_codemods.values import (
     Sequence,
     Share,
     Value,
-    core,
 )
 
 MOST_PLACES = 12
@@ -85,13 +84,9 @@ def decide_cuts(facts: Facts) -> Dealt:
 
 def _shared_elsewhere(facts: Facts) -> frozenset[cst.CSTNode]:
     """Where batches are shared out that something beside the training sees, too: an evaluation would be of a share."""
-    known = set(facts.models)
-    training = [loop.event for loop in facts.training_loops]
     return frozenset(
         source.site
-        for event in facts.of_kind(Kind.FORWARD)
-        if any(core(obj) in known for obj in event.receiver.objs)
-        and not event.grad and not any(event.inside(loop) for loop in training)
+        for event in facts.forwards if not event.grad and not facts.in_training(event)
         for value in event.arguments.all() for part in _parts(value) for source in part.sources
         if isinstance(source, Share) and source.site is not None
     )  # fmt: skip
@@ -162,11 +157,8 @@ def _trained_on(facts: Facts) -> Ordered[Cut]:
 def _sources(facts: Facts) -> Ordered[Obj | str]:
     """What training steps depend on."""
     values = [event.receiver for event in facts.backwards]
-    loops = [event for event in facts.of_kind(Kind.LOOP) if any(one.inside(event) for one in facts.backwards)]
-    models = set(facts.models)
-    for event in facts.of_kind(Kind.FORWARD):
-        trains = event.grad and any(core(obj) in models for obj in event.receiver.objs)
-        if trains and any(event.inside(loop) for loop in loops) and _leads_to(event, facts):
+    for event in facts.forwards:
+        if event.grad and any(map(event.inside, facts.loops_with_steps)) and _leads_to(event, facts):
             values += event.arguments.all()
     return EMPTY.union(*(value.sources for value in values))
 
@@ -253,10 +245,7 @@ def _handed_out(facts: Facts, loop: cst.For) -> dict[str, _Layout | None]:
 
 def _inside_models(facts: Facts) -> set[cst.CSTNode]:
     """The functions that forward passes of trained models run."""
-    known = set(facts.models)
-    calls = {
-        event.node for event in facts.of_kind(Kind.FORWARD) if any(core(obj) in known for obj in event.receiver.objs)
-    }
+    calls = {event.node for event in facts.forwards}
     return {event.here.frame.node for event in facts.run.events if calls & set(event.here.frame.context)}
 
 

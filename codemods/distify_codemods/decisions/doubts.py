@@ -74,13 +74,8 @@ def _behind(facts: Facts, obj: External) -> Iterator[Obj]:
 
 def _trained_by_loops(facts: Facts) -> list[Obj]:
     """Modules that training loops call with gradients recorded."""
-    loops = [loop.event for loop in facts.training_loops]
-    inside = {
-        core(obj)
-        for event in facts.of_kind(Kind.FORWARD)
-        if event.grad and any(event.inside(loop) for loop in loops)
-        for obj in event.receiver.objs
-    }
+    forwards = (event for event in facts.of_kind(Kind.FORWARD) if event.grad and facts.in_training(event))
+    inside = {core(obj) for event in forwards for obj in event.receiver.objs}
     return [obj for obj in called(facts.run) if obj in inside]
 
 

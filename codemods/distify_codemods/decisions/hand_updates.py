@@ -29,22 +29,16 @@ def decide_updates(facts: Facts) -> tuple[tuple[Figure, ...], list[Blocked]]:
     """The figures that are taken over all ranks, and what cannot be."""
     found: dict[cst.CSTNode, Figure] = {}
     blocked: list[Blocked] = []
-    loops = [loop.event for loop in facts.training_loops]
     for event in facts.of_kind(Kind.METHOD, Kind.STORE):
-        if not any(event.inside(loop) for loop in loops):
-            continue
-        for written in _written(facts, event):
+        for written in _written(facts, event) if facts.in_training(event) else ():
             figures = _figures(facts, written)
-            if figures is not None and (reached_alike(facts, event) or _are_counts(figures)):
+            counts = figures is not None and all(form is FigureForm.COUNT for _, form in figures)
+            if figures is not None and (counts or reached_alike(facts, event)):
                 for node, form in figures:
                     found[node] = Figure(event.module, node, form)
             elif _is_trained(facts, event):
                 blocked.append(Blocked(CODE, event.module, event.node, _WHY, _FIX))
     return tuple(found.values()), blocked
-
-
-def _are_counts(figures: list[tuple[cst.BaseExpression, FigureForm]]) -> bool:
-    return all(form is FigureForm.COUNT for _, form in figures)
 
 
 # ---- what is written

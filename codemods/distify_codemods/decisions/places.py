@@ -144,11 +144,8 @@ class Places:
 
     def _training_calls(self) -> Iterable[object]:
         facts = self.facts
-        for event in (*facts.backwards, *facts.steps, *(one.event for one in facts.loops)):
+        for event in (*facts.backwards, *facts.steps, *(one.event for one in facts.loops), *facts.forwards):
             yield from event.here.frame.context
-        for event in facts.of_kind(Kind.FORWARD):
-            if any(core(obj) in facts.models for obj in event.receiver.objs):
-                yield from event.here.frame.context
 
     def _in_models(self) -> Iterable[cst.CSTNode]:
         forwards = {

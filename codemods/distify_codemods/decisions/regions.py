@@ -26,7 +26,6 @@ from distify_codemods.values import (
     Sequence,
     Value,
     Views,
-    core,
 )
 
 _LOOPS = (cst.For, cst.While)
@@ -68,10 +67,7 @@ def last_forwards(facts: Facts, backward: Event) -> list[Event]:
 
 def forwards_before(facts: Facts, backward: Event) -> list[Event]:
     around = backward.loops()[:1]
-    models = set(facts.models)
-    nodes = {
-        event.node for event in facts.of_kind(Kind.FORWARD) if any(core(obj) in models for obj in event.receiver.objs)
-    }
+    nodes = {event.node for event in facts.forwards}
     found = [
         event for event in facts.of_kind(Kind.FORWARD)
         if event.node in nodes and event.grad and event.before(backward)

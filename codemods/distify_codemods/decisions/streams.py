@@ -79,8 +79,7 @@ def _making_data(facts: Facts) -> set[cst.CSTNode]:
 
 def _drawing_weights(facts: Facts) -> set[cst.CSTNode]:
     """The statements in whose course weights are drawn between passes over the data."""
-    loops = [loop.event for loop in facts.training_loops]
-    drawn = [event for event in draws_of_weights(facts) if not any(map(event.inside, loops))]
+    drawn = [event for event in draws_of_weights(facts) if not facts.in_training(event)]
     return {here.node for event in drawn for here in event.here.up()}
 
 
