@@ -205,9 +205,7 @@ def infer(program: Program, run: Run) -> Facts:
         if event.name == "step"
         and any(obj in known for value in (event.receiver, *event.arguments.positional) for obj in value.objs)
     )  # fmt: skip
-    forwards = [
-        event for event in run.by_kind(Kind.FORWARD) if any(core(obj) in models for obj in event.receiver.objs)
-    ]
+    forwards = [event for event in run.by_kind(Kind.FORWARD) if any(core(obj) in models for obj in event.receiver.objs)]
     over_loaders = _answered(batch_loops(run, backwards, forwards), settled)
     loops = (*over_loaders, *loops_over_shares(run, backwards, forwards, over_loaders))
     loaders = tuple(_loaders(run))

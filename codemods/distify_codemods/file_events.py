@@ -339,8 +339,7 @@ def _texts(node: cst.BaseExpression) -> Iterator[str]:
 def _assigned(module: Module, name: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """What is assigned to a name in its function."""
     if isinstance(name, cst.Name):
-        scope = next(node for node in module.enclosing(name) if isinstance(node, (cst.FunctionDef, cst.Module)))
-        for node in tree.walk(scope):
+        for node in tree.walk(module.lines_around(name)):
             targets = node.targets if isinstance(node, cst.Assign) else ()
             if isinstance(node, cst.Assign) and any(name.value in tree.target_names(one.target) for one in targets):
                 yield node.value

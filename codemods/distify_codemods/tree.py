@@ -100,6 +100,16 @@ def is_plain(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name)
 
 
+def inwards(node: cst.BaseExpression | None) -> Iterator[cst.BaseExpression]:
+    """An expression, and what it is an attribute, an item or a result of: `a.b(x).c`, `a.b(x)`, `a.b`, `a`."""
+    while node is not None:
+        yield node
+        if isinstance(node, (cst.Attribute, cst.Subscript)):
+            node = node.value
+        else:
+            node = node.func if isinstance(node, cst.Call) else None
+
+
 def target_names(node: cst.CSTNode) -> Iterator[str]:
     """The plain names that an assignment to `node` binds."""
     if isinstance(node, cst.Name):

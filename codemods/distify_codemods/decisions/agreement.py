@@ -357,9 +357,7 @@ def matters(facts: Facts, test: Event, behind: Guarded) -> bool:
 
 def _in_training_run(facts: Facts, test: Event) -> bool:
     first = min((loop.event for loop in facts.training_loops), key=lambda event: event.number)
-    turns = {here.node for here in first.loops()}
-    within = any(here.node in turns for here in test.loops())
-    return within or test.number >= first.number or isinstance(test.node, cst.While)
+    return not first.turns.isdisjoint(test.turns) or test.number >= first.number or isinstance(test.node, cst.While)
 
 
 def _consequence(facts: Facts, event: Event) -> bool:

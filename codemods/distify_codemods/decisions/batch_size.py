@@ -19,10 +19,9 @@ def decide_divisions(decisions: Decisions) -> None:
     for decision in decisions.loaders:
         if decision.sharding is not Sharding.TRAINING:
             continue
-        sizes = [size for loader in decision.loaders if (size := loader.arguments.get("batch_size", 1)) is not None]
-        if not sizes:
+        if not decision.batch_sizes:
             continue
-        value = join(*sizes)
+        value = join(*decision.batch_sizes)
         objs: set[Obj] = {obj for obj in value.objs if isinstance(obj, (Const, Setting, External))}
         used = sized_by(decisions, objs)
         if used is None:

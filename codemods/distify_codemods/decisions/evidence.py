@@ -13,7 +13,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions import entropy, losses, outside, pools, put_together, streams
-from distify_codemods.decisions.base import Decisions, Link
+from distify_codemods.decisions.base import Decisions, Link, made_at
 from distify_codemods.decisions.between import drawn_between_passes, never_apart
 from distify_codemods.decisions.chance import decided_by_chance, drawn_for_batches
 from distify_codemods.decisions.marks import marks
@@ -119,11 +119,10 @@ def _calls(facts: Facts) -> list[Event]:
 def _single(facts: Facts) -> Iterator[Link]:
     """`loss(output[0], target)`: of a tensor, the first sample of each rank's share."""
     for mark in marks(facts, Single):
-        assert mark.module is not None
-        assert mark.site is not None
+        module, site = made_at(mark)
         yield Link(
-            mark.module, mark.site,
-            f"`{brief(mark.site)}` is one sample of a batch, of which each rank has another, unless it is a part of a "
+            module, site,
+            f"`{brief(site)}` is one sample of a batch, of which each rank has another, unless it is a part of a "
             "tuple",
             "a tuple that is unpacked (`first, second = ...`) is seen to be one",
         )  # fmt: skip

@@ -101,13 +101,13 @@ class _Search:
                 first = together[0]
                 self.left.append(Left(first.module, first.node))
                 if first.kind in _ADDED_UP and self.facts.value(first.value).scale not in _NUMBERS:
-                    self.mixed.add(_function(first.module, first.node))
+                    self.mixed.add(first.module.lines_around(first.node))
             elif whole or one.how is Putting.MEAN:
                 self.found.setdefault(one.node, one)
 
     def stands_by_what_is_left(self, one: Averaging) -> bool:
         """Entries or counts of all samples beside those of a rank's own would not fit together."""
-        return one.how is not Putting.MEAN and _function(one.module, one.node) in self.mixed
+        return one.how is not Putting.MEAN and one.module.lines_around(one.node) in self.mixed
 
     def left_beside(self, one: Averaging) -> Left:
         return Left(one.module, one.node, half=one.how is Putting.SUM)
@@ -222,10 +222,6 @@ class _Search:
 
     def _differs(self, value: Value) -> bool:
         return any(one in self.training or isinstance(one, Share) for one in dealt_by(value.sources))
-
-
-def _function(module: Module, node: cst.CSTNode) -> cst.CSTNode:
-    return next(one for one in module.enclosing(node) if isinstance(one, (cst.FunctionDef, cst.Module)))
 
 
 def _is_number(node: cst.BaseExpression) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.decisions.agreement import reached_alike
 from distify_codemods.decisions.base import Blocked, Figure, FigureForm
 from distify_codemods.events import Event, Kind
@@ -60,19 +61,11 @@ def _written(facts: Facts, event: Event) -> Iterator[cst.BaseExpression]:
 
 def _is_held(facts: Facts, node: cst.BaseExpression | None) -> bool:
     """`p.grad`, `layer.weight.data`: a tensor that is reached through parameters or a module."""
-    inner = node
-    while inner is not None:
-        for obj in facts.value(inner).objs:
-            if isinstance(obj, Parameters) or (inner is not node and _is_module(core(obj))):
-                return True
-        inner = _below(inner)
-    return False
-
-
-def _below(node: cst.BaseExpression) -> cst.BaseExpression | None:
-    if isinstance(node, (cst.Attribute, cst.Subscript)):
-        return node.value
-    return node.func if isinstance(node, cst.Call) else None
+    return any(
+        isinstance(obj, Parameters) or (inner is not node and _is_module(core(obj)))
+        for inner in tree.inwards(node)
+        for obj in facts.value(inner).objs
+    )
 
 
 def _is_module(obj: object) -> bool:
@@ -83,16 +76,11 @@ def _is_module(obj: object) -> bool:
 
 def _is_trained(facts: Facts, event: Event) -> bool:
     """Whether it is seen to be a parameter or a gradient: `.grad`, `.data`, or what parameters() gave."""
-    inner = event.receiver_node
-    if event.kind is Kind.STORE:
-        return True
-    while inner is not None:
-        if isinstance(inner, cst.Attribute) and inner.attr.value in ("grad", "data"):
-            return True
-        if any(isinstance(obj, Parameters) for obj in facts.value(inner).objs):
-            return True
-        inner = _below(inner)
-    return False
+    return event.kind is Kind.STORE or any(
+        (isinstance(inner, cst.Attribute) and inner.attr.value in ("grad", "data"))
+        or any(isinstance(obj, Parameters) for obj in facts.value(inner).objs)
+        for inner in tree.inwards(event.receiver_node)
+    )
 
 
 # ---- what of it is a rank's own

@@ -115,7 +115,7 @@ def in_the_course_of_training(facts: Facts, event: Event) -> bool:
     if not facts.training_loops:
         return False
     first = facts.training_loops[0].event
-    turns = {here.node for here in first.loops()} | {first.node}
+    turns = first.turns | {first.node}
     between = first.before(event) and event.number < max(one.number for one in facts.backwards)
     return between or any(here.node in turns for here in event.here.up())
 

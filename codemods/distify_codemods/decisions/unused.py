@@ -260,7 +260,6 @@ def _is_set_later(facts: Facts, node: cst.Attribute) -> bool:
     for event in facts.of_kind(Kind.STORE):
         if event.name != node.attr.value or not event.receiver.objs & facts.value(node.value).objs:
             continue
-        building = (here.node for here in event.here.up() if isinstance(here.node, cst.FunctionDef))
-        if not any(one.name.value == "__init__" for one in building):
+        if not event.in_a_maker:
             return True
     return False

@@ -65,8 +65,7 @@ def _advise(context: Context, decision: LoaderDecision) -> None:
             f"{_LARGER}", decision.module, decision.node,
         )  # fmt: skip
         return
-    given = [loader.arguments.get("batch_size", 1) for loader in decision.loaders]
-    sizes = {value.constant() for value in given if value is not None}
+    sizes = {value.constant() for value in decision.batch_sizes}
     size = sizes.pop() if len(sizes) == 1 else None
     if type(size) is int and 1 < size < _FEW * _RANKS:
         share = f"{size // _RANKS} samples" if size >= 2 * _RANKS else "a single one" if size >= _RANKS else "none"

@@ -42,7 +42,7 @@ def is_as_before(context: Context, origin: Origin) -> bool:
 
 def _may_meet(context: Context, question: Event, write: Event) -> bool:
     """Whether rank 0 may have written when another rank asks: before training, no rank waits for the others."""
-    if write.before(question) or {one.node for one in write.loops()} & {one.node for one in question.loops()}:
+    if write.before(question) or not write.turns.isdisjoint(question.turns):
         return True
     soon = question.number < write.number < context.facts.first_step
     return soon and _may_be_below(question, path_of(write).constant())
@@ -81,7 +81,7 @@ def may_be_made(context: Context, event: Event) -> bool:
 
 
 def _may_come_before(one: Event, event: Event) -> bool:
-    return one.before(event) or not {here.node for here in one.loops()}.isdisjoint(here.node for here in event.loops())
+    return one.before(event) or not one.turns.isdisjoint(event.turns)
 
 
 def _fails_elsewhere(context: Context, origin: Origin, site: cst.CSTNode) -> bool:

@@ -38,7 +38,7 @@ def _is_placed(context: Context, module: Module, given: cst.BaseExpression) -> b
         return True
     if isinstance(given, cst.Call) and any(e.node is given for e in context.facts.of_kind(Kind.FORWARD)):
         return True
-    scope, names = _scope(module, given), {tree.code_of(given)}
+    scope, names = module.lines_around(given), {tree.code_of(given)}
     while isinstance(given, cst.Subscript):  # an entry of what is moved as a whole
         given = given.value
         names.add(tree.code_of(given))
@@ -75,8 +75,3 @@ def _targets(assigned: cst.Assign | cst.AnnAssign) -> Iterator[str]:
             yield from (tree.code_of(one.value) for one in target.elements)
         else:
             yield tree.code_of(target)
-
-
-def _scope(module: Module, node: cst.CSTNode) -> cst.CSTNode:
-    functions = (one for one in module.enclosing(node) if isinstance(one, cst.FunctionDef))
-    return next(functions, module.tree)

@@ -55,7 +55,7 @@ def run(context: Context, code: str, written: list[Event], names: Names) -> bool
 
 def _spot(event: Event) -> _Spot:
     around = frozenset(here.node for here in event.here.up())
-    return _Spot(event, frozenset(here.node for here in event.loops()), event.here.conditions(), around)
+    return _Spot(event, frozenset(event.turns), event.here.conditions(), around)
 
 
 def _is_read_by_all(context: Context, event: Event) -> bool:

@@ -44,7 +44,7 @@ def run(context: Context, code: str) -> bool:
 def _wait(context: Context, event: Event, waited_for: list[Event], code: str) -> None:
     if not context.editable(event.module, event.node, "a file is read that the run wrote"):
         return
-    writing = {here.node for write in waited_for for here in write.loops()}
+    writing = {node for write in waited_for for node in write.turns}
     module, place = _listing(context, event) or context.above_file_tests(
         event, lambda node: isinstance(node, (cst.For, cst.While)) and node not in writing
     )
@@ -75,7 +75,7 @@ def _wait(context: Context, event: Event, waited_for: list[Event], code: str) ->
 
 def _may_be_gone(removal: Event, made: Event) -> bool:
     """Whether rank 0 may be removing a folder, or one around it, while another rank makes it."""
-    if not removal.before(made) and not {here.node for here in removal.loops()} & {here.node for here in made.loops()}:
+    if not removal.before(made) and removal.turns.isdisjoint(made.turns):
         return False
     given = () if removal.name.startswith(effects.SHELL) else removal.arguments.positional[:1]
     removed, wanted = next((one.constant() for one in given), None), path_of(made).constant()
@@ -105,5 +105,4 @@ def _awaited(context: Context, event: Event, written: list[Event], names: Names)
 
 
 def _may_come_before(write: Event, read: Event) -> bool:
-    in_turns = {here.node for here in write.loops()} & {here.node for here in read.loops()}
-    return write is not read and (write.before(read) or bool(in_turns))
+    return write is not read and (write.before(read) or not write.turns.isdisjoint(read.turns))
