@@ -52,16 +52,12 @@ def unless_written(facts: Facts) -> str:
 
 def _is_unknown(facts: Facts, event: Event) -> bool:
     if event.name == "?":
-        return not _is_of_known_classes(_callee(facts, event))
+        return not _is_of_known_classes(facts.value(event.node.func) if isinstance(event.node, cst.Call) else Value())
     if event.name.startswith("local."):
         return not _is_of_known_classes(event.value)
     if event.name in BY_NAME:
         return not _is_found(event)
     return not is_quiet(event.name)
-
-
-def _callee(facts: Facts, event: Event) -> Value:
-    return facts.value(event.node.func) if isinstance(event.node, cst.Call) else Value()
 
 
 def _is_of_known_classes(value: Value) -> bool:

@@ -35,6 +35,7 @@ from distify_codemods.values import (
     Obj,
     Parameters,
     Passing,
+    Share,
     Value,
     Wrapped,
     contained,
@@ -99,10 +100,14 @@ class Facts:
     def evaluation_loops(self) -> list[BatchLoop]:
         return [loop for loop in self.loops if not loop.trains and loop.forwards]
 
-    @property
+    @cached_property
     def training_loaders(self) -> Ordered[External]:
         trained = Ordered(loader for loop in self.training_loops for loader in loop.trained)
         return trained | self.settled.train_loaders.keys()
+
+    def shares_of_training(self, value: Value) -> list[Obj]:
+        """What training is dealt out by, as far as a value depends on it: on one rank it is of a share then."""
+        return [one for one in dealt_by(value.sources) if isinstance(one, Share) or one in self.training_loaders]
 
     def left_alone(self, loader: Obj) -> bool:
         """Whether the user leaves the line alone that makes a loader."""

@@ -181,7 +181,8 @@ def _flags(facts: Facts, loop: BatchLoop) -> list[Event]:
     ]  # fmt: skip
     arms = [event.here.conditions() - loop.event.here.conditions() for event in mine]
     taken = {(node, arm) for one in arms for node, arm, _ in one}
-    open_ones = [{node for node, arm, _ in one if not _both(taken, node)} for one in arms]
+    both = {node for node, arm in taken if arm == "body" and (node, "orelse") in taken}
+    open_ones = [{node for node, _, _ in one} - both for one in arms]
     if not open_ones or not all(open_ones):
         return []
     nodes = set().union(*open_ones)
@@ -200,10 +201,6 @@ def _rest(facts: Facts, step: cst.CSTNode | Turn) -> object:
     if not isinstance(step, cst.Call):
         return step
     return tuple(tree.code_of(one.value) for one in step.args if not loaders_in(facts.value(one.value)))
-
-
-def _both(taken: set[tuple[cst.CSTNode, str]], node: cst.CSTNode) -> bool:
-    return {(node, "body"), (node, "orelse")} <= taken
 
 
 def _reads_the_mode(test: Event) -> bool:

@@ -179,7 +179,7 @@ def _skipped(facts: Facts) -> Iterator[Link]:
             inside = inside and here.node not in loops
             if not inside:
                 break
-            if isinstance(here.node, cst.Try) and here.arm == "body" and facts.in_training(event):
+            if isinstance(here.node, (cst.Try, cst.TryStar)) and here.arm == "body" and facts.in_training(event):
                 handler = next((one for one in here.node.handlers if _goes_on(one)), None)
                 if handler is not None:
                     yield Link(
@@ -188,14 +188,8 @@ def _skipped(facts: Facts) -> Iterator[Link]:
                     )  # fmt: skip
 
 
-def _goes_on(handler: cst.ExceptHandler) -> bool:
-    named = [handler.type] if handler.type is not None else []
-    if isinstance(handler.type, cst.Tuple):
-        named = [element.value for element in handler.type.elements]
-    caught = {(tree.dotted(one) or "?").rsplit(".", 1)[-1] for one in named}
-    last = handler.body.body[-1] if handler.body.body else None
-    small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
-    return not (caught and caught <= _HARMLESS) and not isinstance(small, cst.Raise)
+def _goes_on(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:
+    return not tree.caught(handler) <= _HARMLESS and not tree.raises_again(handler)
 
 
 # ---- generators without a seed

@@ -186,11 +186,11 @@ def _is_by_samples(trial: Facts, event: Event) -> bool:
     """The gradient of a whole batch's loss by one rank's samples comes back once from each rank."""
     if event.kind is Kind.ATTRIBUTE:
         by = event.receiver if event.name == "grad" else Value()
-        return bool(by.scale in PER_SAMPLE and meetings.shares_in(trial, by))
+        return bool(by.scale in PER_SAMPLE and trial.shares_of_training(by))
     given = event.arguments.get("inputs", 1)
     parts = [given, *regions.parts_of(given)] if given else []
     return meetings.is_whole(event.value) and any(
-        meetings.is_whole(one) or meetings.shares_in(trial, one) for one in parts
+        meetings.is_whole(one) or trial.shares_of_training(one) for one in parts
     )
 
 

@@ -342,6 +342,11 @@ def call_of(pattern: str) -> Rewrite:
     return rewrite
 
 
+def instead(new: cst.BaseExpression) -> Rewrite:
+    """A rewrite that puts another expression in the place of the present one."""
+    return lambda _: new
+
+
 def given_to(name: str) -> Rewrite:
     """`f(a)` becomes `name(f, a)`."""
 

@@ -13,7 +13,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import devices
 from distify_codemods.program import Module
 from distify_codemods.rules import apple, device_map, device_options, gpu_counts, visible_devices
-from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.base import Context, Rule, instead
 from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "DEVICE01"
@@ -108,7 +108,7 @@ def _of_event(context: Context, event: Event, read: list[Event]) -> bool:
         return _hidden(context, event, read)
     if not isinstance(node, cst.Call) or not node.args:
         return False
-    named = next((arg.value for arg in node.args if arg.keyword is not None and arg.keyword.value == "device"), None)
+    named = tree.keywords(node).get("device")
     if named is not None and event.name != "cuda" and not event.name.startswith(devices.CUDA):
         return is_integer(context.facts, named, negative=False) and _replace(context, event, named, "device")
     spell = _SPELLINGS.get((event.kind, event.name))
@@ -156,7 +156,7 @@ def _replace(context: Context, event: Event, node: cst.BaseExpression, function:
     if not context.editable(event.module, node, "a GPU is named by its number"):
         return False
     new = context.text(event.module, f"{context.rt(event.module)}.{function}()")
-    context.plan(event.module).replace(node, lambda _: new, CODE, "the rank's own device")
+    context.plan(event.module).replace(node, instead(new), CODE, "the rank's own device")
     return True
 
 

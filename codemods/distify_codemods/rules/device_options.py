@@ -41,7 +41,7 @@ def run(context: Context, code: str) -> bool:
 def _devices(event: Event) -> Iterator[cst.BaseExpression]:
     """The arguments of a call that are devices, or may be."""
     given = event.node.args if isinstance(event.node, cst.Call) else ()
-    named = {arg.keyword.value: arg.value for arg in given if arg.keyword is not None}
+    named = tree.keywords(event.node)
     placed = [arg.value for arg in given if arg.keyword is None and not arg.star]
     if event.name == devices.DEVICE or (event.kind is Kind.METHOD and event.name == "to"):
         yield from placed[:1]

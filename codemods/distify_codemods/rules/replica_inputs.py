@@ -59,7 +59,7 @@ def _moves(value: cst.CSTNode) -> bool:
 
 
 def _is_move(call: cst.Call) -> bool:
-    if any(argument.keyword is not None and argument.keyword.value == "device" for argument in call.args):
+    if "device" in tree.keywords(call):
         return True
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _MOVES:
         return False
@@ -69,8 +69,7 @@ def _is_move(call: cst.Call) -> bool:
 
 
 def _targets(assigned: cst.Assign | cst.AnnAssign) -> Iterator[str]:
-    given = [one.target for one in assigned.targets] if isinstance(assigned, cst.Assign) else [assigned.target]
-    for target in given:
+    for target in tree.targets(assigned):
         if isinstance(target, (cst.Tuple, cst.List)):
             yield from (tree.code_of(one.value) for one in target.elements)
         else:

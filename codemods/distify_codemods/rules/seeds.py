@@ -182,10 +182,7 @@ def _apart_in_models(context: Context) -> None:
                               wrap.module, wrap.statement, "give it one")  # fmt: skip
             continue
         plan, text = context.plan(wrap.module), f"{context.rt(wrap.module)}.seed_ranks_apart({wrap.target})"
-        if wrap.after:
-            plan.insert_after(wrap.statement, text, CODE, reason, 50)
-        else:
-            plan.insert_before(wrap.statement, text, CODE, reason, 50)
+        plan.insert(wrap.statement, text, CODE, reason, 50, after=wrap.after)
         context.applied("random numbers: common but for those drawn inside the model", wrap.module, wrap.statement)
 
 

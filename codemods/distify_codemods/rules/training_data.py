@@ -8,7 +8,6 @@ from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Dealing, LoaderDecision, Sharding
 from distify_codemods.decisions.entire import computed_entirely
 from distify_codemods.libraries.torch_data import PARAMETERS
-from distify_codemods.program import Module
 from distify_codemods.rules import texts
 from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.rules.datasets import (
@@ -64,10 +63,10 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
     else:
         _BY_DEALING[dealing](context, decision)
     kept = "each rank's batch is as large as one process's" if context.options.per_rank_batch else _KEPT
-    context.applied(f"the training loader deals each rank its share; {kept}", *_at(decision))
+    context.applied(f"the training loader deals each rank its share; {kept}", decision.module, decision.node)
     if dealing is Dealing.STREAM:
         context.advice("every rank reads the whole stream and keeps its share: training gets faster, reading does not",
-                       *_at(decision))  # fmt: skip
+                       decision.module, decision.node)  # fmt: skip
 
 
 _KEPT = "the global batch stays as it is"
@@ -89,10 +88,6 @@ def _view(decision: LoaderDecision, rt: str) -> str:
         return f"{rt}.training_loader({{}})"
     other = f"{rt}.evaluation_loader" if decision.otherwise is Sharding.SUMS else f"{rt}.whole_loader"
     return f"({rt}.training_loader if {decision.when} else {other})({{}})"
-
-
-def _at(decision: LoaderDecision) -> tuple[Module, cst.CSTNode]:
-    return decision.module, decision.node
 
 
 def _by_dataset(context: Context, decision: LoaderDecision) -> None:
@@ -194,8 +189,7 @@ def _other_sampler(context: Context, decision: LoaderDecision, dataset: str, rt:
     given = [loader.arguments.get("shuffle", 2) for loader in decision.others]
     if all(value is None or value.constant() is False for value in given):
         return "None"
-    whole = context.backend.whole_sampler(dataset, context.sampler(decision.module), rt)
-    return whole  # shuffled, and alike on all ranks
+    return context.backend.whole_sampler(dataset, context.sampler(decision.module), rt)
 
 
 def _text_or_false(argument: cst.Arg | None, name: str, decision: LoaderDecision) -> str:

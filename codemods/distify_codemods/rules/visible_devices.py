@@ -7,7 +7,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import python
-from distify_codemods.rules.base import Context
+from distify_codemods.rules.base import Context, instead
 from distify_codemods.values import Ref
 
 NAME = "CUDA_VISIBLE_DEVICES"
@@ -50,7 +50,7 @@ def rename(context: Context, setting: Event, read: list[Event], code: str) -> bo
         literal = _key(context, event)
         assert literal is not None
         quote = tree.code_of(literal)[-1]
-        context.plan(event.module).replace(literal, lambda _, q=quote: cst.SimpleString(q + _INSTEAD + q), code, reason)  # type: ignore[misc]
+        context.plan(event.module).replace(literal, instead(cst.SimpleString(quote + _INSTEAD + quote)), code, reason)
     return True
 
 
