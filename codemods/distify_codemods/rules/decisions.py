@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distify_codemods.decisions import agreement
 from distify_codemods.events import Kind
-from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "DECIDE01"
@@ -17,12 +17,10 @@ def run(context: Context) -> None:
         decisive = average.code == CODE
         if decisive and context.editable(average.module, average.node, "a decision hangs on one rank's figures"):
             found = True
-            rt = context.rt(average.module)
-            plan = context.plan(average.module)
             if average.told:
-                plan.tell(average.node, call_of(f"{rt}.from_main_process({{}})"), CODE, average.why)
+                context.tell(average.module, average.node, average.why)
             else:
-                plan.replace(average.node, call_of(f"{rt}.all_reduce_mean({{}})"), CODE, average.why)
+                context.put_into(average.module, average.node, "all_reduce_mean({})", average.why)
             context.applied(average.why, average.module, average.node)
     behind = agreement.guarded(facts)
     for event in facts.of_kind(Kind.TEST):

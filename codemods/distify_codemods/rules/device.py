@@ -38,13 +38,10 @@ def run(context: Context) -> None:
             changed = True
     read = visible_devices.readings(context)
     changed = sum(_of_event(context, event, read) for event in context.facts.run.events) > 0 or changed
-    counted = gpu_counts.run(context, CODE)
-    mapped = device_map.run(context, CODE)
-    told = device_options.run(context, CODE)
-    told = apple.run(context, CODE) or told
+    found = [part.run(context) for part in (gpu_counts, device_map, device_options, apple)]
     if changed:
         return context.applied("device numbers mean the rank's own GPU")
-    if not counted and not mapped and not told:
+    if not any(found):
         own = "`cuda` means the rank's own, which the process group sets"
         context.not_needed_if_known(f"no GPU is named by its number; {own}")
 
@@ -133,7 +130,7 @@ def _hidden(context: Context, event: Event, read: list[Event]) -> bool:
         return _remove(context, event, "the launcher gives each rank its GPU; a list would hide it")
     if not context.editable(event.module, event.node, "the GPU is chosen here"):
         return False
-    if not visible_devices.rename(context, event, read, CODE):
+    if not visible_devices.rename(context, event, read):
         message = "a list of GPUs is set here, where each rank has its own, and read again"
         context.needs_you(message, event.module, event.node, "remove it here, and what reads it")
     return True

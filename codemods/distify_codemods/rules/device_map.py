@@ -19,17 +19,17 @@ _FOR_SEVERAL = ("max_memory", "offload_folder", "offload_state_dict", "no_split_
 _FIX = 'say where all of it goes, `device_map={"": rt.device()}` with `import distify_runtime as rt`'
 
 
-def run(context: Context, code: str) -> bool:
+def run(context: Context) -> bool:
     """Lets each rank load whole models onto its own device; whether there was one to be spread."""
     found = False
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
         given = event.arguments.get(_KEYWORD)
         if given is not None and isinstance(event.node, cst.Call):
-            found = _one(context, event, event.node, given, code) or found
+            found = _one(context, event, event.node, given) or found
     return found
 
 
-def _one(context: Context, event: Event, call: cst.Call, given: Value, code: str) -> bool:
+def _one(context: Context, event: Event, call: cst.Call, given: Value) -> bool:
     module = event.module
     node = tree.keywords(call).get(_KEYWORD)
     if node is None:
@@ -46,7 +46,7 @@ def _one(context: Context, event: Event, call: cst.Call, given: Value, code: str
         if context.editable(module, one, "a model is spread over GPUs"):
             new = context.text(module, f'{{"": {context.rt(module)}.device()}}')
             reason = "a rank has one GPU, and the whole model on it"
-            context.plan(module).replace(one, instead(new), code, reason)
+            context.plan(module).replace(one, instead(new), context.code, reason)
             context.applied("a model is loaded onto the rank's own GPU, and has to fit there", module, one)
     return True
 

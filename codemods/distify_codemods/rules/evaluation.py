@@ -83,7 +83,7 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
     rt, reason = context.rt(module), "each sample on one rank, none twice"
     starred = [arg for arg in node.args if arg.star == "**"]
     if starred and not only_other_options(context, starred):
-        through_runtime(context, decision, f"{rt}.shard_evaluation", CODE, reason)
+        through_runtime(context, decision, f"{rt}.shard_evaluation", reason)
         return
     bound = arguments.bound(node, torch_data.PARAMETERS)
     dataset = dataset_expression(context, decision, bound)
@@ -96,7 +96,7 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
         plan.set_keyword(node, "sampler", call_of(f"{rt}.UnpaddedSampler({dataset}, {{}})"), CODE, reason)
     else:
         plan.set_keyword(node, "sampler", f"{rt}.UnpaddedSampler({dataset})", CODE, reason)
-    share_workers(context, decision, bound, CODE)
+    share_workers(context, decision, bound)
 
 
 def _share_order(context: Context, decision: LoaderDecision) -> None:
@@ -120,7 +120,7 @@ def _split(context: Context, decision: LoaderDecision) -> None:
             plan.drop_keyword(node, name)
     sampler = f"{rt}.ShardedBatchSampler({dataset}, {size}{last})"
     plan.set_keyword(node, "batch_sampler", sampler, CODE, "the batches stay as they are, each split over the ranks")
-    share_workers(context, decision, bound, CODE)
+    share_workers(context, decision, bound)
 
 
 def _reduce(context: Context, reduction: Reduction) -> None:

@@ -41,9 +41,8 @@ def run(context: Context) -> None:
         context.applied("gradients are averaged over the ranks", line.module, line.statement)
     for call in decisions.gradient_calls:
         if context.editable(call.module, call.node, "a gradient is taken here"):
-            text = f"{context.rt(call.module)}.average_gradients({{}})"
             reason = "a gradient of a rank's share is averaged to that of the batch"
-            context.plan(call.module).replace(call.node, call_of(text), CODE, reason)
+            context.put_into(call.module, call.node, "average_gradients({})", reason)
             context.applied("a gradient is averaged over the ranks where it is taken", call.module, call.node)
     if context.options.op == "adasum":
         for line in decisions.gradients:

@@ -116,7 +116,7 @@ def _guard(context: Context, event: Event) -> None:
     if not isinstance(event.module.parents.get(event.node), cst.Expr):  # the number of characters is used
         context.advice("every rank writes to the screen here", event.module, event.node)
         return
-    once(context, event, CODE, "one rank writes to the screen")
+    once(context, event, "one rank writes to the screen")
     context.applied("rank 0 writes to the screen", event.module, event.node)
 
 

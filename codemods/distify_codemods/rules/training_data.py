@@ -55,11 +55,11 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
     starred = [arg for arg in decision.node.args if arg.star == "**"]
     told = not starred or only_other_options(context, starred)
     if dealing is Dealing.EXAMPLES:
-        texts.shard(context, decision, CODE)
+        texts.shard(context, decision)
     elif decision.returned or _is_hidden(decision, told):
         context.plan(decision.module).replace(decision.node, call_of(_view(decision, rt)), CODE, _REASON)
     elif dealing is Dealing.AT_RUN_TIME or not told:
-        through_runtime(context, decision, f"{rt}.shard_training", CODE, _REASON)
+        through_runtime(context, decision, f"{rt}.shard_training", _REASON)
     else:
         _BY_DEALING[dealing](context, decision)
     kept = "each rank's batch is as large as one process's" if context.options.per_rank_batch else _KEPT
@@ -106,7 +106,7 @@ def _by_dataset(context: Context, decision: LoaderDecision) -> None:
             plan.drop_keyword(node, name)
     plan.set_keyword(node, "sampler", sampler, CODE, _IN_ORDER if shuffle == "False" else _REASON)
     _divide(context, decision, bound)
-    share_workers(context, decision, bound, CODE)
+    share_workers(context, decision, bound)
 
 
 def _by_own_sampler(context: Context, decision: LoaderDecision) -> None:
@@ -115,14 +115,14 @@ def _by_own_sampler(context: Context, decision: LoaderDecision) -> None:
     reason = "its order, drawn alike on all ranks, is dealt out to them"
     context.plan(decision.module).set_keyword(decision.node, "sampler", rewrite, CODE, reason)
     _divide(context, decision, bound)
-    share_workers(context, decision, bound, CODE)
+    share_workers(context, decision, bound)
 
 
 def _by_own_shards(context: Context, decision: LoaderDecision) -> None:
     """The script's own DistributedSampler deals out the samples; the batch is still to be divided."""
     bound = _bound(decision)
     _divide(context, decision, bound)
-    share_workers(context, decision, bound, CODE)
+    share_workers(context, decision, bound)
 
 
 def _by_own_batches(context: Context, decision: LoaderDecision) -> None:
@@ -130,7 +130,7 @@ def _by_own_batches(context: Context, decision: LoaderDecision) -> None:
     context.plan(decision.module).set_keyword(
         decision.node, "batch_sampler", call_of(pattern), CODE, "each of its batches is split over the ranks"
     )
-    share_workers(context, decision, _bound(decision), CODE)
+    share_workers(context, decision, _bound(decision))
 
 
 def _by_stream(context: Context, decision: LoaderDecision) -> None:

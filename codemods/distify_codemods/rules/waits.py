@@ -16,7 +16,7 @@ from distify_codemods.rules.download import downloads
 from distify_codemods.values import Value
 
 
-def run(context: Context, code: str) -> bool:
+def run(context: Context) -> bool:
     """Whether there was anything to wait for."""
     events = context.facts.run.events
     written = [event for event in events if context.writes(event) and not into_a_handle(event)]
@@ -37,11 +37,11 @@ def run(context: Context, code: str) -> bool:
         ):
             continue
         found = True
-        _wait(context, event, waited_for, code)
-    return rewrites.run(context, code, written, names) or found
+        _wait(context, event, waited_for)
+    return rewrites.run(context, written, names) or found
 
 
-def _wait(context: Context, event: Event, waited_for: list[Event], code: str) -> None:
+def _wait(context: Context, event: Event, waited_for: list[Event]) -> None:
     if not context.editable(event.module, event.node, "a file is read that the run wrote"):
         return
     writing = {node for write in waited_for for node in write.turns}
@@ -66,10 +66,10 @@ def _wait(context: Context, event: Event, waited_for: list[Event], code: str) ->
     context.barriers.append(barrier)
     text, plan = f"{context.rt(module)}.barrier()", context.plan(module)
     if event.name in effects.MAKES_FOLDERS:
-        plan.insert_before(place, text, code, "rank 0 has removed what was there before")
+        plan.insert_before(place, text, context.code, "rank 0 has removed what was there before")
         context.applied("a folder is made once rank 0 has removed the old one", event.module, event.node)
     else:
-        plan.insert_before(place, text, code, "rank 0 has written the file before it is read")
+        plan.insert_before(place, text, context.code, "rank 0 has written the file before it is read")
         context.applied("a file is read once rank 0 has written it", event.module, event.node)
 
 
