@@ -34,7 +34,8 @@ def run(context: Context) -> None:
         if not context.editable(line.module, line.statement, "gradients are averaged here"):
             continue
         plan = context.plan(line.module)
-        texts = [context.backend.wait_for(one) for one in line.targets if line.waits]
+        own = context.backend.optimizers
+        texts = [own.wait_for(one) for one in line.targets] if own is not None and line.waits else []
         reason = "gradients are averaged over the ranks before anything reads them"
         for text in texts or [context.backend.average_gradients(line.targets, context.rt(line.module))]:
             plan.insert(line.statement, text, CODE, reason, 10, after=line.after)
@@ -60,16 +61,16 @@ def run(context: Context) -> None:
 
 
 def _average_by_itself(context: Context, one: AveragingOptimizer) -> None:
-    if not context.editable(one.module, one.node, "the optimizer is made here"):
+    own = context.backend.optimizers
+    if own is None or not context.editable(one.module, one.node, "the optimizer is made here"):
         return
     plan, rt = context.plan(one.module), context.rt(one.module)
     reason = "the optimizer averages gradients over the ranks, from the backward pass on"
     if one.target:
-        text = f"{one.target} = {context.backend.averaging_optimizer(one.target, one.named, one.passes, rt)}"
+        text = f"{one.target} = {own.made(one.target, one.named, one.passes, rt)}"
         plan.insert_after(one.statement, text, CODE, reason, 10)
     elif isinstance(one.node, cst.Call):
-        call = call_of(context.backend.averaging_optimizer("{}", one.named, one.passes, rt))
-        plan.replace(one.node, call, CODE, reason)
+        plan.replace(one.node, call_of(own.made("{}", one.named, one.passes, rt)), CODE, reason)
     context.applied("the optimizer averages its gradients over the ranks", one.module, one.node)
 
 
