@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions.agreement import why_different
 from distify_codemods.decisions.backward_passes import sessions
 from distify_codemods.decisions.base import Accumulation, Wrap
+from distify_codemods.decisions.differing import why_different
 from distify_codemods.decisions.expressions import is_bound_before
 from distify_codemods.decisions.gradients import Trainee, reads
 from distify_codemods.decisions.models import same

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions.agreement import reached_alike
 from distify_codemods.decisions.base import Blocked, Figure, FigureForm
+from distify_codemods.decisions.differing import reached_alike
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.libraries import torch_nn

@@ -13,7 +13,7 @@ from enum import Enum
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions.agreement import reached_alike
+from distify_codemods.decisions.differing import reached_alike
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, dealt_by, given_to
 from distify_codemods.libraries import outside

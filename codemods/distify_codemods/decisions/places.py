@@ -7,8 +7,8 @@ from enum import Enum
 
 import libcst as cst
 
-from distify_codemods.decisions.agreement import why_different
 from distify_codemods.decisions.base import Reduction
+from distify_codemods.decisions.differing import why_different
 from distify_codemods.decisions.evaluation import sums
 from distify_codemods.events import Here, Kind
 from distify_codemods.facts import BatchLoop, Facts

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods.decisions import between, chance, entropy, streams
-from distify_codemods.decisions.agreement import reached_alike
 from distify_codemods.decisions.base import Broadcast
+from distify_codemods.decisions.differing import reached_alike
 from distify_codemods.decisions.streams import Stretch
 from distify_codemods.events import Event
 from distify_codemods.libraries import drawing, listings
