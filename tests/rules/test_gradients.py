@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from distify_codemods import Level
 
-from tests.rules.scripts import IMPORTS, LOOP, MODEL, OPTIMIZER, blocked, converted, findings, line_of, script
+from tests.rules.scripts import (
+    IMPORTS,
+    LOOP,
+    MODEL,
+    OPTIMIZER,
+    blocked,
+    converted,
+    findings,
+    indented,
+    line_of,
+    script,
+)
 
 NET = """\
 class Net(nn.Module):
@@ -259,11 +272,68 @@ _LAYERS = "model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 1))\n"
 _FROZEN = f"{_LAYERS}model[0].requires_grad_(False)\n"
 
 
-def test_part_that_is_replaced_between_two_loops_is_averaged() -> None:
-    replaced = "model.out = nn.Linear(4, 1)\n"
-    after = converted(script(model=NET, loop=f"{LOOP}{replaced}{LOOP}"))
-    assert f"{replaced}rt.broadcast_parameters(model)\n" in after
-    assert after.count(AVERAGED) == 2
+DEEP = """\
+class Body(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4)])
+        self.last = nn.Linear(4, 1)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.last(x)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = Body()
+
+    def forward(self, x):
+        return self.body(x)
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "holder"),
+    [
+        ("model.body = Body()", "model"),
+        ("model.body.last = nn.Linear(4, 1)", "model.body"),
+        ('setattr(model.body, "last", nn.Linear(4, 1))', "model.body"),
+        ('model.body.add_module("last", nn.Linear(4, 1))', "model.body"),
+        ("model.body.layers.append(nn.Linear(4, 4))", "model.body.layers"),
+        ("model.body.layers[0] = nn.Linear(4, 4)", "model.body.layers"),
+    ],
+)
+def test_part_that_is_replaced_while_it_trains_or_between_two_loops(line: str, holder: str) -> None:
+    inside = LOOP.replace("    for x", f"    if epoch == 1:\n        {line}\n    for x")
+    for loop in (f"{LOOP}{line}\n{LOOP}", f"{inside}{LOOP}"):
+        before = script(model=f"{DEEP}model = Net()\n", loop=loop)
+        (advice,) = findings("GRAD01", before, Level.ADVICE)
+        assert "a part of it is replaced during training" in advice.message
+        after = converted(before)
+        assert after.count(AVERAGED) == 2
+        assert re.search(rf"{re.escape(line)}\n *rt\.broadcast_parameters\({re.escape(holder)}\)\n", after)
+
+
+MADE = "def made():\n    net = Net()\n    net.body.last = nn.Linear(4, 1)\n    return net\n\n\n"
+TRAINED = f"{OPTIMIZER}{LOOP}"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"loop": f"model = made()\n{OPTIMIZER}{LOOP}model.body.last = nn.Linear(4, 1)\n"},
+        {"loop": f"for fold in range(2):\n{indented(f'model = made(){chr(10)}{TRAINED}')}"},
+        {"loop": f"model = made()\n{TRAINED}model.body.note = 1\nmodel.body.extra = len(data)\n{LOOP}"},
+        {"loop": f"model = made()\nother = nn.Sequential(nn.Linear(4, 1))\n{TRAINED}other.append(nn.ReLU())\n{LOOP}"},
+    ],
+)
+def test_parts_that_it_has_before_or_that_are_none(parts: dict[str, str]) -> None:
+    assert "model = DistributedDataParallel(model" in converted(script(model=f"{DEEP}{MADE}", optimizer="", **parts))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from distify_codemods.decisions.base import Blocked, Broadcast, Unwrapped, Wrap,
 from distify_codemods.decisions.expressions import is_bound_before, texts_of
 from distify_codemods.decisions.models import same
 from distify_codemods.decisions.names import bound_by
-from distify_codemods.decisions.past_the_wrap import in_the_course_of_training, is_module, training_forwards
+from distify_codemods.decisions.past_the_wrap import parts_that_are_kept, training_forwards
 from distify_codemods.decisions.several import reaches_all
 from distify_codemods.decisions.touching import Touching
 from distify_codemods.decisions.wrapping import after_last, frames_around_training, with_batchnorm
@@ -20,7 +20,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import Obj, Value, core
+from distify_codemods.values import Obj, Value
 
 
 def decide_broadcasts(facts: Facts, unwrapped: Iterable[Unwrapped]) -> tuple[tuple[Broadcast, ...], list[Blocked]]:
@@ -102,13 +102,10 @@ def _is_bound(place: Wrap, name: str) -> bool:
 
 def _anew(facts: Facts, models: list[Obj]) -> Iterator[Broadcast]:
     """Parts that a model gets during training: the ranks draw their weights apart by then."""
-    for event in facts.of_kind(Kind.STORE):
-        own = [core(obj) for obj in event.receiver.objs if core(obj) in models]
-        if not own or event.receiver_node is None or not any(map(is_module, event.value.objs)):
-            continue
-        if in_the_course_of_training(facts, event) and not event.in_a_maker:
+    for event, holder, found in parts_that_are_kept(facts):
+        if own := tuple(model for model in found if model in models):
             statement = event.module.statement(event.node)
-            yield Broadcast(tree.code_of(event.receiver_node), event.module, statement, True, tuple(own), False)
+            yield Broadcast(tree.code_of(holder), event.module, statement, True, own, False)
 
 
 def _nowhere(facts: Facts, model: Obj) -> Blocked:
