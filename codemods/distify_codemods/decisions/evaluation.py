@@ -242,8 +242,7 @@ def _of_statement(facts: Facts, loop: BatchLoop, statement: cst.CSTNode, accumul
 def _needed(facts: Facts, loop: BatchLoop, before: Sequence[cst.CSTNode]) -> list[str] | Refusal:
     """The per-sample names made up to the forward pass that are used after it."""
     made: dict[str, Value] = {}
-    own = [loop.node.target] if isinstance(loop.node, cst.For) else []
-    for target in [*own, *_targets(before)]:
+    for target in _targets(loop, before):
         for inner in tree.walk(target):
             if isinstance(inner, cst.Name):
                 made[inner.value] = facts.value(inner)
@@ -265,7 +264,9 @@ def _needed(facts: Facts, loop: BatchLoop, before: Sequence[cst.CSTNode]) -> lis
     return names if names else Refusal("nothing of the forward pass is used")
 
 
-def _targets(statements: Sequence[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+def _targets(loop: BatchLoop, statements: Sequence[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+    if isinstance(loop.node, cst.For):
+        yield loop.node.target
     for statement in statements:
         for node in tree.walk(statement):
             if isinstance(node, cst.AssignTarget):

@@ -6,7 +6,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions import averaging_optimizers
-from distify_codemods.decisions.base import AveragingOptimizer
+from distify_codemods.decisions.base import AveragingOptimizer, GradientAveraging
 from distify_codemods.events import Event
 from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.rules.examples import Example, LeftAlone
@@ -33,12 +33,9 @@ def run(context: Context) -> None:
     for line in decisions.gradients:
         if not context.editable(line.module, line.statement, "gradients are averaged here"):
             continue
-        plan = context.plan(line.module)
-        own = context.backend.optimizers
-        texts = [own.wait_for(one) for one in line.targets] if own is not None and line.waits else []
         reason = "gradients are averaged over the ranks before anything reads them"
-        for text in texts or [context.backend.average_gradients(line.targets, context.rt(line.module))]:
-            plan.insert(line.statement, text, CODE, reason, 10, after=line.after)
+        for text in _spelled(context, line):
+            context.plan(line.module).insert(line.statement, text, CODE, reason, 10, after=line.after)
         context.applied("gradients are averaged over the ranks", line.module, line.statement)
     for call in decisions.gradient_calls:
         if context.editable(call.module, call.node, "a gradient is taken here"):
@@ -58,6 +55,13 @@ def run(context: Context) -> None:
         )  # fmt: skip
     if not decisions.unwrapped:
         context.not_needed_if_known(f"{context.backend.averages} averages all gradients")
+
+
+def _spelled(context: Context, line: GradientAveraging) -> list[str]:
+    own = context.backend.optimizers
+    if own is not None and line.waits:
+        return [own.wait_for(one) for one in line.targets]
+    return [context.backend.average_gradients(line.targets, context.rt(line.module))]
 
 
 def _average_by_itself(context: Context, one: AveragingOptimizer) -> None:
