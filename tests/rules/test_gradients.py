@@ -320,6 +320,7 @@ def test_part_that_is_replaced_while_it_trains_or_between_two_loops(line: str, h
 
 
 MADE = "def made():\n    net = Net()\n    net.body.last = nn.Linear(4, 1)\n    return net\n\n\n"
+FROZEN = "model.body.layers.requires_grad_(False)\n"
 TRAINED = f"{OPTIMIZER}{LOOP}"
 
 
@@ -328,6 +329,7 @@ TRAINED = f"{OPTIMIZER}{LOOP}"
     [
         {"loop": f"model = made()\n{OPTIMIZER}{LOOP}model.body.last = nn.Linear(4, 1)\n"},
         {"loop": f"for fold in range(2):\n{indented(f'model = made(){chr(10)}{TRAINED}')}"},
+        {"loop": f"for fold in range(2):\n{indented(f'model = made(){chr(10)}{FROZEN}{TRAINED}')}"},
         {"loop": f"model = made()\n{TRAINED}model.body.note = 1\nmodel.body.extra = len(data)\n{LOOP}"},
         {"loop": f"model = made()\nother = nn.Sequential(nn.Linear(4, 1))\n{TRAINED}other.append(nn.ReLU())\n{LOOP}"},
     ],

@@ -102,14 +102,20 @@ def _changed_later(facts: Facts) -> Iterator[Unwrapped]:
         if event.name.removesuffix("_") == "requires_grad":
             parameters = any(isinstance(obj, Parameters) for obj in event.receiver.objs)
             for model in facts.models if in_the_course_of_training(facts, event) else ():
-                if parameters or not {core(root(obj)) for obj in event.receiver.objs}.isdisjoint(parts_of(model)):
+                mine = not {core(root(obj)) for obj in event.receiver.objs}.isdisjoint(parts_of(model))
+                if parameters or (mine and _is_after_the_wrap(facts, model, event, event.receiver_node)):
                     yield Unwrapped(model, event.module, event.node, "parameters are frozen or thawed during training")
     for event, holder, models in parts_that_are_kept(facts):
-        through = any(wrapped(facts.value(one)) for one in tree.inwards(holder))
         for model in models:
-            begun = next(iter(training_forwards(facts, model)), facts.training_loops[0].event)
-            if through or (begun.before(event) and begun.turns.isdisjoint(event.turns)):
+            if _is_after_the_wrap(facts, model, event, holder):
                 yield Unwrapped(model, event.module, event.node, "a part of it is replaced during training")
+
+
+def _is_after_the_wrap(facts: Facts, model: Obj, event: Event, holder: cst.BaseExpression | None) -> bool:
+    """Whether a part of a model is reached through the wrap, or when the model has been trained before."""
+    begun = next(iter(training_forwards(facts, model)), facts.training_loops[0].event)
+    through = any(wrapped(facts.value(one)) for one in tree.inwards(holder))
+    return through or (begun.before(event) and begun.turns.isdisjoint(event.turns))
 
 
 def in_the_course_of_training(facts: Facts, event: Event) -> bool:
