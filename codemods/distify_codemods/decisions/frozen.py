@@ -7,6 +7,8 @@ rank computes the whole batch.
 
 from __future__ import annotations
 
+import libcst as cst
+
 from distify_codemods.decisions.base import Blocked
 from distify_codemods.decisions.modes import modes, trains
 from distify_codemods.decisions.touching import parts_of
@@ -33,8 +35,7 @@ def called_in_steps(facts: Facts, trained: list[Called]) -> tuple[list[Called], 
     for model in models:
         if model not in inner:
             owners.update(dict.fromkeys(parts_of(model), model))
-    calls = facts.of_kind(Kind.FORWARD, Kind.OWN)
-    shared = {one.node for one in calls if any(core(obj) in known for obj in one.receiver.objs)}  # as a whole
+    shared = _shared_as_a_whole(facts, known)
     entries = [
         one for one in entries_into(facts, owners, Facts.in_training)
         if shared.isdisjoint(one.event.here.frame.context) and (one.obj is owners[one.obj] or one.obj not in known)
@@ -53,6 +54,12 @@ def _candidates(facts: Facts) -> list[Obj]:
         if isinstance(obj, (Instance, External)) and (is_module(obj) or obj in asked) and may_be_a_module(obj)
         and has_parameters_for_sure(obj)
     ]  # fmt: skip
+
+
+def _shared_as_a_whole(facts: Facts, known: set[Obj]) -> set[cst.CSTNode]:
+    """The calls of trained models: what happens in their course is shared with them."""
+    calls = facts.of_kind(Kind.FORWARD, Kind.OWN)
+    return {one.node for one in calls if any(core(obj) in known for obj in one.receiver.objs)}
 
 
 def _evaluates(facts: Facts, one: Called) -> bool:
