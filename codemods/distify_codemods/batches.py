@@ -49,7 +49,8 @@ class BatchLoop:
             return None
         parts = list(contained(self.event.value))
         plain = any(obj in parts for obj in self.loaders)
-        return node if plain and not any(isinstance(obj, Passing) and _is_odd(obj) for obj in parts) else None
+        odd = any(isinstance(obj, Passing) and (obj.repeats or obj.partial) for obj in parts)
+        return node if plain and not odd else None
 
     @property
     def alternates(self) -> bool:
@@ -59,10 +60,6 @@ class BatchLoop:
     @property
     def module(self) -> Module:
         return self.event.module
-
-
-def _is_odd(obj: Passing) -> bool:
-    return obj.repeats or obj.partial
 
 
 @dataclass(frozen=True)
@@ -133,7 +130,7 @@ def batch_loops(run: Run, backwards: Iterable[Event], forwards: Iterable[Event])
         return lambda event: next((around for around in _around(event, entered) if around in draws), None) is loop
 
     found = [
-        _loop(run, loop, trained.get(loop, []), innermost.get(loop, []), draws[loop], forwards, is_own(loop))
+        _loop(loop, trained.get(loop, []), innermost.get(loop, []), draws[loop], forwards, is_own(loop))
         for loop in entered.values()
         if loop in innermost or loop in trained
         if loop in trained or not _hands_on(run, loop, innermost[loop], forwards)
@@ -148,7 +145,6 @@ def _around(event: Event, entered: Entered) -> list[Event]:
 
 
 def _loop(
-    run: Run,
     loop: Event,
     trained: list[External],
     innermost: list[Event],

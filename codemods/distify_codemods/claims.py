@@ -29,8 +29,8 @@ def unknown_calls(facts: Facts) -> list[Event]:
 def unless(facts: Facts) -> str:
     """What to add where something is said of all calls: the first that is not known, of training's if there is one."""
     found = unknown_calls(facts)
-    loops = [one for one in facts.of_kind(Kind.LOOP) if any(back.inside(one) for back in facts.backwards)]
-    first = next((event for event in found if any(map(event.inside, loops))), next(iter(found), None))
+    in_steps = (event for event in found if any(map(event.inside, facts.loops_with_steps)))
+    first = next(iter((*in_steps, *found)), None)
     if first is not None:
         return f", unless by `{code_of(first)}` at {first.module.place(first.node)}, which is not known"
     for call in unfollowed(facts):
@@ -52,16 +52,12 @@ def unless_written(facts: Facts) -> str:
 
 def _is_unknown(facts: Facts, event: Event) -> bool:
     if event.name == "?":
-        return not _is_of_known_classes(_callee(facts, event))
+        return not _is_of_known_classes(facts.value(event.node.func) if isinstance(event.node, cst.Call) else Value())
     if event.name.startswith("local."):
         return not _is_of_known_classes(event.value)
     if event.name in BY_NAME:
         return not _is_found(event)
     return not is_quiet(event.name)
-
-
-def _callee(facts: Facts, event: Event) -> Value:
-    return facts.value(event.node.func) if isinstance(event.node, cst.Call) else Value()
 
 
 def _is_of_known_classes(value: Value) -> bool:

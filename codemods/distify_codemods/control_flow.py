@@ -152,10 +152,9 @@ class Graph:
     # ---- statements
 
     def _assign(self, node: cst.Assign | cst.AnnAssign | cst.AugAssign) -> None:
-        targets = [one.target for one in node.targets] if isinstance(node, cst.Assign) else [node.target]
         self._visit(node.target if isinstance(node, cst.AugAssign) else None)
         self._visit(node.value)
-        for target in targets if node.value is not None else ():
+        for target in tree.targets(node) if node.value is not None else ():
             self._bind(target)
 
     def _branch(self, node: cst.If) -> None:

@@ -129,5 +129,16 @@ class Event:
         """The loops around it, across calls, innermost first."""
         return self.here.loops
 
+    @property
+    def turns(self) -> set[cst.CSTNode]:
+        """The loops around it as nodes."""
+        return {here.node for here in self.here.loops}
+
+    @property
+    def in_a_maker(self) -> bool:
+        """Whether it happens in the course of an `__init__`."""
+        functions = (here.node for here in self.here.up() if isinstance(here.node, cst.FunctionDef))
+        return any(one.name.value == "__init__" for one in functions)
+
     def about(self, *objs: Obj) -> bool:
         return any(obj in self.receiver.objs for obj in objs)

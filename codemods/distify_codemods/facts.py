@@ -35,6 +35,7 @@ from distify_codemods.values import (
     Obj,
     Parameters,
     Passing,
+    Share,
     Value,
     Wrapped,
     contained,
@@ -99,10 +100,14 @@ class Facts:
     def evaluation_loops(self) -> list[BatchLoop]:
         return [loop for loop in self.loops if not loop.trains and loop.forwards]
 
-    @property
+    @cached_property
     def training_loaders(self) -> Ordered[External]:
         trained = Ordered(loader for loop in self.training_loops for loader in loop.trained)
         return trained | self.settled.train_loaders.keys()
+
+    def shares_of_training(self, value: Value) -> list[Obj]:
+        """What training is dealt out by, as far as a value depends on it: on one rank it is of a share then."""
+        return [one for one in dealt_by(value.sources) if isinstance(one, Share) or one in self.training_loaders]
 
     def left_alone(self, loader: Obj) -> bool:
         """Whether the user leaves the line alone that makes a loader."""
@@ -138,8 +143,22 @@ class Facts:
     def module_of(self, node: cst.CSTNode) -> Module:
         return next(module for module in self.run.frames if node in module.parents)
 
+    @cached_property
+    def loops_with_steps(self) -> list[Event]:
+        """Where loops are entered in whose turns there are backward passes, whatever they run over."""
+        return [event for event in self.of_kind(Kind.LOOP) if any(one.inside(event) for one in self.backwards)]
+
     def in_training(self, event: Event) -> bool:
         return any(loop.trains and event.inside(loop.event) for loop in self.loops)
+
+    @cached_property
+    def forwards(self) -> list[Event]:
+        """The calls of trained models."""
+        return [event for event in self.of_kind(Kind.FORWARD) if self.is_of_a_model(event)]
+
+    def is_of_a_model(self, event: Event) -> bool:
+        """Whether it is a trained model that something is called of."""
+        return any(core(obj) in self.models for obj in event.receiver.objs)
 
     def in_a_model(self, event: Event) -> bool:
         """Whether it happens in the course of a forward pass of some module."""
@@ -185,17 +204,14 @@ def infer(program: Program, run: Run) -> Facts:
     trained = [model for optimizer in optimizers for model in optimizer.models]
     by_hand = _by_hand(run, optimizers, settled)
     models = tuple(dict.fromkeys([*trained, *settled.models, *by_hand]))
-    backwards = tuple(event for event in run.events if _is_backward(event))
+    backwards = tuple(event for event in run.by_kind(Kind.CALL, Kind.METHOD) if _is_backward(event))
     known = {optimizer.obj for optimizer in optimizers}
     steps = tuple(
-        event for event in run.events
-        if event.kind is Kind.METHOD and event.name == "step"
+        event for event in run.by_kind(Kind.METHOD)
+        if event.name == "step"
         and any(obj in known for value in (event.receiver, *event.arguments.positional) for obj in value.objs)
     )  # fmt: skip
-    forwards = [
-        event for event in run.events
-        if event.kind is Kind.FORWARD and any(core(obj) in models for obj in event.receiver.objs)
-    ]  # fmt: skip
+    forwards = [event for event in run.by_kind(Kind.FORWARD) if any(core(obj) in models for obj in event.receiver.objs)]
     over_loaders = _answered(batch_loops(run, backwards, forwards), settled)
     loops = (*over_loaders, *loops_over_shares(run, backwards, forwards, over_loaders))
     loaders = tuple(_loaders(run))
@@ -225,21 +241,19 @@ class _Forwards:
 
 
 def _forwards(run: Run) -> _Forwards:
-    events = [event for event in run.events if event.kind is Kind.FORWARD]
+    events = run.by_kind(Kind.FORWARD)
     called = {core(obj) for event in events for obj in event.receiver.objs}
     return _Forwards(events, {event.node: event for event in events}, called)
 
 
 def _optimizers(run: Run, settled: Settled) -> list[Optimizer]:
     """Whatever is given parameters of a model, or a model that the user names, and is asked to step."""
-    stepped = {
-        obj for event in run.events if event.kind is Kind.METHOD and event.name == "step" for obj in event.receiver.objs
-    }
+    stepped = {obj for event in run.by_kind(Kind.METHOD) if event.name == "step" for obj in event.receiver.objs}
     added, forwards = _given_later(run), _forwards(run)
     found: dict[Obj, Optimizer] = {}
-    for event in run.events:
+    for event in run.by_kind(Kind.CALL):
         made = event.value.single()
-        if event.kind is not Kind.CALL or not isinstance(made, (External, Instance)) or made in found:
+        if not isinstance(made, (External, Instance)) or made in found:
             continue
         given = _parts_given(event, made, added.get(made, []), forwards)
         named = [obj for obj in given_to(event.arguments) if obj in settled.models] if settled.models else []
@@ -252,8 +266,8 @@ def _optimizers(run: Run, settled: Settled) -> list[Optimizer]:
 def _given_later(run: Run) -> dict[Obj, list[Arguments]]:
     """What objects are given that are made already: by the class that they derive from, or as one more group."""
     added: dict[Obj, list[Arguments]] = {}
-    for event in run.events:
-        if event.kind is Kind.METHOD and event.name in ("__init__", "add_param_group"):
+    for event in run.by_kind(Kind.METHOD):
+        if event.name in ("__init__", "add_param_group"):
             for obj in event.receiver.objs:
                 added.setdefault(obj, []).append(event.arguments)
     return added
@@ -337,8 +351,8 @@ def _wholes(run: Run, part: Obj, forwards: _Forwards) -> tuple[Obj, ...]:
             owners += around if event.grad else []
     if owners:
         return tuple(dict.fromkeys(owners))
-    for event in run.events:
-        if event.kind is Kind.STORE and any(core(obj) is part for obj in event.value.objs):
+    for event in run.by_kind(Kind.STORE):
+        if any(core(obj) is part for obj in event.value.objs):
             holders = [core(obj) for obj in event.receiver.objs if isinstance(core(obj), External)]
             if holders:
                 return (holders[0],)
@@ -375,8 +389,8 @@ def _is_backward(event: Event) -> bool:
 def _loaders(run: Run) -> list[Loader]:
     return [
         Loader(obj, event)
-        for event in run.events
-        if event.kind is Kind.CALL and (event.name in LOADERS or splits_of(event.name))
+        for event in run.by_kind(Kind.CALL)
+        if event.name in LOADERS or splits_of(event.name)
         for obj in contained(event.value)
         if isinstance(obj, External) and obj.name in LOADERS
     ]

@@ -237,7 +237,9 @@ def own_paths_out_of_sight(facts: Facts, event: Event) -> Iterator[Value]:
         parent = event.module.parents.get(event.node)
         target = event.module.parents.get(parent) if isinstance(parent, cst.AssignTarget) else parent
         given = [target.value] if isinstance(target, (cst.Assign, cst.AnnAssign)) and target.value is not None else []
-        given = given if event.name == "[]" and not all(map(_keeps_items, event.receiver.objs or [None])) else []
+        known = (isinstance(obj, (Mapping, Sequence, Instance)) for obj in event.receiver.objs)
+        unknown = not event.receiver.objs or not all(known)
+        given = given if event.name == "[]" and unknown else []
     else:
         call = event.node
         given = [one.value for one in call.args] if isinstance(call, cst.Call) else []
@@ -248,10 +250,6 @@ def own_paths_out_of_sight(facts: Facts, event: Event) -> Iterator[Value]:
         texts = [text for one in (node, *_assigned(event.module, node)) for text in _texts(one)]
         if any(_stands_for_a_path(obj) for obj in value.objs) or any(map(_looks_like_a_path, texts)):
             yield value
-
-
-def _keeps_items(holder: Obj | None) -> bool:
-    return isinstance(holder, (Mapping, Sequence, Instance))
 
 
 def is_unknown(event: Event) -> bool:
@@ -339,8 +337,7 @@ def _texts(node: cst.BaseExpression) -> Iterator[str]:
 def _assigned(module: Module, name: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """What is assigned to a name in its function."""
     if isinstance(name, cst.Name):
-        scope = next(node for node in module.enclosing(name) if isinstance(node, (cst.FunctionDef, cst.Module)))
-        for node in tree.walk(scope):
+        for node in tree.walk(module.lines_around(name)):
             targets = node.targets if isinstance(node, cst.Assign) else ()
             if isinstance(node, cst.Assign) and any(name.value in tree.target_names(one.target) for one in targets):
                 yield node.value

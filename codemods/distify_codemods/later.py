@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from distify_codemods import file_events, tree
+from distify_codemods.callables import functions, methods
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, given_to
 from distify_codemods.libraries import effects, outside, torch_data, torch_nn
 from distify_codemods.ordered import EMPTY
-from distify_codemods.values import Arguments, Bound, Class, Function, Instance, Mapping, Obj, Partial, Sequence, core
+from distify_codemods.values import Arguments, Class, Function, Instance, Mapping, Obj, Sequence, core
 
 _MOST = 200
 #: Bases whose methods nobody calls but the script itself.
@@ -120,26 +121,18 @@ def _is_of_workers(event: Event) -> bool:
 def _given(event: Event) -> Iterator[Obj]:
     if event.kind is not Kind.STORE:
         yield from given_to(event.arguments)
-    elif not event.name.endswith("excepthook") and not any(map(_is_own, event.receiver.objs)):  # who fails says so
-        yield from event.value.objs
+    elif not event.name.endswith("excepthook") and not any(isinstance(obj, _OWN) for obj in event.receiver.objs):
+        yield from event.value.objs  # but of what is called when the script fails
 
 
-def _is_own(obj: Obj) -> bool:
-    return isinstance(obj, (Instance, Class, Mapping, Sequence))
+_OWN = (Instance, Class, Mapping, Sequence)
 
 
 def _functions(obj: Obj, event: Event) -> Iterator[_Handed]:
     inner = core(obj)
-    if isinstance(inner, Function):
-        yield _Handed(inner, None, event)
-    elif isinstance(inner, Bound) and inner.function is not None:
-        yield _Handed(inner.function, inner.receiver, event)
-    elif isinstance(inner, Partial) and inner.function is not None:
-        for one in inner.function.objs:
-            yield from _functions(one, event)
-    elif isinstance(inner, Instance) and inner.of is not None and not inner.of.derives_from(torch_nn.MODULE):
-        for function in _attributes(inner.of, "__call__"):
-            yield _Handed(function, inner, event)
+    yield from (_Handed(function, receiver, event) for function, receiver in functions(inner))
+    if isinstance(inner, Instance) and inner.of is not None and not inner.of.derives_from(torch_nn.MODULE):
+        yield from (_Handed(function, inner, event) for function in methods(inner.of, "__call__"))
 
 
 def _named(facts: Facts, event: Event) -> Iterator[_Handed]:
@@ -147,13 +140,13 @@ def _named(facts: Facts, event: Event) -> Iterator[_Handed]:
     names = [value.constant() for value in event.arguments.all()]
     for cls in facts.run.machine.classes:
         for name in names:
-            for function in _attributes(cls, name) if isinstance(name, str) else ():
+            for function in methods(cls, name) if isinstance(name, str) else ():
                 yield _Handed(function, _one_of(facts, cls), event)
 
 
 def _methods(facts: Facts, cls: Class, names: Iterable[object]) -> Iterator[_Handed]:
     """What a class has put in the place of what a library calls: `run` of a thread, `emit` of a handler."""
-    found = [one for name in names if _is_called(name) for one in _attributes(cls, str(name))]
+    found = [one for name in names if _is_called(name) for one in methods(cls, str(name))]
     if not found:
         return
     made = _one_of(facts, cls)
@@ -169,10 +162,3 @@ def _is_called(name: object) -> bool:
 def _one_of(facts: Facts, cls: Class) -> Obj | None:
     made = (obj for obj in facts.run.machine.objects.values() if isinstance(obj, Instance))
     return next((obj for obj in made if obj.of is cls), None)
-
-
-def _attributes(cls: Class, name: str) -> Iterator[Function]:
-    for owner in cls.order():
-        if name in owner.attributes:
-            yield from (one for one in owner.attributes[name].objs if isinstance(one, Function))
-            return

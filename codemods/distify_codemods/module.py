@@ -56,6 +56,16 @@ class Module:
         """The function, class or lambda around a node, or else the module's lines."""
         return next(one for one in (*self.enclosing(node), self.tree) if isinstance(one, SCOPES))
 
+    def function(self, node: cst.CSTNode) -> cst.FunctionDef | cst.Lambda | cst.Module:
+        """The function or lambda around a node, or else the module's lines."""
+        around = (*self.enclosing(node), self.tree)
+        return next(one for one in around if isinstance(one, (cst.FunctionDef, cst.Lambda, cst.Module)))
+
+    def lines_around(self, node: cst.CSTNode) -> cst.FunctionDef | cst.Module:
+        """The function in whose lines a node stands, or else the module's lines."""
+        around = (*self.enclosing(node), self.tree)
+        return next(one for one in around if isinstance(one, (cst.FunctionDef, cst.Module)))
+
     def flow(self, node: cst.CSTNode) -> Flow:
         """Of the scope around a node."""
         scope = self.scope(node)

@@ -100,6 +100,41 @@ def is_plain(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name)
 
 
+def keywords(call: cst.CSTNode) -> dict[str, cst.BaseExpression]:
+    """What a call is given by name; nothing of what is no call."""
+    given = call.args if isinstance(call, cst.Call) else ()
+    return {one.keyword.value: one.value for one in given if one.keyword is not None}
+
+
+def caught(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> set[str]:
+    """The names of the errors that a handler is for, without their modules; "?" for what has no name, or is any."""
+    named = [handler.type]
+    if isinstance(handler.type, cst.Tuple):
+        named = [element.value for element in handler.type.elements]
+    return {(dotted(one) or "?").rsplit(".", 1)[-1] if one is not None else "?" for one in named}
+
+
+def raises_again(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:
+    """Whether a handler ends with an error."""
+    last = small_statements(handler.body)[-1:]
+    return bool(last) and isinstance(last[0], cst.Raise)
+
+
+def targets(assigned: cst.Assign | cst.AnnAssign | cst.AugAssign) -> list[cst.BaseExpression]:
+    """What a statement assigns to: several of `a = b = 1`."""
+    return [one.target for one in assigned.targets] if isinstance(assigned, cst.Assign) else [assigned.target]
+
+
+def inwards(node: cst.BaseExpression | None) -> Iterator[cst.BaseExpression]:
+    """An expression, and what it is an attribute, an item or a result of: `a.b(x).c`, `a.b(x)`, `a.b`, `a`."""
+    while node is not None:
+        yield node
+        if isinstance(node, (cst.Attribute, cst.Subscript)):
+            node = node.value
+        else:
+            node = node.func if isinstance(node, cst.Call) else None
+
+
 def target_names(node: cst.CSTNode) -> Iterator[str]:
     """The plain names that an assignment to `node` binds."""
     if isinstance(node, cst.Name):

@@ -14,6 +14,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.answers import answered_once
+from distify_codemods.callables import functions, methods
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts, given_to
 from distify_codemods.libraries import downloads, effects, outside
@@ -58,9 +59,9 @@ class Unfollowed:
     def _modes(self) -> list[str]:
         """What it is opened for: "w" where that is not to be seen."""
         place = effects.place_of_mode(self.name)
-        named = [one.value for one in self.node.args if one.keyword is not None and one.keyword.value == "mode"]
+        named = tree.keywords(self.node).get("mode")
         given = [one.value for one in self.node.args if one.keyword is None]
-        told = named or given[place : place + 1]
+        told = [named] if named is not None else given[place : place + 1]
         return [text if (text := tree.string(one)) is not None else "w" for one in told]
 
 
@@ -86,9 +87,8 @@ class _Search:
             for function in _functions(obj):
                 yield from self._in(function)
         for cls in self.facts.run.machine.classes:  # Python itself calls it
-            for obj in cls.attributes["__del__"].objs if "__del__" in cls.attributes else ():
-                if isinstance(obj, Function):
-                    yield from self._in(obj)
+            for function in methods(cls, "__del__") if "__del__" in cls.attributes else ():
+                yield from self._in(function)
 
     def _in(self, function: Function) -> Iterator[Unfollowed]:
         """The calls of a function that was not followed, and of those that it calls."""
@@ -163,14 +163,8 @@ class _Search:
 
 def _functions(obj: Obj) -> Iterator[Function]:
     """What a library may call of something."""
-    if isinstance(obj, Function):
-        yield obj
-    elif isinstance(obj, Bound) and obj.function is not None:
-        yield obj.function
-    elif isinstance(obj, Partial) and obj.function is not None:
-        for inner in obj.function.objs:
-            yield from _functions(inner)
-    elif isinstance(obj, Instance) and obj.of is not None:
+    yield from (function for function, _ in functions(obj))
+    if isinstance(obj, Instance) and obj.of is not None:
         for owner in obj.of.order():
             for name, value in owner.attributes.items():
                 special = name.startswith("__") and name.endswith("__") and name not in _MADE

@@ -232,6 +232,7 @@ def test_what_is_chosen_for_each_sample_is_each_ranks_own() -> None:
         "except Exception:\n            continue",
         "except (ValueError, RuntimeError):\n            optimizer.zero_grad()",
         "except:\n            pass",
+        "except* RuntimeError:\n            pass",
     ],
 )
 def test_a_step_that_fails_is_passed_over(handler: str) -> None:
@@ -247,6 +248,7 @@ def test_a_step_that_fails_is_passed_over(handler: str) -> None:
         "except KeyboardInterrupt:\n            break",
         "except RuntimeError:\n            raise",
         "except RuntimeError as error:\n            raise ValueError(x.shape) from error",
+        "except* RuntimeError:\n            raise",
     ],
 )
 def test_a_step_that_fails_ends_the_run(handler: str) -> None:

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from distify_codemods import Level
 
-from tests.rules.scripts import IMPORTS, LOOP, MODEL, OPTIMIZER, blocked, converted, findings, line_of, script
+from tests.rules.scripts import (
+    IMPORTS,
+    LOOP,
+    MODEL,
+    OPTIMIZER,
+    blocked,
+    converted,
+    findings,
+    indented,
+    line_of,
+    script,
+)
 
 NET = """\
 class Net(nn.Module):
@@ -235,6 +248,109 @@ def test_changed_while_it_trains(line: str, why: str) -> None:
     before = script(model=NET, loop=LOOP.replace("    for x", f"    if epoch == 1:\n        {line}\n    for x"))
     assert why in findings("GRAD01", before, Level.ADVICE)[0].message
     assert training(before).count(AVERAGED) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "for p in model.parameters(): p.requires_grad = True",
+        "model[0].requires_grad_(True)",
+        "for p in model[0].parameters(): p.requires_grad_(True)",
+    ],
+)
+def test_thawed_while_it_trains_or_between_two_loops(line: str) -> None:
+    """What was frozen when it was wrapped, DistributedDataParallel never averages."""
+    inside = LOOP.replace("    for x", f"    if epoch == 1:\n        {line}\n    for x")
+    for loop in (f"{LOOP}{line}\n{LOOP}", f"{LOOP}{inside}", f"{inside}{LOOP}"):
+        before = script(model=_FROZEN, loop=loop)
+        (advice,) = findings("GRAD01", before, Level.ADVICE)
+        assert "parameters are frozen or thawed during training" in advice.message
+        assert converted(before).count(AVERAGED) == 2
+
+
+_LAYERS = "model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 1))\n"
+_FROZEN = f"{_LAYERS}model[0].requires_grad_(False)\n"
+
+
+DEEP = """\
+class Body(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4)])
+        self.last = nn.Linear(4, 1)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.last(x)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = Body()
+
+    def forward(self, x):
+        return self.body(x)
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "holder"),
+    [
+        ("model.body = Body()", "model"),
+        ("model.body.last = nn.Linear(4, 1)", "model.body"),
+        ('setattr(model.body, "last", nn.Linear(4, 1))', "model.body"),
+        ('model.body.add_module("last", nn.Linear(4, 1))', "model.body"),
+        ("model.body.layers.append(nn.Linear(4, 4))", "model.body.layers"),
+        ("model.body.layers[0] = nn.Linear(4, 4)", "model.body.layers"),
+    ],
+)
+def test_part_that_is_replaced_while_it_trains_or_between_two_loops(line: str, holder: str) -> None:
+    inside = LOOP.replace("    for x", f"    if epoch == 1:\n        {line}\n    for x")
+    for loop in (f"{LOOP}{line}\n{LOOP}", f"{inside}{LOOP}"):
+        before = script(model=f"{DEEP}model = Net()\n", loop=loop)
+        (advice,) = findings("GRAD01", before, Level.ADVICE)
+        assert "a part of it is replaced during training" in advice.message
+        after = converted(before)
+        assert after.count(AVERAGED) == 2
+        assert re.search(rf"{re.escape(line)}\n *rt\.broadcast_parameters\({re.escape(holder)}\)\n", after)
+
+
+MADE = "def made():\n    net = Net()\n    net.body.last = nn.Linear(4, 1)\n    return net\n\n\n"
+FROZEN = "model.body.layers.requires_grad_(False)\n"
+TRAINED = f"{OPTIMIZER}{LOOP}"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"loop": f"model = made()\n{OPTIMIZER}{LOOP}model.body.last = nn.Linear(4, 1)\n"},
+        {"loop": f"for fold in range(2):\n{indented(f'model = made(){chr(10)}{TRAINED}')}"},
+        {"loop": f"for fold in range(2):\n{indented(f'model = made(){chr(10)}{FROZEN}{TRAINED}')}"},
+        {"loop": f"model = made()\n{TRAINED}model.body.note = 1\nmodel.body.extra = len(data)\n{LOOP}"},
+        {"loop": f"model = made()\nother = nn.Sequential(nn.Linear(4, 1))\n{TRAINED}other.append(nn.ReLU())\n{LOOP}"},
+    ],
+)
+def test_parts_that_it_has_before_or_that_are_none(parts: dict[str, str]) -> None:
+    assert "model = DistributedDataParallel(model" in converted(script(model=f"{DEEP}{MADE}", optimizer="", **parts))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"model": _FROZEN},
+        {"model": f"{_LAYERS}for p in model[0].parameters(): p.requires_grad = False\n", "loop": LOOP + LOOP},
+        {"model": _FROZEN, "after": "model.requires_grad_(False)\n"},
+        {"model": _FROZEN, "loop": LOOP + LOOP, "after": "for p in model.parameters(): p.requires_grad = False\n"},
+        {"model": _LAYERS, "loop": LOOP.replace("        loss =", "        x.requires_grad_()\n        loss =")},
+        {"model": f"{_LAYERS}other = nn.Linear(4, 1)\n", "loop": f"{LOOP}other.requires_grad_(False)\n{LOOP}"},
+    ],
+)
+def test_frozen_before_training_or_after_it(parts: dict[str, str]) -> None:
+    assert "model = DistributedDataParallel(model" in converted(script(**parts))
 
 
 def test_part_that_is_replaced_is_sent_to_all() -> None:

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 RUNTIME = "distify_runtime"
+
+
+class AveragingOptimizers(Protocol):
+    """How optimizers are spelled that average their gradients by themselves, from the backward pass on."""
+
+    def made(self, optimizer: str, named: str, passes: str, rt: str) -> str:
+        """An expression. `named`: the model whose parameters it trains; `passes`: between steps. Both if known."""
+
+    def wait_for(self, optimizer: str) -> str:
+        """A statement behind all backward passes of a step, before anything but the step itself reads the gradients."""
 
 
 @dataclass(frozen=True)
@@ -19,8 +30,7 @@ class Backend:
     headline: str  # of a conversion to sharded data
     #: What is imported besides the runtime, `name` being what the file calls it; empty: nothing.
     engine: str = ""
-    #: Whether it has optimizers that average their gradients by themselves, from the backward pass on.
-    optimizers_average: bool = False
+    optimizers: AveragingOptimizers | None = None
     imports_for_wrap: str = "from torch.nn.parallel import DistributedDataParallel"
     imports_for_sampler: str = "from torch.utils.data.distributed import DistributedSampler"
 
@@ -58,14 +68,6 @@ class Backend:
     def average_gradients(self, targets: tuple[str, ...], rt: str) -> str:
         """A statement behind all backward passes of a step, before anything reads the gradients."""
         return f"{rt}.all_reduce_gradients({', '.join(targets)})"
-
-    def averaging_optimizer(self, optimizer: str, named: str, passes: str, rt: str) -> str:
-        """An expression. `named`: the model whose parameters it trains; `passes`: between steps. Both if known."""
-        raise NotImplementedError
-
-    def wait_for(self, optimizer: str) -> str:
-        """A statement behind all backward passes of a step, before anything but the step itself reads the gradients."""
-        raise NotImplementedError
 
     def broadcast_state(self, optimizer: str, rt: str) -> str:
         """Rank 0's state and options of an optimizer on all ranks."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions.agreement import why_different
 from distify_codemods.decisions.backward_passes import sessions
 from distify_codemods.decisions.base import Accumulation, Wrap
+from distify_codemods.decisions.differing import why_different
 from distify_codemods.decisions.expressions import is_bound_before
 from distify_codemods.decisions.gradients import Trainee, reads
 from distify_codemods.decisions.models import same
@@ -127,7 +127,7 @@ def _guard_of(event: Event, micro: _Micro) -> cst.If | None:
 
 def _holds_before(facts: Facts, guard: cst.If, micro: _Micro) -> bool:
     """Whether a test has the same outcome before the first forward pass, where all that it names is known."""
-    if why_different(facts, facts.value(guard.test).sources) or not _is_arithmetic(facts, guard.test):
+    if why_different(facts, facts.value(guard.test).sources) or not _is_arithmetic(guard.test):
         return False
     module = micro.frame.module
     stored = {event.name for event in facts.of_kind(Kind.STORE) if event.inside_of(micro.loop)}
@@ -140,7 +140,7 @@ def _holds_before(facts: Facts, guard: cst.If, micro: _Micro) -> bool:
     return not rebound and all(is_bound_before(module, micro.first, name) or name == "len" for name in names)
 
 
-def _is_arithmetic(facts: Facts, test: cst.BaseExpression) -> bool:
+def _is_arithmetic(test: cst.BaseExpression) -> bool:
     """Nothing but numbers, their names and `len(...)`."""
     queue: list[cst.CSTNode] = [test]
     while queue:
@@ -149,9 +149,7 @@ def _is_arithmetic(facts: Facts, test: cst.BaseExpression) -> bool:
             is_len = isinstance(node.func, cst.Name) and node.func.value == "len" and len(node.args) == 1
             if not is_len or not tree.is_plain(node.args[0].value):
                 return False
-        elif isinstance(node, _PLAIN):
-            queue += node.children
-        elif isinstance(node, cst.BaseExpression):
+        elif isinstance(node, cst.BaseExpression) and not isinstance(node, _PLAIN):
             return False
         else:
             queue += node.children

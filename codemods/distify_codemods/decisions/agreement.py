@@ -13,37 +13,27 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.decisions import entropy
 from distify_codemods.decisions.base import Averaging
+from distify_codemods.decisions.differing import differs, guarded, matters, rate_differs, reached_alike, why_different
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import Facts, dealt_by, wrapped
+from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.interpreter.holding import any_item
-from distify_codemods.interpreter.ranks import RANK
-from distify_codemods.libraries import drawing, effects, python, torch_optim
+from distify_codemods.libraries import drawing, python
 from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
 from distify_codemods.values import (
     CHANCE,
-    SIGNAL,
     Answer,
-    CallChain,
-    Choice,
-    External,
     Obj,
     Scale,
     Sequence,
-    Share,
     Value,
     Verdict,
-    core,
 )
 
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _CHECKS = frozenset(
     f"{library}.{name}" for library in ("torch", "math", "numpy") for name in ("isnan", "isinf", "isfinite")
 )
-#: What comes of it is a process's own.
-OF_THE_PROCESS: Ordered[Obj | str] = Ordered(["time", SIGNAL, "machine"])
-#: What keeps something of the run for later.
-_KEEPING = frozenset([*effects.CHECKPOINTS, *(f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "move"))])
 
 
 def averages(facts: Facts) -> tuple[Averaging, ...]:
@@ -84,10 +74,9 @@ def _of_tests(facts: Facts) -> Iterator[Averaging]:
     )
     if rates or any(figures.behind(node.test) is None for event, node in decisive):
         decisive = tests  # what it hangs on was itself decided: by a counter of good turns, say
-    loops = [loop.event for loop in facts.training_loops]
     drawn = [
         (event, node) for event, node in tests
-        if CHANCE in event.value.sources and not dealt_by(event.value.sources) and any(map(event.inside, loops))
+        if CHANCE in event.value.sources and not dealt_by(event.value.sources) and facts.in_training(event)
     ]  # fmt: skip
     for event, branch in dict.fromkeys([*decisive, *drawn]):
         for figure in figures.behind(branch.test) or ():
@@ -192,28 +181,23 @@ def _is_open(event: Event, node: cst.CSTNode) -> bool:
 
 def _drawn(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
     """`random.random() < share` in training: one decision for the batch, not one for each part of it."""
-    loops = [loop.event for loop in facts.training_loops]
     for event in facts.calls(*drawing.SINGLE):
-        node, module, given = event.node, event.module, event.arguments
-        parent = module.parents.get(node)
-        sized = given.star is not None or "size" in given.keywords
-        single = not sized and all(value.constant() == 1 for value in given.positional)
-        one = single or event.name == drawing.BETWEEN
-        compares = isinstance(parent, cst.Comparison) and why_different(facts, facts.value(parent).sources)
-        if one and compares and any(event.inside(loop) for loop in loops) and reached_alike(facts, event):
-            assert isinstance(parent, cst.Comparison)
-            yield module, parent
+        parent = event.module.parents.get(event.node)
+        if not isinstance(parent, cst.Comparison) or not why_different(facts, facts.value(parent).sources):
+            continue
+        one = is_one_number(event) or event.name == drawing.BETWEEN
+        if one and facts.in_training(event) and reached_alike(facts, event):
+            yield event.module, parent
 
 
 def _numbers(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
     """`random.randint(low, high)` in training: one length for the batch, not one for each part of it."""
-    loops = [loop.event for loop in facts.training_loops]
     for event in facts.calls(*drawing.NUMBERS) if not facts.run.trial.draws_alike else ():
         node, module = event.node, event.module
         single = len(event.arguments.positional) <= drawing.NUMBERS[event.name] and not event.arguments.keywords
         if node in facts.run.trial.averaged or isinstance(module.parents.get(node), cst.Comparison):
             continue  # known already, or told as what it decides
-        if single and not _in_parts(module, node) and any(map(event.inside, loops)) and reached_alike(facts, event):
+        if single and not _in_parts(module, node) and facts.in_training(event) and reached_alike(facts, event):
             assert isinstance(node, cst.BaseExpression)
             yield module, node
 
@@ -235,17 +219,6 @@ def _in_parts(module: Module, node: cst.CSTNode) -> bool:
         if isinstance(around, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
             break
     return False
-
-
-def reached_alike(facts: Facts, event: Event) -> bool:
-    """Whether all ranks come to a place equally often: no branch or loop around it is a rank's own."""
-    for here in event.here.up():
-        if event.kind is Kind.TEST and here.node is event.node:
-            continue  # all that go on after the test of a loop have come out of it alike
-        around = here.node.iter if isinstance(here.node, cst.For) else getattr(here.node, "test", None)
-        if here.arm and isinstance(around, cst.BaseExpression) and why_different(facts, facts.value(around).sources):
-            return False
-    return True
 
 
 def _entries(value: Value) -> Ordered[Obj | str]:
@@ -280,13 +253,12 @@ def _is_mean_given(facts: Facts, event: Event) -> bool:
 
 def _shown(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
     """`hits / seen` every few batches: counts of one rank's samples, divided by one another; and what stands by."""
-    loops = [loop.event for loop in facts.training_loops]
     for event in facts.of_kind(Kind.PRINT):
         sometimes = any(
             isinstance(here.node, cst.If) and any(isinstance(node, cst.Modulo) for node in tree.walk(here.node.test))
             for here in event.here.up()
         )
-        if not sometimes or not any(event.inside(loop) for loop in loops):
+        if not sometimes or not facts.in_training(event):
             continue
         if not any(
             isinstance(node, cst.BinaryOperation) and _is_share_of_counts(facts, node) for node in tree.walk(event.node)
@@ -295,13 +267,8 @@ def _shown(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
         queue: list[cst.CSTNode] = [event.node]
         while queue:
             node = queue.pop()
-            own = isinstance(node, cst.BaseExpression) and facts.value(node)
-            if (
-                own
-                and isinstance(node, cst.BaseExpression)
-                and own.scale is Scale.MEAN
-                and why_different(facts, own.sources)
-            ):
+            own = facts.value(node)
+            if isinstance(node, cst.BaseExpression) and own.scale is Scale.MEAN and why_different(facts, own.sources):
                 yield event.module, node
             else:
                 queue += node.children
@@ -316,105 +283,3 @@ def _is_share_of_counts(facts: Facts, node: cst.BinaryOperation) -> bool:
         for inner in tree.walk(node)
     )
     return counted and _is_mean(facts, node) and bool(why_different(facts, facts.value(node).sources))
-
-
-# ---- what differs
-
-
-def differs(facts: Facts, event: Event) -> str:
-    """Why the outcome of a test is a rank's own, though it does not ask which rank it is."""
-    return why_different(facts, event.value.sources - RANK)
-
-
-def why_different(facts: Facts, sources: Ordered[Obj | str]) -> str:
-    if sources & RANK:
-        return "depends on the rank"
-    training = facts.training_loaders
-    for loader in dealt_by(sources) if not facts.run.trial.shared else ():
-        if loader in training or isinstance(loader, Share):
-            return "depends on the training loss or batch of one rank"
-    if "time" in sources:
-        return "depends on the time"
-    if SIGNAL in sources:
-        return "depends on when a signal comes"
-    if "machine" in sources:
-        return "depends on the process or machine"
-    if CHANCE in sources and facts.backwards and not facts.run.trial.draws_alike:
-        return "depends on chance"
-    return ""
-
-
-#: The last event that touches the other ranks, or what is kept of the run, in an arm of a branch.
-Guarded = dict[tuple[cst.CSTNode, CallChain], int]
-
-
-def guarded(facts: Facts) -> Guarded:
-    return {
-        (here.node, here.frame.context): event.number
-        for event in facts.run.events if _consequence(facts, event)
-        for here in event.here.up() if here.arm
-    }  # fmt: skip
-
-
-def matters(facts: Facts, test: Event, behind: Guarded) -> bool:
-    """Whether what it decides touches the other ranks, or what is kept of the run; `behind`: what is `guarded`."""
-    if not facts.training_loops or not _in_training_run(facts, test):
-        return False
-    if behind.get((test.node, test.here.frame.context), -1) > test.number:
-        return True
-    return isinstance(test.node, cst.While) or any(
-        isinstance(source, Choice) and source.site is test.node
-        for backward in facts.backwards for source in backward.receiver.sources
-    )  # fmt: skip
-
-
-def _in_training_run(facts: Facts, test: Event) -> bool:
-    first = min((loop.event for loop in facts.training_loops), key=lambda event: event.number)
-    turns = {here.node for here in first.loops()}
-    within = any(here.node in turns for here in test.loops())
-    return within or test.number >= first.number or isinstance(test.node, cst.While)
-
-
-def _consequence(facts: Facts, event: Event) -> bool:
-    if event in facts.backwards or event in facts.steps:
-        return True
-    if event.kind is Kind.FORWARD:
-        shared = facts.run.trial.shared and any(core(obj) in facts.models for obj in event.receiver.objs)
-        return shared or (bool(wrapped(event.receiver)) and event.grad)
-    if event.kind is Kind.CALL:
-        return event.name in _KEEPING
-    if event.kind is Kind.METHOD:
-        asks = event.name in ("state_dict", "load_state_dict")
-        of_a_model = asks and any(core(obj) in facts.models for obj in event.receiver.objs)
-        return of_a_model or event.name == "step" or event.name in effects.CHECKPOINT_METHODS
-    if event.kind is Kind.LEAVE:
-        return event.name != "raise" and _ends_training(facts, event)
-    return event.kind is Kind.LOOP and any(loop.event.node is event.node for loop in facts.loops)
-
-
-def _ends_training(facts: Facts, event: Event) -> bool:
-    """`break`, `continue` and `return` where a training or evaluation loop goes on, or would have begun."""
-    if event.name == "exit":
-        return True
-    frames = {loop.event.here.frame.node for loop in facts.loops}
-    outer = {here.node for loop in facts.loops for here in loop.event.here.up()}
-    if event.name == "return":
-        return event.here.frame.node in frames
-    loops = [here.node for here in event.here.up() if isinstance(here.node, (cst.For, cst.While)) and here.arm]
-    inner = loops[0] if loops else None
-    return inner in outer or any(loop.node is inner for loop in facts.loops)
-
-
-def rate_differs(facts: Facts, event: Event) -> str:
-    """Why the learning rate that is set here is a rank's own."""
-    if event.kind is Kind.STORE:
-        target = event.node
-        if event.name == "[]" and isinstance(target, cst.Subscript) and isinstance(target.slice[0].slice, cst.Index):
-            key = target.slice[0].slice.value
-            if isinstance(key, cst.SimpleString) and key.evaluated_value == "lr":
-                return why_different(facts, event.value.sources)
-        return ""
-    schedulers = [obj for obj in event.receiver.objs if isinstance(obj, External) and torch_optim.is_schedule(obj.name)]
-    if event.name == "step" and schedulers and event.arguments.positional:
-        return why_different(facts, event.arguments.positional[0].sources)
-    return ""

@@ -8,11 +8,12 @@ from itertools import combinations
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.callables import methods
 from distify_codemods.decisions.several import REPEATING, around, function_around, runs_once
 from distify_codemods.facts import Facts
 from distify_codemods.libraries import torch_data
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import NOTHING, CallChain, Const, External, Function, Instance, Obj, Setting, Turn, Value
+from distify_codemods.values import CallChain, Const, External, Instance, Obj, Setting, Turn, Value
 
 #: How an object comes to be made, once: of each branch and call on the way, reached by a chain of calls, what is taken.
 #: An arm or the function that is run; and at the end the class, or the name of something of a library's.
@@ -159,5 +160,4 @@ def _made_by(obj: Obj) -> tuple[cst.CSTNode | None, object]:
     """The function that runs when it is made, and its class; or a library's name."""
     if not isinstance(obj, Instance) or obj.of is None:
         return None, getattr(obj, "name", type(obj))
-    own = next((one.attributes["__init__"] for one in obj.of.order() if "__init__" in one.attributes), NOTHING)
-    return next((one.node for one in own.objs if isinstance(one, Function)), None), obj.of
+    return next((one.node for one in methods(obj.of, "__init__")), None), obj.of

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeVar
 
@@ -71,13 +72,19 @@ class LoaderDecision:
     returned: bool = False  # `node` returns them: not all of the arguments that they are made with are seen in it
 
     @property
+    def batch_sizes(self) -> list[Value]:
+        """As far as they are given."""
+        given = (loader.arguments.get("batch_size", 1) for loader in self.loaders)
+        return [value for value in given if value is not None]
+
+    @property
     def told_when_it_runs(self) -> bool:
         return self.returned or self.dealing in (Dealing.AT_RUN_TIME, Dealing.EXAMPLES)
 
 
 @dataclass(frozen=True)
-class Wrap:
-    """`target = DistributedDataParallel(target)` after a statement, or before one."""
+class BuildingLine:
+    """What is done to models when they are there, after a statement or before one."""
 
     target: str
     module: Module
@@ -85,6 +92,12 @@ class Wrap:
     after: bool
     models: tuple[Obj, ...]
     sync_batchnorm: bool
+
+
+@dataclass(frozen=True)
+class Wrap(BuildingLine):
+    """`target = DistributedDataParallel(target)`."""
+
     why: str
     attribute: cst.Attribute | None = None  # the target, where it is an attribute
     unused: str = ""  # why some of its parameters may be without gradients in a step; empty: none are
@@ -146,25 +159,34 @@ class Accumulation:
 
 
 @dataclass(frozen=True)
-class Broadcast:
-    """`rt.broadcast_parameters(...)` after a statement, or before one."""
+class Broadcast(BuildingLine):
+    """`rt.broadcast_parameters(...)`."""
 
-    target: str
-    module: Module
-    statement: cst.CSTNode
-    after: bool
-    models: tuple[Obj, ...]
-    sync_batchnorm: bool = False
     by_optimizer: bool = False  # the target is what trains them, and no model
 
 
-_Line = TypeVar("_Line", Wrap, Broadcast)
+_Line = TypeVar("_Line", bound=BuildingLine)
 
 
-def later_of(one: _Line, other: _Line) -> _Line:
-    """Of two lines of the same function, the one that control comes to behind the other."""
-    flow = one.module.flow(one.statement)
-    return other if flow.follows(one.statement, other.statement, turns=False) else one
+def merged(lines: Iterable[_Line]) -> tuple[_Line, ...]:
+    """Models that share a variable have one line, behind the last thing that is done to any of them."""
+    found: dict[tuple[str, cst.CSTNode], _Line] = {}
+    for one in lines:
+        key = one.target, one.module.lines_around(one.statement)
+        known = found.get(key, one)
+        if known is not one:
+            behind = one.module.flow(known.statement).follows(known.statement, one.statement, turns=False)
+            models, sync = (*known.models, *one.models), known.sync_batchnorm or one.sync_batchnorm
+            one = replace(one if behind else known, models=models, sync_batchnorm=sync)
+        found[key] = one
+    return tuple(found.values())
+
+
+def made_at(obj: Obj) -> tuple[Module, cst.CSTNode]:
+    """Where something is made, of what the program itself makes."""
+    assert obj.module is not None
+    assert obj.site is not None
+    return obj.module, obj.site
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,9 @@ def decide_divisions(decisions: Decisions) -> None:
     for decision in decisions.loaders:
         if decision.sharding is not Sharding.TRAINING:
             continue
-        sizes = [size for loader in decision.loaders if (size := loader.arguments.get("batch_size", 1)) is not None]
-        if not sizes:
+        if not decision.batch_sizes:
             continue
-        value = join(*sizes)
+        value = join(*decision.batch_sizes)
         objs: set[Obj] = {obj for obj in value.objs if isinstance(obj, (Const, Setting, External))}
         used = sized_by(decisions, objs)
         if used is None:
@@ -93,18 +92,16 @@ def _harmless(module: Module, node: cst.CSTNode) -> bool:
 
 
 def _shaping(decisions: Decisions) -> list[Event]:
-    loops = [loop.event for loop in decisions.facts.training_loops]
     return [
         event for event in decisions.facts.of_kind(Kind.CALL, Kind.METHOD)
         if (torch_tensors.makes_by_sizes(event.name) or (event.kind is Kind.METHOD and event.name in _SHAPING))
-        and any(event.inside(loop) for loop in loops)
+        and decisions.facts.in_training(event)
     ]  # fmt: skip
 
 
 def _met(decisions: Decisions, objs: set[Obj]) -> Event | None:
     """Where the batch meets a tensor of that size that was made before the loop: noise, a hidden state."""
     facts = decisions.facts
-    loops = [loop.event for loop in facts.training_loops]
     for event in facts.of_kind(Kind.FORWARD, Kind.CALL, Kind.METHOD):
         given = event.arguments.all()
         for value in list(given):
@@ -114,7 +111,7 @@ def _met(decisions: Decisions, objs: set[Obj]) -> Event | None:
         given += [facts.value(node) for argument in _operands(event) for node in argument]
         batch = any(value.scale in PER_SAMPLE and dealt_by(value.sources) for value in given)
         sized = any(value.scale is Scale.CONST and objs & value.sources for value in given)
-        if batch and sized and any(event.inside(loop) for loop in loops):
+        if batch and sized and facts.in_training(event):
             return event
     return None
 

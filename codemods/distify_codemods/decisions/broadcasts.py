@@ -6,15 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from operator import itemgetter
 
-import libcst as cst
-
 from distify_codemods import tree
 from distify_codemods.decisions.alternatives import made_instead
-from distify_codemods.decisions.base import Blocked, Broadcast, Unwrapped, Wrap, later_of
+from distify_codemods.decisions.base import Blocked, Broadcast, Unwrapped, Wrap, made_at, merged
 from distify_codemods.decisions.expressions import is_bound_before, texts_of
 from distify_codemods.decisions.models import same
 from distify_codemods.decisions.names import bound_by
-from distify_codemods.decisions.past_the_wrap import in_the_course_of_training, is_module, training_forwards
+from distify_codemods.decisions.past_the_wrap import parts_that_are_kept, training_forwards
 from distify_codemods.decisions.several import reaches_all
 from distify_codemods.decisions.touching import touching_of
 from distify_codemods.decisions.wrapping import after_last, frames_around_training, with_batchnorm
@@ -22,7 +20,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import Obj, Value, core
+from distify_codemods.values import Obj, Value
 
 
 def decide_broadcasts(facts: Facts, unwrapped: Iterable[Unwrapped]) -> tuple[tuple[Broadcast, ...], list[Blocked]]:
@@ -41,7 +39,7 @@ def decide_broadcasts(facts: Facts, unwrapped: Iterable[Unwrapped]) -> tuple[tup
             blocked.append(_nowhere(facts, model))
         else:
             found.append(place)
-    return (*_merged(found), *_anew(facts, models)), blocked
+    return (*merged(found), *_anew(facts, models)), blocked
 
 
 def first_use(facts: Facts, model: Obj) -> Event:
@@ -102,47 +100,14 @@ def _is_bound(place: Wrap, name: str) -> bool:
     return is_bound_before(place.module, place.statement, name)
 
 
-def _merged(broadcasts: list[Broadcast]) -> Iterator[Broadcast]:
-    """A list or dictionary of models is sent once, when all of them are there."""
-    found: dict[tuple[str, cst.CSTNode], Broadcast] = {}
-    for one in broadcasts:
-        scope = next(node for node in one.module.enclosing(one.statement) if isinstance(node, _SCOPES))
-        known = found.get((one.target, scope))
-        if known is not None:
-            last = later_of(known, one)
-            sync = known.sync_batchnorm or one.sync_batchnorm
-            one = replace(last, models=(*known.models, *one.models), sync_batchnorm=sync)
-        found[(one.target, scope)] = one
-    return iter(found.values())
-
-
 def _anew(facts: Facts, models: list[Obj]) -> Iterator[Broadcast]:
     """Parts that a model gets during training: the ranks draw their weights apart by then."""
-    for event in facts.of_kind(Kind.STORE):
-        own = [core(obj) for obj in event.receiver.objs if core(obj) in models]
-        if not own or event.receiver_node is None or not any(map(is_module, event.value.objs)):
-            continue
-        if in_the_course_of_training(facts, event) and not _building(event):
+    for event, holder, found in parts_that_are_kept(facts):
+        if own := tuple(model for model in found if model in models):
             statement = event.module.statement(event.node)
-            yield Broadcast(tree.code_of(event.receiver_node), event.module, statement, True, tuple(own))
-
-
-def _building(event: Event) -> bool:
-    return any(
-        isinstance(here.node, cst.FunctionDef) and here.node.name.value == "__init__" for here in event.here.up()
-    )
+            yield Broadcast(tree.code_of(holder), event.module, statement, True, own, False)
 
 
 def _nowhere(facts: Facts, model: Obj) -> Blocked:
-    assert model.module is not None
-    assert model.site is not None
-    return Blocked(
-        "GRAD01",
-        model.module,
-        model.site,
-        f"`{facts.names.of(model)}` is not wrapped, and no line before training can send its weights to all ranks",
-        "give it a variable in the function that trains it",
-    )
-
-
-_SCOPES = (cst.FunctionDef, cst.Module)
+    message = f"`{facts.names.of(model)}` is not wrapped, and no line before training can send its weights to all ranks"
+    return Blocked("GRAD01", *made_at(model), message, "give it a variable in the function that trains it")

@@ -52,9 +52,8 @@ def _called(facts: Facts) -> dict[Obj, Event]:
 
 
 def _on_training_batches(facts: Facts) -> Iterator[Event]:
-    loops = [loop.event for loop in facts.training_loops]
     for event in facts.of_kind(Kind.FORWARD):
-        if any(event.inside(loop) for loop in loops) and any(dealt_by(one.sources) for one in event.arguments.all()):
+        if facts.in_training(event) and any(dealt_by(one.sources) for one in event.arguments.all()):
             yield event
 
 

@@ -42,9 +42,5 @@ def _update(module: Module, bound: cst.CSTNode, name: str) -> _Update | None:
     return holder if is_one and isinstance(holder, cst.Assign) and _reads(holder, name) else None
 
 
-def _is_name(node: cst.CSTNode, name: str) -> bool:
-    return isinstance(node, cst.Name) and node.value == name
-
-
 def _reads(update: _Update, name: str) -> frozenset[cst.CSTNode]:
-    return frozenset(node for node in tree.walk(update.value) if _is_name(node, name))
+    return frozenset(node for node in tree.walk(update.value) if isinstance(node, cst.Name) and node.value == name)

@@ -40,10 +40,9 @@ def decided_by_chance(facts: Facts) -> Iterator[Link]:
 
 def drawn_for_batches(facts: Facts) -> Iterator[Link]:
     """`batch = augment(batch)` in the loop: one draw for all samples of the batch."""
-    loops = [loop.event for loop in facts.training_loops]
     for event in facts.of_kind(Kind.FORWARD):
         given = any(value.scale in PER_SAMPLE for value in event.arguments.all())
-        if given and any(map(event.inside, loops)) and any(map(_draws_once, event.receiver.objs)):
+        if given and facts.in_training(event) and any(map(_draws_once, event.receiver.objs)):
             yield Link(
                 event.module, event.node,
                 f"`{brief(event.node)}` draws once for all samples of a batch: each rank would draw again for its own",
@@ -129,12 +128,11 @@ def draws_for_all(facts: Facts) -> Iterator[Common]:
     tests = [test for _, test in _tests(facts)]
     deciding = {one.site for test in tests for one in facts.value(test).sources if isinstance(one, Draw)}
     branches = [facts.module_of(test).parents[test] for test in tests]
-    loops = [loop.event for loop in facts.training_loops]
     chosen = set(streams.choices(facts))
     found: dict[cst.CSTNode, Common] = {one.statement: one for one in _said(facts)}
     for event in facts.of_kind(Kind.CALL, Kind.METHOD):
         drawn = event in chosen or streams.draws_by_itself(event)
-        if not drawn or not facts.in_a_model(event) or not any(map(event.inside, loops)):
+        if not drawn or not facts.in_a_model(event) or not facts.in_training(event):
             continue
         under = any(here.node in branches and here.arm for here in event.here.up())
         one = event in chosen or agreement.is_one_number(event)

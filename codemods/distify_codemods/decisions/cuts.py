@@ -15,7 +15,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions import outside
-from distify_codemods.decisions.base import Blocked, Slicing
+from distify_codemods.decisions.base import Blocked, Slicing, made_at
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter import Cutting
@@ -35,7 +35,6 @@ from distify_codemods.values import (
     Sequence,
     Share,
     Value,
-    core,
 )
 
 MOST_PLACES = 12
@@ -66,13 +65,13 @@ def decide_cuts(facts: Facts) -> Dealt:
         return Dealt(facts)
     played = environment(facts)
     if played is not None:
-        return Dealt(facts, uncut=(_plays(played),))
+        return Dealt(facts, uncut=(Blocked("DATA04", played.module, played.node, *_PLAYED),))
     sizes = frozenset(key_of(size) for cut in cuts for size in cut.sizes)
     if sizes:
         seen = facts.tried(cutting=Cutting(sizes))
         unknown = [cut for cut in _trained_on(seen) if cut.foreign]
         if unknown:
-            return Dealt(facts, uncut=(_of_unknown(unknown[0]),))
+            return Dealt(facts, uncut=(Blocked("DATA04", *made_at(unknown[0]), *_UNKNOWN),))
     avoided: frozenset[cst.CSTNode] = frozenset()
     for loops in (False, True, False, True):
         tried = _shared(seen, sizes, loops, avoided)
@@ -80,18 +79,15 @@ def decide_cuts(facts: Facts) -> Dealt:
         if tried is not None and not elsewhere:
             return Dealt(*tried)
         avoided |= elsewhere
-    return Dealt(facts, uncut=(_nowhere(facts, next(iter(_trained_on(seen)))),))
+    first = next(iter(_trained_on(seen)))
+    return Dealt(facts, uncut=(Blocked("DATA04", *made_at(first), *_NOWHERE),))
 
 
 def _shared_elsewhere(facts: Facts) -> frozenset[cst.CSTNode]:
     """Where batches are shared out that something beside the training sees, too: an evaluation would be of a share."""
-    known = set(facts.models)
-    training = [loop.event for loop in facts.training_loops]
     return frozenset(
         source.site
-        for event in facts.of_kind(Kind.FORWARD)
-        if any(core(obj) in known for obj in event.receiver.objs)
-        and not event.grad and not any(event.inside(loop) for loop in training)
+        for event in facts.forwards if not event.grad and not facts.in_training(event)
         for value in event.arguments.all() for part in _parts(value) for source in part.sources
         if isinstance(source, Share) and source.site is not None
     )  # fmt: skip
@@ -144,16 +140,6 @@ def environment(facts: Facts) -> Event | None:
     return next((event for obj, event in steps.items() if obj in resets), None) or outside.simulated(facts)
 
 
-def _plays(step: Event) -> Blocked:
-    return Blocked(
-        "DATA04",
-        step.module,
-        step.node,
-        "the samples come from an environment that each rank would play by itself: there is no data to share out",
-        "distribute it with a library for reinforcement learning, or run one copy per seed",
-    )
-
-
 def _trained_on(facts: Facts) -> Ordered[Cut]:
     """The whole batches that a training step still depends on."""
     return Ordered(source for source in _sources(facts) if isinstance(source, Cut))
@@ -162,11 +148,8 @@ def _trained_on(facts: Facts) -> Ordered[Cut]:
 def _sources(facts: Facts) -> Ordered[Obj | str]:
     """What training steps depend on."""
     values = [event.receiver for event in facts.backwards]
-    loops = [event for event in facts.of_kind(Kind.LOOP) if any(one.inside(event) for one in facts.backwards)]
-    models = set(facts.models)
-    for event in facts.of_kind(Kind.FORWARD):
-        trains = event.grad and any(core(obj) in models for obj in event.receiver.objs)
-        if trains and any(event.inside(loop) for loop in loops) and _leads_to(event, facts):
+    for event in facts.forwards:
+        if event.grad and any(map(event.inside, facts.loops_with_steps)) and _leads_to(event, facts):
             values += event.arguments.all()
     return EMPTY.union(*(value.sources for value in values))
 
@@ -196,11 +179,11 @@ def _next_places(
         if layout is None or not _is_new(layout, cuts, covered):
             continue
         module = next((module for module in facts.run.frames if node in module.parents), None)
-        if module is None or _function_of(module, node) in models:
+        if module is None or module.function(node) in models:
             continue
         place = Slicing(module, node, layout.dimension, "each rank takes its own samples of the batch")
         if _is_assigned(module, node):
-            if _function_of(module, node) in frames:
+            if module.function(node) in frames:
                 found.append(place)
                 covered |= layout.cuts
             elsewhere.setdefault("later", place)
@@ -253,20 +236,13 @@ def _handed_out(facts: Facts, loop: cst.For) -> dict[str, _Layout | None]:
 
 def _inside_models(facts: Facts) -> set[cst.CSTNode]:
     """The functions that forward passes of trained models run."""
-    known = set(facts.models)
-    calls = {
-        event.node for event in facts.of_kind(Kind.FORWARD) if any(core(obj) in known for obj in event.receiver.objs)
-    }
+    calls = {event.node for event in facts.forwards}
     return {event.here.frame.node for event in facts.run.events if calls & set(event.here.frame.context)}
 
 
 def _is_assigned(module: Module, node: cst.CSTNode) -> bool:
     parent = module.parents.get(node)
     return isinstance(parent, (cst.Assign, cst.AnnAssign)) and parent.value is node
-
-
-def _function_of(module: Module, node: cst.CSTNode) -> cst.CSTNode:
-    return next(one for one in module.enclosing(node) if isinstance(one, (cst.FunctionDef, cst.Lambda, cst.Module)))
 
 
 def _layout(value: Value) -> _Layout | None:
@@ -304,25 +280,15 @@ def _parts(value: Value) -> Iterator[Value]:
                 yield from _parts(item)
 
 
-def _of_unknown(cut: Cut) -> Blocked:
-    assert cut.module is not None
-    assert cut.site is not None
-    return Blocked(
-        "DATA04",
-        cut.module,
-        cut.site,
-        "this batch comes from something that cannot be followed: whether all ranks get the same one is not known",
-        "put the data into a Dataset and loop over a DataLoader",
-    )
-
-
-def _nowhere(facts: Facts, cut: Cut) -> Blocked:
-    assert cut.module is not None
-    assert cut.site is not None
-    return Blocked(
-        "DATA04",
-        cut.module,
-        cut.site,
-        "a batch of training is cut here by hand, and no place was found where each rank could take its share of it",
-        "put the data into a Dataset and loop over a DataLoader, or take the share by hand: rt.shard_batch(batch)",
-    )
+_PLAYED = (
+    "the samples come from an environment that each rank would play by itself: there is no data to share out",
+    "distribute it with a library for reinforcement learning, or run one copy per seed",
+)
+_UNKNOWN = (
+    "this batch comes from something that cannot be followed: whether all ranks get the same one is not known",
+    "put the data into a Dataset and loop over a DataLoader",
+)
+_NOWHERE = (
+    "a batch of training is cut here by hand, and no place was found where each rank could take its share of it",
+    "put the data into a Dataset and loop over a DataLoader, or take the share by hand: rt.shard_batch(batch)",
+)

@@ -53,7 +53,7 @@ def decide(dealt: cuts.Dealt, backend: Backend) -> Decisions:
     decisions.broadcasts, nowhere = broadcasts.decide_broadcasts(wrapped_facts, decisions.unwrapped)
     decisions.bystanders, unplaced = bystanders.decide_bystanders(wrapped_facts)
     waits: dict[Obj, tuple[GradientAveraging, ...]] = {}
-    if backend.optimizers_average:
+    if backend.optimizers is not None:
         alone = [one.model for one in decisions.unwrapped]
         decisions.optimizers, waits = averaging_optimizers.decide_optimizers(wrapped_facts, alone)
     decisions.gradients, unreachable = gradients.decide_gradients(wrapped_facts, decisions.unwrapped, waits)

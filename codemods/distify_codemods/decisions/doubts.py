@@ -74,13 +74,8 @@ def _behind(facts: Facts, obj: External) -> Iterator[Obj]:
 
 def _trained_by_loops(facts: Facts) -> list[Obj]:
     """Modules that training loops call with gradients recorded."""
-    loops = [loop.event for loop in facts.training_loops]
-    inside = {
-        core(obj)
-        for event in facts.of_kind(Kind.FORWARD)
-        if event.grad and any(event.inside(loop) for loop in loops)
-        for obj in event.receiver.objs
-    }
+    forwards = (event for event in facts.of_kind(Kind.FORWARD) if event.grad and facts.in_training(event))
+    inside = {core(obj) for event in forwards for obj in event.receiver.objs}
     return [obj for obj in called(facts.run) if obj in inside]
 
 
@@ -186,7 +181,8 @@ def _flags(facts: Facts, loop: BatchLoop) -> list[Event]:
     ]  # fmt: skip
     arms = [event.here.conditions() - loop.event.here.conditions() for event in mine]
     taken = {(node, arm) for one in arms for node, arm, _ in one}
-    open_ones = [{node for node, arm, _ in one if not _both(taken, node)} for one in arms]
+    both = {node for node, arm in taken if arm == "body" and (node, "orelse") in taken}
+    open_ones = [{node for node, _, _ in one} - both for one in arms]
     if not open_ones or not all(open_ones):
         return []
     nodes = set().union(*open_ones)
@@ -205,10 +201,6 @@ def _rest(facts: Facts, step: cst.CSTNode | Turn) -> object:
     if not isinstance(step, cst.Call):
         return step
     return tuple(tree.code_of(one.value) for one in step.args if not loaders_in(facts.value(one.value)))
-
-
-def _both(taken: set[tuple[cst.CSTNode, str]], node: cst.CSTNode) -> bool:
-    return {(node, "body"), (node, "orelse")} <= taken
 
 
 def _reads_the_mode(test: Event) -> bool:

@@ -12,7 +12,7 @@ from distify_codemods.decisions import scaling
 from distify_codemods.decisions.base import Blocked, Decisions, LoaderDecision, Sharding
 from distify_codemods.decisions.batch_size import sized_by
 from distify_codemods.facts import Facts, Loader
-from distify_codemods.values import Const, External, Obj, Setting, join
+from distify_codemods.values import Const, External, Obj, Setting
 
 _KEEP = "or keep the global batch (--scale global)"
 
@@ -58,12 +58,8 @@ def _not_of_loaders(facts: Facts, loaders: list[Loader]) -> Iterator[Blocked]:
 
 def _sizes(decisions: Decisions) -> Iterator[Blocked]:
     """Tensors of the size that batches had."""
-    given = [
-        size
-        for decision in decisions.loaders for loader in decision.loaders
-        if (size := loader.arguments.get("batch_size", 1)) is not None
-    ]  # fmt: skip
-    objs: set[Obj] = {obj for value in given for obj in join(value).objs if isinstance(obj, (Const, Setting, External))}
+    given = (obj for decision in decisions.loaders for size in decision.batch_sizes for obj in size.objs)
+    objs: set[Obj] = {obj for obj in given if isinstance(obj, (Const, Setting, External))}
     used = sized_by(decisions, objs) if objs else None
     if used is not None:
         yield Blocked(

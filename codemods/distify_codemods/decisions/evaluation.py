@@ -96,7 +96,10 @@ def gathers(facts: Facts, loop: BatchLoop, everywhere: Sequence[BatchLoop]) -> G
     if loader is None:
         return Refusal("the loader has no name here")
     statements = list(flat(facts, loop))
-    forwards = [number for number, one in enumerate(statements) if _has_forward(everywhere, one)]
+    calls = [(event, one) for one in everywhere for event in one.forwards]
+    forwards = [
+        number for number, statement in enumerate(statements) if any(_contains(statement, *call) for call in calls)
+    ]
     direct = [number for number in forwards if isinstance(statements[number], cst.SimpleStatementLine)]
     if not direct or direct != forwards:
         return Refusal("its forward pass is not a statement of the loop itself")
@@ -131,12 +134,12 @@ def _never(facts: Facts, loop: BatchLoop) -> str:
     ):
         return "its model changes to train mode inside"
     for event in facts.of_kind(Kind.TEST):
-        if event.value.sources & {CHANCE, "time", SIGNAL} and event.inside(loop.event) and _steers(facts, loop, event):
+        if event.value.sources & {CHANCE, "time", SIGNAL} and event.inside(loop.event) and _steers(loop, event):
             return "what it does depends on chance or time"
     return ""
 
 
-def _steers(facts: Facts, loop: BatchLoop, test: Event) -> bool:
+def _steers(loop: BatchLoop, test: Event) -> bool:
     """Whether a branch decides what the loop itself does, and not merely what is shown."""
     if test.here.frame is loop.event.here.frame:
         return True
@@ -210,10 +213,6 @@ def _contains(statement: cst.CSTNode, event: Event, loop: BatchLoop) -> bool:
     return any(here.node is statement and here.frame is loop.event.here.frame for here in event.here.up())
 
 
-def _has_forward(everywhere: Sequence[BatchLoop], statement: cst.CSTNode) -> bool:
-    return any(_contains(statement, event, loop) for loop in everywhere for event in loop.forwards)
-
-
 def _of_statement(facts: Facts, loop: BatchLoop, statement: cst.CSTNode, accumulators: list[str]) -> str:
     """Adds the sums that a statement updates; returns why it is not understood."""
     if not isinstance(statement, cst.SimpleStatementLine):
@@ -243,7 +242,7 @@ def _of_statement(facts: Facts, loop: BatchLoop, statement: cst.CSTNode, accumul
 def _needed(facts: Facts, loop: BatchLoop, before: Sequence[cst.CSTNode]) -> list[str] | Refusal:
     """The per-sample names made up to the forward pass that are used after it."""
     made: dict[str, Value] = {}
-    for target in [*_own_targets(loop), *_targets(before)]:
+    for target in _targets(loop, before):
         for inner in tree.walk(target):
             if isinstance(inner, cst.Name):
                 made[inner.value] = facts.value(inner)
@@ -265,11 +264,9 @@ def _needed(facts: Facts, loop: BatchLoop, before: Sequence[cst.CSTNode]) -> lis
     return names if names else Refusal("nothing of the forward pass is used")
 
 
-def _own_targets(loop: BatchLoop) -> list[cst.CSTNode]:
-    return [loop.node.target] if isinstance(loop.node, cst.For) else []
-
-
-def _targets(statements: Sequence[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+def _targets(loop: BatchLoop, statements: Sequence[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+    if isinstance(loop.node, cst.For):
+        yield loop.node.target
     for statement in statements:
         for node in tree.walk(statement):
             if isinstance(node, cst.AssignTarget):

@@ -13,7 +13,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions import entropy, losses, outside, pools, put_together, streams
-from distify_codemods.decisions.base import Decisions, Link
+from distify_codemods.decisions.base import Decisions, Link, made_at
 from distify_codemods.decisions.between import drawn_between_passes, never_apart
 from distify_codemods.decisions.chance import decided_by_chance, drawn_for_batches
 from distify_codemods.decisions.marks import marks
@@ -119,11 +119,10 @@ def _calls(facts: Facts) -> list[Event]:
 def _single(facts: Facts) -> Iterator[Link]:
     """`loss(output[0], target)`: of a tensor, the first sample of each rank's share."""
     for mark in marks(facts, Single):
-        assert mark.module is not None
-        assert mark.site is not None
+        module, site = made_at(mark)
         yield Link(
-            mark.module, mark.site,
-            f"`{brief(mark.site)}` is one sample of a batch, of which each rank has another, unless it is a part of a "
+            module, site,
+            f"`{brief(site)}` is one sample of a batch, of which each rank has another, unless it is a part of a "
             "tuple",
             "a tuple that is unpacked (`first, second = ...`) is seen to be one",
         )  # fmt: skip
@@ -180,7 +179,7 @@ def _skipped(facts: Facts) -> Iterator[Link]:
             inside = inside and here.node not in loops
             if not inside:
                 break
-            if isinstance(here.node, cst.Try) and here.arm == "body" and facts.in_training(event):
+            if isinstance(here.node, (cst.Try, cst.TryStar)) and here.arm == "body" and facts.in_training(event):
                 handler = next((one for one in here.node.handlers if _goes_on(one)), None)
                 if handler is not None:
                     yield Link(
@@ -189,14 +188,8 @@ def _skipped(facts: Facts) -> Iterator[Link]:
                     )  # fmt: skip
 
 
-def _goes_on(handler: cst.ExceptHandler) -> bool:
-    named = [handler.type] if handler.type is not None else []
-    if isinstance(handler.type, cst.Tuple):
-        named = [element.value for element in handler.type.elements]
-    caught = {(tree.dotted(one) or "?").rsplit(".", 1)[-1] for one in named}
-    last = handler.body.body[-1] if handler.body.body else None
-    small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
-    return not (caught and caught <= _HARMLESS) and not isinstance(small, cst.Raise)
+def _goes_on(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:
+    return not tree.caught(handler) <= _HARMLESS and not tree.raises_again(handler)
 
 
 # ---- generators without a seed

@@ -65,7 +65,7 @@ def texts_of(
         if len(objs) == 1 or all(map(_is_read, objs - {wanted})) or _is_read(wanted):
             yield 0, name, value  # of one that was read in place of another, the name is the same
         return
-    if any(_is_it(obj, wanted) for obj in contained(value)) and not any(isinstance(obj, Parameters) for obj in objs):
+    if any(core(obj) is wanted for obj in contained(value)) and not any(isinstance(obj, Parameters) for obj in objs):
         yield 2, name, value
     only = value.single()
     if depth and isinstance(only, (Instance, Wrapped)):
@@ -77,10 +77,6 @@ def texts_of(
 
 def _is_read(obj: Obj) -> bool:
     return isinstance(obj, (External, Instance)) and obj.read
-
-
-def _is_it(obj: Obj, wanted: Obj) -> bool:
-    return core(obj) is wanted
 
 
 def is_bound_before(module: Module, statement: cst.CSTNode, name: str) -> bool:

@@ -57,7 +57,8 @@ def kept(facts: Facts, stage: Stage, done: Collection[cst.CSTNode]) -> tuple[lis
     for _, together in groupby(sinks(facts) if facts.training_loops else (), lambda sink: sink.node):
         search.look_at(list(together))
     found = [one for one in search.found.values() if not search.stands_by_what_is_left(one)]
-    left = [*search.left, *(search.left_beside(one) for one in search.found.values() if one not in found)]
+    beside = (one for one in search.found.values() if one not in found)
+    left = [*search.left, *(Left(one.module, one.node, half=one.how is Putting.SUM) for one in beside)]
     return found, list(dict.fromkeys(left))
 
 
@@ -70,8 +71,7 @@ def not_reached_by_all(facts: Facts, found: Iterable[Averaging]) -> list[cst.CST
 
 def is_of_one_rank(facts: Facts, node: cst.CSTNode) -> bool:
     """Whether a figure depends on one rank's share of a batch."""
-    training = Ordered(facts.training_loaders)
-    return any(one in training or isinstance(one, Share) for one in dealt_by(facts.value(node).sources))
+    return bool(facts.shares_of_training(facts.value(node)))
 
 
 @dataclass(eq=False)
@@ -101,16 +101,13 @@ class _Search:
                 first = together[0]
                 self.left.append(Left(first.module, first.node))
                 if first.kind in _ADDED_UP and self.facts.value(first.value).scale not in _NUMBERS:
-                    self.mixed.add(_function(first.module, first.node))
+                    self.mixed.add(first.module.lines_around(first.node))
             elif whole or one.how is Putting.MEAN:
                 self.found.setdefault(one.node, one)
 
     def stands_by_what_is_left(self, one: Averaging) -> bool:
         """Entries or counts of all samples beside those of a rank's own would not fit together."""
-        return one.how is not Putting.MEAN and _function(one.module, one.node) in self.mixed
-
-    def left_beside(self, one: Averaging) -> Left:
-        return Left(one.module, one.node, half=one.how is Putting.SUM)
+        return one.how is not Putting.MEAN and one.module.lines_around(one.node) in self.mixed
 
     def _of(self, sink: Sink) -> Iterator[Averaging | None]:
         if not self._is_one_ranks(sink.value):
@@ -221,11 +218,7 @@ class _Search:
         return set(dealt_by(self.facts.value(node).sources))
 
     def _differs(self, value: Value) -> bool:
-        return any(one in self.training or isinstance(one, Share) for one in dealt_by(value.sources))
-
-
-def _function(module: Module, node: cst.CSTNode) -> cst.CSTNode:
-    return next(one for one in module.enclosing(node) if isinstance(one, (cst.FunctionDef, cst.Module)))
+        return bool(self.facts.shares_of_training(value))
 
 
 def _is_number(node: cst.BaseExpression) -> bool:

@@ -7,11 +7,13 @@ rank computes the whole batch.
 
 from __future__ import annotations
 
+import libcst as cst
+
 from distify_codemods.decisions.base import Blocked
 from distify_codemods.decisions.modes import modes, trains
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.decisions.training_calls import Called, each_called, entries_into
-from distify_codemods.events import Event, Kind
+from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
 from distify_codemods.libraries import python
 from distify_codemods.parameters import has_parameters_for_sure, may_be_a_module
@@ -33,8 +35,11 @@ def called_in_steps(facts: Facts, trained: list[Called]) -> tuple[list[Called], 
     for model in models:
         if model not in inner:
             owners.update(dict.fromkeys(parts_of(model), model))
-    entries = [one for one in entries_into(facts, owners, Facts.in_training) if not _inside(facts, one.event, known)]
-    entries = [one for one in entries if one.obj is owners[one.obj] or one.obj not in known]
+    shared = _shared_as_a_whole(facts, known)
+    entries = [
+        one for one in entries_into(facts, owners, Facts.in_training)
+        if shared.isdisjoint(one.event.here.frame.context) and (one.obj is owners[one.obj] or one.obj not in known)
+    ]  # fmt: skip
     found = each_called(entries, owners)
     kept = [one for one in found if _evaluates(facts, one)]
     return kept, [_computed_whole(facts, one) for one in found if one not in kept]
@@ -51,11 +56,10 @@ def _candidates(facts: Facts) -> list[Obj]:
     ]  # fmt: skip
 
 
-def _inside(facts: Facts, event: Event, known: set[Obj]) -> bool:
-    """Whether it happens in the course of a call of a trained model, which is shared as a whole."""
+def _shared_as_a_whole(facts: Facts, known: set[Obj]) -> set[cst.CSTNode]:
+    """The calls of trained models: what happens in their course is shared with them."""
     calls = facts.of_kind(Kind.FORWARD, Kind.OWN)
-    nodes = {one.node for one in calls if any(core(obj) in known for obj in one.receiver.objs)}
-    return not nodes.isdisjoint(event.here.frame.context)
+    return {one.node for one in calls if any(core(obj) in known for obj in one.receiver.objs)}
 
 
 def _evaluates(facts: Facts, one: Called) -> bool:

@@ -8,7 +8,7 @@ a rank's share other than as a mean, and nothing may meet both a share and a who
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -159,9 +159,8 @@ def _objections(trial: Facts, found: list[Region], saw: _Seen) -> Iterator[str]:
 
 def _serves_evaluation(trial: Facts, found: list[Region]) -> bool:
     encoders, functions = {one.node for region in found for one in region.forwards}, {one.function for one in found}
-    loops = [loop.event for loop in trial.training_loops]
-    again = (one for one in trial.run.events if one.node in encoders and one.here.frame.node in functions)
-    return any(not one.grad or not any(map(one.inside, loops)) for one in again)
+    again = (one for node in encoders for one in trial.run.at(node) if one.here.frame.node in functions)
+    return any(not one.grad or not trial.in_training(one) for one in again)
 
 
 def _of_gradients(trial: Facts) -> Iterator[str]:
@@ -187,11 +186,11 @@ def _is_by_samples(trial: Facts, event: Event) -> bool:
     """The gradient of a whole batch's loss by one rank's samples comes back once from each rank."""
     if event.kind is Kind.ATTRIBUTE:
         by = event.receiver if event.name == "grad" else Value()
-        return bool(by.scale in PER_SAMPLE and meetings.shares_in(trial, by))
+        return bool(by.scale in PER_SAMPLE and trial.shares_of_training(by))
     given = event.arguments.get("inputs", 1)
     parts = [given, *regions.parts_of(given)] if given else []
     return meetings.is_whole(event.value) and any(
-        meetings.is_whole(one) or meetings.shares_in(trial, one) for one in parts
+        meetings.is_whole(one) or trial.shares_of_training(one) for one in parts
     )
 
 
@@ -215,9 +214,3 @@ def _joinings(found: list[Region]) -> tuple[Joining, ...]:
             )
         )
     return tuple(joinings)
-
-
-def trained(facts: Facts, events: Iterable[Event]) -> list[Event]:
-    """The forward passes of trained models with gradients."""
-    models = set(facts.models)
-    return [event for event in events if event.grad and any(core(obj) in models for obj in event.receiver.objs)]

@@ -209,15 +209,15 @@ def _before_all(facts: Facts, group: list[Event]) -> _Place | None:
     while size < len(first) and first[size].arm:
         size -= 1  # different arms of one statement
     index = min(size, len(first) - 1)
-    return _outside_loops(facts, first, index, group[0])
+    return _outside_loops(facts, first, index)
 
 
 def _before(facts: Facts, event: Event) -> _Place | None:
     chain = _chain(event)
-    return _outside_loops(facts, chain, len(chain) - 1, event)
+    return _outside_loops(facts, chain, len(chain) - 1)
 
 
-def _outside_loops(facts: Facts, chain: list[Here], index: int, reader: Event) -> _Place | None:
+def _outside_loops(facts: Facts, chain: list[Here], index: int) -> _Place | None:
     """The place of a reader; of one in a loop over parameters, before that loop."""
     while index >= 0 and (chain[index].arm or not _is_statement(chain[index])):
         index -= 1

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from distify_codemods.decisions.agreement import reached_alike
+from distify_codemods import tree
 from distify_codemods.decisions.base import Blocked, Figure, FigureForm
+from distify_codemods.decisions.differing import reached_alike
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.libraries import torch_nn
@@ -29,22 +30,16 @@ def decide_updates(facts: Facts) -> tuple[tuple[Figure, ...], list[Blocked]]:
     """The figures that are taken over all ranks, and what cannot be."""
     found: dict[cst.CSTNode, Figure] = {}
     blocked: list[Blocked] = []
-    loops = [loop.event for loop in facts.training_loops]
     for event in facts.of_kind(Kind.METHOD, Kind.STORE):
-        if not any(event.inside(loop) for loop in loops):
-            continue
-        for written in _written(facts, event):
+        for written in _written(facts, event) if facts.in_training(event) else ():
             figures = _figures(facts, written)
-            if figures is not None and (reached_alike(facts, event) or _are_counts(figures)):
+            counts = figures is not None and all(form is FigureForm.COUNT for _, form in figures)
+            if figures is not None and (counts or reached_alike(facts, event)):
                 for node, form in figures:
                     found[node] = Figure(event.module, node, form)
             elif _is_trained(facts, event):
                 blocked.append(Blocked(CODE, event.module, event.node, _WHY, _FIX))
     return tuple(found.values()), blocked
-
-
-def _are_counts(figures: list[tuple[cst.BaseExpression, FigureForm]]) -> bool:
-    return all(form is FigureForm.COUNT for _, form in figures)
 
 
 # ---- what is written
@@ -66,19 +61,11 @@ def _written(facts: Facts, event: Event) -> Iterator[cst.BaseExpression]:
 
 def _is_held(facts: Facts, node: cst.BaseExpression | None) -> bool:
     """`p.grad`, `layer.weight.data`: a tensor that is reached through parameters or a module."""
-    inner = node
-    while inner is not None:
-        for obj in facts.value(inner).objs:
-            if isinstance(obj, Parameters) or (inner is not node and _is_module(core(obj))):
-                return True
-        inner = _below(inner)
-    return False
-
-
-def _below(node: cst.BaseExpression) -> cst.BaseExpression | None:
-    if isinstance(node, (cst.Attribute, cst.Subscript)):
-        return node.value
-    return node.func if isinstance(node, cst.Call) else None
+    return any(
+        isinstance(obj, Parameters) or (inner is not node and _is_module(core(obj)))
+        for inner in tree.inwards(node)
+        for obj in facts.value(inner).objs
+    )
 
 
 def _is_module(obj: object) -> bool:
@@ -89,16 +76,11 @@ def _is_module(obj: object) -> bool:
 
 def _is_trained(facts: Facts, event: Event) -> bool:
     """Whether it is seen to be a parameter or a gradient: `.grad`, `.data`, or what parameters() gave."""
-    inner = event.receiver_node
-    if event.kind is Kind.STORE:
-        return True
-    while inner is not None:
-        if isinstance(inner, cst.Attribute) and inner.attr.value in ("grad", "data"):
-            return True
-        if any(isinstance(obj, Parameters) for obj in facts.value(inner).objs):
-            return True
-        inner = _below(inner)
-    return False
+    return event.kind is Kind.STORE or any(
+        (isinstance(inner, cst.Attribute) and inner.attr.value in ("grad", "data"))
+        or any(isinstance(obj, Parameters) for obj in facts.value(inner).objs)
+        for inner in tree.inwards(event.receiver_node)
+    )
 
 
 # ---- what of it is a rank's own

@@ -36,20 +36,13 @@ def _changes(facts: Facts, function: cst.FunctionDef, bound: bool, depth: int) -
         if isinstance(node, cst.AssignTarget) and not isinstance(node.target, cst.Name) and _root(node.target) in given:
             return True
         if isinstance(node, cst.Call):
-            if (
-                isinstance(node.func, cst.Attribute)
-                and _is_in_place(node.func.attr.value)
-                and _root(node.func) in given
-            ):
+            name = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+            if name.endswith("_") and not name.startswith("_") and _root(node.func) in given:
                 return True
             passed = any(_root(argument.value) in given for argument in node.args)
             if passed and depth < _DEEPEST and changes_what_it_takes(facts, node, depth + 1):
                 return True
     return False
-
-
-def _is_in_place(name: str) -> bool:
-    return name.endswith("_") and not name.startswith("_")
 
 
 def _root(node: cst.CSTNode) -> str:

@@ -14,8 +14,8 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.batches import dealt_by, loaders_of
-from distify_codemods.decisions.agreement import why_different
 from distify_codemods.decisions.base import LossForm, LossReduction
+from distify_codemods.decisions.differing import why_different
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter import Reducing

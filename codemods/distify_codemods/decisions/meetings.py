@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.facts import Facts
 from distify_codemods.libraries.effects import PURE
-from distify_codemods.values import PER_SAMPLE, Obj, Scale, Sequence, Share, Value, Whole
+from distify_codemods.values import PER_SAMPLE, Scale, Sequence, Value, Whole
 
 _SHARED = PER_SAMPLE | {Scale.COUNT, Scale.INVERSE, Scale.COUPLED, Scale.UNKNOWN}
 
@@ -39,13 +39,7 @@ def is_whole(value: Value) -> bool:
 
 def is_share(facts: Facts, value: Value) -> bool:
     """Whether it is of one rank's samples, and no number whose average over the ranks is that of one process."""
-    return value.scale in _SHARED and bool(shares_in(facts, value))
-
-
-def shares_in(facts: Facts, value: Value) -> set[Obj]:
-    """What training is dealt out by, as far as the value depends on it."""
-    training = facts.training_loaders
-    return {one for one in dealt_by(value.sources) if one in training or isinstance(one, Share)}
+    return value.scale in _SHARED and bool(facts.shares_of_training(value))
 
 
 def _adds_up(node: cst.CSTNode, operands: list[Value], value: Value) -> bool:

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-import libcst as cst
-
 from distify_codemods.backends import Backend
-from distify_codemods.decisions.base import Blocked, Unwrapped, Wrap, later_of
+from distify_codemods.decisions.base import Blocked, Unwrapped, Wrap, made_at, merged
 from distify_codemods.decisions.ddp_limits import beyond, leaves_unused
 from distify_codemods.decisions.past_the_wrap import past_the_wrap, training_forwards
 from distify_codemods.decisions.touching import touching_of
@@ -43,10 +41,11 @@ def decide_models(facts: Facts, backend: Backend) -> Averagings:
     wraps, reasons, seen = _tried_out(facts, models)
     if _together(facts, wraps, reasons):
         wraps = [wrap for wrap in wraps if not _any_of(wrap.models, reasons)]
-        seen = try_out(facts, _merged(wraps))
+        seen = try_out(facts, merged(wraps))
     unwrapped = tuple(reasons[model] for model in models if model in reasons)
-    merged = _merged(wraps)
-    return Averagings(with_sums(seen, merged), merged, unwrapped, tuple(blocked))
+    unused = {model: wrap.unused for wrap in wraps for model in wrap.models}
+    lines = tuple(replace(one, unused=next(filter(None, map(unused.get, one.models)), "")) for one in merged(wraps))
+    return Averagings(with_sums(seen, lines), lines, unwrapped, tuple(blocked))
 
 
 def _tried_out(facts: Facts, models: list[Obj]) -> tuple[list[Wrap], dict[Obj, Unwrapped], Facts]:
@@ -61,20 +60,21 @@ def _tried_out(facts: Facts, models: list[Obj]) -> tuple[list[Wrap], dict[Obj, U
             before = touching.before(model, forwards[0])
             open_ones[model] = candidates(facts, model, forwards[0], before, model in normalised)
         else:
-            reasons[model] = _no_forward(facts, model)
+            why = "training never calls the model itself, only parts or methods of it"
+            reasons[model] = _left_as_it_is(facts, model, why)
     chosen: dict[Obj, Wrap] = {}
     moved: set[Obj] = set()
     while True:
         trial = {**chosen, **{model: wrap for model, more in open_ones.items() if (wrap := next(more, None))}}
         reasons |= {model: _no_place(facts, model, model in moved) for model in open_ones if model not in trial}
-        seen = try_out(facts, _merged(trial.values()))
+        seen = try_out(facts, merged(trial.values()))
         moved |= {model for model in trial if _moved_later(seen, model)}
         right = (model for model in trial if _all_wrapped(seen, model) and not _moved_later(seen, model))
         chosen = {model: trial[model] for model in right}
         open_ones = {model: more for model, more in open_ones.items() if model in trial and model not in chosen}
         if not open_ones:
             break
-    traced = try_out(facts, _merged(chosen.values()), tracing=True) if chosen else seen
+    traced = try_out(facts, merged(chosen.values()), tracing=True) if chosen else seen
     for passed in (*past_the_wrap(seen), *(beyond(traced) if chosen else ())):
         reasons.update((model, replace(passed, model=model)) for model in models if same(model, passed.model))
     return [_told(wrap, traced) for wrap in chosen.values()], reasons, seen
@@ -89,7 +89,7 @@ def _told(wrap: Wrap, traced: Facts) -> Wrap:
 
 def _together(facts: Facts, wraps: list[Wrap], reasons: dict[Obj, Unwrapped]) -> bool:
     """Models of one optimizer, or wrapped by one statement, go the same way. Whether any wrap is undone."""
-    groups = [optimizer.models for optimizer in facts.optimizers] + [wrap.models for wrap in _merged(wraps)]
+    groups = [optimizer.models for optimizer in facts.optimizers] + [wrap.models for wrap in merged(wraps)]
     grows = True
     while grows:
         grows = False
@@ -118,20 +118,14 @@ def _is_only_named(facts: Facts, model: Obj) -> bool:
 
 
 def _never_called(facts: Facts, model: Obj) -> Blocked:
-    assert model.module is not None
-    assert model.site is not None
     message = f"you name `{facts.names.of(model)}`, which is never called in a training loop, as a model"
-    return Blocked("MODEL01", model.module, model.site, message, "name the model that the training loop calls")
+    return Blocked("MODEL01", *made_at(model), message, "name the model that the training loop calls")
 
 
 def _left_as_it_is(facts: Facts, model: Obj, why: str = "") -> Unwrapped:
     optimizer = next((one for one in facts.optimizers if model in one.models), None)
     made = optimizer.made if optimizer is not None else facts.backwards[0]
     return Unwrapped(model, made.module, made.node, why)
-
-
-def _no_forward(facts: Facts, model: Obj) -> Unwrapped:
-    return _left_as_it_is(facts, model, "training never calls the model itself, only parts or methods of it")
 
 
 def _no_place(facts: Facts, model: Obj, moved: bool) -> Unwrapped:
@@ -166,21 +160,3 @@ def _moved_later(facts: Facts, model: Obj) -> bool:
 
 
 _MOVES = frozenset("to cuda cpu half double float bfloat16 type to_empty".split())
-
-
-def _merged(wraps: Iterable[Wrap]) -> tuple[Wrap, ...]:
-    """Models that share a variable are wrapped by one statement, behind the last thing that is done to any of them."""
-    found: dict[tuple[str, cst.CSTNode], Wrap] = {}
-    for wrap in wraps:
-        scope = next(node for node in wrap.module.enclosing(wrap.statement) if isinstance(node, _SCOPES))
-        key = (wrap.target, scope)
-        known = found.get(key)
-        if known is not None:
-            last = later_of(known, wrap)
-            models, sync = (*known.models, *wrap.models), known.sync_batchnorm or wrap.sync_batchnorm
-            wrap = replace(last, models=models, sync_batchnorm=sync, unused=known.unused or wrap.unused)
-        found[key] = wrap
-    return tuple(found.values())
-
-
-_SCOPES = (cst.FunctionDef, cst.Module)

@@ -13,7 +13,7 @@ from enum import Enum
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions.agreement import reached_alike
+from distify_codemods.decisions.differing import reached_alike
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, dealt_by, given_to
 from distify_codemods.libraries import outside
@@ -207,15 +207,10 @@ def of_own_samples(facts: Facts) -> Iterator[Event]:
 
 def simulated(facts: Facts) -> Event | None:
     """A call of something that is played, in the loop that trains."""
-    for event in _in_training(facts):
+    for event in facts.of_kind(Kind.CALL, Kind.METHOD):
         names = [event.name, *(obj.name for obj in event.receiver.objs if isinstance(obj, External))]
-        if any(name.startswith(outside.SIMULATORS) for name in names):
+        if any(name.startswith(outside.SIMULATORS) for name in names) and any(
+            map(event.inside, facts.loops_with_steps)
+        ):
             return event
     return None
-
-
-def _in_training(facts: Facts) -> Iterator[Event]:
-    loops = [one for one in facts.of_kind(Kind.LOOP) if any(back.inside(one) for back in facts.backwards)]
-    for event in facts.of_kind(Kind.CALL, Kind.METHOD):
-        if any(map(event.inside, loops)):
-            yield event

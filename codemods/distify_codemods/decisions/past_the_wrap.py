@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.decisions.base import Unwrapped
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
-from distify_codemods.libraries import torch_nn, torch_optim
-from distify_codemods.parameters import has_parameters_for_sure
-from distify_codemods.values import External, Instance, Obj, Parameters, core
+from distify_codemods.libraries import python, torch_nn, torch_optim
+from distify_codemods.parameters import has_parameters_for_sure, may_have_parameters
+from distify_codemods.values import NOTHING, External, Instance, Obj, Parameters, Value, contained, core, root
 
 #: Attributes of a module that read or set nothing that a wrap would hide.
 TRANSPARENT = frozenset(
@@ -97,26 +98,66 @@ def _past_the_forward(
 
 def _changed_later(facts: Facts) -> Iterator[Unwrapped]:
     """What is done to a model after its wrap, the wrap does not know of."""
-    for event in facts.of_kind(Kind.STORE):
-        if not in_the_course_of_training(facts, event):
-            continue
-        if event.name == "requires_grad":
-            models = [obj.of if isinstance(obj, Parameters) else core(obj) for obj in event.receiver.objs]
-            for model in facts.models if any(isinstance(obj, Parameters) for obj in event.receiver.objs) else models:
-                if model is not None and model in facts.models:
+    for event in facts.of_kind(Kind.STORE, Kind.METHOD):
+        if event.name.removesuffix("_") == "requires_grad":
+            parameters = any(isinstance(obj, Parameters) for obj in event.receiver.objs)
+            for model in facts.models if in_the_course_of_training(facts, event) else ():
+                mine = not {core(root(obj)) for obj in event.receiver.objs}.isdisjoint(parts_of(model))
+                if parameters or (mine and _is_after_the_wrap(facts, model, event, event.receiver_node)):
                     yield Unwrapped(model, event.module, event.node, "parameters are frozen or thawed during training")
-        elif any(map(is_module, event.value.objs)):
-            for one in wrapped(event.receiver):
-                yield Unwrapped(core(one), event.module, event.node, "a part of it is replaced during training")
+    for event, holder, models in parts_that_are_kept(facts):
+        for model in models:
+            if _is_after_the_wrap(facts, model, event, holder):
+                yield Unwrapped(model, event.module, event.node, "a part of it is replaced during training")
+
+
+def _is_after_the_wrap(facts: Facts, model: Obj, event: Event, holder: cst.BaseExpression | None) -> bool:
+    """Whether a part of a model is reached through the wrap, or when the model has been trained before."""
+    begun = next(iter(training_forwards(facts, model)), facts.training_loops[0].event)
+    through = any(wrapped(facts.value(one)) for one in tree.inwards(holder))
+    return through or (begun.before(event) and begun.turns.isdisjoint(event.turns))
 
 
 def in_the_course_of_training(facts: Facts, event: Event) -> bool:
-    """In a loop that trains, of whatever depth."""
+    """Between the first step and the last, or in a turn of a loop that trains, of whatever depth."""
     if not facts.training_loops:
         return False
     first = facts.training_loops[0].event
-    turns = {here.node for here in first.loops()} | {first.node}
-    return any(here.node in turns for here in event.here.up())
+    turns = first.turns | {first.node}
+    between = first.before(event) and event.number < max(one.number for one in facts.backwards)
+    return between or any(here.node in turns for here in event.here.up())
+
+
+#: Methods by which a module gets another one, or a parameter.
+_KEEPING = frozenset("add_module append extend insert register_module register_parameter set_submodule".split())
+
+
+def parts_that_are_kept(facts: Facts) -> Iterator[tuple[Event, cst.BaseExpression, list[Obj]]]:
+    """`model.body.last = nn.Linear(8, 8)` in the course of training: with what keeps it, and the models of which."""
+    owners: dict[Obj, list[Obj]] = {}
+    for model in facts.models:
+        for part in parts_of(model):
+            owners.setdefault(part, []).append(model)
+    for event in facts.of_kind(Kind.STORE, Kind.METHOD, Kind.CALL) if facts.training_loops else ():
+        holder, receiver, given = _kept(event)
+        new = (core(obj) for value in given for obj in contained(value))
+        models = dict.fromkeys(model for obj in receiver.objs for model in owners.get(core(root(obj)), ()))
+        if holder is None or not models or not any(is_module(obj) and may_have_parameters(obj) for obj in new):
+            continue
+        if in_the_course_of_training(facts, event) and not event.in_a_maker and not facts.in_a_model(event):
+            yield event, holder, list(models)
+
+
+def _kept(event: Event) -> tuple[cst.BaseExpression | None, Value, list[Value]]:
+    """What is given something to keep, and what that is."""
+    given = event.arguments.positional
+    if event.kind is Kind.STORE:
+        return event.receiver_node, event.receiver, [event.value]
+    if event.kind is Kind.METHOD and event.name in _KEEPING:
+        return event.receiver_node, event.receiver, event.arguments.all()
+    if event.name == python.SETS_ATTRIBUTE and len(given) > 2 and isinstance(event.node, cst.Call):
+        return event.node.args[0].value, given[0], given[2:]
+    return None, NOTHING, []
 
 
 def is_module(obj: Obj) -> bool:

@@ -7,8 +7,8 @@ from enum import Enum
 
 import libcst as cst
 
-from distify_codemods.decisions.agreement import why_different
 from distify_codemods.decisions.base import Reduction
+from distify_codemods.decisions.differing import why_different
 from distify_codemods.decisions.evaluation import sums
 from distify_codemods.events import Here, Kind
 from distify_codemods.facts import BatchLoop, Facts
@@ -68,19 +68,19 @@ class Places:
 
     def is_shallow(self, module: Module, node: cst.CSTNode) -> bool:
         """Whether it stands in a function with a training loop of its own, or around one."""
-        return next(one for one in module.enclosing(node) if isinstance(one, _FUNCTIONS)) in self.around
+        return module.function(node) in self.around
 
     def may_be_shared_out(self, node: cst.CSTNode) -> bool:
         """Whether evaluations come here of which each rank has batches of its own, one more than another."""
-        around = self.facts.module_of(node).enclosing(node)
-        holder = next(one for one in around if isinstance(one, _FUNCTIONS))
-        return holder in self.called_in_summed or any(loop.node in around for loop in self.summed)
+        module = self.facts.module_of(node)
+        around = module.enclosing(node)
+        return module.function(node) in self.called_in_summed or any(loop.node in around for loop in self.summed)
 
     def evaluates(self, node: cst.CSTNode) -> bool:
         """Whether evaluations come here, too."""
         module = self.facts.module_of(node)
         around = module.enclosing(node)
-        holder = next(one for one in around if isinstance(one, _FUNCTIONS))
+        holder = module.function(node)
         shared = holder in self.called_in_evaluation or any(one in self.evaluation_loops for one in around)
         runs_both = holder in self.around_evaluation and not isinstance(holder, cst.Module)
         return shared or (runs_both and holder in self._of_both)
@@ -89,11 +89,7 @@ class Places:
     def _of_both(self) -> set[cst.CSTNode]:
         """Functions whose one loop trains in one call and evaluates in another."""
         both = self.training_loops & self.evaluation_loops
-        return {
-            next(one for one in loop.module.enclosing(loop.node) if isinstance(one, _FUNCTIONS))
-            for loop in self.facts.loops
-            if loop.node in both
-        }
+        return {loop.module.function(loop.node) for loop in self.facts.loops if loop.node in both}
 
     def may_train(self, node: cst.CSTNode) -> bool:
         """Whether a call takes a step of training, or runs a model."""
@@ -144,11 +140,8 @@ class Places:
 
     def _training_calls(self) -> Iterable[object]:
         facts = self.facts
-        for event in (*facts.backwards, *facts.steps, *(one.event for one in facts.loops)):
+        for event in (*facts.backwards, *facts.steps, *(one.event for one in facts.loops), *facts.forwards):
             yield from event.here.frame.context
-        for event in facts.of_kind(Kind.FORWARD):
-            if any(core(obj) in facts.models for obj in event.receiver.objs):
-                yield from event.here.frame.context
 
     def _in_models(self) -> Iterable[cst.CSTNode]:
         forwards = {

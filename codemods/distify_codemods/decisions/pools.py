@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from distify_codemods.decisions.base import Averaging, Link
+from distify_codemods.decisions.base import Averaging, Link, made_at
 from distify_codemods.decisions.marks import marks
 from distify_codemods.facts import Facts
 from distify_codemods.naming import brief
@@ -16,11 +16,10 @@ from distify_codemods.values import Pooled
 def links(seen: Facts) -> Iterator[Link]:
     """`seen`: a run for evidence."""
     for mark in marks(seen, Pooled):
-        assert mark.module is not None
-        assert mark.site is not None
+        module, site = made_at(mark)
         yield Link(
-            mark.module, mark.site,
-            f"`{brief(mark.site)}` keeps samples from one batch to the next, and the loss depends on them: each rank "
+            module, site,
+            f"`{brief(site)}` keeps samples from one batch to the next, and the loss depends on them: each rank "
             "would keep its own share",
         )  # fmt: skip
 

@@ -26,7 +26,6 @@ from distify_codemods.values import (
     Sequence,
     Value,
     Views,
-    core,
 )
 
 _LOOPS = (cst.For, cst.While)
@@ -68,10 +67,7 @@ def last_forwards(facts: Facts, backward: Event) -> list[Event]:
 
 def forwards_before(facts: Facts, backward: Event) -> list[Event]:
     around = backward.loops()[:1]
-    models = set(facts.models)
-    nodes = {
-        event.node for event in facts.of_kind(Kind.FORWARD) if any(core(obj) in models for obj in event.receiver.objs)
-    }
+    nodes = {event.node for event in facts.forwards}
     found = [
         event for event in facts.of_kind(Kind.FORWARD)
         if event.node in nodes and event.grad and event.before(backward)
@@ -101,7 +97,7 @@ def region_of(facts: Facts, backward: Event, last: Event, around: bool) -> Regio
     frame = shared[0] if shared else frames[-1]
     while True:
         statement = path(last, frame)[-1]
-        units = [_unit(one, statement, frame) for one in forwards]
+        units = [_unit(one, statement) for one in forwards]
         mine = list(dict.fromkeys(one for one in units if one is not None))
         if all(is_per_sample(facts.value(one)) for one in mine):
             break
@@ -120,7 +116,7 @@ def _frames(event: Event) -> list[Frame]:
     return list(dict.fromkeys(here.frame for here in event.here.up()))
 
 
-def _unit(forward: Event, statement: cst.CSTNode, frame: Frame) -> cst.BaseExpression | None:
+def _unit(forward: Event, statement: cst.CSTNode) -> cst.BaseExpression | None:
     """The forward pass as a call in the statement: itself, or what leads to it."""
     inside = set(tree.walk(statement))
     chain = [forward.node, *reversed(forward.here.frame.context)]
@@ -142,7 +138,7 @@ def fill(facts: Facts, region: Region, names: dict[str, Value]) -> None:
     in_units = {node.value for unit in region.units for node in flow.reads(unit)}
     outside = [node for node in flow.reads(region.statement) if not _within(region, node)]
     outside = [node for node in outside if not _is_made_before(region, node)]
-    computes = isinstance(region.statement, cst.SimpleStatementLine) and not _hands_on(facts, region, names)
+    computes = isinstance(region.statement, cst.SimpleStatementLine) and not _hands_on(region, names)
     if computes:
         region.values.update({unit: facts.value(unit) for unit in region.units})
         for node in outside:
@@ -162,7 +158,7 @@ def fill(facts: Facts, region: Region, names: dict[str, Value]) -> None:
 
 def _is_only_counted(facts: Facts, region: Region, nodes: Iterable[cst.Name]) -> bool:
     """Whether nothing but the size is read of something: the samples of all are counted then."""
-    sizes = [_size_of(facts, region.module, node) for node in nodes]
+    sizes = [_size_of(region.module, node) for node in nodes]
     if not all(sizes):
         return False
     region.counts += [one for one in sizes if one is not None and facts.value(one).scale is Scale.COUNT]
@@ -194,11 +190,11 @@ def _use(facts: Facts, region: Region, node: cst.Name, also_inside: bool) -> Non
     value = facts.value(node)
     if not is_shared(value):
         return
-    size = _size_of(facts, region.module, node)
+    size = _size_of(region.module, node)
     if size is not None:
         if facts.value(size).scale is Scale.COUNT:
             region.counts.append(size)
-    elif value.scale in (Scale.COUNT,) and also_inside:
+    elif value.scale is Scale.COUNT and also_inside:
         region.counts.append(node)
     elif value.scale is Scale.COUNT:
         region.numbers.append(node.value)
@@ -209,7 +205,7 @@ def _use(facts: Facts, region: Region, node: cst.Name, also_inside: bool) -> Non
             region.before[node.value] = value
 
 
-def _hands_on(facts: Facts, region: Region, names: dict[str, Value]) -> bool:
+def _hands_on(region: Region, names: dict[str, Value]) -> bool:
     """Whether the statement only gives names to what it makes of each sample."""
     statement = region.statement
     assert isinstance(statement, cst.SimpleStatementLine)
@@ -341,7 +337,7 @@ def _reads_after(region: Region, name: str) -> list[cst.Name]:
     return [one for one in module.flow(region.statement).reads_after(region.statement, name, turn) if one in inside]
 
 
-def _size_of(facts: Facts, module: Module, node: cst.Name) -> cst.BaseExpression | None:
+def _size_of(module: Module, node: cst.Name) -> cst.BaseExpression | None:
     """`len(x)`, `x.size(0)`, `x.shape[0]`: all that is read of the name is its size."""
     parent = module.parents[node]
     if isinstance(parent, cst.Arg):

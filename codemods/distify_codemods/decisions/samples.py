@@ -238,7 +238,7 @@ class Samples:
 
     def _is_harmless_call(self, node: cst.Call, fresh: set[str]) -> bool:
         callee, func = self._value(node.func).objs, node.func
-        if any(arg.keyword is not None and arg.keyword.value in loading.STATES for arg in node.args):
+        if not loading.STATES.isdisjoint(tree.keywords(node)):
             return False
         known = [obj for obj in callee if not isinstance(obj, Method)]
         if known and not all(self._may_be_called(obj) for obj in known):
@@ -264,7 +264,7 @@ class Samples:
         if name not in loading.OPENING:
             return True
         place = loading.OPENING[name]
-        modes = [arg.value for arg in node.args if arg.keyword is not None and arg.keyword.value == "mode"]
+        modes = [one for name, one in tree.keywords(node).items() if name == "mode"]
         modes += [arg.value for arg in node.args[place : place + 1] if arg.keyword is None]
         given = [self._value(mode).constant() for mode in modes]
         return all(isinstance(mode, str) and mode.startswith("r") and "+" not in mode for mode in given)

@@ -19,7 +19,7 @@ from distify_codemods.decisions.base import Blocked, Dealing, Decisions, Rate, S
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, Optimizer
 from distify_codemods.libraries import python, torch_optim
-from distify_codemods.values import LENGTH, Const, External, Function, Mapping, Obj, Ref, Setting, Value, join
+from distify_codemods.values import LENGTH, Const, External, Function, Mapping, Obj, Ref, Setting, Value
 
 CODE = "RATE01"
 _KEEP = "keep the global batch (--scale global)"
@@ -80,12 +80,9 @@ def _counted_in_batches(decisions: Decisions) -> Iterator[Blocked]:
 
 
 def _batch_sizes(decisions: Decisions) -> set[Obj]:
-    given = [
-        size
-        for decision in decisions.loaders if decision.sharding is Sharding.TRAINING
-        for loader in decision.loaders if (size := loader.arguments.get("batch_size", 1)) is not None
-    ]  # fmt: skip
-    return {obj for obj in join(*given).objs if isinstance(obj, (Const, Setting))} if given else set()
+    training = (one for one in decisions.loaders if one.sharding is Sharding.TRAINING)
+    given = (obj for one in training for size in one.batch_sizes for obj in size.objs)
+    return {obj for obj in given if isinstance(obj, (Const, Setting))}
 
 
 # ---- rates
@@ -240,7 +237,7 @@ def _is_rate(facts: Facts, event: Event) -> bool:
 def _warm_ups(facts: Facts, optimizer: Optimizer) -> Iterator[WarmUp | Blocked]:
     """The outermost loop that an optimizer lives through."""
     epochs = facts.program.options.warmup_epochs
-    before = {here.node for here in optimizer.made.loops()}
+    before = optimizer.made.turns
     batches = {loop.node for loop in facts.training_loops}
     for step in facts.steps:
         values = (step.receiver, *step.arguments.positional)

@@ -157,4 +157,5 @@ def repeated_by(facts: Facts, event: Event) -> Iterator[cst.CSTNode]:
 
 
 def function_around(facts: Facts, node: cst.CSTNode) -> cst.CSTNode | None:
-    return next((outer for outer in facts.module_of(node).enclosing(node) if isinstance(outer, _FUNCTIONS)), None)
+    found = facts.module_of(node).function(node)
+    return None if isinstance(found, cst.Module) else found

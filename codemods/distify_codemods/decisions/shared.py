@@ -202,9 +202,9 @@ def _in_threads(facts: Facts) -> Iterator[Blocked]:
         if event.name.startswith(_CONCURRENT)
         or any(isinstance(obj, External) and obj.name.startswith(_CONCURRENT) for obj in event.receiver.objs)
     }
-    for event in facts.of_kind(Kind.FORWARD) if started else ():
+    for event in facts.forwards if started else ():
         step = next((one for one in event.here.frame.context if one in started), None)
-        if isinstance(step, cst.CSTNode) and any(core(obj) in facts.models for obj in event.receiver.objs):
+        if isinstance(step, cst.CSTNode):
             yield Blocked(
                 CODE, started[step].module, step,
                 "a trained model is called in threads or processes of the script's own, in another order on each rank",

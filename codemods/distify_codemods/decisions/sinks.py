@@ -115,8 +115,8 @@ def _taker(facts: Facts, node: cst.Call, loggers: tuple[str, ...]) -> Kind | Non
 
 
 def _prints_to_a_file(facts: Facts, node: cst.Call) -> bool:
-    given = [one.value for one in node.args if one.keyword is not None and one.keyword.value == "file"]
-    return any(not _named(obj).startswith("sys.") for one in given for obj in facts.value(one).objs)
+    file = tree.keywords(node).get("file")
+    return file is not None and any(not _named(obj).startswith("sys.") for obj in facts.value(file).objs)
 
 
 def _full_name(obj: Obj) -> str:
@@ -148,10 +148,7 @@ def _of_augmented(facts: Facts, module: Module, node: cst.AugAssign) -> Iterator
 
 def _of_assignment(facts: Facts, module: Module, node: cst.Assign) -> Iterator[Sink]:
     for target in node.targets:
-        parts = [target.target]
-        if isinstance(target.target, (cst.Tuple, cst.List)):
-            parts = [element.value for element in target.target.elements]  # type: ignore[misc]
-        for part in parts:
+        for part in tree.leaves(target.target):
             if isinstance(part, (cst.Attribute, cst.Subscript)):
                 yield Sink(Kind.STORED, module, node, node.value, _holds_the_last(facts, module, part))
                 break

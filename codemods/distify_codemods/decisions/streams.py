@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.decisions import put_together
 from distify_codemods.decisions.base import Decisions, chain
 from distify_codemods.decisions.past_the_wrap import is_module
@@ -79,8 +80,7 @@ def _making_data(facts: Facts) -> set[cst.CSTNode]:
 
 def _drawing_weights(facts: Facts) -> set[cst.CSTNode]:
     """The statements in whose course weights are drawn between passes over the data."""
-    loops = [loop.event for loop in facts.training_loops]
-    drawn = [event for event in draws_of_weights(facts) if not any(map(event.inside, loops))]
+    drawn = [event for event in draws_of_weights(facts) if not facts.in_training(event)]
     return {here.node for event in drawn for here in event.here.up()}
 
 
@@ -126,7 +126,7 @@ def ends(facts: Facts, found: list[Stretch]) -> Iterator[Stretch]:
     last = max((one.loop.number for one in found), default=-1)
     for one in found:
         before = next(number for number, (_, node) in enumerate(chain(one.loop)) if node is one.node)
-        around = {node for _, node in chain(one.loop)[:before]} & {here.node for here in one.loop.loops()}
+        around = {node for _, node in chain(one.loop)[:before]} & one.loop.turns
         often = any(other.node is one.node and other is not one for other in found)
         followed = any(other.loop.number == last and other.node is not one.node for other in found)
         if around or often or followed or after > one.loop.number:
@@ -194,26 +194,14 @@ def draws_of_weights(facts: Facts) -> Iterator[Event]:
         written = event.name in ("data", "grad") if event.kind is Kind.STORE else event.name.endswith("_")
         random = event.name in _FILLING or (written and CHANCE in event.value.sources)
         drawn = event.kind is not Kind.CALL and random and _is_weight(facts, event.receiver_node)
-        if (drawn or event.name.startswith(drawing.OF_WEIGHTS)) and not _in_a_maker(event):
+        if (drawn or event.name.startswith(drawing.OF_WEIGHTS)) and not event.in_a_maker:
             yield event
-
-
-def _in_a_maker(event: Event) -> bool:
-    return any(
-        isinstance(here.node, cst.FunctionDef) and here.node.name.value == "__init__" for here in event.here.up()
-    )
 
 
 def _is_weight(facts: Facts, node: cst.BaseExpression | None) -> bool:
     """`module.weight.data`: a tensor that is reached through a module or its parameters."""
-    while node is not None:
-        if any(isinstance(obj, Parameters) or is_module(core(obj)) for obj in facts.value(node).objs):
-            return True
-        if isinstance(node, (cst.Attribute, cst.Subscript)):
-            node = node.value
-        else:
-            node = node.func if isinstance(node, cst.Call) else None
-    return False
+    objs = (obj for inner in tree.inwards(node) for obj in facts.value(inner).objs)
+    return any(isinstance(obj, Parameters) or is_module(core(obj)) for obj in objs)
 
 
 # ---- within a stretch

@@ -17,8 +17,7 @@ from distify_codemods.decisions.names import (
     update_of,
 )
 from distify_codemods.facts import BatchLoop, Facts
-from distify_codemods.ordered import Ordered
-from distify_codemods.values import Mapping, Obj, Scale, Sequence, Value
+from distify_codemods.values import Mapping, Scale, Sequence
 
 
 def training_sums(facts: Facts, loop: BatchLoop) -> Reduction | None:
@@ -48,11 +47,7 @@ def _is_figure(facts: Facts, loop: BatchLoop, name: str) -> bool:
     held = [
         facts.value(node) for node in tree.walk(loop.node.body) if isinstance(node, cst.Name) and node.value == name
     ]
-    return bool(held) and not any(value.objs & _lists(value) for value in held)
-
-
-def _lists(value: Value) -> Ordered[Obj]:
-    return Ordered(obj for obj in value.objs if isinstance(obj, (Sequence, Mapping)))
+    return bool(held) and not any(isinstance(obj, (Sequence, Mapping)) for value in held for obj in value.objs)
 
 
 def halves(facts: Facts, found: Reduction) -> set[str]:

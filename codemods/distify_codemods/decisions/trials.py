@@ -21,8 +21,12 @@ from distify_codemods.values import External, Instance, Share, Value, Wrapped, c
 
 def with_sums(facts: Facts, wraps: tuple[Wrap, ...]) -> Facts:
     """The facts once figures of training are summed over the ranks: what depends on them no longer differs."""
-    sums = [one for loop in facts.training_loops if (one := training_sums(facts, loop)) is not None]
+    sums = _sums(facts)
     return try_out(facts, wraps, sums) if sums else facts
+
+
+def _sums(facts: Facts) -> list[Reduction]:
+    return [one for loop in facts.training_loops if (one := training_sums(facts, loop)) is not None]
 
 
 def agreed(facts: Facts, wraps: tuple[Wrap, ...]) -> tuple[Facts, tuple[Averaging, ...], tuple[Left, ...]]:
@@ -101,7 +105,7 @@ def _put_together(
 ) -> Facts:
     """Of figures that could be put together, those through which nothing is learnt: training must stay as it was."""
     trial = _with(facts, wraps, {**found, **{one.node: one for one in more}})
-    if _learns_alike(facts, trial):
+    if _lessons(facts) == _lessons(trial):
         found.update((one.node, one) for one in more)
         return trial
     if len(more) == 1:
@@ -113,12 +117,7 @@ def _put_together(
 
 
 def _with(facts: Facts, wraps: tuple[Wrap, ...], found: dict[cst.CSTNode, Averaging]) -> Facts:
-    sums = [one for loop in facts.training_loops if (one := training_sums(facts, loop)) is not None]
-    return try_out(facts, wraps, sums, frozenset(found))
-
-
-def _learns_alike(before: Facts, after: Facts) -> bool:
-    return _lessons(before) == _lessons(after)
+    return try_out(facts, wraps, _sums(facts), frozenset(found))
 
 
 def _lessons(facts: Facts) -> list[object]:

@@ -36,7 +36,8 @@ class Unused:
 def unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> Iterator[Unused]:
     """What the forward passes before a backward pass leave out of their results."""
     layers = _layers(facts, model)
-    containers = {part: set(parts_of(part)) for part in parts_of(model) if _is_container(part)}
+    sequences = (part for part in parts_of(model) if isinstance(part, External) and part.name in torch_nn.CONTAINERS)
+    containers: dict[Obj, set[Obj]] = {part: set(parts_of(part)) for part in sequences}  # whose parts are called unseen
     for forward in dict.fromkeys(forward for one in found for forward in one.forwards):
         yield from _unused_in(facts, forward, layers, containers)
 
@@ -45,9 +46,9 @@ def _unused_in(
     facts: Facts, forward: Event, layers: Iterable[Obj], containers: dict[Obj, set[Obj]]
 ) -> Iterator[Unused]:
     """`containers`: what each of them holds. Nothing of a forward pass that cannot be followed."""
-    given_back = modules_behind(facts.value(forward.node))
-    inside = _inside(facts, forward)
-    if len(given_back) < 2 or not inside or _is_opaque(facts.value(forward.node)):
+    result, inside = facts.value(forward.node), _inside(facts, forward)
+    given_back, opaque = modules_behind(result), any(isinstance(obj, (Instance, External)) for obj in result.objs)
+    if len(given_back) < 2 or not inside or opaque:
         return
     called, reached = _called(inside), {one for obj in given_back for one in _outwards(obj)}
     otherwise = _otherwise(inside)
@@ -67,9 +68,7 @@ def left_over(facts: Facts, model: Obj, found: Iterable[Session]) -> Event | Non
     layers = _layers(facts, model)
     for session in found:
         reached = modules_behind(session.backward.receiver)
-        computed = {
-            obj for forward in session.forwards for obj in modules_behind(facts.value(forward.node))
-        }  # fmt: skip
+        computed = {obj for forward in session.forwards for obj in modules_behind(facts.value(forward.node))}
         if model in reached and any(layer in computed and layer not in reached for layer in layers):
             return session.backward
     return None
@@ -78,11 +77,8 @@ def left_over(facts: Facts, model: Obj, found: Iterable[Session]) -> Event | Non
 def _layers(facts: Facts, model: Obj) -> list[Obj]:
     """Its layers with parameters that get gradients."""
     frozen = _frozen(facts, model)
-    return [part for part in parts_of(model) if _is_layer(part) and part not in frozen]
-
-
-def _is_layer(part: Obj) -> bool:
-    return isinstance(part, External) and torch_nn.has_parameters(part.name)
+    layers = (part for part in parts_of(model) if isinstance(part, External) and torch_nn.has_parameters(part.name))
+    return [part for part in layers if part not in frozen]
 
 
 def _frozen(facts: Facts, model: Obj) -> set[Obj]:
@@ -105,18 +101,9 @@ def whole(owner: Obj | None) -> list[Obj]:
     return parts_of(owner) if isinstance(owner, (External, Instance)) else []
 
 
-def _is_container(part: Obj) -> bool:
-    """`nn.Sequential` and its like: its parts are called unseen."""
-    return isinstance(part, External) and part.name in torch_nn.CONTAINERS
-
-
 def _inside(facts: Facts, forward: Event) -> list[Event]:
     chain = (*forward.here.frame.context, forward.node)
     return [event for event in facts.run.events if event.here.frame.context[: len(chain)] == chain]
-
-
-def _is_opaque(value: Value) -> bool:
-    return any(isinstance(obj, (Instance, External)) for obj in value.objs)
 
 
 def _called(inside: list[Event]) -> dict[Obj, list[Event]]:
@@ -260,7 +247,6 @@ def _is_set_later(facts: Facts, node: cst.Attribute) -> bool:
     for event in facts.of_kind(Kind.STORE):
         if event.name != node.attr.value or not event.receiver.objs & facts.value(node.value).objs:
             continue
-        building = (here.node for here in event.here.up() if isinstance(here.node, cst.FunctionDef))
-        if not any(one.name.value == "__init__" for one in building):
+        if not event.in_a_maker:
             return True
     return False

@@ -20,7 +20,8 @@ _HARMLESS = ("builtins.", "tqdm.", "torch.", "itertools.", "local.", "copy.")
 
 def decide_view(decisions: Decisions, loop: BatchLoop, sharding: Sharding) -> None:
     """A loop that does not train over a loader that is sharded for training, with padding."""
-    unless = roles.training_only(decisions.facts, loop) if _trains_too(decisions.facts, loop) else ""
+    trains_too = any(one.node is loop.node for one in decisions.facts.training_loops)
+    unless = roles.training_only(decisions.facts, loop) if trains_too else ""
     if unless is None:
         _block(decisions, roles.two_purposes(loop))
         return
@@ -69,10 +70,6 @@ def _is_asked(decisions: Decisions, event: Event) -> bool:
         return False
     asked = loaders_iterated(event.receiver)  # an object of a derived class is no loader until its base is made
     return any(loader.made.before(event) for loader in decisions.facts.loaders if loader.obj in asked)
-
-
-def _trains_too(facts: Facts, loop: BatchLoop) -> bool:
-    return any(one.node is loop.node for one in facts.training_loops)
 
 
 def _reads(facts: Facts) -> Iterator[tuple[Event, cst.BaseExpression]]:

@@ -44,15 +44,14 @@ def candidates(facts: Facts, model: Obj, forward: Event, touching: list[Event], 
 
 def _runs_again(frame: Frame, forward: Event, touching: list[Event]) -> bool:
     """Whether a function is called in a loop that goes on with the same model: it would be wrapped in each turn."""
-    made = {here.node for event in touching[:1] for here in event.loops()}
+    made = {node for event in touching[:1] for node in event.turns}
     around = [here.node for here in forward.loops() if here.frame is not frame and _is_outside(here.frame, frame)]
     return bool(set(around) - made)
 
 
 def _keeps_again(store: Event, forward: Event, touching: list[Event]) -> bool:
     """Whether the turns of a loop that trains begin with keeping the same model: it would be wrapped in each."""
-    made = {here.node for here in touching[0].loops()}
-    return bool({here.node for here in store.loops()} & {here.node for here in forward.loops()} - made)
+    return bool(store.turns & forward.turns - touching[0].turns)
 
 
 def _is_outside(outer: Frame, inner: Frame) -> bool:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.callables import functions
 from distify_codemods.facts import Facts
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context
-from distify_codemods.values import Bound, Class, Function, Instance, Obj, Partial, core
+from distify_codemods.values import Class, Instance, Obj, core
 
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda, cst.Module)
 
@@ -54,13 +55,8 @@ def _run_by(facts: Facts, calls: set[cst.CSTNode]) -> set[cst.CSTNode]:
 
 def _functions(objs: Iterable[Obj]) -> Iterator[cst.CSTNode]:
     for obj in map(core, objs):
-        if isinstance(obj, Function) and obj.node is not None:
-            yield obj.node
-        elif isinstance(obj, Bound) and obj.function is not None and obj.function.node is not None:
-            yield obj.function.node
-        elif isinstance(obj, Partial) and obj.function is not None:
-            yield from _functions(obj.function.objs)
-        elif isinstance(obj, (Class, Instance)):
+        yield from (function.node for function, _ in functions(obj) if function.node is not None)
+        if isinstance(obj, (Class, Instance)):
             cls = obj.of if isinstance(obj, Instance) else obj
             name = "__call__" if isinstance(obj, Instance) else "__init__"
             for one in cls.order() if cls is not None else ():

@@ -7,20 +7,19 @@ import libcst as cst
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import devices
 from distify_codemods.program import Module
-from distify_codemods.rules.base import Context, call_of
+from distify_codemods.rules.base import Context
 
 _REASON = "ranks cannot send each other what is on Apple's GPU: on a Mac they train on the CPU"
 
 
-def run(context: Context, code: str) -> bool:
+def run(context: Context) -> bool:
     """Lets ranks find no such GPU; whether anything was to be said."""
     asked = {event.node: event for event in context.facts.calls(*devices.ASKS_FOR_APPLES)}
     for event in asked.values():
         if context.editable(event.module, event.node, "an accelerator is asked for") and isinstance(
             event.node, cst.BaseExpression
         ):
-            rt = context.rt(event.module)
-            context.plan(event.module).replace(event.node, call_of(f"{rt}.without_mps({{}})"), code, _REASON)
+            context.put_into(event.module, event.node, "without_mps({})", _REASON)
             context.applied("on a Mac, ranks train on the CPU", event.module, event.node)
     named = next((one for one in context.facts.of_kind(Kind.CALL, Kind.METHOD) if _is_named(one)), None)
     if named is not None:

@@ -42,8 +42,4 @@ def _may_be_left_out(here: Here) -> bool:
 
 
 def _goes_on(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:
-    kinds = [one.value for one in handler.type.elements] if isinstance(handler.type, cst.Tuple) else [handler.type]
-    names = {(tree.dotted(one) or "?").rsplit(".", 1)[-1] if one is not None else "?" for one in kinds}
-    last = handler.body.body[-1] if handler.body.body else None
-    small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
-    return not names <= _FOR_ALL and not isinstance(small, cst.Raise)
+    return not tree.caught(handler) <= _FOR_ALL and not tree.raises_again(handler)

@@ -28,10 +28,10 @@ class Barrier:
         """Whether all that is written is there, whenever the other event happens, under its conditions."""
         if not self.event.before(other) or not self.conditions <= conditions:
             return False
-        around = {here.node for here in other.loops()}
+        around = other.turns
         return self.loops <= around and all(
             write.before(self.event)
-            and {here.node for here in write.loops()} & around <= self.loops
+            and write.turns & around <= self.loops
             and all(here.node is not self.place for here in write.here.up())
             for write in written
         )

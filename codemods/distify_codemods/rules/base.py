@@ -17,7 +17,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.file_names import Names, into_a_handle
 from distify_codemods.interpreter.frames import CALLED, Frame
-from distify_codemods.plan import Plan, Rewrite
+from distify_codemods.plan import By, Plan, Rewrite
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level, Options, Place, Strategy
 from distify_codemods.rules.barriers import Barrier
@@ -113,9 +113,8 @@ class Context:
 
     def tell_blocked(self) -> None:
         """What decisions leave to a person for the sake of this rule."""
-        assert self.rule is not None
         for one in self.decisions.blocked:
-            if one.code == self.rule.code:
+            if one.code == self.code:
                 self.blocked(one)
 
     def blocked(self, one: Blocked) -> None:
@@ -136,13 +135,13 @@ class Context:
     def _is_left_alone(self, level: Level, module: Module, node: cst.CSTNode, message: str) -> bool:
         """Whether a comment of the user's takes the finding back; the rule of readings tells what was not done."""
         statement = module.skipped(node)
-        if statement is None or self._code == READINGS:
+        if statement is None or self.code == READINGS:
             return False
         if level is Level.BLOCKING:
             self.left_alone.append((module, statement, message))
             return True
         noted = self.plan(module).left_alone.get(statement, ())
-        return level is Level.APPLIED and any(change.code == self._code for change in noted)
+        return level is Level.APPLIED and any(change.code == self.code for change in noted)
 
     def editable(self, module: Module, node: cst.CSTNode, what: str) -> bool:
         """Whether the edit falls into a file as its author wrote it; says so where it does not."""
@@ -238,6 +237,24 @@ class Context:
 
     # ---- edits that several rules spell
 
+    def put_into(self, module: Module, node: cst.BaseExpression, call: str, reason: str) -> None:
+        """An expression is given to a function of the runtime: `call` is "name({})", with what else that is given."""
+        self.plan(module).replace(node, call_of(f"{self.rt(module)}.{call}"), self.code, reason)
+
+    def tell(self, module: Module, node: cst.BaseExpression, reason: str) -> None:
+        """All ranks take what rank 0 has there."""
+        self.plan(module).tell(node, call_of(f"{self.rt(module)}.from_main_process({{}})"), self.code, reason)
+
+    def call_for_all(self, module: Module, node: cst.Call, reason: str) -> None:
+        """Rank 0 alone makes a call, and all ranks hear what came of it."""
+        rewrite = given_to(f"{self.rt(module)}.call_on_main_process")
+        self.plan(module).tell(node, rewrite, self.code, reason, By.CALL)
+
+    def call_alone(self, module: Module, node: cst.Call, reason: str, share: str = "") -> None:
+        """Rank 0 alone makes a call; the others have something in its place. `share`: what all are to hear of it."""
+        rewrite = call_of(f"{self.rt(module)}.main_process_only({{}}{share})")
+        self.plan(module).hand_over(node.func, rewrite, self.code, reason)
+
     def text(self, module: Module, code: str) -> cst.BaseExpression:
         return cst.parse_expression(code, module.tree.config_for_parsing)
 
@@ -284,7 +301,8 @@ class Context:
         )
 
     @property
-    def _code(self) -> str:
+    def code(self) -> str:
+        """Of the rule that is under way."""
         assert self.rule is not None
         return self.rule.code
 
@@ -340,6 +358,11 @@ def call_of(pattern: str) -> Rewrite:
         return result
 
     return rewrite
+
+
+def instead(new: cst.BaseExpression) -> Rewrite:
+    """A rewrite that puts another expression in the place of the present one."""
+    return lambda _: new
 
 
 def given_to(name: str) -> Rewrite:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods.decisions.base import Slicing
-from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "DATA04"
@@ -21,16 +21,16 @@ def run(context: Context) -> None:
 
 
 def _share(context: Context, slicing: Slicing) -> None:
-    rt, node = context.rt(slicing.module), slicing.node
+    node = slicing.node
     along = f", dim={slicing.dimension}" if slicing.dimension else ""
     why = "each rank takes its own samples of the batch"
     if isinstance(node, cst.For):
         names = ", ".join(slicing.names)
         given = f"({names})" if len(slicing.names) > 1 else names
-        text = f"{names} = {rt}.shard_batch({given}{along})"
+        text = f"{names} = {context.rt(slicing.module)}.shard_batch({given}{along})"
         context.plan(slicing.module).insert_before(node.body.body[0], text, CODE, why)
     else:
-        context.plan(slicing.module).replace(node, call_of(f"{rt}.shard_batch({{}}{along})"), CODE, why)
+        context.put_into(slicing.module, node, f"shard_batch({{}}{along})", why)
     context.applied("each rank takes its share of the batch; all draw it alike", slicing.module, node)
 
 

@@ -9,7 +9,7 @@ from distify_codemods.decisions import dealing
 from distify_codemods.decisions.base import Division, LoaderDecision, Sharding
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.libraries import torch_data
-from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.values import Const, Setting
 
@@ -42,8 +42,8 @@ def _enlarge(context: Context) -> None:
     """Where all ranks see whole batches: `--scale linear` and `--scale none`."""
     for one in context.decisions.enlarged:
         if context.editable(one.module, one.node, "the training loader is made here"):
-            text = call_of(f"{context.rt(one.module)}.scale_batch_size({{}})")
-            context.plan(one.module).replace(one.node, text, CODE, "each rank computes as much as the script says")
+            reason = "each rank computes as much as the script says"
+            context.put_into(one.module, one.node, "scale_batch_size({})", reason)
             context.applied("batches have as many times as many samples as there are ranks", one.module, one.node)
     if not context.options.per_rank_batch:
         facts = context.facts
@@ -65,8 +65,7 @@ def _advise(context: Context, decision: LoaderDecision) -> None:
             f"{_LARGER}", decision.module, decision.node,
         )  # fmt: skip
         return
-    given = [loader.arguments.get("batch_size", 1) for loader in decision.loaders]
-    sizes = {value.constant() for value in given if value is not None}
+    sizes = {value.constant() for value in decision.batch_sizes}
     size = sizes.pop() if len(sizes) == 1 else None
     if type(size) is int and 1 < size < _FEW * _RANKS:
         share = f"{size // _RANKS} samples" if size >= 2 * _RANKS else "a single one" if size >= _RANKS else "none"
@@ -98,13 +97,12 @@ def _divide(context: Context, division: Division) -> None:
     module = division.module
     if not context.editable(module, division.node, "the batch size is defined here"):
         return
-    rt, plan = context.rt(module), context.plan(module)
     reason = f"it also shapes tensors (line {division.used}), whose first dimension is the rank's share"
     if isinstance(division.node, cst.BaseExpression):
-        plan.replace(division.node, call_of(f"{rt}.per_rank_batch_size({{}})"), CODE, reason)
+        context.put_into(module, division.node, "per_rank_batch_size({})", reason)
     else:
-        text = f"{division.setting} = {rt}.per_rank_batch_size({division.setting})"
-        plan.insert_after(division.node, text, CODE, reason, -20)
+        text = f"{division.setting} = {context.rt(module)}.per_rank_batch_size({division.setting})"
+        context.plan(module).insert_after(division.node, text, CODE, reason, -20)
     context.applied("the batch size is each rank's share from its definition on", module, division.node)
 
 

@@ -54,7 +54,7 @@ def run(context: Context) -> None:
     _module_before_wrap(context)
     _walks(context)
     _checkpoints(context)
-    if not replicas.run(context, CODE) and not found:
+    if not replicas.run(context) and not found:
         context.not_needed("the script does not use nn.DataParallel")
 
 
@@ -141,12 +141,11 @@ def _checkpoints(context: Context) -> None:
         node, always = event.node, context.decisions.prefixed.get(event.node)
         if always is None or not isinstance(node, cst.Call) or (always and wrapped(event.receiver)):
             continue  # the wrap has the prefix, and expects it
-        plan, rt = context.plan(event.module), context.rt(event.module)
         if event.name == "load_state_dict" and node.args:
             if context.editable(event.module, node, "a checkpoint is loaded"):
-                plan.replace(node.args[0].value, call_of(f"{rt}.strip_module_prefix({{}})"), CODE, reason)
+                context.put_into(event.module, node.args[0].value, "strip_module_prefix({})", reason)
         elif event.name == "state_dict" and always and context.editable(event.module, node, "a checkpoint is made"):
-            plan.replace(node, call_of(f"{rt}.add_module_prefix({{}})"), CODE, reason)
+            context.put_into(event.module, node, "add_module_prefix({})", reason)
     if any(not always for always in context.decisions.prefixed.values()):
         context.advice("checkpoints are written without `module.` on every machine, and read with or without it")
 

@@ -31,13 +31,12 @@ def dataset_expression(context: Context, decision: LoaderDecision, bound: dict[s
             decision.module, node, "make the dataset in a line above",
         )  # fmt: skip
         return None
-    assert context.rule is not None
     module = decision.module
     purpose = "training" if decision.sharding is Sharding.TRAINING else "evaluation"
     name = context.fresh(module, f"{'loaded' if decision.when else purpose}_dataset")
     plan = context.plan(module)
     statement = module.statement(decision.node)
-    plan.hoist(statement, node, name, context.rule.code, "the sampler needs the dataset too")
+    plan.hoist(statement, node, name, context.code, "the sampler needs the dataset too")
     return name
 
 
@@ -58,9 +57,9 @@ def _can_stand_above(decision: LoaderDecision) -> bool:
     return False
 
 
-def through_runtime(context: Context, decision: LoaderDecision, function: str, code: str, reason: str) -> None:
+def through_runtime(context: Context, decision: LoaderDecision, function: str, reason: str) -> None:
     """`DataLoader(arguments)` becomes `DataLoader(**function(arguments))`: what they are shows when it runs."""
-    context.plan(decision.module).replace(decision.node, _arguments_through(function), code, reason)
+    context.plan(decision.module).replace(decision.node, _arguments_through(function), context.code, reason)
 
 
 def _arguments_through(function: str) -> Rewrite:
@@ -72,11 +71,11 @@ def _arguments_through(function: str) -> Rewrite:
     return rewrite
 
 
-def share_workers(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg], code: str) -> None:
+def share_workers(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg]) -> None:
     if "num_workers" in bound and tree.integer(bound["num_workers"].value) != 0:
         rewrite = call_of(f"{context.rt(decision.module)}.per_rank_workers({{}})")
         reason = "the node's ranks share its workers"
-        context.plan(decision.module).set_keyword(decision.node, "num_workers", rewrite, code, reason)
+        context.plan(decision.module).set_keyword(decision.node, "num_workers", rewrite, context.code, reason)
 
 
 #: What sharding sets or takes away.

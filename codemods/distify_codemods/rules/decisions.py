@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from distify_codemods.decisions import agreement
+from distify_codemods.decisions import differing
 from distify_codemods.events import Kind
-from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "DECIDE01"
@@ -17,24 +17,22 @@ def run(context: Context) -> None:
         decisive = average.code == CODE
         if decisive and context.editable(average.module, average.node, "a decision hangs on one rank's figures"):
             found = True
-            rt = context.rt(average.module)
-            plan = context.plan(average.module)
             if average.told:
-                plan.tell(average.node, call_of(f"{rt}.from_main_process({{}})"), CODE, average.why)
+                context.tell(average.module, average.node, average.why)
             else:
-                plan.replace(average.node, call_of(f"{rt}.all_reduce_mean({{}})"), CODE, average.why)
+                context.put_into(average.module, average.node, "all_reduce_mean({})", average.why)
             context.applied(average.why, average.module, average.node)
-    behind = agreement.guarded(facts)
+    behind = differing.guarded(facts)
     for event in facts.of_kind(Kind.TEST):
-        why = agreement.differs(facts, event)
-        if why and agreement.matters(facts, event, behind):
+        why = differing.differs(facts, event)
+        if why and differing.matters(facts, event, behind):
             found = True
             context.needs_you(
                 f"this decision {why}, so that the ranks may go different ways", event.module, event.node,
                 "take one decision for all: `if rt.any_rank(condition):`, or average the figure over the ranks first",
             )  # fmt: skip
     for event in facts.of_kind(Kind.METHOD, Kind.STORE):
-        why = agreement.rate_differs(facts, event)
+        why = differing.rate_differs(facts, event)
         if why:
             found = True
             context.needs_you(
@@ -42,7 +40,7 @@ def run(context: Context) -> None:
                 "average the figure over the ranks first",
             )  # fmt: skip
     for event in facts.backwards:
-        why = agreement.why_different(facts, event.receiver.sources & agreement.OF_THE_PROCESS)
+        why = differing.why_different(facts, event.receiver.sources & differing.OF_THE_PROCESS)
         if why:
             found = True
             context.needs_you(

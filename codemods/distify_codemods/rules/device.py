@@ -13,7 +13,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import devices
 from distify_codemods.program import Module
 from distify_codemods.rules import apple, device_map, device_options, gpu_counts, visible_devices
-from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.base import Context, Rule, instead
 from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "DEVICE01"
@@ -38,13 +38,10 @@ def run(context: Context) -> None:
             changed = True
     read = visible_devices.readings(context)
     changed = sum(_of_event(context, event, read) for event in context.facts.run.events) > 0 or changed
-    counted = gpu_counts.run(context, CODE)
-    mapped = device_map.run(context, CODE)
-    told = device_options.run(context, CODE)
-    told = apple.run(context, CODE) or told
+    found = [part.run(context) for part in (gpu_counts, device_map, device_options, apple)]
     if changed:
         return context.applied("device numbers mean the rank's own GPU")
-    if not counted and not mapped and not told:
+    if not any(found):
         own = "`cuda` means the rank's own, which the process group sets"
         context.not_needed_if_known(f"no GPU is named by its number; {own}")
 
@@ -108,7 +105,7 @@ def _of_event(context: Context, event: Event, read: list[Event]) -> bool:
         return _hidden(context, event, read)
     if not isinstance(node, cst.Call) or not node.args:
         return False
-    named = next((arg.value for arg in node.args if arg.keyword is not None and arg.keyword.value == "device"), None)
+    named = tree.keywords(node).get("device")
     if named is not None and event.name != "cuda" and not event.name.startswith(devices.CUDA):
         return is_integer(context.facts, named, negative=False) and _replace(context, event, named, "device")
     spell = _SPELLINGS.get((event.kind, event.name))
@@ -133,7 +130,7 @@ def _hidden(context: Context, event: Event, read: list[Event]) -> bool:
         return _remove(context, event, "the launcher gives each rank its GPU; a list would hide it")
     if not context.editable(event.module, event.node, "the GPU is chosen here"):
         return False
-    if not visible_devices.rename(context, event, read, CODE):
+    if not visible_devices.rename(context, event, read):
         message = "a list of GPUs is set here, where each rank has its own, and read again"
         context.needs_you(message, event.module, event.node, "remove it here, and what reads it")
     return True
@@ -156,7 +153,7 @@ def _replace(context: Context, event: Event, node: cst.BaseExpression, function:
     if not context.editable(event.module, node, "a GPU is named by its number"):
         return False
     new = context.text(event.module, f"{context.rt(event.module)}.{function}()")
-    context.plan(event.module).replace(node, lambda _: new, CODE, "the rank's own device")
+    context.plan(event.module).replace(node, instead(new), CODE, "the rank's own device")
     return True
 
 

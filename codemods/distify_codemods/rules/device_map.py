@@ -10,7 +10,7 @@ from distify_codemods import tree
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import devices
 from distify_codemods.libraries.parallel import SPREADS
-from distify_codemods.rules.base import Context
+from distify_codemods.rules.base import Context, instead
 from distify_codemods.values import Const, External, Value
 
 _KEYWORD = "device_map"
@@ -19,33 +19,34 @@ _FOR_SEVERAL = ("max_memory", "offload_folder", "offload_state_dict", "no_split_
 _FIX = 'say where all of it goes, `device_map={"": rt.device()}` with `import distify_runtime as rt`'
 
 
-def run(context: Context, code: str) -> bool:
+def run(context: Context) -> bool:
     """Lets each rank load whole models onto its own device; whether there was one to be spread."""
     found = False
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
         given = event.arguments.get(_KEYWORD)
         if given is not None and isinstance(event.node, cst.Call):
-            found = _one(context, event, event.node, given, code) or found
+            found = _one(context, event, event.node, given) or found
     return found
 
 
-def _one(context: Context, event: Event, call: cst.Call, given: Value, code: str) -> bool:
+def _one(context: Context, event: Event, call: cst.Call, given: Value) -> bool:
     module = event.module
-    node = next((arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == _KEYWORD), None)
+    node = tree.keywords(call).get(_KEYWORD)
     if node is None:
         return not _is_one_device(given) and _needs_you(context, event, call)
     parts = list(_parts(node))
     spread = [one for one in parts if not _is_one_device(context.facts.value(one))]
     if not spread:
         return False
-    planned = any(event.arguments.get(name) is not None for name in _FOR_SEVERAL) or _asks_where(context)
+    spread_out = any(one.name == "hf_device_map" for one in context.facts.of_kind(Kind.ATTRIBUTE))
+    planned = any(event.arguments.get(name) is not None for name in _FOR_SEVERAL) or spread_out
     if planned or not all(_goes_whole(context, one) for one in spread):
         return _needs_you(context, event, call)
     for one in spread:
         if context.editable(module, one, "a model is spread over GPUs"):
             new = context.text(module, f'{{"": {context.rt(module)}.device()}}')
             reason = "a rank has one GPU, and the whole model on it"
-            context.plan(module).replace(one, lambda _, new=new: new, code, reason)  # type: ignore[misc]
+            context.plan(module).replace(one, instead(new), context.code, reason)
             context.applied("a model is loaded onto the rank's own GPU, and has to fit there", module, one)
     return True
 
@@ -53,10 +54,6 @@ def _one(context: Context, event: Event, call: cst.Call, given: Value, code: str
 def _needs_you(context: Context, event: Event, call: cst.Call) -> bool:
     context.needs_you("a model may be spread over the GPUs, which are other ranks' as well", event.module, call, _FIX)
     return True
-
-
-def _asks_where(context: Context) -> bool:
-    return any(event.name == "hf_device_map" for event in context.facts.of_kind(Kind.ATTRIBUTE))
 
 
 def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

@@ -18,7 +18,7 @@ from distify_codemods.values import Const, External, Method, Obj, Ref, Sequence,
 _REASON = "`cuda:1` on the command line means `cuda`, the rank's own GPU"
 
 
-def run(context: Context, code: str) -> bool:
+def run(context: Context) -> bool:
     """Whether any device is named so."""
     named: dict[str, Event] = {}
     read: dict[cst.CSTNode, Event] = {}
@@ -32,7 +32,7 @@ def run(context: Context, code: str) -> bool:
             parts = (obj for part in _giving(node) for obj in context.facts.value(part).objs)
             if any(map(_is_read, parts)) or (event.name == devices.DEVICE and not value.objs):
                 read.setdefault(event.node, event)
-    found = [_declare(context, code, name, event) for name, event in named.items()]
+    found = [_declare(context, name, event) for name, event in named.items()]
     for event in list(read.values())[:1]:
         _advise(context, event)
     return any(found) or bool(read)
@@ -41,7 +41,7 @@ def run(context: Context, code: str) -> bool:
 def _devices(event: Event) -> Iterator[cst.BaseExpression]:
     """The arguments of a call that are devices, or may be."""
     given = event.node.args if isinstance(event.node, cst.Call) else ()
-    named = {arg.keyword.value: arg.value for arg in given if arg.keyword is not None}
+    named = tree.keywords(event.node)
     placed = [arg.value for arg in given if arg.keyword is None and not arg.star]
     if event.name == devices.DEVICE or (event.kind is Kind.METHOD and event.name == "to"):
         yield from placed[:1]
@@ -58,7 +58,7 @@ def _giving(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         yield from _giving(inner)
 
 
-def _declare(context: Context, code: str, name: str, used: Event) -> bool:
+def _declare(context: Context, name: str, used: Event) -> bool:
     """Lets the option take the kind of device alone. False: it takes no number anyhow."""
     declared = declarations(context.facts, name)
     if declared and all(map(_has_no_number, declared)):
@@ -75,7 +75,7 @@ def _declare(context: Context, code: str, name: str, used: Event) -> bool:
             text = f"{context.rt(event.module)}.device_kind"
             if isinstance(made, Ref) and made.name == devices.DEVICE:
                 text = f"lambda name: {tree.code_of(bound(node, ('type',))['type'].value)}({text}(name))"
-            context.plan(event.module).set_keyword(node, "type", text, code, _REASON)
+            context.plan(event.module).set_keyword(node, "type", text, context.code, _REASON)
             context.applied(f"`{name}` of the command line means the rank's own GPU", event.module, node)
     return True
 

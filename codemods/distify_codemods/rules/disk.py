@@ -42,7 +42,7 @@ def is_as_before(context: Context, origin: Origin) -> bool:
 
 def _may_meet(context: Context, question: Event, write: Event) -> bool:
     """Whether rank 0 may have written when another rank asks: before training, no rank waits for the others."""
-    if write.before(question) or {one.node for one in write.loops()} & {one.node for one in question.loops()}:
+    if write.before(question) or not write.turns.isdisjoint(question.turns):
         return True
     soon = question.number < write.number < context.facts.first_step
     return soon and _may_be_below(question, path_of(write).constant())
@@ -81,7 +81,7 @@ def may_be_made(context: Context, event: Event) -> bool:
 
 
 def _may_come_before(one: Event, event: Event) -> bool:
-    return one.before(event) or not {here.node for here in one.loops()}.isdisjoint(here.node for here in event.loops())
+    return one.before(event) or not one.turns.isdisjoint(event.turns)
 
 
 def _fails_elsewhere(context: Context, origin: Origin, site: cst.CSTNode) -> bool:
@@ -91,7 +91,7 @@ def _fails_elsewhere(context: Context, origin: Origin, site: cst.CSTNode) -> boo
     )
 
 
-def tell(context: Context, origin: Origin, code: str, done: str, why: str) -> None:
+def tell(context: Context, origin: Origin, done: str, why: str) -> None:
     """Lets all ranks take what rank 0 sees there."""
     module, site = origin.module, origin.site
     if module is None or not isinstance(site, cst.BaseExpression):
@@ -101,7 +101,7 @@ def tell(context: Context, origin: Origin, code: str, done: str, why: str) -> No
         return
     teller = context.plan(module).teller(part.node)
     if teller is not None:
-        if teller != code:
+        if teller != context.code:
             context.applied(done, module, site)
         return
     if not context.editable(module, part.node, "the disk is asked"):
@@ -113,14 +113,15 @@ def tell(context: Context, origin: Origin, code: str, done: str, why: str) -> No
         )  # fmt: skip
         return
     text = "list({})" if part.kind is _LAZY else "{}"
-    rt, plan = context.rt(module), context.plan(module)
     fails = _fails_elsewhere(context, origin, site)
     if fails:
         done, why = "all ranks see the files that rank 0 sees", "the file may not be there where another rank asks"
     if part.asks_again or fails:
-        plan.tell(part.node, call_of(f"{rt}.call_on_main_process(lambda: {text})"), code, why, By.ALONE)
+        rewrite = call_of(f"{context.rt(module)}.call_on_main_process(lambda: {text})")
+        context.plan(module).tell(part.node, rewrite, context.code, why, By.ALONE)
     else:
-        plan.tell(part.node, call_of(f"{rt}.from_main_process({text})"), code, why)
+        rewrite = call_of(f"{context.rt(module)}.from_main_process({text})")
+        context.plan(module).tell(part.node, rewrite, context.code, why)
     context.applied(done, module, site)
 
 

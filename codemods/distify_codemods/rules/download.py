@@ -86,17 +86,14 @@ def downloads(event: Event) -> bool:
         value = None
     if value is not None:
         return value.constant() is not False
-    if _is_yes(event.arguments.get("local_files_only")):
+    only_local = event.arguments.get("local_files_only")
+    if only_local is not None and only_local.constant() is True:
         return False
     if event.name == HUB:
         source = event.arguments.get("source")
         return source is None or source.constant() != "local" or _asks_for_weights(event) is True
     asked = _asks_for_weights(event)
     return fetches(event.name) if asked is None else asked
-
-
-def _is_yes(value: Value | None) -> bool:
-    return value is not None and value.constant() is True
 
 
 def _asks_for_weights(event: Event) -> bool | None:

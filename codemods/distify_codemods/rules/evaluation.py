@@ -7,13 +7,11 @@ import libcst as cst
 from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Gathering, LoaderDecision, Reduction, Sharding, View
 from distify_codemods.decisions.dealing import in_order, loader_draws
-from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import torch_data
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule, call_of, outside_with
 from distify_codemods.rules.datasets import dataset_expression, only_other_options, share_workers, through_runtime
 from distify_codemods.rules.examples import Example, LeftAlone
-from distify_codemods.values import core
 
 CODE = "EVAL01"
 
@@ -36,7 +34,7 @@ def run(context: Context) -> None:
             _view(context, view)
     done = _put_together(context)
     if not done and not context.decisions.views:
-        without = any(_evaluates(context, event) for event in context.facts.of_kind(Kind.FORWARD))
+        without = not all(event.grad for event in context.facts.forwards)  # they are not called to be trained
         what = "nothing evaluates on the batches of a loader: every rank evaluates all" if without else ""
         context.not_needed_if_known(what or "no evaluation loop")
 
@@ -58,11 +56,6 @@ def _put_together(context: Context) -> set[cst.CSTNode]:
             message = f"every rank evaluates everything, which is right but no faster: {why}"
             context.advice(message, loop.module, loop.node)
     return done
-
-
-def _evaluates(context: Context, event: Event) -> bool:
-    """Whether a trained model is called there, and not to be trained."""
-    return not event.grad and any(core(obj) in context.facts.models for obj in event.receiver.objs)
 
 
 def _replace(context: Context, module: Module, node: cst.BaseExpression, pattern: str) -> None:
@@ -90,7 +83,7 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
     rt, reason = context.rt(module), "each sample on one rank, none twice"
     starred = [arg for arg in node.args if arg.star == "**"]
     if starred and not only_other_options(context, starred):
-        through_runtime(context, decision, f"{rt}.shard_evaluation", CODE, reason)
+        through_runtime(context, decision, f"{rt}.shard_evaluation", reason)
         return
     bound = arguments.bound(node, torch_data.PARAMETERS)
     dataset = dataset_expression(context, decision, bound)
@@ -103,7 +96,7 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
         plan.set_keyword(node, "sampler", call_of(f"{rt}.UnpaddedSampler({dataset}, {{}})"), CODE, reason)
     else:
         plan.set_keyword(node, "sampler", f"{rt}.UnpaddedSampler({dataset})", CODE, reason)
-    share_workers(context, decision, bound, CODE)
+    share_workers(context, decision, bound)
 
 
 def _share_order(context: Context, decision: LoaderDecision) -> None:
@@ -127,7 +120,7 @@ def _split(context: Context, decision: LoaderDecision) -> None:
             plan.drop_keyword(node, name)
     sampler = f"{rt}.ShardedBatchSampler({dataset}, {size}{last})"
     plan.set_keyword(node, "batch_sampler", sampler, CODE, "the batches stay as they are, each split over the ranks")
-    share_workers(context, decision, bound, CODE)
+    share_workers(context, decision, bound)
 
 
 def _reduce(context: Context, reduction: Reduction) -> None:

@@ -11,8 +11,7 @@ from distify_codemods.file_events import is_writing_method
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects
 from distify_codemods.libraries.outside import is_command
-from distify_codemods.plan import By
-from distify_codemods.rules.base import Context, Rule, call_of, given_to, path_given_to
+from distify_codemods.rules.base import Context, Rule, instead, path_given_to
 from distify_codemods.rules.download import downloads
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import guardable, once
@@ -91,7 +90,7 @@ def _write(context: Context, event: Event) -> bool:
     if file_names.into_a_handle(event):
         return True
     if context.editable(event.module, event.node, "a file is written"):
-        once(context, event, CODE, "one writer")
+        once(context, event, "one writer")
         context.applied("rank 0 writes", event.module, event.node)
         by_name(context, event)
     return True
@@ -106,9 +105,7 @@ def _makedirs(context: Context, event: Event) -> bool:
     if not context.editable(module, node, "a folder is made"):
         return True
     if _is_minded(event):
-        rewrite = given_to(f"{context.rt(module)}.call_on_main_process")
-        reason = "one rank makes the folder; all hear of it if that fails"
-        context.plan(module).tell(node, rewrite, CODE, reason, By.CALL)
+        context.call_for_all(module, node, "one rank makes the folder; all hear of it if that fails")
         context.applied("rank 0 makes the folder", module, node)
         return True
     reason = "another rank may have made it in the meantime"
@@ -151,7 +148,7 @@ def _open(context: Context, event: Event, name: str) -> bool:
     if not context.editable(module, node, "a file is written"):
         return True
     if written and guardable(context, event) is not None:
-        once(context, event, CODE, "one writer")
+        once(context, event, "one writer")
     elif modes is not None and any("+" in mode for mode in modes):
         context.needs_you(
             "a file is opened to be read and written by every rank", module, node,
@@ -170,13 +167,13 @@ def _open_on_main(context: Context, event: Event, name: str) -> None:
     rt, plan = context.rt(module), context.plan(module)
     reason = "the other ranks write into the null device"
     if name in effects.FILES:
-        plan.replace(node.func, lambda _: cst.parse_expression(f"{rt}.main_process_open"), CODE, reason)
+        plan.replace(node.func, instead(cst.parse_expression(f"{rt}.main_process_open")), CODE, reason)
     elif event.kind is Kind.METHOD:
         plan.replace(node, path_given_to(f"{rt}.main_process_open"), CODE, reason)
     elif node.args and not node.args[0].star and node.args[0].keyword is None:
-        plan.replace(node.args[0].value, call_of(f"{rt}.main_process_path({{}})"), CODE, reason)
+        context.put_into(module, node.args[0].value, "main_process_path({})", reason)
     else:
-        plan.hand_over(node.func, call_of(f"{rt}.main_process_only({{}})"), CODE, reason)
+        context.call_alone(module, node, reason)
 
 
 def _writer(context: Context, event: Event) -> bool:
@@ -192,7 +189,7 @@ def _writer(context: Context, event: Event) -> bool:
         if both and guardable(context, event) is None:
             return _needs_both(context, event)
     if context.editable(event.module, event.node, "a file is written"):
-        once(context, event, CODE, "one writer")
+        once(context, event, "one writer")
         context.applied("rank 0 writes the file", event.module, event.node)
     return True
 

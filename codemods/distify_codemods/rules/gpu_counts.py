@@ -26,7 +26,7 @@ _HOLDS = {
 }
 
 
-def run(context: Context, code: str) -> bool:
+def run(context: Context) -> bool:
     """Lets tests by which one GPU goes another way than several go that of one; whether anything was to be said."""
     if not context.facts.calls(COUNT):
         return False
@@ -34,7 +34,7 @@ def run(context: Context, code: str) -> bool:
     for module in context.facts.run.frames:
         for node in tree.walk(module.tree):
             if isinstance(node, cst.Comparison) and _decides(context, module, node):
-                found = _of_one(context, module, node, code) or found
+                found = _of_one(context, module, node) or found
             elif isinstance(node, cst.BaseExpression) and _is_reckoned_with(context, module, node):
                 found = True
                 context.advice(
@@ -63,13 +63,13 @@ def is_count(context: Context, node: cst.BaseExpression) -> bool:
     return any(isinstance(obj, External) and obj.name == COUNT for obj in context.facts.value(node).objs)
 
 
-def _of_one(context: Context, module: Module, test: cst.Comparison, code: str) -> bool:
+def _of_one(context: Context, module: Module, test: cst.Comparison) -> bool:
     decided = goes_by(context, test)
     if decided is None or _leaves_it_idle(module, test, decided[1]):
         return False
     count, what = decided[0], "what is done depends on the number of GPUs"
     if context.editable(module, count, what) and not_shared(context, module, count, what):
-        context.plan(module).replace(count, call_of("min({}, 1)"), code, _REASON)
+        context.plan(module).replace(count, call_of("min({}, 1)"), context.code, _REASON)
         context.applied("what goes by the number of GPUs goes by the one of the rank", module, test)
     return True
 

@@ -6,7 +6,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions import averaging_optimizers
-from distify_codemods.decisions.base import AveragingOptimizer
+from distify_codemods.decisions.base import AveragingOptimizer, GradientAveraging
 from distify_codemods.events import Event
 from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.rules.examples import Example, LeftAlone
@@ -33,17 +33,14 @@ def run(context: Context) -> None:
     for line in decisions.gradients:
         if not context.editable(line.module, line.statement, "gradients are averaged here"):
             continue
-        plan = context.plan(line.module)
-        texts = [context.backend.wait_for(one) for one in line.targets if line.waits]
         reason = "gradients are averaged over the ranks before anything reads them"
-        for text in texts or [context.backend.average_gradients(line.targets, context.rt(line.module))]:
-            plan.insert(line.statement, text, CODE, reason, 10, after=line.after)
+        for text in _spelled(context, line):
+            context.plan(line.module).insert(line.statement, text, CODE, reason, 10, after=line.after)
         context.applied("gradients are averaged over the ranks", line.module, line.statement)
     for call in decisions.gradient_calls:
         if context.editable(call.module, call.node, "a gradient is taken here"):
-            text = f"{context.rt(call.module)}.average_gradients({{}})"
             reason = "a gradient of a rank's share is averaged to that of the batch"
-            context.plan(call.module).replace(call.node, call_of(text), CODE, reason)
+            context.put_into(call.module, call.node, "average_gradients({})", reason)
             context.applied("a gradient is averaged over the ranks where it is taken", call.module, call.node)
     if context.options.op == "adasum":
         for line in decisions.gradients:
@@ -60,17 +57,24 @@ def run(context: Context) -> None:
         context.not_needed_if_known(f"{context.backend.averages} averages all gradients")
 
 
+def _spelled(context: Context, line: GradientAveraging) -> list[str]:
+    own = context.backend.optimizers
+    if own is not None and line.waits:
+        return [own.wait_for(one) for one in line.targets]
+    return [context.backend.average_gradients(line.targets, context.rt(line.module))]
+
+
 def _average_by_itself(context: Context, one: AveragingOptimizer) -> None:
-    if not context.editable(one.module, one.node, "the optimizer is made here"):
+    own = context.backend.optimizers
+    if own is None or not context.editable(one.module, one.node, "the optimizer is made here"):
         return
     plan, rt = context.plan(one.module), context.rt(one.module)
     reason = "the optimizer averages gradients over the ranks, from the backward pass on"
     if one.target:
-        text = f"{one.target} = {context.backend.averaging_optimizer(one.target, one.named, one.passes, rt)}"
+        text = f"{one.target} = {own.made(one.target, one.named, one.passes, rt)}"
         plan.insert_after(one.statement, text, CODE, reason, 10)
     elif isinstance(one.node, cst.Call):
-        call = call_of(context.backend.averaging_optimizer("{}", one.named, one.passes, rt))
-        plan.replace(one.node, call, CODE, reason)
+        plan.replace(one.node, call_of(own.made("{}", one.named, one.passes, rt)), CODE, reason)
     context.applied("the optimizer averages its gradients over the ranks", one.module, one.node)
 
 

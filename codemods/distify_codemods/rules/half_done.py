@@ -9,7 +9,7 @@ from distify_codemods.arguments import bound
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import distributed, python, torch_data
-from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.base import Context, Rule, instead
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.values import Ref
 
@@ -117,7 +117,7 @@ def _call_instead(context: Context, event: Event) -> None:
     ]
     text = f"{tree.code_of(given['fn'].value)}({', '.join([f'{rt}.rank()', *texts])})"
     new = context.text(module, text)
-    context.plan(module).replace(node, lambda _: new, CODE, "the launcher starts the processes")
+    context.plan(module).replace(node, instead(new), CODE, "the launcher starts the processes")
 
 
 def _world_sizes(context: Context, spawn: Event) -> set[int]:
@@ -131,9 +131,9 @@ def _world_sizes(context: Context, spawn: Event) -> set[int]:
         names = [one.name.value for one in function.params.params][1:]
         for event in context.facts.calls(distributed.GROUP, torch_data.OF_A_RANK):
             for name in ("world_size", "num_replicas"):
-                for arg in event.node.args if isinstance(event.node, cst.Call) else ():
-                    told = arg.keyword is not None and arg.keyword.value == name and tree.dotted(arg.value)
-                    found |= {place for place, one in enumerate(names) if one == told}
+                size = tree.keywords(event.node).get(name)
+                told = tree.dotted(size) if size is not None else None
+                found |= {place for place, one in enumerate(names) if one == told}
     return found
 
 
@@ -147,7 +147,7 @@ def _local_rank(context: Context, event: Event) -> None:
     text = f"{context.rt(event.module)}.local_rank()"
     plan = context.plan(event.module)
     plan.set_keyword(node, "default", text, CODE, "the launcher's environment has it, no argument does")
-    if any(arg.keyword is not None and arg.keyword.value == "required" for arg in node.args):
+    if "required" in tree.keywords(node):
         plan.drop_keyword(node, "required")
 
 

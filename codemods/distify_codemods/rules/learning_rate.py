@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distify_codemods.decisions.base import Rate, WarmUp
 from distify_codemods.decisions.optimizer_rules import AT_RUN_TIME
-from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "RATE01"
@@ -32,9 +32,7 @@ def _scale(context: Context, rate: Rate) -> None:
         return
     spelled = f', rule="{rule.name}"' if rate.told else ""
     reason = "the global batch is as many times as large as there are ranks"
-    context.plan(module).replace(
-        node, call_of(f"{context.rt(module)}.scale_learning_rate({{}}{spelled})"), CODE, reason
-    )
+    context.put_into(module, node, f"scale_learning_rate({{}}{spelled})", reason)
     if rate.told:
         why = "as your comment says"
     elif rule is AT_RUN_TIME:
@@ -50,7 +48,7 @@ def _warm_up(context: Context, warm_up: WarmUp) -> None:
         return
     more = f"epochs={epochs}" + (", by_step=True" if warm_up.by_step else "")
     reason = "a rate that has grown many times at once makes early training diverge"
-    context.plan(module).replace(node, call_of(f"{context.rt(module)}.warm_up({{}}, {more})"), CODE, reason)
+    context.put_into(module, node, f"warm_up({{}}, {more})", reason)
     counted = "epoch" if epochs == 1 else f"{epochs} epochs"
     context.applied(
         f"the rate grows to that over the first {counted}, or a fifth of the run where that is shorter "

@@ -8,7 +8,7 @@ from distify_codemods.arguments import bound
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries.registry import Role, functions
 from distify_codemods.rules import records, start
-from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
 from distify_codemods.values import Instance
@@ -26,7 +26,7 @@ def run(context: Context) -> None:
         elif event.name in functions(Role.LOG_SETUP, Role.LOG_SINK):
             found = True
             if context.editable(event.module, event.node, "logging is configured"):
-                once(context, event, CODE, "log files are rank 0's")
+                once(context, event, "log files are rank 0's")
                 context.applied("rank 0 opens the log files", event.module, event.node)
         elif event.name.startswith("local.") and _is_a_file_handler(event):
             found = True
@@ -69,7 +69,7 @@ def _basic_config(context: Context, event: Event) -> bool:
         if "filename" in given.keywords:
             _to_null(context, event, event.node, "filename")
         else:
-            once(context, event, CODE, "log files are rank 0's")
+            once(context, event, "log files are rank 0's")
             context.applied("rank 0 opens the log file", event.module, event.node)
     return True
 
@@ -83,8 +83,7 @@ def _to_null(context: Context, event: Event, call: cst.Call, name: str) -> None:
             f"name its file in the call: `{name}=rt.main_process_path(...)`",
         )  # fmt: skip
         return
-    rewrite = call_of(f"{context.rt(event.module)}.main_process_path({{}})")
-    context.plan(event.module).replace(path.value, rewrite, CODE, "the other ranks' records go nowhere")
+    context.put_into(event.module, path.value, "main_process_path({})", "the other ranks' records go nowhere")
     context.applied("rank 0 opens the log file", event.module, call)
 
 

@@ -80,8 +80,7 @@ def _average_closure(context: Context, event: Event) -> None:
     elif context.editable(event.module, node, "an optimizer evaluates its loss here"):
         options = ", summed=True" if scale is Scale.SUM else ""
         why = "the optimizer compares losses of the global batch"
-        call = call_of(f"{context.rt(event.module)}.averaged_closure({{}}{options})")
-        context.plan(event.module).replace(node.args[0].value, call, CODE, why)
+        context.put_into(event.module, node.args[0].value, f"averaged_closure({{}}{options})", why)
         context.applied(why, event.module, node)
 
 

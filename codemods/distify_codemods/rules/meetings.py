@@ -96,8 +96,7 @@ class _Parted:
         """Whether a node of the same function comes after what leaves it, or its loop; also in a loop's next turn."""
         if leave.module is not module:
             return False
-        function = _holder(module, leave.node)
-        if function is not _holder(module, node):
+        if module.function(leave.node) is not module.function(node):
             return False
         if leave.name in ("break", "continue"):
             around = module.enclosing(leave.node)
@@ -112,10 +111,6 @@ def _leaves(leave: Event, node: cst.CSTNode) -> bool:
         return True
     own = next(one for one in leave.module.enclosing(leave.node) if isinstance(one, _LOOPS))
     return own in leave.module.enclosing(node)
-
-
-def _holder(module: Module, node: cst.CSTNode) -> cst.CSTNode:
-    return next(one for one in module.enclosing(node) if isinstance(one, _FUNCTIONS))
 
 
 # ---- where the ranks of the converted program meet

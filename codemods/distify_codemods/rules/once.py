@@ -13,7 +13,7 @@ from distify_codemods.libraries import effects, guarded
 from distify_codemods.libraries.registry import is_tracker
 from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module
-from distify_codemods.rules.base import Context, call_of
+from distify_codemods.rules.base import Context
 from distify_codemods.values import (
     Bound,
     Const,
@@ -48,16 +48,15 @@ _NEEDED = (
 _DEEPEST = 3
 
 
-def once(context: Context, event: Event, code: str, reason: str) -> None:
+def once(context: Context, event: Event, reason: str) -> None:
     """Lets rank 0 alone do what an event does: by a guard, where its statement does nothing that others need."""
     module, node = event.module, event.node
     assert isinstance(node, cst.Call)
-    rt, plan = context.rt(module), context.plan(module)
     statement = guardable(context, event)
     if statement is not None:
-        plan.guard_alone(statement, rt, code, reason)
+        context.plan(module).guard_alone(statement, context.rt(module), context.code, reason)
     else:
-        plan.hand_over(node.func, call_of(f"{rt}.main_process_only({{}})"), code, reason)
+        context.call_alone(module, node, reason)
 
 
 def guardable(context: Context, event: Event) -> cst.CSTNode | None:

@@ -79,22 +79,22 @@ def _shadow(context: Context, module: Module, events: list[Event]) -> None:
     context.applied("rank 0 prints", module, prints[0].node if prints else module.tree)
 
 
-def _first_to_print(module: Module, events: list[Event]) -> cst.CSTNode | None:
+def _first_to_print(module: Module, events: list[Event]) -> tree.Statement | None:
     """The first statement of a file in the course of which something is printed."""
     lines = {here.node for event in events for here in event.here.up() if not here.arm}
     return next((statement for statement in module.tree.body if statement in lines), None)
 
 
-def _comes_before_an_import(module: Module, first: cst.CSTNode) -> bool:
+def _comes_before_an_import(module: Module, first: tree.Statement) -> bool:
     """Of those at the top of the file, behind which the new ones go."""
     top = list(takewhile(lambda one: isinstance(one, (cst.SimpleStatementLine, cst.Try)), module.tree.body))
-    return first in top and any(tree.is_import(statement) for statement in top[top.index(first) :])  # type: ignore[arg-type]
+    return first in top and any(tree.is_import(statement) for statement in top[top.index(first) :])
 
 
-def _may_be_above(module: Module, first: cst.CSTNode) -> bool:
+def _may_be_above(module: Module, first: tree.Statement) -> bool:
     """Whether the runtime may be imported before a statement: it imports torch, which reads the environment then."""
     body = list(module.tree.body)
-    above, below = body[: body.index(first)], body[body.index(first) :]  # type: ignore[arg-type]
+    above, below = body[: body.index(first)], body[body.index(first) :]
     if any("torch" in tree.code_of(one) for one in above if tree.is_import(one)):
         return True
     last = max(number for number, statement in enumerate(below) if tree.is_import(statement))
@@ -116,7 +116,7 @@ def _guard(context: Context, event: Event) -> None:
     if not isinstance(event.module.parents.get(event.node), cst.Expr):  # the number of characters is used
         context.advice("every rank writes to the screen here", event.module, event.node)
         return
-    once(context, event, CODE, "one rank writes to the screen")
+    once(context, event, "one rank writes to the screen")
     context.applied("rank 0 writes to the screen", event.module, event.node)
 
 

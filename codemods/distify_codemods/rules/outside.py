@@ -10,8 +10,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import code_of, may_write
 from distify_codemods.libraries import effects, outside
 from distify_codemods.libraries.registry import Role, find, tracker
-from distify_codemods.plan import By
-from distify_codemods.rules.base import Context, Rule, call_of, given_to
+from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.download import downloads
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
@@ -122,15 +121,15 @@ def _is_under_a_guard(context: Context, one: Asking) -> bool:
 
 def _write(context: Context, one: Asking) -> None:
     assert isinstance(one.node, cst.Call)
-    module, plan = one.module, context.plan(one.module)
+    module = one.module
     if one.doing is Doing.HEARD:
-        plan.tell(one.node, given_to(f"{context.rt(module)}.call_on_main_process"), CODE, one.why, By.CALL)
+        context.call_for_all(module, one.node, one.why)
         context.applied("rank 0 asks, all ranks hear the answer", module, one.node)
     elif one.doing is Doing.MADE:
-        plan.hand_over(one.node.func, call_of(f"{context.rt(module)}.main_process_only({{}})"), CODE, _ONCE)
+        context.call_alone(module, one.node, _ONCE)
         context.applied(f"rank 0 alone has what `{code_of_call(one)}` makes", module, one.node)
     elif one.event is not None:  # of a connection that rank 0 alone has, nothing is to be written
-        once(context, one.event, CODE, _ONCE)
+        once(context, one.event, _ONCE)
         context.applied("rank 0 alone sends", module, one.node)
 
 

@@ -16,10 +16,9 @@ from distify_codemods.libraries import effects, listings
 from distify_codemods.libraries import paths as table
 from distify_codemods.libraries.checkpoints import LOAD
 from distify_codemods.libraries.torch_data import LOADERS
-from distify_codemods.plan import By
 from distify_codemods.program import Module
 from distify_codemods.rules import disk, waits
-from distify_codemods.rules.base import Context, Rule, call_of, given_to
+from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import only_writes
 from distify_codemods.values import Instance, Origin, Value
@@ -31,7 +30,7 @@ def run(context: Context) -> None:
     found = _own_values(context)
     found = _questions(context) or found
     found = _decisions(context) or found
-    found = waits.run(context, CODE) or found
+    found = waits.run(context) or found
     if not found and file_events.named_by_the_time(context.facts):
         context.not_needed("no file is read that the run wrote, unless below the output folder that OUT03 names")
     elif not found:
@@ -69,7 +68,7 @@ def _own_values(context: Context) -> bool:
     found = _origins(context)
     for origin in found:
         if origin.site is not None and origin.module is not None:
-            share(context, origin, origin.module, origin.site, CODE, "all ranks take rank 0's name")
+            share(context, origin, origin.module, origin.site, "all ranks take rank 0's name")
     return bool(found)
 
 
@@ -111,7 +110,7 @@ def _made_for_some_time(event: Event) -> Iterator[Origin]:
         yield from (one for one in files.origins(value) if isinstance(one, Origin) and one.name in table.MAKES)
 
 
-def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, code: str, done: str) -> None:
+def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, done: str) -> None:
     """Lets all ranks take what rank 0 finds out for itself."""
     if origin.name in table.ENDS_WITH_IT:
         context.needs_you(
@@ -121,19 +120,18 @@ def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, c
         )  # fmt: skip
         return
     if listings.is_of_the_disk(origin.name):
-        disk.tell(context, origin, code, done, "every rank would have one of its own")
+        disk.tell(context, origin, done, "every rank would have one of its own")
         return
     outer = entropy.whole(module, node)
     if context.is_on_main(module, outer):
         return
     if not context.editable(module, outer, "what each process has for itself is asked for"):
         return
-    rt = context.rt(module)
     reason = "every rank would have one of its own"
-    if origin.name in table.MAKES:
-        context.plan(module).tell(outer, given_to(f"{rt}.call_on_main_process"), code, reason, By.CALL)
+    if origin.name in table.MAKES and isinstance(outer, cst.Call):
+        context.call_for_all(module, outer, reason)
     else:
-        context.plan(module).tell(outer, call_of(f"{rt}.from_main_process({{}})"), code, reason)
+        context.tell(module, outer, reason)
     context.applied(done, module, node)
 
 
@@ -144,11 +142,9 @@ def _questions(context: Context) -> bool:
     found = context.facts.calls(*table.ASKS)
     for event in found:
         if isinstance(event.node, cst.Call) and context.editable(event.module, event.node, "a question is asked"):
-            rt = context.rt(event.module)
-            rewrite = given_to(f"{rt}.call_on_main_process")
             reason = "rank 0 asks, all ranks hear the answer"
-            context.plan(event.module).tell(event.node, rewrite, CODE, reason, By.CALL)
-            context.applied("rank 0 asks, all ranks hear the answer", event.module, event.node)
+            context.call_for_all(event.module, event.node, reason)
+            context.applied(reason, event.module, event.node)
     return bool(found)
 
 
@@ -164,7 +160,7 @@ def _decisions(context: Context) -> bool:
         found = True
         for one in origins:
             reason = "rank 0 may write it before another rank has looked"
-            disk.tell(context, one, CODE, "all ranks see the files that rank 0 sees", reason)
+            disk.tell(context, one, "all ranks see the files that rank 0 sees", reason)
     return found
 
 

@@ -48,7 +48,7 @@ def run(context: Context) -> None:
     bars = {event.node for event in found}
     for event in (*calls, *context.facts.of_kind(Kind.METHOD)):
         if _writes(event, bars):
-            once(context, event, CODE, "one rank writes to the screen")
+            once(context, event, "one rank writes to the screen")
     shown = context.own_figures.on_bars()
     if shown is not None:
         context.advice(

@@ -13,7 +13,7 @@ from distify_codemods.libraries import checkpoints
 from distify_codemods.libraries.parallel import FUNCTIONAL, REPLICATES
 from distify_codemods.plan import Rewrite
 from distify_codemods.program import Module
-from distify_codemods.rules.base import Context, Rule, attribute_of, call_of
+from distify_codemods.rules.base import Context, Rule, attribute_of
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.other_scripts import inside_wrap
 from distify_codemods.values import Mapping, Parameters, Sequence, Value, Wrapped, contained, core
@@ -51,7 +51,7 @@ def run(context: Context) -> None:
         elif all(isinstance(obj, Wrapped) for obj in value.objs):
             context.plan(module).replace(node, inside_wrap(context, module, node), CODE, reason)
         else:
-            context.plan(module).replace(node, call_of(f"{context.rt(module)}.unwrap({{}})"), CODE, reason)
+            context.put_into(module, node, "unwrap({})", reason)
     if places or saved:
         context.applied("state, attributes and evaluation go to the model inside the wrap")
     else:
@@ -162,7 +162,7 @@ def _unwrap_what_is_saved(context: Context, event: Event) -> bool:
         return False
     if wrapped(value) or _models_in(context, saved) or not context.editable(event.module, saved, "a model is saved"):
         return False
-    context.plan(event.module).replace(saved, call_of(f"{context.rt(event.module)}.unwrap({{}})"), CODE, _REASON)
+    context.put_into(event.module, saved, "unwrap({})", _REASON)
     return True
 
 

@@ -38,7 +38,7 @@ def _is_placed(context: Context, module: Module, given: cst.BaseExpression) -> b
         return True
     if isinstance(given, cst.Call) and any(e.node is given for e in context.facts.of_kind(Kind.FORWARD)):
         return True
-    scope, names = _scope(module, given), {tree.code_of(given)}
+    scope, names = module.lines_around(given), {tree.code_of(given)}
     while isinstance(given, cst.Subscript):  # an entry of what is moved as a whole
         given = given.value
         names.add(tree.code_of(given))
@@ -59,7 +59,7 @@ def _moves(value: cst.CSTNode) -> bool:
 
 
 def _is_move(call: cst.Call) -> bool:
-    if any(argument.keyword is not None and argument.keyword.value == "device" for argument in call.args):
+    if "device" in tree.keywords(call):
         return True
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _MOVES:
         return False
@@ -69,14 +69,8 @@ def _is_move(call: cst.Call) -> bool:
 
 
 def _targets(assigned: cst.Assign | cst.AnnAssign) -> Iterator[str]:
-    given = [one.target for one in assigned.targets] if isinstance(assigned, cst.Assign) else [assigned.target]
-    for target in given:
+    for target in tree.targets(assigned):
         if isinstance(target, (cst.Tuple, cst.List)):
             yield from (tree.code_of(one.value) for one in target.elements)
         else:
             yield tree.code_of(target)
-
-
-def _scope(module: Module, node: cst.CSTNode) -> cst.CSTNode:
-    functions = (one for one in module.enclosing(node) if isinstance(one, cst.FunctionDef))
-    return next(functions, module.tree)

@@ -13,11 +13,11 @@ from distify_codemods.rules.gpu_counts import conjuncts, goes_by
 _REASON = "a rank has one GPU, and calls the model itself"
 
 
-def run(context: Context, code: str) -> bool:
+def run(context: Context) -> bool:
     """Whether there are such models."""
     functional = context.facts.calls(*FUNCTIONAL)
     for event in functional:
-        _call_itself(context, event, code)
+        _call_itself(context, event)
     by_hand = context.facts.calls(*REPLICATES)
     for event in by_hand:
         way = next((here for here in event.here.up() if _leads_elsewhere(context, here)), None)
@@ -31,7 +31,7 @@ def run(context: Context, code: str) -> bool:
     return bool(functional or by_hand)
 
 
-def _call_itself(context: Context, event: Event, code: str) -> None:
+def _call_itself(context: Context, event: Event) -> None:
     """`data_parallel(model, x)` is `model(x)`."""
     node, module = event.node, event.module
     given = bound(node, ("module", "inputs")) if isinstance(node, cst.Call) else {}
@@ -42,7 +42,7 @@ def _call_itself(context: Context, event: Event, code: str) -> None:
         context.needs_you("the model is called on several GPUs", module, node, "call the model itself")
     elif context.editable(module, node, "the model is called on several GPUs"):
         assert isinstance(node, cst.Call)
-        context.plan(module).replace(node, _itself, code, _REASON)
+        context.plan(module).replace(node, _itself, context.code, _REASON)
         context.applied("each rank has one GPU, and calls the model itself", module, node)
 
 

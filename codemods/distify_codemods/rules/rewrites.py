@@ -30,7 +30,7 @@ class _Spot:
     place: cst.CSTNode | None = None  # of a barrier above the event
 
 
-def run(context: Context, code: str, written: list[Event], names: Names) -> bool:
+def run(context: Context, written: list[Event], names: Names) -> bool:
     """Whether a file is written that ranks may still be reading."""
     reading = [
         _spot(event) for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if _is_read_by_all(context, event)
@@ -49,13 +49,13 @@ def run(context: Context, code: str, written: list[Event], names: Names) -> bool
         ]  # fmt: skip
         if read:
             found = True
-            _wait(context, event, read, code)
+            _wait(context, event, read)
     return found
 
 
 def _spot(event: Event) -> _Spot:
     around = frozenset(here.node for here in event.here.up())
-    return _Spot(event, frozenset(here.node for here in event.loops()), event.here.conditions(), around)
+    return _Spot(event, frozenset(event.turns), event.here.conditions(), around)
 
 
 def _is_read_by_all(context: Context, event: Event) -> bool:
@@ -94,7 +94,7 @@ def _is_between(met: _Spot, read: _Spot, write: _Spot) -> bool:
     return (behind and met.conditions <= read.conditions) or (ahead and met.conditions <= write.conditions)
 
 
-def _wait(context: Context, write: Event, read: list[Event], code: str) -> None:
+def _wait(context: Context, write: Event, read: list[Event]) -> None:
     if not context.editable(write.module, write.node, "a file is written anew"):
         return
     place = attempts.outside(context, write, _place(context, write, read), read)
@@ -117,7 +117,7 @@ def _wait(context: Context, write: Event, read: list[Event], code: str) -> None:
         )  # fmt: skip
     context.barriers.append(barrier)
     reason = "every rank has read the file before rank 0 writes it anew"
-    context.plan(module).insert_before(node, f"{context.rt(module)}.barrier()", code, reason)
+    context.plan(module).insert_before(node, f"{context.rt(module)}.barrier()", context.code, reason)
     context.applied("a file is written anew once all ranks have read it", write.module, write.node)
 
 

@@ -17,7 +17,7 @@ def run(context: Context) -> None:
     for event in saves:
         if not context.editable(event.module, event.node, "a checkpoint is written"):
             continue
-        once(context, event, CODE, "one writer")
+        once(context, event, "one writer")
         context.applied("rank 0 writes the checkpoint", event.module, event.node)
         by_name(context, event)
     if not saves:

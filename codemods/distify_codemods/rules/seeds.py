@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods.decisions import between, chance, entropy, streams
-from distify_codemods.decisions.agreement import reached_alike
 from distify_codemods.decisions.base import Broadcast
+from distify_codemods.decisions.differing import reached_alike
 from distify_codemods.decisions.streams import Stretch
 from distify_codemods.events import Event
 from distify_codemods.libraries import drawing, listings
 from distify_codemods.program import Module
 from distify_codemods.rules import paths
-from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example
 from distify_codemods.values import Origin
 
@@ -67,7 +67,7 @@ def _take_rank_zeros(context: Context, apart: list[Stretch]) -> None:
             context.applied("all ranks go on with rank 0's random numbers", event.module, statement)
     for origin in entropy.seeds(context.facts):
         if origin.site is not None and origin.module is not None:
-            paths.share(context, origin, origin.module, origin.site, CODE, _of_a_seed(origin))
+            paths.share(context, origin, origin.module, origin.site, _of_a_seed(origin))
     for event in entropy.shuffles(context.facts):
         if isinstance(event.node, cst.Call) and context.editable(event.module, event.node, "a data set is shuffled"):
             seed = f"{context.rt(event.module)}.common_seed()"
@@ -85,9 +85,7 @@ def _draw_alike(context: Context) -> None:
     for event in entropy.without_seeds(context.facts):
         if context.editable(event.module, event.node, "a generator of random numbers is made"):
             assert isinstance(event.node, cst.BaseExpression)
-            call = call_of(f"{context.rt(event.module)}.from_main_process({{}})")
-            reason = "without a seed each rank would draw other numbers"
-            context.plan(event.module).tell(event.node, call, CODE, reason)
+            context.tell(event.module, event.node, "without a seed each rank would draw other numbers")
             context.applied("all ranks draw from rank 0's generator", event.module, event.node)
     for draw in chance.draws_for_all(context.facts):
         if context.editable(draw.module, draw.statement, "what is drawn decides for the whole batch"):
@@ -118,7 +116,7 @@ def _take_its_batch(context: Context, batch: entropy.Drawn) -> None:
         text = f"{names} = {rt}.from_main_process({given})"
         plan.insert_before(batch.node.body.body[0], text, CODE, batch.why, -20)
     else:
-        plan.tell(batch.node, call_of(f"{rt}.from_main_process({{}})"), CODE, batch.why)
+        context.tell(batch.module, batch.node, batch.why)
     context.applied(f"all ranks take rank 0's batches: {batch.why}", batch.module, batch.node)
 
 
@@ -156,8 +154,7 @@ def _choose_alike(context: Context, event: Event, found: list[Stretch]) -> None:
             module, node, "draw with a generator of its own: torch.Generator().manual_seed(epoch)",
         )  # fmt: skip
     elif event.name in drawing.OF_NUMBERS and isinstance(node, cst.BaseExpression):
-        pattern = f"{context.rt(module)}.from_main_process({{}})"
-        plan.tell(node, call_of(pattern), CODE, "rank 0 chooses for all")
+        context.tell(module, node, "rank 0 chooses for all")
         context.applied("samples are chosen by rank 0 for all", module, node)
     elif elsewhere or not isinstance(statement, cst.SimpleStatementLine):
         context.needs_you(
@@ -182,10 +179,7 @@ def _apart_in_models(context: Context) -> None:
                               wrap.module, wrap.statement, "give it one")  # fmt: skip
             continue
         plan, text = context.plan(wrap.module), f"{context.rt(wrap.module)}.seed_ranks_apart({wrap.target})"
-        if wrap.after:
-            plan.insert_after(wrap.statement, text, CODE, reason, 50)
-        else:
-            plan.insert_before(wrap.statement, text, CODE, reason, 50)
+        plan.insert(wrap.statement, text, CODE, reason, 50, after=wrap.after)
         context.applied("random numbers: common but for those drawn inside the model", wrap.module, wrap.statement)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "DATA05"
@@ -16,9 +16,7 @@ def run(context: Context) -> None:
         return
     for one in context.decisions.shared_loading:
         if context.editable(one.module, one.node, "the loader is made here"):
-            context.plan(one.module).replace(
-                one.node, call_of(f"{context.rt(one.module)}.shard_loading({{}})"), CODE, _WHY
-            )
+            context.put_into(one.module, one.node, "shard_loading({})", _WHY)
             context.applied("ranks load shares of each batch, where the run finds that faster", one.module, one.node)
     if not context.decisions.shared_loading:
         context.not_needed("every rank loads the batches of the script, whole")

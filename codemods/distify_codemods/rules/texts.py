@@ -9,18 +9,17 @@ from distify_codemods.events import Kind
 from distify_codemods.interpreter import text
 from distify_codemods.interpreter.text import splits_of
 from distify_codemods.libraries import torch_data
-from distify_codemods.rules.base import Context, call_of
+from distify_codemods.rules.base import Context
 from distify_codemods.values import External, Sequence
 
 _REASON = "each rank makes a batch of its share of the examples"
 
 
-def shard(context: Context, decision: LoaderDecision, code: str) -> None:
-    rt, plan = context.rt(decision.module), context.plan(decision.module)
+def shard(context: Context, decision: LoaderDecision) -> None:
     checked = unseen_fields(context, decision)
     more = f", time_first={json.dumps(checked)}" if checked else ""
     if not any(splits_of(loader.made.name) for loader in decision.loaders):
-        plan.replace(decision.node, call_of(f"{rt}.shard_text_iterator({{}}{more})"), code, _REASON)
+        context.put_into(decision.module, decision.node, f"shard_text_iterator({{}}{more})", _REASON)
         return
     places = {_place(loader.made.value.single(), loader.obj) for loader in decision.loaders}
     place = places.pop() if len(places) == 1 else None
@@ -30,7 +29,8 @@ def shard(context: Context, decision: LoaderDecision, code: str) -> None:
             "give `splits` a tuple of data sets, and unpack what it returns",
         )  # fmt: skip
         return
-    plan.replace(decision.node, call_of(f"{rt}.shard_text_iterators({{}}, training={place}{more})"), code, _REASON)
+    call = f"shard_text_iterators({{}}, training={place}{more})"
+    context.put_into(decision.module, decision.node, call, _REASON)
 
 
 def _place(made: object, iterator: External) -> int | None:

@@ -77,10 +77,9 @@ def _report(context: Context, event: Event, known: Api) -> None:
     if asked:
         text = ", ".join(f'"{name}"' for name in asked)
         share = f"({text},)" if len(asked) == 1 else f"({text})"
-        rewrite = call_of(f"{context.rt(module)}.main_process_only({{}}, share={share})")
-        context.plan(module).hand_over(node.func, rewrite, CODE, "rank 0 logs; all ranks know where")
+        context.call_alone(module, node, "rank 0 logs; all ranks know where", f", share={share}")
     else:
-        once(context, event, CODE, "rank 0 logs")
+        once(context, event, "rank 0 logs")
     context.applied("rank 0 logs the experiment", module, node)
 
 
@@ -135,8 +134,7 @@ def _told(context: Context) -> None:
         called = isinstance(holder, cst.Call) and holder.func is node
         unused = called or isinstance(holder, (cst.AssignTarget, cst.AugAssign, cst.Expr))
         if not unused and not context.is_on_main(module, node) and context.editable(module, node, "a run is named"):
-            rewrite = call_of(f"{context.rt(module)}.from_main_process({{}})")
-            context.plan(module).tell(node, rewrite, CODE, "all ranks mean rank 0's run")
+            context.tell(module, node, "all ranks mean rank 0's run")
 
 
 # ---- the graph of a model

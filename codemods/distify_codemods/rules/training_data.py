@@ -8,7 +8,6 @@ from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Dealing, LoaderDecision, Sharding
 from distify_codemods.decisions.entire import computed_entirely
 from distify_codemods.libraries.torch_data import PARAMETERS
-from distify_codemods.program import Module
 from distify_codemods.rules import texts
 from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.rules.datasets import (
@@ -56,18 +55,18 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
     starred = [arg for arg in decision.node.args if arg.star == "**"]
     told = not starred or only_other_options(context, starred)
     if dealing is Dealing.EXAMPLES:
-        texts.shard(context, decision, CODE)
+        texts.shard(context, decision)
     elif decision.returned or _is_hidden(decision, told):
         context.plan(decision.module).replace(decision.node, call_of(_view(decision, rt)), CODE, _REASON)
     elif dealing is Dealing.AT_RUN_TIME or not told:
-        through_runtime(context, decision, f"{rt}.shard_training", CODE, _REASON)
+        through_runtime(context, decision, f"{rt}.shard_training", _REASON)
     else:
         _BY_DEALING[dealing](context, decision)
     kept = "each rank's batch is as large as one process's" if context.options.per_rank_batch else _KEPT
-    context.applied(f"the training loader deals each rank its share; {kept}", *_at(decision))
+    context.applied(f"the training loader deals each rank its share; {kept}", decision.module, decision.node)
     if dealing is Dealing.STREAM:
         context.advice("every rank reads the whole stream and keeps its share: training gets faster, reading does not",
-                       *_at(decision))  # fmt: skip
+                       decision.module, decision.node)  # fmt: skip
 
 
 _KEPT = "the global batch stays as it is"
@@ -91,10 +90,6 @@ def _view(decision: LoaderDecision, rt: str) -> str:
     return f"({rt}.training_loader if {decision.when} else {other})({{}})"
 
 
-def _at(decision: LoaderDecision) -> tuple[Module, cst.CSTNode]:
-    return decision.module, decision.node
-
-
 def _by_dataset(context: Context, decision: LoaderDecision) -> None:
     node, module, plan = decision.node, decision.module, context.plan(decision.module)
     bound, rt = _bound(decision), context.rt(module)
@@ -111,7 +106,7 @@ def _by_dataset(context: Context, decision: LoaderDecision) -> None:
             plan.drop_keyword(node, name)
     plan.set_keyword(node, "sampler", sampler, CODE, _IN_ORDER if shuffle == "False" else _REASON)
     _divide(context, decision, bound)
-    share_workers(context, decision, bound, CODE)
+    share_workers(context, decision, bound)
 
 
 def _by_own_sampler(context: Context, decision: LoaderDecision) -> None:
@@ -120,14 +115,14 @@ def _by_own_sampler(context: Context, decision: LoaderDecision) -> None:
     reason = "its order, drawn alike on all ranks, is dealt out to them"
     context.plan(decision.module).set_keyword(decision.node, "sampler", rewrite, CODE, reason)
     _divide(context, decision, bound)
-    share_workers(context, decision, bound, CODE)
+    share_workers(context, decision, bound)
 
 
 def _by_own_shards(context: Context, decision: LoaderDecision) -> None:
     """The script's own DistributedSampler deals out the samples; the batch is still to be divided."""
     bound = _bound(decision)
     _divide(context, decision, bound)
-    share_workers(context, decision, bound, CODE)
+    share_workers(context, decision, bound)
 
 
 def _by_own_batches(context: Context, decision: LoaderDecision) -> None:
@@ -135,7 +130,7 @@ def _by_own_batches(context: Context, decision: LoaderDecision) -> None:
     context.plan(decision.module).set_keyword(
         decision.node, "batch_sampler", call_of(pattern), CODE, "each of its batches is split over the ranks"
     )
-    share_workers(context, decision, _bound(decision), CODE)
+    share_workers(context, decision, _bound(decision))
 
 
 def _by_stream(context: Context, decision: LoaderDecision) -> None:
@@ -194,8 +189,7 @@ def _other_sampler(context: Context, decision: LoaderDecision, dataset: str, rt:
     given = [loader.arguments.get("shuffle", 2) for loader in decision.others]
     if all(value is None or value.constant() is False for value in given):
         return "None"
-    whole = context.backend.whole_sampler(dataset, context.sampler(decision.module), rt)
-    return whole  # shuffled, and alike on all ranks
+    return context.backend.whole_sampler(dataset, context.sampler(decision.module), rt)
 
 
 def _text_or_false(argument: cst.Arg | None, name: str, decision: LoaderDecision) -> str:

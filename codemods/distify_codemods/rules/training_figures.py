@@ -7,7 +7,7 @@ import libcst as cst
 from distify_codemods.decisions.base import Reduction, Sharding
 from distify_codemods.file_events import code_of
 from distify_codemods.naming import brief
-from distify_codemods.rules.base import Context, Rule, call_of, outside_with
+from distify_codemods.rules.base import Context, Rule, outside_with
 from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "METRIC01"
@@ -19,8 +19,7 @@ def run(context: Context) -> None:
     for one in kept:
         if context.editable(one.module, one.node, "training figures are kept"):
             options = ", parts=True" if one.parts else ""
-            call = call_of(f"{context.rt(one.module)}.{one.how.value}({{}}{options})")
-            context.plan(one.module).replace(one.node, call, CODE, one.why)
+            context.put_into(one.module, one.node, f"{one.how.value}({{}}{options})", one.why)
             context.applied(one.why, one.module, one.node)
     for left in context.decisions.left:
         context.advice("what is kept or logged here is of rank 0's samples only", left.module, left.node)

@@ -7,7 +7,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import python
-from distify_codemods.rules.base import Context
+from distify_codemods.rules.base import Context, instead
 from distify_codemods.values import Ref
 
 NAME = "CUDA_VISIBLE_DEVICES"
@@ -33,7 +33,7 @@ def readings(context: Context) -> list[Event]:
     ]
 
 
-def rename(context: Context, setting: Event, read: list[Event], code: str) -> bool:
+def rename(context: Context, setting: Event, read: list[Event]) -> bool:
     """Gives the list another name in a setting and where it is read: both stay as they are. False if that is not seen.
 
     `read`: all of the readings.
@@ -50,7 +50,8 @@ def rename(context: Context, setting: Event, read: list[Event], code: str) -> bo
         literal = _key(context, event)
         assert literal is not None
         quote = tree.code_of(literal)[-1]
-        context.plan(event.module).replace(literal, lambda _, q=quote: cst.SimpleString(q + _INSTEAD + q), code, reason)  # type: ignore[misc]
+        name = cst.SimpleString(quote + _INSTEAD + quote)
+        context.plan(event.module).replace(literal, instead(name), context.code, reason)
     return True
 
 

@@ -16,7 +16,7 @@ from distify_codemods.rules.download import downloads
 from distify_codemods.values import Value
 
 
-def run(context: Context, code: str) -> bool:
+def run(context: Context) -> bool:
     """Whether there was anything to wait for."""
     events = context.facts.run.events
     written = [event for event in events if context.writes(event) and not into_a_handle(event)]
@@ -37,14 +37,14 @@ def run(context: Context, code: str) -> bool:
         ):
             continue
         found = True
-        _wait(context, event, waited_for, code)
-    return rewrites.run(context, code, written, names) or found
+        _wait(context, event, waited_for)
+    return rewrites.run(context, written, names) or found
 
 
-def _wait(context: Context, event: Event, waited_for: list[Event], code: str) -> None:
+def _wait(context: Context, event: Event, waited_for: list[Event]) -> None:
     if not context.editable(event.module, event.node, "a file is read that the run wrote"):
         return
-    writing = {here.node for write in waited_for for here in write.loops()}
+    writing = {node for write in waited_for for node in write.turns}
     module, place = _listing(context, event) or context.above_file_tests(
         event, lambda node: isinstance(node, (cst.For, cst.While)) and node not in writing
     )
@@ -66,16 +66,16 @@ def _wait(context: Context, event: Event, waited_for: list[Event], code: str) ->
     context.barriers.append(barrier)
     text, plan = f"{context.rt(module)}.barrier()", context.plan(module)
     if event.name in effects.MAKES_FOLDERS:
-        plan.insert_before(place, text, code, "rank 0 has removed what was there before")
+        plan.insert_before(place, text, context.code, "rank 0 has removed what was there before")
         context.applied("a folder is made once rank 0 has removed the old one", event.module, event.node)
     else:
-        plan.insert_before(place, text, code, "rank 0 has written the file before it is read")
+        plan.insert_before(place, text, context.code, "rank 0 has written the file before it is read")
         context.applied("a file is read once rank 0 has written it", event.module, event.node)
 
 
 def _may_be_gone(removal: Event, made: Event) -> bool:
     """Whether rank 0 may be removing a folder, or one around it, while another rank makes it."""
-    if not removal.before(made) and not {here.node for here in removal.loops()} & {here.node for here in made.loops()}:
+    if not removal.before(made) and removal.turns.isdisjoint(made.turns):
         return False
     given = () if removal.name.startswith(effects.SHELL) else removal.arguments.positional[:1]
     removed, wanted = next((one.constant() for one in given), None), path_of(made).constant()
@@ -105,5 +105,4 @@ def _awaited(context: Context, event: Event, written: list[Event], names: Names)
 
 
 def _may_come_before(write: Event, read: Event) -> bool:
-    in_turns = {here.node for here in write.loops()} & {here.node for here in read.loops()}
-    return write is not read and (write.before(read) or bool(in_turns))
+    return write is not read and (write.before(read) or not write.turns.isdisjoint(read.turns))

@@ -49,7 +49,8 @@ def with_source(
         "whitespace_after_from": cst.SimpleWhitespace(" "),
     }
     if aliases is not None:
-        whole = layout is not None and len(aliases) == len(list(layout.names))  # type: ignore[arg-type]
+        names = layout.names if layout is not None and not isinstance(layout.names, cst.ImportStar) else ()
+        whole = len(aliases) == len(names)
         changes["names"] = aliases if whole else _closed(aliases, layout)
         if layout is None:
             changes |= {"lpar": None, "rpar": None}

@@ -1,0 +1,25 @@
+"""What runs when something is called, as far as it is the script's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distify_codemods.values import NOTHING, Bound, Class, Function, Obj, Partial, core
+
+
+def functions(obj: Obj) -> Iterator[tuple[Function, Obj | None]]:
+    """Of a function, a method, or one that has some arguments already: each with the object whose method it is."""
+    inner = core(obj)
+    if isinstance(inner, Function):
+        yield inner, None
+    elif isinstance(inner, Bound) and inner.function is not None:
+        yield inner.function, inner.receiver
+    elif isinstance(inner, Partial) and inner.function is not None:
+        for one in inner.function.objs:
+            yield from functions(one)
+
+
+def methods(cls: Class, name: str) -> list[Function]:
+    """Those of a class by a name, or of the nearest above it that has it."""
+    found = next((one.attributes[name] for one in cls.order() if name in one.attributes), NOTHING)
+    return [one for one in found.objs if isinstance(one, Function)]

@@ -1,0 +1,132 @@
+"""What differs from rank to rank: values, tests, rates, and whether all ranks come to a place alike."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts, dealt_by, wrapped
+from distify_codemods.interpreter.ranks import RANK
+from distify_codemods.libraries import effects, torch_optim
+from distify_codemods.ordered import Ordered
+from distify_codemods.values import (
+    CHANCE,
+    SIGNAL,
+    CallChain,
+    Choice,
+    External,
+    Obj,
+    Share,
+)
+
+#: What comes of it is a process's own.
+OF_THE_PROCESS: Ordered[Obj | str] = Ordered(["time", SIGNAL, "machine"])
+#: What keeps something of the run for later.
+_KEEPING = frozenset([*effects.CHECKPOINTS, *(f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "move"))])
+
+
+def differs(facts: Facts, event: Event) -> str:
+    """Why the outcome of a test is a rank's own, though it does not ask which rank it is."""
+    return why_different(facts, event.value.sources - RANK)
+
+
+def why_different(facts: Facts, sources: Ordered[Obj | str]) -> str:
+    if sources & RANK:
+        return "depends on the rank"
+    training = facts.training_loaders
+    for loader in dealt_by(sources) if not facts.run.trial.shared else ():
+        if loader in training or isinstance(loader, Share):
+            return "depends on the training loss or batch of one rank"
+    if "time" in sources:
+        return "depends on the time"
+    if SIGNAL in sources:
+        return "depends on when a signal comes"
+    if "machine" in sources:
+        return "depends on the process or machine"
+    if CHANCE in sources and facts.backwards and not facts.run.trial.draws_alike:
+        return "depends on chance"
+    return ""
+
+
+#: The last event that touches the other ranks, or what is kept of the run, in an arm of a branch.
+Guarded = dict[tuple[cst.CSTNode, CallChain], int]
+
+
+def guarded(facts: Facts) -> Guarded:
+    return {
+        (here.node, here.frame.context): event.number
+        for event in facts.run.events if _consequence(facts, event)
+        for here in event.here.up() if here.arm
+    }  # fmt: skip
+
+
+def matters(facts: Facts, test: Event, behind: Guarded) -> bool:
+    """Whether what it decides touches the other ranks, or what is kept of the run; `behind`: what is `guarded`."""
+    if not facts.training_loops or not _in_training_run(facts, test):
+        return False
+    if behind.get((test.node, test.here.frame.context), -1) > test.number:
+        return True
+    return isinstance(test.node, cst.While) or any(
+        isinstance(source, Choice) and source.site is test.node
+        for backward in facts.backwards for source in backward.receiver.sources
+    )  # fmt: skip
+
+
+def _in_training_run(facts: Facts, test: Event) -> bool:
+    first = min((loop.event for loop in facts.training_loops), key=lambda event: event.number)
+    return not first.turns.isdisjoint(test.turns) or test.number >= first.number or isinstance(test.node, cst.While)
+
+
+def _consequence(facts: Facts, event: Event) -> bool:
+    if event in facts.backwards or event in facts.steps:
+        return True
+    if event.kind is Kind.FORWARD:
+        shared = facts.run.trial.shared and facts.is_of_a_model(event)
+        return shared or (bool(wrapped(event.receiver)) and event.grad)
+    if event.kind is Kind.CALL:
+        return event.name in _KEEPING
+    if event.kind is Kind.METHOD:
+        asks = event.name in ("state_dict", "load_state_dict")
+        return (asks and facts.is_of_a_model(event)) or event.name == "step" or event.name in effects.CHECKPOINT_METHODS
+    if event.kind is Kind.LEAVE:
+        return event.name != "raise" and _ends_training(facts, event)
+    return event.kind is Kind.LOOP and any(loop.event.node is event.node for loop in facts.loops)
+
+
+def _ends_training(facts: Facts, event: Event) -> bool:
+    """`break`, `continue` and `return` where a training or evaluation loop goes on, or would have begun."""
+    if event.name == "exit":
+        return True
+    frames = {loop.event.here.frame.node for loop in facts.loops}
+    outer = {here.node for loop in facts.loops for here in loop.event.here.up()}
+    if event.name == "return":
+        return event.here.frame.node in frames
+    loops = [here.node for here in event.here.up() if isinstance(here.node, (cst.For, cst.While)) and here.arm]
+    inner = loops[0] if loops else None
+    return inner in outer or any(loop.node is inner for loop in facts.loops)
+
+
+def rate_differs(facts: Facts, event: Event) -> str:
+    """Why the learning rate that is set here is a rank's own."""
+    if event.kind is Kind.STORE:
+        target = event.node
+        if event.name == "[]" and isinstance(target, cst.Subscript) and isinstance(target.slice[0].slice, cst.Index):
+            key = target.slice[0].slice.value
+            if isinstance(key, cst.SimpleString) and key.evaluated_value == "lr":
+                return why_different(facts, event.value.sources)
+        return ""
+    schedulers = [obj for obj in event.receiver.objs if isinstance(obj, External) and torch_optim.is_schedule(obj.name)]
+    if event.name == "step" and schedulers and event.arguments.positional:
+        return why_different(facts, event.arguments.positional[0].sources)
+    return ""
+
+
+def reached_alike(facts: Facts, event: Event) -> bool:
+    """Whether all ranks come to a place equally often: no branch or loop around it is a rank's own."""
+    for here in event.here.up():
+        if event.kind is Kind.TEST and here.node is event.node:
+            continue  # all that go on after the test of a loop have come out of it alike
+        around = here.node.iter if isinstance(here.node, cst.For) else getattr(here.node, "test", None)
+        if here.arm and isinstance(around, cst.BaseExpression) and why_different(facts, facts.value(around).sources):
+            return False
+    return True
