@@ -13,7 +13,7 @@ from itertools import chain
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions import agreement, cuts, enlarging, frozen
+from distify_codemods.decisions import agreement, concurrent, cuts, enlarging, frozen
 from distify_codemods.decisions.base import Averaging, Blocked, Decisions, SharedPass
 from distify_codemods.decisions.broadcasts import places_of
 from distify_codemods.decisions.loading import decide_loading
@@ -184,26 +184,16 @@ def _played(facts: Facts) -> Iterator[Blocked]:
         )  # fmt: skip
 
 
-_CONCURRENT = ("threading.", "multiprocessing.", "concurrent.futures.", "joblib.", "multiprocess.", "ray.")
-
-
 def _in_threads(facts: Facts) -> Iterator[Blocked]:
     """Forward passes in threads or processes of the script's own: each rank runs them in another order."""
-    started = {
-        event.node: event
-        for event in facts.of_kind(Kind.CALL, Kind.METHOD)
-        if event.name.startswith(_CONCURRENT)
-        or any(isinstance(obj, External) and obj.name.startswith(_CONCURRENT) for obj in event.receiver.objs)
-    }
-    for event in facts.of_kind(Kind.FORWARD) if started else ():
-        step = next((one for one in event.here.frame.context if one in started), None)
-        if isinstance(step, cst.CSTNode) and any(core(obj) in facts.models for obj in event.receiver.objs):
-            yield Blocked(
-                CODE, started[step].module, step,
-                "a trained model is called in threads or processes of the script's own, in another order on each rank",
-                "call it in the main thread",
-            )  # fmt: skip
-            return
+    called = facts.of_kind(Kind.FORWARD)
+    trained = (one for one in called if any(core(obj) in facts.models for obj in one.receiver.objs))
+    for step in concurrent.starting(facts, trained)[:1]:
+        yield Blocked(
+            CODE, step.module, step.node,
+            "a trained model is called in threads or processes of the script's own, in another order on each rank",
+            "call it in the main thread",
+        )  # fmt: skip
 
 
 def _trains_by_itself(facts: Facts, model: Obj) -> bool:

@@ -62,6 +62,11 @@ GO_THROUGH = {
 }
 #: Starts another process by itself.
 STARTS_PROCESSES = "torch.multiprocessing.Process"
+#: What runs functions beside the script: in threads, and else in processes.
+THREADS = ("threading.", "multiprocessing.dummy.", "multiprocessing.pool.ThreadPool", "concurrent.futures.Thread")
+BESIDE = (
+    *THREADS, "multiprocessing.", "torch.multiprocessing.", "concurrent.futures.", "joblib.", "multiprocess.", "ray.",
+)  # fmt: skip
 #: What another program says, as a file that is still to be read.
 ANSWERS_LATER = "os.popen"
 #: What runs a function that it is given: the parameter and its place, and those of its arguments.
