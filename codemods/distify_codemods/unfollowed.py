@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.answers import answered_once
-from distify_codemods.events import Kind
+from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, given_to
 from distify_codemods.libraries import downloads, effects, outside
 from distify_codemods.libraries.quiet import is_quiet
@@ -33,6 +33,7 @@ class Unfollowed:
     module: Module
     node: cst.Call
     name: str
+    by: Event | None = None  # what its function was handed to
 
     @property
     def code(self) -> str:
@@ -75,16 +76,16 @@ class _Search:
     seen: set[cst.CSTNode] = field(default_factory=set)
 
     def calls(self) -> Iterator[Unfollowed]:
-        handed: dict[Obj, None] = {}
+        handed: dict[Obj, Event] = {}
         for event in self.facts.of_kind(Kind.CALL, Kind.METHOD):
             if not event.name.startswith("local."):
-                handed.update(dict.fromkeys(given_to(event.arguments)))
+                handed.update(dict.fromkeys(given_to(event.arguments), event))
         for event in self.facts.of_kind(Kind.STORE):  # `sys.excepthook = report`
             if not any(isinstance(obj, (Instance, Class, Mapping, Sequence)) for obj in event.receiver.objs):
-                handed.update(dict.fromkeys(event.value.objs))
-        for obj in handed:
+                handed.update(dict.fromkeys(event.value.objs, event))
+        for obj, event in handed.items():
             for function in _functions(obj):
-                yield from self._in(function)
+                yield from (replace(call, by=event) for call in self._in(function))
         for cls in self.facts.run.machine.classes:  # Python itself calls it
             for obj in cls.attributes["__del__"].objs if "__del__" in cls.attributes else ():
                 if isinstance(obj, Function):

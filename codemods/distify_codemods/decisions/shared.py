@@ -13,7 +13,7 @@ from itertools import chain
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions import agreement, concurrent, cuts, enlarging, frozen
+from distify_codemods.decisions import agreement, concurrent, enlarging, frozen, played
 from distify_codemods.decisions.base import Averaging, Blocked, Decisions, SharedPass
 from distify_codemods.decisions.broadcasts import places_of
 from distify_codemods.decisions.loading import decide_loading
@@ -175,13 +175,9 @@ def _distributed(facts: Facts) -> Iterator[Blocked]:
 
 
 def _played(facts: Facts) -> Iterator[Blocked]:
-    step = cuts.environment(facts)
-    if step is not None:
-        yield Blocked(
-            CODE, step.module, step.node,
-            "the samples come from an environment that each rank would play by itself, and each in another way",
-            "distribute it with a library for reinforcement learning, or run one copy per seed",
-        )  # fmt: skip
+    step = played.environment(facts)
+    places = [(step.module, step.node)] if step is not None else played.for_training(facts)
+    yield from [played.blocked(CODE, *place) for place in places][:1]
 
 
 def _in_threads(facts: Facts) -> Iterator[Blocked]:

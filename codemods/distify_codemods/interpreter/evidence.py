@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import collated
-from distify_codemods.libraries import computing, downloads
+from distify_codemods.libraries import computing, downloads, outside
 from distify_codemods.values import (
     CHANCE,
     NOTHING,
@@ -23,6 +23,7 @@ from distify_codemods.values import (
     Instance,
     Method,
     Obj,
+    Played,
     Reduction,
     Ref,
     Scale,
@@ -55,6 +56,14 @@ def drawn(machine: Machine, value: Value, arguments: Arguments, node: cst.CSTNod
     if any(CHANCE in given.sources for given in arguments.all()):
         return value
     return value.adding([machine.mark(Draw, node)])
+
+
+def played(machine: Machine, name: str, obj: Obj | None, value: Value, node: cst.CSTNode) -> Value:
+    """What a function or method returned, marked if that may be a game's answer to a move."""
+    whole = f"{obj.name}.{name}" if isinstance(obj, External) else name
+    known = whole.startswith(outside.SIMULATORS)
+    asked = whole is not name and name in ("reset", "step") and not is_known(whole)
+    return value.adding([machine.made(Played, node, obj, of=None if known else obj)]) if known or asked else value
 
 
 def is_known(name: str) -> bool:
