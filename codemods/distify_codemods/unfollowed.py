@@ -48,6 +48,12 @@ class Unfollowed:
         return self.name in effects.WRITES or self.name in effects.ALWAYS_WRITE
 
     @property
+    def reads(self) -> bool:
+        if self.name in effects.STORES or self.name in effects.HANDLES or self.name in effects.MAPPED:
+            return not self.writes
+        return self.name[1:] in effects.READING_METHODS or effects.reading(self.name) is not None
+
+    @property
     def asks(self) -> bool:
         by_each = outside.is_asked_by_each(self.name) or outside.connects(self.name) or outside.asks(self.name)
         return by_each or (self.name.startswith(outside.ASYNCHRONOUS)) or downloads.fetches(self.name)
@@ -84,7 +90,7 @@ class _Search:
             if not any(isinstance(obj, (Instance, Class, Mapping, Sequence)) for obj in event.receiver.objs):
                 handed.update(dict.fromkeys(event.value.objs, event))
         for obj, event in handed.items():
-            for function in _functions(obj):
+            for function in called_by_libraries(obj):
                 yield from (replace(call, by=event) for call in self._in(function))
         for cls in self.facts.run.machine.classes:  # Python itself calls it
             for obj in cls.attributes["__del__"].objs if "__del__" in cls.attributes else ():
@@ -157,12 +163,12 @@ class _Search:
         elif isinstance(obj, Class) and not rest:
             yield from self._methods(obj, "__init__")
         elif isinstance(obj, (Bound, Partial)) and not rest:
-            yield from _functions(obj)
+            yield from called_by_libraries(obj)
         elif rest:
             yield f".{rest[-1]}"
 
 
-def _functions(obj: Obj) -> Iterator[Function]:
+def called_by_libraries(obj: Obj) -> Iterator[Function]:
     """What a library may call of something."""
     if isinstance(obj, Function):
         yield obj
@@ -170,7 +176,7 @@ def _functions(obj: Obj) -> Iterator[Function]:
         yield obj.function
     elif isinstance(obj, Partial) and obj.function is not None:
         for inner in obj.function.objs:
-            yield from _functions(inner)
+            yield from called_by_libraries(inner)
     elif isinstance(obj, Instance) and obj.of is not None:
         for owner in obj.of.order():
             for name, value in owner.attributes.items():
