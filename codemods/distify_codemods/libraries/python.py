@@ -79,6 +79,8 @@ RUNNERS = {
     "typer.run": ("function", 0, ""),
     **dict.fromkeys(("absl.app.run", "tensorflow.app.run", "tensorflow.compat.v1.app.run"), ("main", 0, "")),
 }
+#: Decorators that run the function, if the file is the one that was started.
+RUN_AT_ONCE = frozenset({"sacred.Experiment.automain"})
 DEEP_COPY = "copy.deepcopy"
 COPIES = (DEEP_COPY, "copy.copy")
 #: The environment of a process, and what sets and reads it.
