@@ -11,12 +11,12 @@ from distify_codemods.settled import is_module
 from distify_codemods.values import External, core
 
 
-def starting(facts: Facts, events: Iterable[Event], but: tuple[str, ...] = ()) -> list[Event]:
+def starting(facts: Facts, events: Iterable[Event], but: tuple[str, ...]) -> list[Event]:
     """The calls by which what something of that happens in is started, `but` by these libraries."""
     started = {
         event.node: event for event in facts.of_kind(Kind.CALL, Kind.METHOD)
         for name in (event.name, *(obj.name for obj in event.receiver.objs if isinstance(obj, External)))
-        if name.startswith(python.BESIDE) and not name.startswith(but or "?")
+        if name.startswith(python.BESIDE) and not name.startswith(but)
     }  # fmt: skip
     steps = dict.fromkeys(step for event in events for step in event.here.frame.context) if started else {}
     return [one for step, one in started.items() if step in steps]

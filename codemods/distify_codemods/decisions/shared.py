@@ -23,7 +23,7 @@ from distify_codemods.decisions.trials import share_forwards, try_out
 from distify_codemods.decisions.whole_graphs import of_one_graph
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.libraries import distributed
+from distify_codemods.libraries import distributed, python
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
 from distify_codemods.results import Strategy
@@ -184,7 +184,8 @@ def _in_threads(facts: Facts) -> Iterator[Blocked]:
     """Forward passes in threads or processes of the script's own: each rank runs them in another order."""
     called = facts.of_kind(Kind.FORWARD)
     trained = (one for one in called if any(core(obj) in facts.models for obj in one.receiver.objs))
-    for step in concurrent.starting(facts, trained)[:1]:
+    told_already = (distributed.SPAWN, python.STARTS_PROCESSES)
+    for step in concurrent.starting(facts, trained, but=told_already)[:1]:
         yield Blocked(
             CODE, step.module, step.node,
             "a trained model is called in threads or processes of the script's own, in another order on each rank",
