@@ -31,8 +31,8 @@ def bound(call: cst.Call, parameters: Sequence[str]) -> dict[str, cst.Arg]:
 
 
 def _parameters(edited: Iterable[str]) -> Sequence[str]:
-    """The parameters of the function whose arguments are edited: the one that has them all."""
-    wanted = set(edited)
+    """The parameters of the function whose arguments are edited: the one that has them all, but what goes by name."""
+    wanted = set(edited) - torch_data.HOW_SOON
     return next((names for names in _ORDERS if wanted <= set(names)), ())
 
 

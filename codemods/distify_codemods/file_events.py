@@ -25,7 +25,6 @@ from distify_codemods.values import (
     Function,
     Instance,
     Mapping,
-    Method,
     Obj,
     Origin,
     Parameters,
@@ -34,8 +33,8 @@ from distify_codemods.values import (
     Sequence,
     Setting,
     Value,
-    contained,
     core,
+    made_of,
 )
 
 _PATH_KEYWORDS = frozenset("path path_or_buf excel_writer buf fname file filename".split())
@@ -177,23 +176,11 @@ def named_writers(facts: Facts) -> list[Event]:
 
 def _has_a_model(facts: Facts, values: list[Value]) -> bool:
     """Whether a model, or what may call one, is among these or what they were made of."""
-    seen: set[Obj] = set()
-    left = [obj for value in values for obj in contained(value)]
-    while left:
-        obj = core(left.pop())
-        if obj in seen:
-            continue
-        seen.add(obj)
+    for obj in (core(one) for value in made_of(values) for one in value.objs):
         if obj in facts.models or isinstance(obj, (Function, Bound, Partial, Parameters, Class)):
             return True
         if isinstance(obj, Instance) and obj.of is not None and obj.of.derives_from(torch_nn.MODULE):
             return True
-        made_of = [*obj.attributes.values()]
-        if isinstance(obj, External) and obj.arguments is not None:
-            made_of += obj.arguments.all()
-        if isinstance(obj, Method) and obj.receiver is not None:
-            made_of.append(obj.receiver)
-        left += [one for value in made_of for one in contained(value)]
     return False
 
 

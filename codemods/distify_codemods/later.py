@@ -8,6 +8,7 @@ not meet: nobody knows when, how often or in which thread it is called. Of the o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
@@ -15,10 +16,11 @@ import libcst as cst
 from distify_codemods import file_events, tree
 from distify_codemods.callables import functions, methods
 from distify_codemods.events import Event, Here, Kind
-from distify_codemods.facts import Facts, given_to
+from distify_codemods.facts import Facts, given_to, loaders_in
 from distify_codemods.libraries import effects, outside, torch_data, torch_nn
 from distify_codemods.ordered import EMPTY
-from distify_codemods.values import Arguments, Class, Function, Instance, Mapping, Obj, Sequence, core
+from distify_codemods.unfollowed import called_by_libraries
+from distify_codemods.values import Arguments, Bound, Class, Function, Instance, Mapping, Obj, Sequence, core
 
 _MOST = 200
 #: Bases whose methods nobody calls but the script itself.
@@ -68,18 +70,13 @@ class _Entering:
 
     def _enter(self, handed: _Handed) -> list[Event]:
         """What happens in it; nothing where that is not for rank 0 alone. What was known before stays as it is."""
-        machine, event = self.facts.run.machine, handed.event
-        values, complete = machine.values.copy(), machine.complete
-        machine.events, machine.draws = [], []
-        machine.frame, machine.grad, machine.control, machine.parted = event.here.frame, event.grad, EMPTY, False
-        machine.here = Here(event.here, event.node, event.here.frame)
-        machine.invoke(handed.function, Arguments(), event.node, handed.receiver)
-        found = machine.events
-        machine.complete = complete
+        values = self.facts.run.machine.values
+        before = values.copy()
+        found = _entered(self.facts, handed.event, handed.function, handed.receiver)
         if not any(map(_writes, found)) or any(map(self._lets_meet, found)):
-            machine.values.clear()
+            values.clear()
             found = []
-        machine.values.update(values)
+        values.update(before)
         for one in found:
             one.unused = True
         return found
@@ -92,6 +89,32 @@ class _Entering:
             return "file" in event.value.sources
         asks = outside.asks(event.name) or outside.connects(event.name) or outside.is_asked_by_each(event.name)
         return file_events.reads(event) or (event.kind is Kind.CALL and asks)
+
+
+def _entered(facts: Facts, event: Event, function: Function, receiver: Obj | None) -> list[Event]:
+    """What happens in a function that a library calls with what an event gives it."""
+    machine = facts.run.machine
+    complete, machine.events, machine.draws = machine.complete, [], []
+    machine.frame, machine.grad, machine.control, machine.parted = event.here.frame, event.grad, EMPTY, False
+    machine.here = Here(event.here, event.node, event.here.frame)
+    machine.invoke(function, Arguments(), event.node, receiver)
+    machine.complete = complete
+    return machine.events
+
+
+@contextmanager
+def in_workers(facts: Facts, begins: Event) -> Iterator[list[Event]]:
+    """What happens in the workers of loaders once a pass over these begins. Values in there are known meanwhile."""
+    values = facts.run.machine.values
+    before, found = values.copy(), list[Event]()
+    for loader in loaders_in(begins.value):
+        for obj in given_to(loader.arguments or Arguments()):
+            receiver = obj if isinstance(obj, Instance) else obj.receiver if isinstance(obj, Bound) else None
+            for function in called_by_libraries(obj):
+                found += _entered(facts, begins, function, receiver)
+    yield found
+    values.clear()
+    values.update(before)
 
 
 def _writes(event: Event) -> bool:

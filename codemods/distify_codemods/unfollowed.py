@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.answers import answered_once
 from distify_codemods.callables import functions, methods
-from distify_codemods.events import Kind
+from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, given_to
 from distify_codemods.libraries import downloads, effects, outside
 from distify_codemods.libraries.quiet import is_quiet
@@ -34,6 +34,7 @@ class Unfollowed:
     module: Module
     node: cst.Call
     name: str
+    by: Event | None = None  # what its function was handed to
 
     @property
     def code(self) -> str:
@@ -46,6 +47,12 @@ class Unfollowed:
         if self.name.startswith("."):
             return bool(self.node.args) and effects.is_writing_method(self.name[1:], len(self.node.args))
         return self.name in effects.WRITES or self.name in effects.ALWAYS_WRITE
+
+    @property
+    def reads(self) -> bool:
+        if self.name in effects.STORES or self.name in effects.HANDLES or self.name in effects.MAPPED:
+            return not self.writes
+        return self.name[1:] in effects.READING_METHODS or effects.reading(self.name) is not None
 
     @property
     def asks(self) -> bool:
@@ -76,16 +83,16 @@ class _Search:
     seen: set[cst.CSTNode] = field(default_factory=set)
 
     def calls(self) -> Iterator[Unfollowed]:
-        handed: dict[Obj, None] = {}
+        handed: dict[Obj, Event] = {}
         for event in self.facts.of_kind(Kind.CALL, Kind.METHOD):
             if not event.name.startswith("local."):
-                handed.update(dict.fromkeys(given_to(event.arguments)))
+                handed.update(dict.fromkeys(given_to(event.arguments), event))
         for event in self.facts.of_kind(Kind.STORE):  # `sys.excepthook = report`
             if not any(isinstance(obj, (Instance, Class, Mapping, Sequence)) for obj in event.receiver.objs):
-                handed.update(dict.fromkeys(event.value.objs))
-        for obj in handed:
-            for function in _functions(obj):
-                yield from self._in(function)
+                handed.update(dict.fromkeys(event.value.objs, event))
+        for obj, event in handed.items():
+            for function in called_by_libraries(obj):
+                yield from (replace(call, by=event) for call in self._in(function))
         for cls in self.facts.run.machine.classes:  # Python itself calls it
             for function in methods(cls, "__del__") if "__del__" in cls.attributes else ():
                 yield from self._in(function)
@@ -156,12 +163,12 @@ class _Search:
         elif isinstance(obj, Class) and not rest:
             yield from self._methods(obj, "__init__")
         elif isinstance(obj, (Bound, Partial)) and not rest:
-            yield from _functions(obj)
+            yield from called_by_libraries(obj)
         elif rest:
             yield f".{rest[-1]}"
 
 
-def _functions(obj: Obj) -> Iterator[Function]:
+def called_by_libraries(obj: Obj) -> Iterator[Function]:
     """What a library may call of something."""
     yield from (function for function, _ in functions(obj))
     if isinstance(obj, Instance) and obj.of is not None:

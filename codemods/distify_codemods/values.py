@@ -379,6 +379,13 @@ class Foreign(Obj):
 
 
 @dataclass(eq=False, repr=False)
+class Played(Obj):
+    """As a source: what may be a game said here, of which each process plays one of its own."""
+
+    of: Obj | None = None  # what was reset, or given a move; None: it is known to be played
+
+
+@dataclass(eq=False, repr=False)
 class Draw(Obj):
     """As a source: random numbers that are drawn at `site`."""
 
@@ -663,6 +670,35 @@ def _contained(value: Value, seen: set[Obj]) -> Iterable[Obj]:
                 yield from _contained(item, seen)
         elif isinstance(obj, Instance) and obj.base is not None:
             yield obj.base
+
+
+def made_of(values: Iterable[Value]) -> Iterable[Value]:
+    """Values, all that is in them, and what that was made of."""
+    seen: set[Obj] = set()
+    left = list(values)
+    while left:
+        value = left.pop()
+        yield value
+        for obj in map(core, value.objs):
+            if obj not in seen:
+                seen.add(obj)
+                left += _parts(obj)
+
+
+def _parts(obj: Obj) -> Iterable[Value]:
+    yield from obj.attributes.values()
+    if isinstance(obj, Sequence):
+        yield from (*(obj.items or ()), obj.element or NOTHING)
+    elif isinstance(obj, Mapping):
+        yield obj.any()
+    elif isinstance(obj, Passing):
+        yield from (obj.over or NOTHING, *obj.zipped)
+    elif isinstance(obj, External) and obj.arguments is not None:
+        yield from obj.arguments.all()
+    elif isinstance(obj, Instance) and obj.base is not None:
+        yield Value(obj.base.alone)
+    elif isinstance(obj, Method) and obj.receiver is not None:
+        yield obj.receiver
 
 
 def to_library(obj: Obj) -> Obj:

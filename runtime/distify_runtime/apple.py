@@ -9,15 +9,15 @@ import torch
 from distify_runtime.meeting import by_itself
 from distify_runtime.output import note
 
-T = TypeVar("T", torch.device, bool, None)
+T = TypeVar("T", torch.device, bool, str, None)
 
 _said = False
 
 
 @by_itself
 def without_mps(found: T) -> T:
-    """`without_mps(torch.backends.mps.is_available())`: what a script is told of the accelerator, or whether there is
-    one. On a Mac there is none for ranks, and the device that is found is the CPU; elsewhere it is what was found.
+    """`without_mps(torch.backends.mps.is_available())`: what a script is told of the accelerator, whether there is one,
+    or how it calls it. On a Mac there is none for ranks, and the device is the CPU; elsewhere it is what was found.
 
     Gloo takes tensors of the CPU and of CUDA: of a model on Apple's GPU, DistributedDataParallel cannot be made, be it
     in a world of one.
@@ -28,4 +28,6 @@ def without_mps(found: T) -> T:
     if not _said:
         _said = True
         note("DistributedDataParallel cannot train on Apple's GPU (`mps`): this runs on the CPU")
+    if isinstance(found, str):
+        return "cpu"
     return torch.device("cpu") if isinstance(found, torch.device) else False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.scripts import IMPORTS, LOOP, MODEL, blocked, changes, converted, line_of, script
+from tests.rules.scripts import DATA, IMPORTS, LOOP, MODEL, blocked, changes, converted, line_of, script
 
 MOVES = f"{MODEL}model = model.to(device)\n"
 MPS, HELD = "torch.backends.mps.is_available()", "rt.without_mps(torch.backends.mps.is_available())"
@@ -37,6 +37,20 @@ else:
 )  # fmt: skip
 def test_ranks_find_none(before: str, after: str) -> None:
     assert after in converted(script(setup=before, model=MOVES))
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "device = 'cpu'\nif len(data) > 9:\n    device = TEXT\n",
+        "device = 'cpu' if len(data) > 9 else TEXT\n",
+        "device = torch.device('cpu')\nif len(data) > 9:\n    device = torch.device(TEXT)\n",
+        f"device = 'cpu'\nif {MPS}:\n    device = 'mps'\nif len(data) > 9:\n    device = TEXT\n",
+    ],
+)
+def test_a_test_of_the_scripts_own(setup: str) -> None:
+    new = converted(script(setup=f"{DATA}{setup}".replace("TEXT", "'mps:0'"), model=MOVES))
+    assert setup.replace("TEXT", "rt.without_mps('mps:0')").replace(MPS, HELD) in new
 
 
 def test_by_any_name() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.scripts import IMPORTS, LOADER, LOOP, blocked, changes, converted, line_of, script
+from tests.rules.scripts import IMPORTS, LOADER, LOOP, OPTIMIZER, blocked, changes, converted, indented, line_of, script
 
 IN_BATCH = "        loss.backward()\n"
 EVALUATION = """\
@@ -20,6 +20,37 @@ EVALUATION = """\
 def in_epoch(lines: str) -> str:
     imports = f"import random\nimport time\n{IMPORTS}"
     return script(imports=imports, setup="best, start = 9.0, time.time()\n", loop=LOOP + lines)
+
+
+STATE = """\
+class State:
+    loss, around = 9.0, None
+
+
+state = State()
+state.around = state
+"""
+
+
+@pytest.mark.parametrize("call", ["copy.deepcopy(state)", "copy.copy(state)", "copied(state)"])
+def test_a_copy_that_is_made_again(call: str) -> None:
+    """In each epoch it is a copy of what the epoch before has left."""
+    setup = f"{STATE}def copied(one):\n    return copy.deepcopy(one)\n\n"
+    head, rest = LOOP.split("\n", 1)
+    loop = f"{head}\n    before = {call}\n    if before.loss < 0.1: break\n{rest}        state.loss = loss.item()\n"
+    new = converted(script(imports=f"import copy\n{IMPORTS}", setup=setup, loop=loop))
+    assert "    if rt.all_reduce_mean(before.loss) < 0.1: break\n" in new
+    for kept in ("state.loss = 1.0", "state.other = loss.item()"):
+        left = loop.replace("state.loss = loss.item()", kept)
+        new = converted(script(imports=f"import copy\n{IMPORTS}", setup=setup, loop=left))
+        assert "    if before.loss < 0.1: break\n" in new
+
+
+def test_a_copy_of_a_copy() -> None:
+    """`model = copy.deepcopy(model)` in a loop: one more copy each time."""
+    loop = "for turn in range(2):\n    model = copy.deepcopy(model)\n" + indented(OPTIMIZER + LOOP)
+    before = script(imports=f"import copy\n{IMPORTS}", optimizer="", loop=loop)
+    assert "    model = DistributedDataParallel(model, device_ids=rt.device_ids(model))\n" in converted(before)
 
 
 def test_ranks_might_part() -> None:

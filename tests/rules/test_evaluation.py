@@ -155,6 +155,7 @@ def test_outputs_are_gathered() -> None:
     [
         ("other = DataLoader(data, 16)\n", SPLIT),
         ("other = DataLoader(data, 16, False)\n", SPLIT),
+        ("other = DataLoader(data, 16, in_order=False)\n", SPLIT),
         ("other = DataLoader(data, 16, num_workers=0)\n", SPLIT.replace("16))", "16), num_workers=0)")),
         ("other = DataLoader(data, batch_size=16, drop_last=True)\n", SPLIT.replace("16)", "16, drop_last=True)")),
         ("other = DataLoader(data)\n", SPLIT.replace("16", "1")),

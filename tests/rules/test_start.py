@@ -5,7 +5,19 @@ from __future__ import annotations
 import pytest
 from distify_codemods import Level, Options, Outcome
 
-from tests.rules.scripts import BY_SHARDING, DATA, GROUP, IMPORTS, conversion_of, script
+from tests.rules.scripts import (
+    BY_SHARDING,
+    DATA,
+    GROUP,
+    IMPORTS,
+    LOOP,
+    WRAP,
+    blocked,
+    conversion_of,
+    converted,
+    indented,
+    script,
+)
 
 HELPER = "import argparse\nimport os\nimport random\nimport numpy as np\nimport torch\nfrom torch import nn\n"
 LOCAL = "import helper\n"
@@ -93,3 +105,32 @@ def test_behind_the_import_that_reads_the_command_line() -> None:
     before = script(imports=f"{IMPORTS}from options import args\n{LOCAL}")
     new = next(one for one in conversion_of(before, files=files).files if one.path == "train.py").after.decode()
     assert new.index("from options import args\n") < new.index(GROUP) < new.index(LOCAL) < new.index(DATA)
+
+
+SACRED = """\
+{imports}from sacred import Experiment
+
+experiment = Experiment("run")
+
+
+@experiment.{decorator}
+def train(rate):
+    data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+    loader = DataLoader(data, batch_size=8, shuffle=True)
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+{loop}"""
+
+
+def test_an_experiment_of_sacred_begins_where_it_is_defined() -> None:
+    before = SACRED.format(imports=IMPORTS, decorator="automain", loop=indented(LOOP))
+    new = converted(before)
+    above, _, below = new.partition("@experiment.automain\n")
+    assert GROUP in above
+    assert below.startswith("def train(rate):\n")
+    assert f"    {WRAP}" in new
+
+
+def test_what_an_experiment_of_sacred_runs_only_if_it_is_told_to() -> None:
+    before = SACRED.format(imports=IMPORTS, decorator="main", loop=indented(LOOP))
+    assert blocked(before) == {("REFUSE02", 1)}

@@ -297,3 +297,12 @@ def test_hidden_batch_size_that_shapes_a_tensor() -> None:
     loop = LOOP.replace("        loss", "        x = x + torch.zeros(size, 4)\n        loss")
     made = "size = 8\noptions = {'shuffle': True}\nloader = DataLoader(data, batch_size=size, **options)\n"
     assert "BATCH01" in {code for code, _ in blocked(script(loader=made, loop=loop))}
+
+
+@pytest.mark.parametrize("given", ["in_order=False", "in_order=False, num_workers=0", "num_workers=0, in_order=True"])
+def test_shares_of_one_batch_come_together(given: str) -> None:
+    """Else the ranks would take, in one step, their shares of whichever batches are ready first."""
+    new = converted(script(loader=f"loader = DataLoader(data, 8, True, {given})\n"))
+    assert "in_order" not in new
+    assert "loader = DataLoader(data, " in new
+    assert "True" not in new.split("DataLoader(data")[1].splitlines()[0]

@@ -5,7 +5,19 @@ from __future__ import annotations
 import pytest
 from distify_codemods import Level, Options, Outcome, SourceFile, convert
 
-from tests.rules.scripts import LOOP, WRAP, blocked, changes, conversion_of, converted, findings, line_of, script
+from tests.rules.scripts import (
+    IMPORTS,
+    LOOP,
+    MODEL,
+    WRAP,
+    blocked,
+    changes,
+    conversion_of,
+    converted,
+    findings,
+    line_of,
+    script,
+)
 
 BY_HAND = LOOP.replace("optimizer.zero_grad()", "model.zero_grad()").replace(
     "optimizer.step()", "for p in model.parameters(): p.data -= 0.1 * p.grad"
@@ -127,3 +139,33 @@ def test_comment_beside_a_one_line_suite() -> None:
     lines = new.after.decode().splitlines()
     assert lines[-1] == f"if len(data) > 3: {CALL}"
     assert lines[-2].startswith("# distify: needs you OTHER01")
+
+
+WORK = "def work(*given):\n    {does}\n\n"
+
+
+@pytest.mark.parametrize(
+    "starts",
+    [
+        "multiprocessing.Process(target=work, args=(1,)).start()",
+        "multiprocessing.get_context('spawn').Process(target=work).start()",
+        "multiprocessing.Pool(2).map(work, [1, 2])",
+        "multiprocessing.get_context('spawn').Pool(2).starmap(work, [1, 2])",
+        "concurrent.futures.ProcessPoolExecutor().submit(work, 1)",
+    ],
+)
+@pytest.mark.parametrize("strategy", ["sharded", "shared"])
+def test_processes_that_compute(starts: str, strategy: str) -> None:
+    """Whichever library starts them, if they call a model or use a GPU; all else is the script's affair."""
+    imports = f"import concurrent.futures\nimport multiprocessing\n{IMPORTS}"
+    for does, problem in [("model(torch.ones(4))", True), ("torch.ones(1).cuda()", True), ("len(given)", False)]:
+        before = script(imports=imports, model=MODEL + WORK.format(does=does), after=f"{starts}\n")
+        expected = {("OTHER01", line_of(before, starts))} if problem else set()
+        found = conversion_of(before, options=Options(strategy=strategy)).of(Level.BLOCKING)
+        assert {(one.code, one.place.line) for one in found if one.code == "OTHER01" and one.place} == expected
+
+
+def test_threads_that_compute() -> None:
+    imports = f"import concurrent.futures\nfrom multiprocessing.pool import ThreadPool\n{IMPORTS}"
+    for starts in ("ThreadPool(2).map(model, [x])", "concurrent.futures.ThreadPoolExecutor().submit(model, x)"):
+        assert blocked(script(imports=imports, after=f"{starts}\n")) == set()

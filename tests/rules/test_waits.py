@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Level
 
-from tests.rules.scripts import IMPORTS, blocked, converted, indented, line_of, script
+from tests.rules.scripts import IMPORTS, LOOP, blocked, converted, findings, indented, line_of, script
 
 TOOLS = f"import os\nfrom pathlib import Path\nimport numpy as np\n{IMPORTS}"
 READS = f"{TOOLS}import pickle\nimport pandas as pd\nfrom os.path import join\n"
@@ -246,3 +247,66 @@ def test_what_lies_in_another_folder_is_not_waited_for(read: str, root: str, wai
 def test_folders_are_told_by_how_paths_begin(write: str, read: str, waits: bool) -> None:
     before = script(imports=READS, after=f"name = os.listdir('names')[0]\n{write}{read}")
     assert ("rt.barrier()" in converted(before)) is waits
+
+
+ROWS = """\
+def table(path):
+    return np.load(path)
+
+
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, path):
+        self.path = path
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        return torch.ones(4) * {read}, torch.ones(1)
+
+
+def collate(samples):
+    return torch.stack([x for x, _ in samples]), torch.stack([y for _, y in samples]) * {collate}
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "collate", "write", "waits"),
+    [
+        ("np.load('a.npy')", "1", WRITTEN, True),
+        ("np.load(self.path)", "1", WRITTEN, True),
+        ("table('a.npy')", "1", WRITTEN, True),
+        ("1", "np.load('a.npy')", WRITTEN, True),
+        ("np.load('b.npy')", "1", WRITTEN, False),
+        ("np.load(f'{index}.npy')", "1", "torch.save(model.state_dict(), 'a.pt')\n", False),
+        ("np.load(f'rows/{index}.npy')", "1", WRITTEN, False),
+        ("np.load(self.path)", "1", "pass\n", False),
+    ],
+)
+def test_files_that_workers_read(read: str, collate: str, write: str, waits: bool) -> None:
+    """All ranks wait before the pass in which their workers read what rank 0 has written after the last one."""
+    setup = ROWS.format(read=read, collate=collate)
+    loader = "loader = DataLoader(Rows('a.npy'), batch_size=8, collate_fn=collate)\n"
+    new = converted(script(imports=READS, setup=setup, data="", loader=loader, loop=f"{LOOP}    {write}"))
+    assert ("    rt.barrier()\n    for x, y in loader:\n" in new) is ("rt.barrier()" in new) is waits
+
+
+@pytest.mark.parametrize(
+    ("read", "write", "known"),
+    [
+        ("np.load(str(index))", "    np.save(str(epoch), [1])\n", False),
+        ("np.load(self.path + str(index))", f"    {WRITTEN}", False),
+        ("np.load('b.npy')", f"    {WRITTEN}", True),
+        ("np.load(self.path + str(index))", WRITTEN, True),
+        ("len(self.path)", f"    {WRITTEN}", True),
+    ],
+)
+def test_no_claim_of_files_that_workers_read(read: str, write: str, known: bool) -> None:
+    setup = ROWS.format(read=read, collate="1")
+    loader = "loader = DataLoader(Rows(str(4)), batch_size=8)\n"
+    before = script(imports=READS, setup=setup, data="", loader=loader, loop=LOOP + write)
+    claims = [one.message for one in findings("PATH01", before, Level.NOT_NEEDED)]
+    assert any("which a library calls" in one for one in claims) is not known
+    assert any(one.endswith("no file is read that the run wrote") for one in claims) is known

@@ -17,6 +17,7 @@ def mac(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_mac_has_no_accelerator_for_ranks(mac: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert rt.without_mps(torch.backends.mps.is_available()) is False
     assert rt.without_mps(torch.device("mps")) == torch.device("cpu")
+    assert rt.without_mps("mps:0") == "cpu"
     said = "distify: DistributedDataParallel cannot train on Apple's GPU (`mps`): this runs on the CPU\n"
     assert capsys.readouterr() == ("", said)
 

@@ -50,11 +50,11 @@ def drawn_for_batches(facts: Facts) -> Iterator[Link]:
             )  # fmt: skip
 
 
-def _draws_once(obj: Obj) -> bool:
-    if not isinstance(obj, External):
+def _draws_once(obj: Obj, around: tuple[Obj, ...] = ()) -> bool:
+    if not isinstance(obj, External) or obj in around:
         return False
     parts = [part for value in obj.arguments.all() for part in contained(value)] if obj.arguments is not None else []
-    return drawing.draws_once(obj.name) or any(map(_draws_once, parts))
+    return drawing.draws_once(obj.name) or any(_draws_once(part, (*around, obj)) for part in parts)
 
 
 def _tests(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions import outside
+from distify_codemods.decisions import played
 from distify_codemods.decisions.base import Blocked, Slicing, made_at
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
@@ -27,9 +27,7 @@ from distify_codemods.values import (
     NOTHING,
     Const,
     Cut,
-    External,
     Mapping,
-    Method,
     Obj,
     Scale,
     Sequence,
@@ -63,9 +61,10 @@ def decide_cuts(facts: Facts) -> Dealt:
     cuts = _trained_on(seen)
     if not cuts:
         return Dealt(facts)
-    played = environment(facts)
-    if played is not None:
-        return Dealt(facts, uncut=(Blocked("DATA04", played.module, played.node, *_PLAYED),))
+    game = played.environment(facts)
+    if game is not None:
+        why = ": there is no data to share out"
+        return Dealt(facts, uncut=(played.blocked("DATA04", game.module, game.node, why),))
     sizes = frozenset(key_of(size) for cut in cuts for size in cut.sizes)
     if sizes:
         seen = facts.tried(cutting=Cutting(sizes))
@@ -123,21 +122,6 @@ def _is_of_training(facts: Facts, share: Event) -> bool:
         return bool(cuts) and cuts <= trained and not any(isinstance(one, Share) for part in parts for one in part)
     layout = _layout(share.value)
     return layout is not None and layout.cuts <= trained
-
-
-def environment(facts: Facts) -> Event | None:
-    """A step of something that is played: of a library's object that is reset and stepped with an action, or that is
-    known to be played.
-    """
-    steps: dict[Obj, Event] = {}
-    resets: set[Obj] = set()
-    for event in facts.of_kind(Kind.METHOD):
-        others = [obj for obj in event.receiver.objs if isinstance(obj, (External, Method))]
-        if event.name == "reset":
-            resets.update(others)
-        elif event.name == "step" and event.arguments.positional:
-            steps.update(dict.fromkeys(others, event))
-    return next((event for obj, event in steps.items() if obj in resets), None) or outside.simulated(facts)
 
 
 def _trained_on(facts: Facts) -> Ordered[Cut]:

@@ -21,6 +21,7 @@ from distify_codemods.decisions import (
     hand_updates,
     losses,
     models,
+    played,
     roles,
     scaling,
     sharing,
@@ -42,7 +43,9 @@ def decide(dealt: cuts.Dealt, backend: Backend) -> Decisions:
     facts, loss_reductions, joinings, coupled = (facts, (), (), {}) if per_rank else _losses(facts)
     averaged = models.decide_models(facts, backend)
     wraps = averaged.wraps
-    blocked = [*uncut, *averaged.blocked, *doubts.doubts(averaged.facts)]  # before figures are averaged: no flags then
+    games = () if uncut else [played.blocked("DATA01", *place) for place in played.for_training(facts)][:1]
+    doubted = doubts.doubts(averaged.facts)  # before figures are averaged: no flags then
+    blocked = [*uncut, *games, *averaged.blocked, *doubted]
     wrapped_facts, averages, left = trials.agreed(averaged.facts, wraps)
     decisions = Decisions(wrapped_facts, wraps=wraps, averages=averages, left=left, slicings=slicings, blocked=blocked)
     decisions.loss_reductions, decisions.joinings, decisions.coupled = loss_reductions, joinings, coupled

@@ -13,7 +13,7 @@ from itertools import chain
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions import agreement, cuts, enlarging, frozen
+from distify_codemods.decisions import agreement, concurrent, enlarging, frozen, played
 from distify_codemods.decisions.base import Averaging, Blocked, Decisions, SharedPass
 from distify_codemods.decisions.broadcasts import places_of
 from distify_codemods.decisions.loading import decide_loading
@@ -23,7 +23,7 @@ from distify_codemods.decisions.trials import share_forwards, try_out
 from distify_codemods.decisions.whole_graphs import of_one_graph
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.libraries import distributed
+from distify_codemods.libraries import distributed, python
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
 from distify_codemods.results import Strategy
@@ -182,35 +182,20 @@ def _distributed(facts: Facts) -> Iterator[Blocked]:
 
 
 def _played(facts: Facts) -> Iterator[Blocked]:
-    step = cuts.environment(facts)
-    if step is not None:
-        yield Blocked(
-            CODE, step.module, step.node,
-            "the samples come from an environment that each rank would play by itself, and each in another way",
-            "distribute it with a library for reinforcement learning, or run one copy per seed",
-        )  # fmt: skip
-
-
-_CONCURRENT = ("threading.", "multiprocessing.", "concurrent.futures.", "joblib.", "multiprocess.", "ray.")
+    step = played.environment(facts)
+    places = [(step.module, step.node)] if step is not None else played.for_training(facts)
+    yield from [played.blocked(CODE, *place) for place in places][:1]
 
 
 def _in_threads(facts: Facts) -> Iterator[Blocked]:
     """Forward passes in threads or processes of the script's own: each rank runs them in another order."""
-    started = {
-        event.node: event
-        for event in facts.of_kind(Kind.CALL, Kind.METHOD)
-        if event.name.startswith(_CONCURRENT)
-        or any(isinstance(obj, External) and obj.name.startswith(_CONCURRENT) for obj in event.receiver.objs)
-    }
-    for event in facts.forwards if started else ():
-        step = next((one for one in event.here.frame.context if one in started), None)
-        if isinstance(step, cst.CSTNode):
-            yield Blocked(
-                CODE, started[step].module, step,
-                "a trained model is called in threads or processes of the script's own, in another order on each rank",
-                "call it in the main thread",
-            )  # fmt: skip
-            return
+    told_already = (distributed.SPAWN, python.STARTS_PROCESSES)
+    for step in concurrent.starting(facts, facts.forwards, but=told_already)[:1]:
+        yield Blocked(
+            CODE, step.module, step.node,
+            "a trained model is called in threads or processes of the script's own, in another order on each rank",
+            "call it in the main thread",
+        )  # fmt: skip
 
 
 def _trains_by_itself(facts: Facts, model: Obj) -> bool:

@@ -8,7 +8,20 @@ import libcst as cst
 
 from distify_codemods.events import Here
 from distify_codemods.interpreter import frames
-from distify_codemods.values import Arguments, Bound, Class, Function, Instance, Obj, Partial, Ref, Value
+from distify_codemods.libraries import python
+from distify_codemods.values import (
+    Arguments,
+    Bound,
+    Class,
+    External,
+    Function,
+    Instance,
+    Method,
+    Obj,
+    Partial,
+    Ref,
+    Value,
+)
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -30,6 +43,15 @@ def define(machine: Machine, node: cst.FunctionDef | cst.ClassDef) -> None:
     for decorator, written in zip(reversed(decorators), reversed(node.decorators), strict=True):
         value = _decorated(machine, decorator, written.decorator, value, node)
     machine.bind(node.name.value, value)
+    if machine.frame.module is machine.program.entry and any(_runs(obj) for one in decorators for obj in one.objs):
+        machine.call(value, Arguments(), node)
+
+
+def _runs(decorator: Obj) -> bool:
+    """`@experiment.automain`: the function is called here, with settings as its arguments."""
+    maker = decorator.receiver.single() if isinstance(decorator, Method) and decorator.receiver is not None else None
+    name = decorator.name if isinstance(decorator, Method) else ""
+    return isinstance(maker, External) and f"{maker.name}.{name}" in python.RUN_AT_ONCE
 
 
 def _is_setter(node: cst.FunctionDef | cst.ClassDef) -> bool:

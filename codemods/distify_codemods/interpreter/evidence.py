@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import collated
-from distify_codemods.libraries import computing, downloads
+from distify_codemods.libraries import computing, downloads, outside
 from distify_codemods.values import (
     CHANCE,
     NOTHING,
@@ -23,6 +23,7 @@ from distify_codemods.values import (
     Instance,
     Method,
     Obj,
+    Played,
     Reduction,
     Ref,
     Scale,
@@ -57,6 +58,14 @@ def drawn(machine: Machine, value: Value, arguments: Arguments, node: cst.CSTNod
     return value.adding([machine.mark(Draw, node)])
 
 
+def played(machine: Machine, name: str, obj: Obj | None, value: Value, node: cst.CSTNode) -> Value:
+    """What a function or method returned, marked if that may be a game's answer to a move."""
+    whole = f"{obj.name}.{name}" if isinstance(obj, External) else name
+    known = whole.startswith(outside.SIMULATORS)
+    asked = whole is not name and name in ("reset", "step") and not is_known(whole)
+    return value.adding([machine.made(Played, node, obj, of=None if known else obj)]) if known or asked else value
+
+
 def is_known(name: str) -> bool:
     return name.startswith(computing.LIBRARIES)
 
@@ -66,12 +75,12 @@ def _unknown(machine: Machine, obj: Obj, call: cst.Call) -> str:
     if isinstance(obj, Ref):
         return "" if is_known(obj.name) else obj.name
     if isinstance(obj, External):
-        return _unknown_module(machine, obj, call)
+        return _unknown_module(obj, call)
     if isinstance(obj, Method) and obj.name not in computing.PLAIN:
         root = _root(obj)
         if isinstance(root, External) and (giver := _owner(machine, root)) is not None:
             return _unseen_base(giver)
-        if isinstance(root, External) and not is_known(root.name) and not _takes_samples(machine, root, call):
+        if isinstance(root, External) and not is_known(root.name) and not _takes_samples(root, call):
             return f"{root.name}.{obj.name}"
     if isinstance(obj, Instance) and obj.of is not None:
         own = {name for one in obj.of.ancestors() for name in one.attributes}
@@ -108,18 +117,20 @@ def _root(obj: Obj) -> Obj | None:
     return obj
 
 
-def _takes_samples(machine: Machine, obj: External, call: cst.Call) -> bool:
+def _takes_samples(obj: External, call: cst.Call) -> bool:
     """`model.forward(x)` of a module that is known."""
-    return obj.name.startswith(computing.MODULES) and not _unknown_module(machine, obj, call)
+    return obj.name.startswith(computing.MODULES) and not _unknown_module(obj, call)
 
 
-def _unknown_module(machine: Machine, obj: External, call: cst.Call) -> str:
+def _unknown_module(obj: External, call: cst.Call, around: tuple[Obj, ...] = ()) -> str:
+    if obj in around:  # `model = copy.deepcopy(model)` in a loop
+        return ""
     if obj.name in computing.PASSING and obj.arguments is not None:
         inside = (core(one) for value in obj.arguments.all() for one in contained(value))
-        found = (_unknown_module(machine, one, call) for one in inside if isinstance(one, External))
+        found = (_unknown_module(one, call, (*around, obj)) for one in inside if isinstance(one, External))
         return next((name for name in found if name), "")
-    if obj.whole is not None and isinstance(core(obj.whole), External):
-        return _unknown_module(machine, core(obj.whole), call)  # type: ignore[arg-type]
+    if obj.whole is not None and isinstance(whole := core(obj.whole), External):
+        return _unknown_module(whole, call, (*around, obj))
     if obj.name == downloads.HUB and obj.arguments is not None:
         origin = obj.arguments.get("repo_or_dir", 0)
         if origin is not None and str(origin.constant()).startswith("pytorch/vision"):

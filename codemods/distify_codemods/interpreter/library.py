@@ -105,6 +105,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         value = external(machine, name, arguments, node)
     own = _sources(name) | ranks.of_call(name, arguments) | files.seen_by_itself(machine, name, arguments, node)
     value = value.adding(own)
+    value = evidence.played(machine, name, None, value, node)
     value = forms.called(name, arguments, value)
     if machine.shared and CHANCE in value.sources:
         value = evidence.drawn(machine, value, arguments, node)

@@ -87,6 +87,7 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
     if name in drawing.METHODS:
         value = value.adding([CHANCE])
         value = evidence.drawn(machine, value, arguments, node) if machine.shared else value
+    value = evidence.played(machine, name, obj, value, node)
     value = forms.called(name, arguments, value, receiver)
     value = interrupts.told(machine, receiver, files.carried(machine, receiver, name, arguments, value, node))
     interesting = obj is not None or name in _RECORDED or (name.endswith("_") and not name.endswith("__"))

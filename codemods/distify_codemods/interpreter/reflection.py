@@ -30,6 +30,8 @@ from distify_codemods.values import (
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
+_DEEPEST = 6  # parts within parts that are copied
+
 
 def _getattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     holder = arguments.positional[0] if arguments.positional else NOTHING
@@ -140,24 +142,30 @@ def _copy(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value | 
     given = arguments.positional[0] if arguments.positional else NOTHING
     if not any(isinstance(core(obj), Instance) for obj in given.objs):
         return None
-    return _copied(machine, given, node, 0)
+    return _copied(machine, given, node, {})
 
 
-def _copied(machine: Machine, value: Value, node: cst.CSTNode, depth: int) -> Value:
-    objs = Ordered(_copy_of(machine, core(obj), node, depth) for obj in value.objs)
+def _copied(machine: Machine, value: Value, node: cst.CSTNode, around: dict[Obj, Obj]) -> Value:
+    objs = Ordered(_copy_of(machine, core(obj), node, around) for obj in value.objs)
     return Value(objs, value.scale, value.sources, value.mask, value.open)
 
 
-def _copy_of(machine: Machine, obj: Obj, node: cst.CSTNode, depth: int) -> Obj:
-    if depth > 6 or not isinstance(obj, (Instance, External)):
+def _copy_of(machine: Machine, obj: Obj, node: cst.CSTNode, around: dict[Obj, Obj]) -> Obj:
+    """`around`: what it is a part of, and the copies of that. What was copied here before is a copy of what it is now,
+    too; and a copy that is copied here once more, in a loop, is what it was.
+    """
+    again = obj.site is node and obj.context == machine.frame.context
+    if again or len(around) > _DEEPEST or not isinstance(obj, (Instance, External)):
         return obj
+    if obj in around:
+        return around[obj]
     extra = {"of": obj.of} if isinstance(obj, Instance) else {"name": obj.name, "arguments": obj.arguments}
     key = (type(obj), node, machine.frame.context, obj, "copy")
     known = machine.objects.get(key)
     if known is None:
         known = machine.objects[key] = type(obj)(node, machine.frame.context, machine.frame.module, **extra)
-        for name, value in list(obj.attributes.items()):
-            known.attributes.grow(name, _copied(machine, value, node, depth + 1))  # once: not when it is made again
+    for name, value in list(obj.attributes.items()):
+        machine.keep(known.attributes, name, _copied(machine, value, node, {**around, obj: known}))
     return known
 
 

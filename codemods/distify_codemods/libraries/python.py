@@ -59,6 +59,11 @@ GO_THROUGH = {
 }
 #: Starts another process by itself.
 STARTS_PROCESSES = "torch.multiprocessing.Process"
+#: What runs functions beside the script: in threads, and else in processes.
+THREADS = ("threading.", "multiprocessing.dummy.", "multiprocessing.pool.ThreadPool", "concurrent.futures.Thread")
+BESIDE = (
+    *THREADS, "multiprocessing.", "torch.multiprocessing.", "concurrent.futures.", "joblib.", "multiprocess.", "ray.",
+)  # fmt: skip
 #: What another program says, as a file that is still to be read.
 ANSWERS_LATER = "os.popen"
 #: What runs a function that it is given: the parameter and its place, and those of its arguments.
@@ -71,6 +76,8 @@ RUNNERS = {
     "typer.run": ("function", 0, ""),
     **dict.fromkeys(("absl.app.run", "tensorflow.app.run", "tensorflow.compat.v1.app.run"), ("main", 0, "")),
 }
+#: Decorators that run the function, if the file is the one that was started.
+RUN_AT_ONCE = frozenset({"sacred.Experiment.automain"})
 DEEP_COPY = "copy.deepcopy"
 COPIES = (DEEP_COPY, "copy.copy")
 #: The environment of a process, and what sets and reads it.

@@ -72,6 +72,9 @@ def _arguments_through(function: str) -> Rewrite:
 
 
 def share_workers(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg]) -> None:
+    """And ranks' shares of one batch come together: those of the first that is ready may be of several."""
+    if "in_order" in bound:
+        context.plan(decision.module).drop_keyword(decision.node, "in_order")
     if "num_workers" in bound and tree.integer(bound["num_workers"].value) != 0:
         rewrite = call_of(f"{context.rt(decision.module)}.per_rank_workers({{}})")
         reason = "the node's ranks share its workers"

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from distify_codemods import file_events
+from distify_codemods import file_events, tree
 from distify_codemods.decisions import entropy, outside
 from distify_codemods.events import Event, Kind
-from distify_codemods.file_events import reads
+from distify_codemods.file_events import path_of, reads
+from distify_codemods.file_names import may_be_same
 from distify_codemods.interpreter import files
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import effects, listings
@@ -21,6 +22,7 @@ from distify_codemods.rules import disk, waits
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import only_writes
+from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import Instance, Origin, Value
 
 CODE = "PATH01"
@@ -34,7 +36,8 @@ def run(context: Context) -> None:
     if not found and file_events.named_by_the_time(context.facts):
         context.not_needed("no file is read that the run wrote, unless below the output folder that OUT03 names")
     elif not found:
-        context.not_needed_if_known(f"{_said_of_paths(context)}no file is read that the run wrote")
+        late = _read_later(context)
+        context.not_needed_if_known(f"{_said_of_paths(context)}no file is read that the run wrote{late}")
 
 
 def _said_of_paths(context: Context) -> str:
@@ -43,6 +46,18 @@ def _said_of_paths(context: Context) -> str:
         return "every path is the same on all ranks, and "
     made = any(disk.may_be_made(context, one) for one in asked)
     return "" if made else "what the disk is asked was there before the run, and "
+
+
+def _read_later(context: Context) -> str:
+    """Which call may do so after all, in a function that a library calls, of a file that is written before that."""
+    facts = context.facts
+    until = (*facts.of_kind(Kind.PASS), *facts.backwards)
+    written = [one for one in context.files_written if any(waits.may_come_before(one, event) for event in until)]
+    for call in unfollowed(facts) if written else ():
+        path = next((tree.string(one.value) for one in call.node.args), None)
+        if call.reads and any(may_be_same(path_of(one).constant(), path) for one in written):
+            return f", unless by `{call.code}` at {call.module.place(call.node)}, which a library calls"
+    return ""
 
 
 # ---- names that each process would make up for itself

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import refusals, tree
-from distify_codemods.decisions import doubts
+from distify_codemods.decisions import concurrent, doubts
 from distify_codemods.decisions.base import Blocked
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Optimizer, dealt_by, drawn_from
@@ -21,9 +21,10 @@ from distify_codemods.tree import string
 from distify_codemods.values import Const, Instance, Mapping, Method, Parameters, contained
 
 CODE = "OTHER01"
+_STARTS = "it starts processes of its own"
 _CALLS = {
-    distributed.SPAWN: "it starts processes of its own",
-    python.STARTS_PROCESSES: "it starts processes of its own",
+    distributed.SPAWN: _STARTS,
+    python.STARTS_PROCESSES: _STARTS,
     drawing.RESTORING: "a random state is put back, the same on every rank",
 }
 
@@ -46,9 +47,11 @@ def _problems(context: Context) -> Iterator[Blocked]:
         yield from itertools.islice(_by_hand(context), 1)
     left = {distributed.SPAWN} if facts.calls(distributed.GROUP) else set()
     left |= {drawing.RESTORING} if context.shares_forwards else set()  # which is right where all ranks draw alike
-    for event in facts.calls(*(_CALLS.keys() - left)):
-        fix = "start one process per GPU with `distify run`"
-        yield Blocked(CODE, event.module, event.node, _CALLS[event.name], fix)
+    found = {event.node: event for event in facts.calls(*(_CALLS.keys() - left))}
+    found |= {event.node: event for event in concurrent.computing_processes(facts)}
+    for event in found.values():
+        what, fix = _CALLS.get(event.name, _STARTS), "start one process per GPU with `distify run`"
+        yield Blocked(CODE, event.module, event.node, what, fix)
     for one in facts.program.unreadable:
         yield Blocked(CODE, entry, entry.tree, f"{one.path} is imported and cannot be read: {one.message}")
 

@@ -8,6 +8,7 @@ from distify_codemods import file_events
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import path_of, reads
 from distify_codemods.file_names import Names, into_a_handle
+from distify_codemods.later import in_workers
 from distify_codemods.libraries import effects
 from distify_codemods.program import Module
 from distify_codemods.rules import attempts, barriers, rewrites
@@ -22,7 +23,7 @@ def run(context: Context) -> bool:
     written = [event for event in events if context.writes(event) and not into_a_handle(event)]
     removals = [event for event in written if event.name.startswith(effects.REMOVES)]
     found, names = False, context.names
-    for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
+    for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD, Kind.PASS):
         if event in context.named_writers:
             continue
         makes = event.name in effects.MAKES_FOLDERS
@@ -96,7 +97,9 @@ def _awaited(context: Context, event: Event, written: list[Event], names: Names)
     """What rank 0 may have written of what an event reads; who does something unknown to a path may read it, too."""
     if downloads(event):
         return []  # the others come when rank 0 is done
-    before = [one for one in written if _may_come_before(one, event)]
+    before = [one for one in written if may_come_before(one, event)]
+    if event.kind is Kind.PASS:
+        return _awaited_by_workers(context, event, before, names) if before else []
     if reads(event):
         # what they make is no file that could be read: that is written by something else
         before = [one for one in before if one.name not in effects.ONLY_FOLDERS]
@@ -104,5 +107,15 @@ def _awaited(context: Context, event: Event, written: list[Event], names: Names)
     return [write for write in before if any(names.may_be_one(write, event, path) for path in paths)]
 
 
-def _may_come_before(write: Event, read: Event) -> bool:
+def _awaited_by_workers(context: Context, begins: Event, before: list[Event], names: Names) -> list[Event]:
+    """Where something says that it is the same file: of most that a data set reads, nothing tells which it is."""
+    with in_workers(context.facts, begins) as found:
+        read = [one for one in found if reads(one)]
+        return [
+            write for write in before
+            if any(names.may_be_one(write, one) and names.agree(write, one) for one in read)
+        ]  # fmt: skip
+
+
+def may_come_before(write: Event, read: Event) -> bool:
     return write is not read and (write.before(read) or not write.turns.isdisjoint(read.turns))
