@@ -13,11 +13,13 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from distify_codemods import file_events, tree
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, given_to
+from distify_codemods.inside import core
 from distify_codemods.libraries import effects, outside, torch_data, torch_nn
+from distify_codemods.objects import Arguments, Bound, Class, Function, Instance, Mapping, Partial, Sequence
 from distify_codemods.ordered import EMPTY
-from distify_codemods.values import Arguments, Bound, Class, Function, Instance, Mapping, Obj, Partial, Sequence, core
 
 _MOST = 200
 #: Bases whose methods nobody calls but the script itself.

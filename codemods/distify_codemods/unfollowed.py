@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.answers import answered_once
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts, given_to
 from distify_codemods.libraries import downloads, effects, outside
 from distify_codemods.libraries.quiet import is_quiet
+from distify_codemods.objects import Bound, Class, Function, Instance, Local, Mapping, Partial, Sequence
 from distify_codemods.program import Module
-from distify_codemods.values import Bound, Class, Function, Instance, Local, Mapping, Obj, Partial, Ref, Sequence
 
 #: What a library calls of an object that it was handed, beside its special methods.
 _ASKED_FOR = frozenset({"forward", "get", "process", "transform", "collate"})

@@ -11,30 +11,21 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import CallChain, Obj
 from distify_codemods.decisions import entropy
 from distify_codemods.decisions.base import Averaging
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
+from distify_codemods.inside import core
 from distify_codemods.interpreter.holding import any_item
 from distify_codemods.interpreter.ranks import RANK
 from distify_codemods.libraries import drawing, effects, python, torch_optim
+from distify_codemods.objects import External, Sequence
 from distify_codemods.ordered import Ordered
+from distify_codemods.origins import CHANCE, SIGNAL, Answer, Choice, Share, Verdict
 from distify_codemods.program import Module
-from distify_codemods.values import (
-    CHANCE,
-    SIGNAL,
-    Answer,
-    CallChain,
-    Choice,
-    External,
-    Obj,
-    Scale,
-    Sequence,
-    Share,
-    Value,
-    Verdict,
-    core,
-)
+from distify_codemods.scale import Scale
+from distify_codemods.values import Value
 
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _CHECKS = frozenset(

@@ -8,11 +8,13 @@ from itertools import combinations
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import CallChain, Const, Obj, Turn
 from distify_codemods.decisions.several import REPEATING, around, function_around, runs_once
 from distify_codemods.facts import Facts
 from distify_codemods.libraries import torch_data
+from distify_codemods.objects import External, Function, Instance, Setting
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import NOTHING, CallChain, Const, External, Function, Instance, Obj, Setting, Turn, Value
+from distify_codemods.values import NOTHING, Value
 
 #: How an object comes to be made, once: of each branch and call on the way, reached by a chain of calls, what is taken.
 #: An arm or the function that is run; and at the end the class, or the name of something of a library's.

@@ -9,6 +9,7 @@ from operator import itemgetter
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.alternatives import made_instead
 from distify_codemods.decisions.base import Blocked, Broadcast, Unwrapped, Wrap, later_of
 from distify_codemods.decisions.expressions import is_bound_before, texts_of
@@ -20,9 +21,10 @@ from distify_codemods.decisions.touching import Touching
 from distify_codemods.decisions.wrapping import after_last, frames_around_training, with_batchnorm
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.inside import core
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import Obj, Value, core
+from distify_codemods.values import Value
 
 
 def decide_broadcasts(facts: Facts, unwrapped: Iterable[Unwrapped]) -> tuple[tuple[Broadcast, ...], list[Blocked]]:

@@ -6,10 +6,14 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.libraries.effects import PURE
-from distify_codemods.values import PER_SAMPLE, Obj, Scale, Sequence, Share, Value, Whole
+from distify_codemods.objects import Sequence
+from distify_codemods.origins import Share, Whole
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import Value
 
 _SHARED = PER_SAMPLE | {Scale.COUNT, Scale.INVERSE, Scale.COUPLED, Scale.UNKNOWN}
 

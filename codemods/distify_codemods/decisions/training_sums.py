@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.batches import dealt_by
 from distify_codemods.decisions.base import Reduction
 from distify_codemods.decisions.names import (
@@ -17,8 +18,10 @@ from distify_codemods.decisions.names import (
     update_of,
 )
 from distify_codemods.facts import BatchLoop, Facts
+from distify_codemods.objects import Mapping, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import Mapping, Obj, Scale, Sequence, Value
+from distify_codemods.scale import Scale
+from distify_codemods.values import Value
 
 
 def training_sums(facts: Facts, loop: BatchLoop) -> Reduction | None:

@@ -6,31 +6,26 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.interpreter import forms, imports, ranks, text
 from distify_codemods.libraries import python, torch_data
-from distify_codemods.reads import Table
-from distify_codemods.values import (
-    NOTHING,
-    PER_SAMPLE,
-    SIZE,
+from distify_codemods.objects import (
     Class,
     External,
     Instance,
     Local,
     Mapping,
     Method,
-    Obj,
     Parent,
     Passing,
-    Ref,
-    Scale,
     Sequence,
     Setting,
-    Shape,
-    Value,
     Wrapped,
-    join,
 )
+from distify_codemods.origins import Shape
+from distify_codemods.reads import Table
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, SIZE, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

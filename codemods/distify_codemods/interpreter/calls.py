@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Kind
+from distify_codemods.inside import contained, core
 from distify_codemods.interpreter import (
     classes,
     collated,
@@ -21,10 +23,7 @@ from distify_codemods.interpreter import (
     whole,
 )
 from distify_codemods.libraries import torch_nn
-from distify_codemods.ordered import Ordered
-from distify_codemods.values import (
-    NOTHING,
-    PER_SAMPLE,
+from distify_codemods.objects import (
     Arguments,
     Bound,
     Class,
@@ -32,18 +31,14 @@ from distify_codemods.values import (
     Function,
     Instance,
     Method,
-    Obj,
     Partial,
-    Ref,
-    Scale,
     Sequence,
     Setting,
-    Value,
     Wrapped,
-    contained,
-    core,
-    join,
 )
+from distify_codemods.ordered import Ordered
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

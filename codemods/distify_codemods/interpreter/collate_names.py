@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import reads, tree
+from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.interpreter import imports
 from distify_codemods.interpreter.collate_forms import CONST, SMALL, UNKNOWN, Form, Kind, Named, Unseen
-from distify_codemods.values import NOTHING, Bound, Class, Const, Function, Instance, Local, Obj, Ref, Scale, Value
+from distify_codemods.objects import Bound, Class, Function, Instance, Local
+from distify_codemods.scale import Scale
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.frames import Frame

@@ -11,27 +11,17 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.interpreter import collate_functions, losses
 from distify_codemods.interpreter.collate_forms import ROWS, UNKNOWN, Form, Kind, columns, either
 from distify_codemods.libraries import collating as table
 from distify_codemods.libraries import graphs, torch_data
+from distify_codemods.objects import Arguments, External, Mapping, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.origins import PART, Listed, Padded
 from distify_codemods.reads import Table
-from distify_codemods.values import (
-    NOTHING,
-    PART,
-    Arguments,
-    Const,
-    External,
-    Listed,
-    Mapping,
-    Obj,
-    Padded,
-    Ref,
-    Scale,
-    Sequence,
-    Value,
-)
+from distify_codemods.scale import Scale
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -6,29 +6,17 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
+from distify_codemods.inside import to_library
 from distify_codemods.interpreter import forms, holding, iteration, iterators, scales, tensor_functions, turns, ways
 from distify_codemods.libraries import python, torch_data
 from distify_codemods.libraries.parallel import COUNT
+from distify_codemods.objects import Arguments, External, Local, Mapping, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import (
-    LENGTH,
-    NOTHING,
-    PER_SAMPLE,
-    SIZE,
-    Arguments,
-    Const,
-    External,
-    Local,
-    Mapping,
-    Obj,
-    Passing,
-    Scale,
-    Sequence,
-    Value,
-    join,
-    to_library,
-)
+from distify_codemods.origins import LENGTH
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, SIZE, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

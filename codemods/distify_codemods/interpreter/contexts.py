@@ -9,7 +9,8 @@ import libcst as cst
 
 from distify_codemods.interpreter import functions
 from distify_codemods.libraries import torch_optim
-from distify_codemods.values import NOTHING, Arguments, External, Instance, Suspended, Value, join
+from distify_codemods.objects import Arguments, External, Instance, Suspended
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -9,28 +9,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.libraries import drawing, torch_tensors
+from distify_codemods.objects import Arguments, External, Mapping, Method, Sequence, Setting
 from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.origins import CHANCE, Counter, Cut, Share
 from distify_codemods.reads import Table
-from distify_codemods.values import (
-    CHANCE,
-    NOTHING,
-    Arguments,
-    Const,
-    Counter,
-    Cut,
-    External,
-    Mapping,
-    Method,
-    Obj,
-    Scale,
-    Sequence,
-    Setting,
-    Share,
-    Value,
-    join,
-)
+from distify_codemods.scale import Scale
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

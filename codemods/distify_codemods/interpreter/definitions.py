@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Here
 from distify_codemods.interpreter import frames
-from distify_codemods.values import Arguments, Bound, Class, Function, Instance, Obj, Partial, Ref, Value
+from distify_codemods.objects import Arguments, Bound, Class, Function, Instance, Partial
+from distify_codemods.values import Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import cuts, files, forms, holding, iteration, pooling, turns, ways
+from distify_codemods.objects import External, Mapping, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import NOTHING, External, Mapping, Obj, Scale, Sequence, Value, join
+from distify_codemods.scale import Scale
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -10,26 +10,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj, Ref
+from distify_codemods.inside import contained, core
 from distify_codemods.interpreter import collated
 from distify_codemods.libraries import computing, downloads
-from distify_codemods.values import (
-    CHANCE,
-    NOTHING,
-    PER_SAMPLE,
-    Arguments,
-    Draw,
-    External,
-    Foreign,
-    Instance,
-    Method,
-    Obj,
-    Reduction,
-    Ref,
-    Scale,
-    Value,
-    contained,
-    core,
-)
+from distify_codemods.objects import Arguments, External, Instance, Method
+from distify_codemods.origins import CHANCE, Draw, Foreign, Reduction
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import (
     attributes,
@@ -27,7 +28,7 @@ from distify_codemods.interpreter import (
 )
 from distify_codemods.libraries import torch_data
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import NOTHING, Obj, Value, join
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

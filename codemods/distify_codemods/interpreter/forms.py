@@ -15,28 +15,24 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.libraries import forms as known
+from distify_codemods.objects import Arguments, External, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import (
+from distify_codemods.origins import (
     BY_CHANCE,
     CHANCE,
     COMPUTED,
     CUT_OFF,
-    NOTHING,
     OUTCOME,
     SEVERAL,
-    Arguments,
     Cut,
     Draw,
-    External,
-    Obj,
     Pooled,
-    Ref,
-    Sequence,
     Share,
     Single,
-    Value,
 )
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

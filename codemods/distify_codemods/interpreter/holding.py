@@ -10,28 +10,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.interpreter import modules, parts, pooling
 from distify_codemods.libraries import python
+from distify_codemods.objects import Class, External, Instance, Mapping, Parameters, Passing, Sequence
 from distify_codemods.ordered import EMPTY
-from distify_codemods.values import (
-    NOTHING,
-    PART,
-    PER_SAMPLE,
-    SEVERAL,
-    SIZE,
-    Class,
-    External,
-    Instance,
-    Mapping,
-    Obj,
-    Parameters,
-    Passing,
-    Scale,
-    Sequence,
-    Shape,
-    Value,
-    join,
-)
+from distify_codemods.origins import PART, SEVERAL, Shape
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, SIZE, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -7,28 +7,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
+from distify_codemods.inside import to_library
 from distify_codemods.interpreter import collated, holding, text
 from distify_codemods.libraries import python, torch_data
+from distify_codemods.objects import Arguments, External, Instance, Mapping, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import (
-    NOTHING,
-    PART,
-    PER_SAMPLE,
-    Arguments,
-    Const,
-    Counter,
-    External,
-    Instance,
-    Mapping,
-    Obj,
-    Passing,
-    Scale,
-    Sequence,
-    Value,
-    join,
-    to_library,
-)
+from distify_codemods.origins import PART, Counter
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

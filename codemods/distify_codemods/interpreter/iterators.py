@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.inside import contained
 from distify_codemods.interpreter import holding, iteration
 from distify_codemods.libraries import python
+from distify_codemods.objects import Arguments, Parameters, Passing, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import NOTHING, Arguments, Parameters, Passing, Sequence, Value, contained, join
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

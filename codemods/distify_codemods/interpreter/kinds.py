@@ -10,22 +10,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.libraries import python, torch_nn, torch_tensors
+from distify_codemods.objects import Arguments, Class, Instance, Mapping, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import (
-    NOTHING,
-    Arguments,
-    Class,
-    Const,
-    Instance,
-    Mapping,
-    Obj,
-    Ref,
-    Scale,
-    Sequence,
-    Value,
-    join,
-)
+from distify_codemods.scale import Scale
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

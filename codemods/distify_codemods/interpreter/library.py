@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import (
     containers,
@@ -46,21 +47,11 @@ from distify_codemods.libraries import (
     torch_optim,
     torch_tensors,
 )
+from distify_codemods.objects import Arguments, External, Partial, Passing, Sequence, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import (
-    CHANCE,
-    NOTHING,
-    PER_SAMPLE,
-    Arguments,
-    External,
-    Obj,
-    Partial,
-    Passing,
-    Scale,
-    Sequence,
-    Value,
-    Wrapped,
-)
+from distify_codemods.origins import CHANCE
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from distify_codemods.libraries import torch_nn
+from distify_codemods.objects import Arguments, External
 from distify_codemods.ordered import EMPTY
-from distify_codemods.values import Arguments, External, Scale, Value
+from distify_codemods.scale import Scale
+from distify_codemods.values import Value
 
 #: torch.nn class -> torch.nn.functional function
 _MODULES = {

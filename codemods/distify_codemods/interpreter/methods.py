@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
+from distify_codemods.inside import contained, core
 from distify_codemods.interpreter import (
     classes,
     containers,
@@ -25,31 +27,24 @@ from distify_codemods.interpreter import (
     tensors,
 )
 from distify_codemods.libraries import drawing, effects, listings, torch_data, torch_nn
-from distify_codemods.ordered import EMPTY
-from distify_codemods.values import (
-    CHANCE,
-    NOTHING,
-    PER_SAMPLE,
+from distify_codemods.objects import (
     Arguments,
     Bound,
     Class,
-    Const,
     External,
     Function,
     Instance,
     Mapping,
     Method,
-    Obj,
     Parameters,
     Passing,
-    Scale,
     Sequence,
-    Value,
     Wrapped,
-    contained,
-    core,
-    join,
 )
+from distify_codemods.ordered import EMPTY
+from distify_codemods.origins import CHANCE
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from distify_codemods.allocation import Obj
 from distify_codemods.libraries import torch_nn
-from distify_codemods.values import NOTHING, Arguments, External, Mapping, Obj, Sequence, Value, join
+from distify_codemods.objects import Arguments, External, Mapping, Sequence
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

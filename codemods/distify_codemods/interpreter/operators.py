@@ -6,25 +6,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import files, forms, holding, scales, ways
 from distify_codemods.libraries import torch_optim
+from distify_codemods.objects import External, Function, Mapping, Sequence, Setting
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import (
-    NOTHING,
-    Choice,
-    Const,
-    External,
-    Function,
-    Mapping,
-    Obj,
-    Scale,
-    Sequence,
-    Setting,
-    Value,
-    Verdict,
-    join,
-)
+from distify_codemods.origins import Choice, Verdict
+from distify_codemods.scale import Scale
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import holding, scales, whole
+from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY
-from distify_codemods.values import NOTHING, Arguments, Scale, Sequence, Value
+from distify_codemods.scale import Scale
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Ref
 from distify_codemods.interpreter import holding
 from distify_codemods.libraries import python
-from distify_codemods.values import NOTHING, Arguments, Class, External, Instance, Mapping, Ref, Sequence, Value, join
+from distify_codemods.objects import Arguments, Class, External, Instance, Mapping, Sequence
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

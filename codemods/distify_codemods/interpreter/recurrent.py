@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.libraries import torch_nn
+from distify_codemods.objects import Arguments, External, Sequence
 from distify_codemods.ordered import EMPTY
-from distify_codemods.values import Arguments, External, Scale, Sequence, Value, join
+from distify_codemods.scale import Scale
+from distify_codemods.values import Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

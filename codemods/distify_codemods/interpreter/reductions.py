@@ -9,7 +9,9 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import LOST, Lost, Scale, Value, Whole
+from distify_codemods.origins import Lost, Whole
+from distify_codemods.scale import LOST, Scale
+from distify_codemods.values import Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -8,24 +8,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import reads
+from distify_codemods.allocation import Const, Obj, Ref
+from distify_codemods.inside import core
 from distify_codemods.interpreter import attributes, classes, containers, imports, records
 from distify_codemods.libraries import python
+from distify_codemods.objects import Arguments, Class, External, Function, Instance, Mapping
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import (
-    NOTHING,
-    Arguments,
-    Class,
-    Const,
-    External,
-    Function,
-    Instance,
-    Mapping,
-    Obj,
-    Ref,
-    Value,
-    core,
-    join,
-)
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

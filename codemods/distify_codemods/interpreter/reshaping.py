@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from distify_codemods.interpreter import holding, scales, sizes
-from distify_codemods.values import NOTHING, PER_SAMPLE, SIZE, Arguments, Scale, Sequence, Value
+from distify_codemods.objects import Arguments, Sequence
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, SIZE, Value
 
 _WORDS = str.split
 S = Scale

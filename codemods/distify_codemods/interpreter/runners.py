@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.libraries import python
+from distify_codemods.objects import Arguments, Function, Instance, Mapping, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import NOTHING, Arguments, Function, Instance, Mapping, Sequence, Value, join
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.interpreter import holding
 from distify_codemods.libraries import drawing
+from distify_codemods.objects import Arguments, Sequence, Setting
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import Arguments, Const, Obj, Scale, Sequence, Setting, Value, Zero
+from distify_codemods.origins import Zero
+from distify_codemods.scale import Scale
+from distify_codemods.values import Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -6,29 +6,16 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Kind
+from distify_codemods.inside import core
 from distify_codemods.interpreter import cuts, forms, holding, modules, parts, ranks, scales, ways
 from distify_codemods.libraries import python
+from distify_codemods.objects import Arguments, External, Instance, Mapping, Sequence, Wrapped
 from distify_codemods.ordered import EMPTY
-from distify_codemods.values import (
-    NOTHING,
-    PART,
-    PER_SAMPLE,
-    SIZE,
-    Arguments,
-    External,
-    Instance,
-    Mapping,
-    Obj,
-    Ref,
-    Scale,
-    Sequence,
-    Shape,
-    Value,
-    Wrapped,
-    core,
-    join,
-)
+from distify_codemods.origins import PART, Shape
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, SIZE, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import cuts, holding, losses, patterns, reshaping, scales, sizes, tensors, whole
 from distify_codemods.libraries import torch_nn, torch_optim
+from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import CHANCE, NOTHING, PER_SAMPLE, Arguments, Obj, Scale, Sequence, Value, Verdict
+from distify_codemods.origins import CHANCE, Verdict
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

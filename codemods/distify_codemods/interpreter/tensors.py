@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.interpreter import cuts, forms, reshaping, scales, sizes, whole
+from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import NOTHING, PER_SAMPLE, SIZE, Arguments, Obj, Scale, Sequence, Shape, Value, Zero
+from distify_codemods.origins import Shape, Zero
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, SIZE, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

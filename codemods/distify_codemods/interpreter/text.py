@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
+from distify_codemods.inside import contained
 from distify_codemods.libraries import torch_data
-from distify_codemods.values import NOTHING, Arguments, External, Mapping, Obj, Scale, Sequence, Value, contained
+from distify_codemods.objects import Arguments, External, Mapping, Sequence
+from distify_codemods.scale import Scale
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

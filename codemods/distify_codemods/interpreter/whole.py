@@ -9,29 +9,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj
+from distify_codemods.objects import Arguments, External, Mapping, Sequence, Setting
 from distify_codemods.ordered import Ordered
+from distify_codemods.origins import Flattened, Foreign, Kept, Numbered, Regrouped, Share, Size, Views, Whole
 from distify_codemods.reads import Table
-from distify_codemods.values import (
-    Arguments,
-    Const,
-    External,
-    Flattened,
-    Foreign,
-    Kept,
-    Mapping,
-    Numbered,
-    Obj,
-    Regrouped,
-    Scale,
-    Sequence,
-    Setting,
-    Share,
-    Size,
-    Value,
-    Views,
-    Whole,
-    join,
-)
+from distify_codemods.scale import Scale
+from distify_codemods.values import Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.facts import Facts
+from distify_codemods.inside import core
+from distify_codemods.objects import Bound, Class, Function, Instance, Partial
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context
-from distify_codemods.values import Bound, Class, Function, Instance, Obj, Partial, core
 
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda, cst.Module)
 

@@ -8,12 +8,12 @@ from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Gathering, LoaderDecision, Reduction, Sharding, View
 from distify_codemods.decisions.dealing import in_order, loader_draws
 from distify_codemods.events import Event, Kind
+from distify_codemods.inside import core
 from distify_codemods.libraries import torch_data
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule, call_of, outside_with
 from distify_codemods.rules.datasets import dataset_expression, only_other_options, share_workers, through_runtime
 from distify_codemods.rules.examples import Example, LeftAlone
-from distify_codemods.values import core
 
 CODE = "EVAL01"
 
