@@ -11,7 +11,7 @@ import libcst as cst
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.reads import Table, changing
-from distify_codemods.values import NOTHING, Value, join
+from distify_codemods.values import NOTHING, Value, join, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.frames import Frame
@@ -232,6 +232,21 @@ class Arguments:
     def all(self) -> list[Value]:
         extra = [value for value in (self.star, self.double_star) if value is not None]
         return [*self.positional, *self.keywords.values(), *extra]
+
+    @property
+    def first(self) -> Value:
+        """What it is given first, by position."""
+        return self.positional[0] if self.positional else NOTHING
+
+    @property
+    def rest(self) -> Arguments:
+        """All but that."""
+        return Arguments(self.positional[1:], self.keywords, self.star, self.double_star)
+
+    @property
+    def sources(self) -> Ordered[Obj | str]:
+        """What any of it depends on."""
+        return sources_of(self.all())
 
 
 changing(Instance, "base")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from distify_codemods.allocation import Const, Obj
@@ -76,6 +77,11 @@ SIZE = Size(None).alone
 
 def _is_the_number_zero(obj: Obj) -> bool:
     return isinstance(obj, Const) and obj.value == 0 and obj.value is not False
+
+
+def sources_of(values: Iterable[Value]) -> Ordered[Obj | str]:
+    """What any of the values depends on."""
+    return EMPTY.union(*(value.sources for value in values))
 
 
 def join(*values: Value) -> Value:

@@ -20,7 +20,7 @@ from distify_codemods.decisions.base import LossForm, LossReduction
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter import Reducing
-from distify_codemods.interpreter.losses import takes_reduction
+from distify_codemods.libraries.torch_losses import takes_reduction
 from distify_codemods.libraries.torch_tensors import MEAN
 from distify_codemods.objects import External
 from distify_codemods.origins import Lost

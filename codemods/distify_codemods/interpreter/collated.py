@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Const, Obj, Ref
-from distify_codemods.interpreter import collate_functions, losses
+from distify_codemods.interpreter import collate_functions
 from distify_codemods.interpreter.collate_forms import ROWS, UNKNOWN, Form, Kind, columns, either
 from distify_codemods.libraries import collating as table
-from distify_codemods.libraries import graphs, torch_data
+from distify_codemods.libraries import graphs, torch_data, torch_losses
 from distify_codemods.objects import Arguments, External, Mapping, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import PART, Listed, Padded
@@ -132,7 +132,7 @@ def _pools(machine: Machine, node: cst.Call, callee: Value) -> bool:
 def _compares(machine: Machine, node: cst.Call, callee: Value) -> bool:
     """Whether it is a loss of torch whose first argument has a row for each graph: so has what it is compared with."""
     names = _names(callee)
-    if not names or not node.args or not all(map(losses.takes_reduction, names)):
+    if not names or not node.args or not all(map(torch_losses.takes_reduction, names)):
         return False
     rows = machine.values.get(node.args[0].value, NOTHING)
     return rows.scale is Scale.SAMPLES and not any(isinstance(one, Listed) for one in rows.sources)
