@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    first = arguments.positional[0] if arguments.positional else NOTHING
+    first = arguments.first
     if name == "print":
         machine.event(Kind.PRINT, node, name="print", arguments=arguments)
         return NOTHING
@@ -73,7 +73,7 @@ def _other(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode)
 
 def _whole(arguments: Arguments) -> tuple[Scale, Ordered[Obj | str]]:
     given = arguments.all()
-    whole = join(*given) if given else NOTHING
+    whole = join(*given)
     return whole.scale, whole.sources
 
 
@@ -95,7 +95,7 @@ def default_dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode
 
 
 def _sum(arguments: Arguments) -> Value:
-    first = arguments.positional[0] if arguments.positional else NOTHING
+    first = arguments.first
     item = holding.any_item(first)
     listed = any(isinstance(obj, Sequence) for obj in first.objs)  # of tensors: added entry by entry
     scale = Scale.SUM if item.scale in PER_SAMPLE and not listed else item.scale
@@ -155,7 +155,7 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
         if name == "setdefault":
             holding.set_item(machine, obj, known, fallback)
         found = join(obj.items.get(known, obj.rest or NOTHING) if known is not None else obj.any(), fallback)
-        return ways.chosen(found, arguments.positional[0] if arguments.positional else NOTHING)
+        return ways.chosen(found, arguments.first)
     if name == "copy":
         return Value(obj.alone)
     if name in ("values", "items", "keys"):

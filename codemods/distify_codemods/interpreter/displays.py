@@ -32,7 +32,7 @@ def sequence(machine: Machine, node: cst.Tuple | cst.List | cst.Set) -> Value:
 
 
 def _mixed(items: tuple[Value, ...]) -> tuple[Scale, Ordered[Obj | str]]:
-    whole = join(*items) if items else NOTHING
+    whole = join(*items)
     return whole.scale, whole.sources
 
 

@@ -87,7 +87,7 @@ def called(name: str, arguments: Arguments, value: Value, receiver: Value | None
     if not _is_random(value):
         return value
     last = name.rsplit(".", 1)[-1].rstrip("_")
-    if last in known.OF_EQUAL_LENGTH and any(isinstance(obj, Sequence) for obj in _first(arguments).objs):
+    if last in known.OF_EQUAL_LENGTH and any(isinstance(obj, Sequence) for obj in arguments.first.objs):
         value = value.with_sources(value.sources - {CUT_OFF})
     if last in known.TRUTHS or _as_truths(arguments):
         value = compared(value)
@@ -112,10 +112,6 @@ def _keeps_form(name: str, last: str, arguments: Arguments, receiver: Value | No
     makes = makes or last.endswith("Tensor")
     given = arguments.all()
     return not any(_is_random(one) for one in (given if makes or receiver is not None else given[1:]))
-
-
-def _first(arguments: Arguments) -> Value:
-    return arguments.positional[0] if arguments.positional else NOTHING
 
 
 def _as_truths(arguments: Arguments) -> bool:

@@ -138,7 +138,7 @@ def _next_of(machine: Machine, obj: Instance, place: cst.CSTNode, part: str) -> 
     if table is not None:
         return element_of(machine, Value(table.alone), place, part)
     if row is not None:
-        return join(*row) if row else NOTHING
+        return join(*row)
     for name in ("__next__", "__getitem__"):
         method = machine.attribute(obj, name)
         if method.objs:

@@ -53,13 +53,13 @@ def _zip(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 
 
 def _next(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    over = arguments.positional[0] if arguments.positional else NOTHING
+    over = arguments.first
     return join(iteration.element_of(machine, over, node), *arguments.positional[1:2])
 
 
 def _listed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`list(over)` and the like."""
-    given = arguments.positional[0] if arguments.positional else NOTHING
+    given = arguments.first
     made = machine.made(Sequence, node)
     only = given.single()
     if isinstance(only, Sequence) and only.items is not None:
@@ -83,7 +83,7 @@ def sorted_by(machine: Machine, arguments: Arguments, item: Value, node: cst.CST
 
 def _map(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     """One call stands for all, except over a few known items."""
-    functions = arguments.positional[0] if arguments.positional else NOTHING
+    functions = arguments.first
     iterators = [_begun(machine, arguments, node, number) for number in range(1, len(arguments.positional))]
     made = machine.made(Sequence, node)
     items, dealt = iteration.while_drawing(
@@ -92,13 +92,13 @@ def _map(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     if functions.objs:
         made.element = join(made.element or NOTHING, machine.call(functions, Arguments(items), node))
     made.deals |= dealt
-    whole = join(*iterators) if iterators else NOTHING
+    whole = join(*iterators)
     return Value(made.alone, whole.scale, whole.sources)
 
 
 def _filter(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     over = _begun(machine, arguments, node, 1)
-    functions = arguments.positional[0] if arguments.positional else NOTHING
+    functions = arguments.first
     if functions.objs and not functions.is_none:
         machine.call(functions, Arguments([holding.any_item(over)]), node)
     return passing(machine, node, over, partial=True)
@@ -116,7 +116,7 @@ def _chain(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     parts = [_begun(machine, arguments, node, number, str(number)) for number in range(len(arguments.positional))]
     if arguments.star is not None:
         parts.append(holding.any_item(arguments.star))
-    return passing(machine, node, join(*parts) if parts else NOTHING, partial=True)
+    return passing(machine, node, join(*parts), partial=True)
 
 
 def _chain_of(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -124,7 +124,7 @@ def _chain_of(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Valu
 
 
 def _repeat(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    element = arguments.positional[0] if arguments.positional else NOTHING
+    element = arguments.first
     made = machine.made(Sequence, node)
     made.element = join(made.element or NOTHING, element)
     return Value(made.alone)

@@ -51,7 +51,7 @@ from distify_codemods.objects import Arguments, External, Partial, Passing, Sequ
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import CHANCE
 from distify_codemods.scale import PER_SAMPLE, Scale
-from distify_codemods.values import NOTHING, Value
+from distify_codemods.values import NOTHING, Value, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -128,7 +128,7 @@ def external(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
 
 def made_of(obj: Obj, arguments: Arguments) -> Value:
     given = arguments.all()
-    sources = EMPTY.union(*(value.sources for value in given))
+    sources = sources_of(given)
     scale = Scale.UNKNOWN if any(value.scale is not Scale.CONST for value in given) else Scale.CONST
     kept = sources if scale is not Scale.CONST else EMPTY.union(*map(files.origins, given))
     return Value(obj.alone, scale, kept)
@@ -137,7 +137,7 @@ def made_of(obj: Obj, arguments: Arguments) -> Value:
 def unknown_call(machine: Machine, callee: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
     """A call of something that is not known at all."""
     given = [callee, *arguments.all()]
-    sources = EMPTY.union(*(value.sources for value in given))
+    sources = sources_of(given)
     scale = Scale.UNKNOWN if any(value.scale is not Scale.CONST for value in given) else Scale.CONST
     obj = machine.made(External, node, "?", name="?")
     obj.arguments = arguments
@@ -160,7 +160,7 @@ def call_external_object(machine: Machine, obj: External, arguments: Arguments, 
         if (options.get("dim", 0) or NOTHING).constant() == 0:
             return tensors.method(machine, arguments.positional[0], torch_nn.ALONG[obj.name], options, node)
     given = arguments.all()
-    sources = EMPTY.union(*(value.sources for value in given))
+    sources = sources_of(given)
     scales = {value.scale for value in given} - {Scale.CONST}
     if scales & {Scale.COUPLED, Scale.SLOPES} or recurrent.couples(machine, obj, scales):
         return Value(scale=Scale.COUPLED, sources=sources)
@@ -184,7 +184,7 @@ def _wrap(machine: Machine, arguments: Arguments, node: cst.CSTNode, ours: bool)
 
 
 def _first(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    return arguments.positional[0] if arguments.positional else NOTHING
+    return arguments.first
 
 
 def _progress_bar(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -237,7 +237,7 @@ def _leave(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 def _partial(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     if not arguments.positional:
         return NOTHING
-    given = Arguments(arguments.positional[1:], arguments.keywords, arguments.star, arguments.double_star)
+    given = arguments.rest
     partial = machine.made(Partial, node, function=arguments.positional[0])
     partial.arguments = given
     return Value(partial.alone)

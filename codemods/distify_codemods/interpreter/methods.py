@@ -41,7 +41,6 @@ from distify_codemods.objects import (
     Sequence,
     Wrapped,
 )
-from distify_codemods.ordered import EMPTY
 from distify_codemods.origins import CHANCE
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, join
@@ -109,10 +108,10 @@ def _value(machine: Machine, method: Method, receiver: Value, arguments: Argumen
     if isinstance(obj, (Sequence, Mapping, Passing)):
         return containers.method(machine, obj, name, arguments, node)
     if isinstance(obj, Const) and isinstance(obj.value, str):
-        return Value(sources=EMPTY.union(*(value.sources for value in arguments.all())))
+        return Value(sources=arguments.sources)
     if isinstance(obj, Method) and name in _PARAMETERS and obj.receiver is not None:
         whole = [core(one) for one in obj.receiver.objs if isinstance(one, (Instance, External, Wrapped))]
-        return join(*(_parameters(machine, one, name, node) for one in whole)) if whole else NOTHING
+        return join(*(_parameters(machine, one, name, node) for one in whole))
     if isinstance(obj, Method) and name == "get":
         return join(tensors.method(machine, receiver, name, arguments, node), _entry(machine, receiver, obj, arguments))
     if isinstance(obj, (Instance, External, Wrapped, Class)):
@@ -175,7 +174,7 @@ def _scaled(machine: Machine, obj: Obj, method: Method, arguments: Arguments, no
     """`GradScaler.scale(loss)`"""
     if not isinstance(inner := core(obj), External) or not inner.name.endswith(".GradScaler"):
         return None
-    return arguments.positional[0] if arguments.positional else NOTHING
+    return arguments.first
 
 
 def _entry(machine: Machine, receiver: Value, obj: Method, arguments: Arguments) -> Value:

@@ -31,7 +31,7 @@ def fill(machine: Machine, obj: Instance, cls: Class, arguments: Arguments, node
         machine.call_object(function, Arguments([Value(obj.alone)]), node)
     table = holding.held(machine, obj)
     if table is not None:
-        holding.update(machine, table, join(*positional) if positional else NOTHING)
+        holding.update(machine, table, join(*positional))
         for name, value in named.items():
             machine.keep(table.items, name, value, table)
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def _getattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    holder = arguments.positional[0] if arguments.positional else NOTHING
+    holder = arguments.first
     name = arguments.positional[1].constant() if len(arguments.positional) > 1 else None
     found = [_named(machine, obj, name, holder) for obj in holder.objs]
-    value = join(*found) if found else NOTHING
+    value = join(*found)
     default = arguments.positional[2:3]
     return value if value.objs or not default else default[0]
 
@@ -43,7 +43,7 @@ def _named(machine: Machine, obj: Obj, name: object, holder: Value) -> Value:
 def _definitions(env: dict[str, Value]) -> Value:
     """The functions and classes among the names of a module: what a name that is chosen at run time may be."""
     found = [value for value in env.values() if any(isinstance(one, (Function, Class)) for one in value.objs)]
-    return join(*found) if found else NOTHING
+    return join(*found)
 
 
 def _setattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -59,7 +59,7 @@ def _setattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
 
 
 def _vars(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    given = arguments.positional[0] if arguments.positional else NOTHING
+    given = arguments.first
     found = [
         classes.fields_table(machine, obj)
         for obj in given.objs
@@ -126,7 +126,7 @@ def _property(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Valu
 
 def _copy(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value | None:
     """A copy of an object of a local class is another object of that class, with copies of its parts."""
-    given = arguments.positional[0] if arguments.positional else NOTHING
+    given = arguments.first
     if not any(isinstance(core(obj), Instance) for obj in given.objs):
         return None
     return _copied(machine, given, node, 0)

@@ -54,13 +54,13 @@ def _turned(name: str, tensor: Value, arguments: Arguments) -> Scale:
 
 
 def _unsqueezed(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
-    if _first(arguments).constant() != 0:
+    if arguments.first.constant() != 0:
         return None
     return S.TURNED if tensor.scale is S.SAMPLES else tensor.scale
 
 
 def _viewed(name: str, tensor: Value, arguments: Arguments) -> Scale:
-    leading = _first(arguments).constant()
+    leading = arguments.first.constant()
     if tensor.scale in PER_SAMPLE and isinstance(leading, int) and leading > 1:
         return S.UNKNOWN  # where the samples are now is not seen
     if tensor.scale in (S.SAMPLES, S.TURNED):
@@ -74,7 +74,7 @@ def _repeated(name: str, tensor: Value, arguments: Arguments) -> Scale:
 
 def _picked(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
     if any(value.scale is S.RAGGED for value in arguments.all()):
-        along = tensor.scale in (S.SAMPLES, S.CONST) and _first(arguments).constant() in (0, None)
+        along = tensor.scale in (S.SAMPLES, S.CONST) and arguments.first.constant() in (0, None)
         return S.RAGGED if along else S.UNKNOWN
     return tensor.scale if name == "index_select" else None
 
@@ -83,10 +83,6 @@ def _moved(name: str, tensor: Value, arguments: Arguments) -> Scale:
     given, along = dimension(arguments, 1 if name == "roll" else 0)
     moved = name == "flipud" or not given or along in (0, None)
     return S.COUPLED if moved and tensor.scale is S.SAMPLES else tensor.scale
-
-
-def _first(arguments: Arguments) -> Value:
-    return arguments.positional[0] if arguments.positional else NOTHING
 
 
 _SPECIAL: dict[str, Callable[[str, Value, Arguments], Scale | None]] = {

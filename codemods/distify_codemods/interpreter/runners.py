@@ -27,7 +27,7 @@ def run(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) ->
     table = target.single()
     choices = list(table.items.values()) if isinstance(table, Mapping) else [target]
     results = [machine.call(one, Arguments(items), node) for one in choices if one.objs]
-    result = join(*results) if results else NOTHING
+    result = join(*results)
     for obj in result.objs:
         if isinstance(obj, Instance) and obj.of in target.objs:
             for function in _public(obj):

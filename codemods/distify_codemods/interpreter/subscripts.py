@@ -12,10 +12,9 @@ from distify_codemods.inside import core
 from distify_codemods.interpreter import cuts, forms, holding, modules, parts, ranks, scales, ways
 from distify_codemods.libraries import python
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Sequence, Wrapped
-from distify_codemods.ordered import EMPTY
 from distify_codemods.origins import PART, Shape
 from distify_codemods.scale import PER_SAMPLE, Scale
-from distify_codemods.values import NOTHING, SIZE, Value, join
+from distify_codemods.values import NOTHING, SIZE, Value, join, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -173,4 +172,4 @@ def evaluate_slice(machine: Machine, node: cst.BaseSlice) -> Value:
     bounds = (node.lower, node.upper, node.step) if isinstance(node, cst.Slice) else ()
     values = [machine.evaluate(bound) for bound in bounds if bound is not None]
     scale = Scale.SAMPLES if any(value.scale is Scale.SAMPLES for value in values) else Scale.CONST
-    return Value(scale=scale, sources=EMPTY.union(*(value.sources for value in values))) if values else NOTHING
+    return Value(scale=scale, sources=sources_of(values)) if values else NOTHING

@@ -13,7 +13,7 @@ from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import Shape, Zero
 from distify_codemods.scale import PER_SAMPLE, Scale
-from distify_codemods.values import NOTHING, SIZE, Value
+from distify_codemods.values import NOTHING, SIZE, Value, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -87,7 +87,7 @@ def _numbers(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CS
 
 
 def _compared(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
-    return scales.compared(tensor, arguments.positional[0] if arguments.positional else NOTHING)
+    return scales.compared(tensor, arguments.first)
 
 
 def _new(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value | None:
@@ -126,10 +126,6 @@ def _places(machine: Machine, name: str, mask: Value, arguments: Arguments, node
 
 def _held(tensor: Value) -> Ordered[Obj]:
     return Ordered(obj for obj in tensor.objs if isinstance(obj, (Shape, Zero)))
-
-
-def sources_of(given: list[Value]) -> Ordered[Obj | str]:
-    return EMPTY.union(*(value.sources for value in given))
 
 
 def _size(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
