@@ -41,7 +41,8 @@ class Value:
         return next(iter(self.objs)) if len(self.objs) == 1 else None
 
     def of(self, objs: InOrder[Obj]) -> Value:
-        return Value(Ordered(objs), self.scale, self.sources)
+        """Objects of which the same is known as of this."""
+        return Value(objs if isinstance(objs, Ordered) else Ordered(objs), self.scale, self.sources)
 
     def adding(self, sources: InOrder[Obj | str]) -> Value:
         """The same, which depends on these as well."""

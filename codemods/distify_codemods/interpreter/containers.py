@@ -49,7 +49,7 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         return tensor_functions.extreme_of_numbers(machine, arguments, node)
     if name in ("range",):
         made = machine.made(External, node, python.RANGE, name=python.RANGE)
-        return Value(made.alone, *_whole(arguments))
+        return join(*arguments.all()).of(made.alone)
     return _other(machine, name, arguments, node)
 
 
@@ -64,17 +64,11 @@ def _gpus(name: str, given: list[Value]) -> Value | None:
 
 def _other(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     if name in ("isinstance", "hasattr", "callable", "id", "hash", "format", "input"):
-        return Value(sources=_whole(arguments)[1])
+        return Value(sources=arguments.sources)
     machine.call_back(arguments, node)
     made = machine.made(External, node, f"builtins.{name}", name=f"builtins.{name}")
     made.arguments = arguments
-    return Value(made.alone, *_whole(arguments))
-
-
-def _whole(arguments: Arguments) -> tuple[Scale, Ordered[Obj | str]]:
-    given = arguments.all()
-    whole = join(*given)
-    return whole.scale, whole.sources
+    return join(*arguments.all()).of(made.alone)
 
 
 def dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -83,7 +77,7 @@ def dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Val
         holding.update(machine, made, value)
     for key, value in arguments.keywords.items():
         machine.keep(made.items, key, value, made)
-    return Value(made.alone, *_whole(arguments))
+    return join(*arguments.all()).of(made.alone)
 
 
 def default_dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:

@@ -67,7 +67,7 @@ def _entered(machine: Machine, value: Value, node: cst.With) -> Value:
     """What `as` gets."""
     found = []
     for obj in value.objs:
-        own = Value(obj.alone, value.scale, value.sources)
+        own = value.of(obj.alone)
         if isinstance(obj, Instance):
             method = machine.attribute(obj, "__enter__")
             found.append(machine.call(method, Arguments(), node) if method.objs else own)

@@ -28,12 +28,7 @@ def sequence(machine: Machine, node: cst.Tuple | cst.List | cst.Set) -> Value:
     else:
         old = obj.items if obj.items is not None and len(obj.items) == len(items) else items
         obj.items = tuple(join(one, other) for one, other in zip(old, items, strict=True))
-    return Value(obj.alone, *_mixed(items))
-
-
-def _mixed(items: tuple[Value, ...]) -> tuple[Scale, Ordered[Obj | str]]:
-    whole = join(*items)
-    return whole.scale, whole.sources
+    return join(*items).of(obj.alone)
 
 
 def dictionary(machine: Machine, node: cst.Dict) -> Value:
@@ -48,7 +43,7 @@ def dictionary(machine: Machine, node: cst.Dict) -> Value:
         assert isinstance(element, cst.DictElement)
         key = machine.evaluate(element.key).constant()
         holding.set_item(machine, obj, key, value)
-    return Value(obj.alone, *_mixed(tuple(values)))
+    return join(*values).of(obj.alone)
 
 
 # ---- comprehensions

@@ -108,7 +108,7 @@ def item(value: Value, position: int, count: int) -> Value:
         elif isinstance(obj, Passing) and obj.zipped and len(obj.zipped) == count:
             found.append(obj.zipped[position])
         else:
-            found.append(any_item(Value(obj.alone, value.scale, value.sources)))
+            found.append(any_item(value.of(obj.alone)))
     if found:
         return join(*found)
     part = Value(scale=value.scale, sources=value.sources | [PART] if value.scale in PER_SAMPLE else value.sources)

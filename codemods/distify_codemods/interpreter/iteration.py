@@ -36,11 +36,11 @@ def begin(machine: Machine, over: Value, node: cst.CSTNode, expression: cst.Base
     began = [_begun(machine, obj, node, expression, part) for obj in over.objs]
     if all(one is obj for one, obj in zip(began, over.objs, strict=True)):
         return over
-    return join(Value(EMPTY, over.scale, over.sources), *(_value(one, over) for one in began))
+    return join(over.of(EMPTY), *(_value(one, over) for one in began))
 
 
 def _value(one: Obj | Value, over: Value) -> Value:
-    return one if isinstance(one, Value) else Value(one.alone, over.scale, over.sources)
+    return one if isinstance(one, Value) else over.of(one.alone)
 
 
 def _is_loader(obj: Obj) -> bool:
@@ -85,7 +85,7 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
         else:
             if isinstance(obj, Sequence):
                 taken += obj.deals
-            found.append(holding.any_item(Value(obj.alone, over.scale, over.sources)))
+            found.append(holding.any_item(over.of(obj.alone)))
     if taken:
         machine.frame.drawn |= taken
         machine.event(Kind.DRAW, place, name=part, value=Value(Ordered(taken)))

@@ -28,7 +28,7 @@ def _begun(machine: Machine, arguments: Arguments, node: cst.CSTNode, number: in
 def passing(machine: Machine, node: cst.CSTNode, over: Value, **kind: bool) -> Value:
     made = machine.made(Passing, node, *sorted(kind), begun=True, **kind)
     made.over = join(made.over or NOTHING, over)
-    return Value(made.alone, over.scale, over.sources)
+    return over.of(made.alone)
 
 
 def _iter(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -44,7 +44,7 @@ def _zip(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
         column = machine.made(Sequence, node, "column")
         column.element = join(column.element or NOTHING, holding.any_item(holding.any_item(arguments.star)))
         row = Value(column.alone, arguments.star.scale, arguments.star.sources)
-        return Value(machine.made(Sequence, node, "rows", element=row).alone, row.scale, row.sources)
+        return row.of(machine.made(Sequence, node, "rows", element=row).alone)
     parts = tuple(_begun(machine, arguments, node, number, str(number)) for number in range(len(arguments.positional)))
     made = machine.made(Passing, node, begun=True)
     old = made.zipped if len(made.zipped) == len(parts) else parts
@@ -93,7 +93,7 @@ def _map(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
         made.element = join(made.element or NOTHING, machine.call(functions, Arguments(items), node))
     made.deals |= dealt
     whole = join(*iterators)
-    return Value(made.alone, whole.scale, whole.sources)
+    return whole.of(made.alone)
 
 
 def _filter(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:

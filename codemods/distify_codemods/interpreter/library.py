@@ -189,7 +189,7 @@ def _first(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 
 def _progress_bar(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     over = arguments.get("iterable", 0) or NOTHING
-    return Value(machine.made(Passing, node, over=over).alone, over.scale, over.sources)
+    return over.of(machine.made(Passing, node, over=over).alone)
 
 
 def _counting(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:

@@ -167,7 +167,7 @@ def _subclasses(machine: Machine, obj: Obj, method: Method, arguments: Arguments
 
 def _itself(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
     receiver = method.receiver or NOTHING
-    return Value(obj.alone, receiver.scale, receiver.sources)
+    return receiver.of(obj.alone)
 
 
 def _scaled(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value | None:

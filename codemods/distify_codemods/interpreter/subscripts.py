@@ -51,7 +51,7 @@ def _item_of(
     if isinstance(obj, Sequence):
         if isinstance(known, int) and obj.items is not None and -len(obj.items) <= known < len(obj.items):
             return obj.items[known]
-        own = Value(obj.alone, receiver.scale, receiver.sources)
+        own = receiver.of(obj.alone)
         return holding.any_item(own) if only_index else own
     if isinstance(obj, Instance):
         return _item_of_instance(machine, obj, known, only_index, receiver, node)

@@ -102,4 +102,4 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
         machine.event(Kind.STORE, node.target, name="data", receiver=current, receiver_node=node.target, value=value)
     held = Ordered(obj for obj in current.objs if isinstance(obj, (Sequence, Mapping, Parameters)))
     left: Ordered[Obj] = Ordered[Obj](held).union(*(one.objs for one in own))
-    assign(machine, node.target, Value(left, value.scale, value.sources))
+    assign(machine, node.target, value.of(left))

@@ -121,7 +121,7 @@ def _places(machine: Machine, name: str, mask: Value, arguments: Arguments, node
     as_tuple = arguments.get("as_tuple")
     if name != "where" and (as_tuple is None or as_tuple.constant() is False):
         return item
-    return Value(machine.made(Sequence, node, "places", element=item).alone, item.scale, item.sources)
+    return item.of(machine.made(Sequence, node, "places", element=item).alone)
 
 
 def _held(tensor: Value) -> Ordered[Obj]:

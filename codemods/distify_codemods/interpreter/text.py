@@ -67,7 +67,7 @@ def part_of(machine: Machine, batch: External, name: str, receiver: Value, node:
     lengths = Value(scale=Scale.SAMPLES, sources=receiver.sources)
     pair = machine.made(Sequence, node, "with lengths")
     pair.items = (value, lengths)
-    return Value(pair.alone, value.scale, value.sources)
+    return value.of(pair.alone)
 
 
 def is_field(name: str) -> bool:
