@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
@@ -224,7 +225,7 @@ def _in_turn(machine: Machine, parts: list[Instance], arguments: Arguments, node
     for part in parts:
         value = _run_forward(machine, part, Arguments([value]), node)
     scale = Scale.COUPLED if value.scale is Scale.COUPLED else result.scale
-    return Value(result.objs, scale, result.sources | value.sources, result.mask, result.open, result.deep)
+    return replace(result, scale=scale, sources=result.sources | value.sources)
 
 
 def _per_sample(result: Value, arguments: Arguments) -> Value:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Const, Obj, Ref
-from distify_codemods.interpreter import collate_functions
+from distify_codemods.interpreter import collate_functions, holding
 from distify_codemods.interpreter.collate_forms import ROWS, UNKNOWN, Form, Kind, columns, either
 from distify_codemods.libraries import collating as table
 from distify_codemods.libraries import graphs, torch_data, torch_losses
@@ -97,12 +97,12 @@ def _value(machine: Machine, form: Form, loader: External, plain: Value) -> Valu
     return whole
 
 
-def packed(machine: Machine, callee: Value, value: Value) -> Value:
+def packed(machine: Machine, callee: Value, value: Value, node: cst.Call) -> Value:
     """What a function of torch returned: padded samples with their lengths are what they were; unpacked, padded."""
     names = {obj.name.rsplit(".", 1)[-1] for obj in callee.objs if isinstance(obj, Ref)}
     if names == {"pack_padded_sequence"}:
-        return _told(machine, value, True)
-    return _told(machine, value, False) if names == {"pad_packed_sequence"} else value
+        return _told(machine, value, True, node)
+    return _told(machine, value, False, node) if names == {"pad_packed_sequence"} else value
 
 
 def of_graphs(machine: Machine, value: Value, node: cst.Call, callee: Value) -> Value:
@@ -142,21 +142,15 @@ def _is_named(argument: cst.Arg, names: tuple[str, ...]) -> bool:
     return argument.keyword is not None and argument.keyword.value in names
 
 
-def _told(machine: Machine, value: Value, lengths: bool) -> Value:
-    """`value` and, if it is a tuple, its items, with marks that say so."""
+def _told(machine: Machine, value: Value, lengths: bool, node: cst.CSTNode) -> Value:
+    """`value` and each part of it, with marks that say so."""
     sources = Ordered(
         machine.made(Padded, one.site, "packed", lengths, packed=lengths) if isinstance(one, Padded) else one
         for one in value.sources
     )
-    objs: list[Obj] = []
-    for obj in value.objs:
-        if isinstance(obj, Sequence) and obj.items is not None:
-            copy = machine.made(Sequence, obj.site, obj, "packed", lengths)
-            copy.items = tuple(_told(machine, one, lengths) for one in obj.items)
-            objs.append(copy)
-        else:
-            objs.append(obj)
-    return replace(value, sources=sources, objs=Ordered(objs))
+    how = "packed" if lengths else "unpacked"
+    objs = holding.mapped(machine, value, node, how, lambda one: _told(machine, one, lengths, node))
+    return replace(value, objs=objs, sources=sources)
 
 
 def besides(own: Ordered[Obj | str], every: Ordered[Obj | str]) -> Ordered[Obj | str]:

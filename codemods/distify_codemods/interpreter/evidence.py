@@ -28,7 +28,7 @@ def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     if not isinstance(node, cst.Call):
         return value
     callee = machine.values.get(node.func, NOTHING)
-    value = collated.of_graphs(machine, collated.packed(machine, callee, value), node, callee)
+    value = collated.of_graphs(machine, collated.packed(machine, callee, value, node), node, callee)
     name = next((name for obj in callee.objs if (name := _unknown(machine, obj, node))), "")
     if not callee.objs and not isinstance(node.func, cst.Attribute):
         name = "?"

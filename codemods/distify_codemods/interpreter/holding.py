@@ -5,7 +5,7 @@ Whether a loop has anything new at its head, and whether a call may do something
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -14,8 +14,9 @@ from distify_codemods.allocation import Obj
 from distify_codemods.interpreter import modules, parts, pooling
 from distify_codemods.libraries import python
 from distify_codemods.objects import Class, External, Instance, Mapping, Parameters, Passing, Sequence
-from distify_codemods.ordered import EMPTY
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import PART, SEVERAL, Shape
+from distify_codemods.reads import Table
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value, join
 
@@ -141,6 +142,27 @@ def any_item(value: Value) -> Value:
     if value.scale is not Scale.CONST or value.sources or not found:
         found.append(Value(scale=value.scale, sources=value.sources))
     return join(*found)
+
+
+def mapped(
+    machine: Machine, value: Value, node: cst.CSTNode, how: str, change: Callable[[Value], Value]
+) -> Ordered[Obj]:
+    """The objects of a value; in place of lists and dictionaries, others with what `change` makes of each part."""
+    objs: list[Obj] = []
+    for obj in value.objs:
+        if isinstance(obj, Sequence):
+            listed = machine.made(Sequence, node, obj, how, per_sample=obj.per_sample)
+            listed.items = tuple(map(change, obj.items)) if obj.items is not None else None
+            listed.element = change(obj.element) if obj.element is not None else None
+            objs.append(listed)
+        elif isinstance(obj, Mapping):
+            table = machine.made(Mapping, node, obj, how)
+            table.items = Table((key, change(item)) for key, item in obj.items.items())
+            table.rest = change(obj.rest) if obj.rest is not None else None
+            objs.append(table)
+        else:
+            objs.append(obj)
+    return Ordered(objs)
 
 
 # ---- records

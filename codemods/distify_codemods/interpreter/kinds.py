@@ -6,6 +6,7 @@ it is the tuple, of which each part has the samples that the value has; behind i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -106,7 +107,7 @@ def refine(machine: Machine, test: cst.BaseExpression, holds: bool) -> None:
 
 def _tensor(value: Value) -> Value:
     objs = Ordered(obj for obj in value.objs if not isinstance(obj, (Sequence, Mapping)))
-    return Value(objs, value.scale, value.sources, value.mask, value.open, value.deep)
+    return replace(value, objs=objs)
 
 
 def _container(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
