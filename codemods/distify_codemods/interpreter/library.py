@@ -26,9 +26,9 @@ from distify_codemods.interpreter import (
     recurrent,
     reflection,
     runners,
+    scales,
     search_path,
     tensor_functions,
-    tensors,
     text,
 )
 from distify_codemods.libraries import (
@@ -155,20 +155,18 @@ def call_external_object(machine: Machine, obj: External, arguments: Arguments, 
     if obj.name in patterns.LAYERS:
         options = obj.arguments or Arguments()
         return patterns.layer(machine, options, arguments, node, patterns.LAYERS[obj.name])
-    if obj.name in torch_nn.ALONG and arguments.positional:
-        options = obj.arguments or Arguments()
-        if (options.get("dim", 0) or NOTHING).constant() == 0:
-            return tensors.method(machine, arguments.positional[0], torch_nn.ALONG[obj.name], options, node)
-    given = arguments.all()
-    sources = sources_of(given)
-    scales = {value.scale for value in given} - {Scale.CONST}
-    if scales & {Scale.COUPLED, Scale.SLOPES} or recurrent.couples(machine, obj, scales):
+    sources = arguments.sources
+    if obj.name in torch_nn.ALONG and ((obj.arguments or Arguments()).get("dim", 0) or NOTHING).constant() == 0:
+        scale = scales.elementwise(*(value.scale for value in arguments.all()))
+        return Value(scale=scales.along(scale, 0, scales.of_extremes(scale)), sources=sources)
+    given = {value.scale for value in arguments.all()} - {Scale.CONST}
+    if given & {Scale.COUPLED, Scale.SLOPES} or recurrent.couples(machine, obj, given):
         return Value(scale=Scale.COUPLED, sources=sources)
     known = obj in machine.modules or obj.name.startswith((torch_nn.OWN, "torchvision."))
-    if not scales:
+    if not given:
         return Value(sources=sources)
-    if known and scales & PER_SAMPLE:
-        scale = Scale.TURNED if scales == {Scale.TURNED} else Scale.SAMPLES
+    if known and given & PER_SAMPLE:
+        scale = Scale.TURNED if given == {Scale.TURNED} else Scale.SAMPLES
         return Value(scale=scale, sources=sources, deep=obj.name in torch_nn.DEEP)
     return Value(scale=Scale.UNKNOWN, sources=sources)
 

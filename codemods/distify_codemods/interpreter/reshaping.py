@@ -76,7 +76,34 @@ def _picked(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
     if any(value.scale is S.RAGGED for value in arguments.all()):
         along = tensor.scale in (S.SAMPLES, S.CONST) and arguments.first.constant() in (0, None)
         return S.RAGGED if along else S.UNKNOWN
-    return tensor.scale if name == "index_select" else None
+    if name != "index_select":
+        return None
+    index, place = _of(arguments), dimension(arguments, 0)[1]
+    if tensor.scale is S.CONST:
+        return index if place == 0 else S.UNKNOWN  # `weights.index_select(0, classes)`
+    return S.COUPLED if tensor.scale is S.SAMPLES and place == 0 and index is S.CONST else tensor.scale
+
+
+def _of(arguments: Arguments) -> Scale:
+    return scales.elementwise(*(value.scale for value in arguments.all()))
+
+
+def _gathered(name: str, tensor: Value, arguments: Arguments) -> Scale:
+    """`table.gather(0, classes)` has the form of the index; along the samples, each is given what is of others."""
+    if tensor.scale is S.CONST:
+        return _of(arguments)
+    return S.COUPLED if tensor.scale is S.SAMPLES and dimension(arguments, 0)[1] == 0 else tensor.scale
+
+
+def _scattered(name: str, tensor: Value, arguments: Arguments) -> Scale:
+    """`sums.index_add(0, classes, features)`: along the first dimension, several samples go to one place, or none."""
+    if dimension(arguments, 0)[1] == 0 and tensor.scale is not S.TURNED:
+        return S.COUPLED
+    return _of(arguments) if tensor.scale is S.CONST else tensor.scale
+
+
+def _unflattened(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
+    return S.UNKNOWN if dimension(arguments, 0)[1] == 0 and tensor.scale in PER_SAMPLE else None
 
 
 def _moved(name: str, tensor: Value, arguments: Arguments) -> Scale:
@@ -91,9 +118,10 @@ _SPECIAL: dict[str, Callable[[str, Value, Arguments], Scale | None]] = {
     **dict.fromkeys(("expand", "repeat", "tile"), _repeated),
     **dict.fromkeys(("index_select", "take"), _picked),
     **dict.fromkeys(("flip", "roll", "flipud"), _moved),
-    **dict.fromkeys(
-        ("repeat_interleave", "gather", "scatter", "masked_fill"), lambda name, tensor, arguments: tensor.scale
-    ),
+    **dict.fromkeys(("repeat_interleave", "masked_fill"), lambda name, tensor, arguments: tensor.scale),
+    **dict.fromkeys(_WORDS("scatter scatter_add scatter_reduce index_add index_reduce index_copy"), _scattered),
+    "gather": _gathered,
+    "unflatten": _unflattened,
     "unsqueeze": _unsqueezed,
     "clamp": lambda name, tensor, arguments: S.COUNT if tensor.scale is S.COUNT else None,  # at least one sample
     "masked_select": lambda name, tensor, arguments: S.RAGGED if tensor.scale in PER_SAMPLE else tensor.scale,
@@ -114,7 +142,7 @@ def is_split_by_place(name: str, tensor: Value, arguments: Arguments) -> bool:
 
     A batch that was put behind another, and is cut off at its own size, is no such part.
     """
-    given, place = dimension(arguments, 0 if name == "unbind" else 1)
+    given, place = dimension(arguments, 1 if name in ("chunk", "split", "tensor_split") else 0)
     along = place == 0 if given else True
     sizes = holding.any_item(arguments.positional[0]) if arguments.positional else NOTHING
     return along and tensor.scale is S.SAMPLES and sizes.objs != SIZE

@@ -27,7 +27,7 @@ _IDENTITY = frozenset(
         flatten ravel expand_as view_as reshape_as chunk split unbind pin_memory nan_to_num real"""
     )
 )
-_SPLITTING = ("chunk", "split", "tensor_split", "unbind")
+_SPLITTING = ("chunk", "split", "tensor_split", "unbind", "narrow", "select", "index_fill")
 _FLATTENING = frozenset(_WORDS("flatten ravel squeeze item tolist"))
 _COMPARE = frozenset(_WORDS("eq ne gt lt ge le equal isclose logical_and logical_or logical_not isnan isfinite isinf"))
 _SUMS = frozenset(_WORDS("sum nansum count_nonzero"))
@@ -42,10 +42,22 @@ _ALONG = {
     "gumbel_softmax": (3, False, True), "normalize": (1, False, True), "glu": (0, False, True),
     "sort": (0, True, True), "argsort": (0, False, True), "topk": (1, True, True), "kthvalue": (1, True, True),
     "cumsum": (0, False, True), "cumprod": (0, False, True), "cosine_similarity": (1, False, True),
+    "cummax": (0, True, False), "cummin": (0, True, False), "logcumsumexp": (0, False, False),
+    "nanmedian": (0, True, False), "std_mean": (0, True, False), "var_mean": (0, True, False),
+    "aminmax": (0, True, False), "quantile": (1, False, False), "nanquantile": (1, False, False),
+    "vector_norm": (1, False, False), "diff": (1, False, True), "trapz": (1, False, True),
+    "trapezoid": (1, False, True), "unfold": (0, False, False),
 }  # fmt: skip
-_PICKING = frozenset(_WORDS("sort argsort topk kthvalue cumsum cumprod"))
+_PICKING = frozenset(_WORDS("sort argsort topk kthvalue cumsum cumprod diff trapz trapezoid"))
 _SAME_SHAPE = frozenset(_WORDS("softmax log_softmax softmin gumbel_softmax normalize sort argsort topk cumsum cumprod"))
-_COUPLING = frozenset(_WORDS("cdist pdist cov corrcoef unique histc bincount"))
+_COUPLING = frozenset(
+    _WORDS(
+        "cdist pdist cov corrcoef unique histc bincount svd svdvals svd_lowrank pca_lowrank qr lstsq pinv msort addbmm"
+    )
+)
+#: Products of the rows of one with the rows of the other, and those that are added to something.
+_BY_ROWS = frozenset(_WORDS("linear outer ger kron addr"))
+_PRODUCTS = _BY_ROWS.union(_WORDS("matmul mm __matmul__ addmm"))
 _PLACES = frozenset(_WORDS("nonzero argwhere flatnonzero"))
 _ARITHMETIC = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract", "true_divide": "Divide"}
 
@@ -98,13 +110,17 @@ def _new(machine: Machine, name: str, tensor: Value, arguments: Arguments, node:
 
 
 def _computed(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value | None:
-    """`a.add(b)`, `a.matmul(b)`"""
+    """`a.add(b)`, `a.matmul(b)`, `c.addmm(a, b)`"""
     if not arguments.positional:
         return None
     if name in _ARITHMETIC:
         return scales.binary(_ARITHMETIC[name], tensor, arguments.positional[0])
-    scale = scales.matrix_product(tensor.scale, arguments.positional[-1].scale)
-    return Value(scale=scale, sources=sources_of([tensor, *arguments.all()]))
+    added = name in ("addmm", "addr")
+    left, right = [tensor, *arguments.positional, NOTHING][1 if added else 0 :][:2]
+    turned = {S.SAMPLES: S.TURNED, S.TURNED: S.SAMPLES} if name in _BY_ROWS else {}
+    scale = scales.matrix_product(left.scale, turned.get(right.scale, right.scale))
+    scale = scales.elementwise(tensor.scale, scale) if added else scale
+    return Value(scale=scale, sources=sources_of([tensor, *arguments.all()]), deep=name == "linear")
 
 
 def _coupled(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -186,7 +202,7 @@ _OF_ANYTHING: dict[str, Callable[[Machine, Value, Arguments, cst.CSTNode], Value
 #: Where any of what they are given has to do with a batch; None: as it is with methods that are not known.
 _OF_BATCHES: dict[str, Callable[[Machine, str, Value, Arguments, cst.CSTNode], Value | None]] = {
     **dict.fromkeys(_COUPLING, _coupled),
-    **dict.fromkeys((*_ARITHMETIC, "matmul", "mm", "addmm", "__matmul__"), _computed),
+    **dict.fromkeys((*_ARITHMETIC, *_PRODUCTS), _computed),
     **dict.fromkeys(_ALONG, _along),
     **dict.fromkeys(_SUMS | _MEANS, _reduced),
     **dict.fromkeys(("new", "new_zeros", "new_ones", "new_full", "new_empty"), _new),
