@@ -21,7 +21,7 @@ def _contained(value: Value, seen: set[Obj]) -> Iterable[Obj]:
         seen.add(obj)
         yield obj
         if isinstance(obj, Sequence):
-            for item in (*(obj.items or ()), obj.element or NOTHING):
+            for item in obj.parts():
                 yield from _contained(item, seen)
         elif isinstance(obj, Mapping):
             yield from _contained(obj.any(), seen)

@@ -51,6 +51,10 @@ class Class(Obj):
             queues = [rest for queue in queues if (rest := [one for one in queue if one is not first])]
         return found
 
+    def member(self, name: str) -> Value | None:
+        """What the class, or the first of its local bases that has it, has under a name."""
+        return next((one.attributes[name] for one in self.order() if name in one.attributes), None)
+
     def ancestors(self) -> Iterable[Class]:
         """The class and its local bases, nearest first."""
         seen: list[Class] = []
@@ -153,6 +157,17 @@ class Sequence(Obj):
     element: Value | None = None
     per_sample: bool = False  # one item for each sample of a batch
     deals: Ordered[External] = EMPTY  # the loaders that each item is a batch of: a generator, list(loader)
+
+    def parts(self) -> tuple[Value, ...]:
+        """What is known of items one by one, and of any of them."""
+        return (*(self.items or ()), *([self.element] if self.element is not None else []))
+
+    def any(self) -> Value:
+        return join(*self.parts())
+
+    def grow(self, *values: Value) -> None:
+        """Any item may be one of these, too."""
+        self.element = join(self.element or NOTHING, *values)
 
 
 @dataclass(eq=False, repr=False)

@@ -139,7 +139,7 @@ class _Search:
         return []
 
     def _methods(self, owner: Class, name: str) -> Iterator[Function | str]:
-        found = next((one.attributes[name] for one in owner.order() if name in one.attributes), None)
+        found = owner.member(name)
         yield from (obj for obj in (found.objs if found is not None else ()) if isinstance(obj, Function))
         if found is None:
             yield f".{name}"

@@ -161,5 +161,5 @@ def _made_by(obj: Obj) -> tuple[cst.CSTNode | None, object]:
     """The function that runs when it is made, and its class; or a library's name."""
     if not isinstance(obj, Instance) or obj.of is None:
         return None, getattr(obj, "name", type(obj))
-    own = next((one.attributes["__init__"] for one in obj.of.order() if "__init__" in one.attributes), NOTHING)
+    own = obj.of.member("__init__") or NOTHING
     return next((one.node for one in own.objs if isinstance(one, Function)), None), obj.of

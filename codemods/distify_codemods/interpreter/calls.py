@@ -111,8 +111,7 @@ def _accepts(obj: Obj, arguments: Arguments) -> bool:
         return True
     function = obj
     if isinstance(obj, Class):
-        own = next((cls.attributes["__init__"] for cls in obj.order() if "__init__" in cls.attributes), NOTHING)
-        function = own.single() or obj
+        function = (obj.member("__init__") or NOTHING).single() or obj
     if not isinstance(function, Function) or function.node is None:
         return True
     params = function.node.params
@@ -169,9 +168,7 @@ def _forward(machine: Machine, obj: Instance | External | Wrapped, arguments: Ar
     """An object called like a function: a model, a loss, a callable of any kind."""
     place = _place_of(machine, obj, node)
     machine.event(Kind.FORWARD, node, receiver=Value(obj.alone), receiver_node=place, arguments=arguments)
-    inner: Obj = obj
-    while isinstance(inner, Wrapped) and inner.inner is not None:
-        inner = inner.inner
+    inner = core(obj)
     result = _run_forward(machine, inner, arguments, node)
     if machine.cutting is not None and inner in machine.optimized:
         result = cuts.marked(machine, result, node, Ordered([forms.OUTPUT]))

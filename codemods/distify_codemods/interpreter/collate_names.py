@@ -79,7 +79,7 @@ def _of(machine: Machine, obj: Obj, name: str) -> Value | None:
     owner = obj.of if isinstance(obj, Instance) else obj
     if not isinstance(owner, Class):
         return None
-    value = next((one.attributes[name] for one in owner.order() if name in one.attributes), None)
+    value = owner.member(name)
     function = value.single() if value is not None else None
     if isinstance(obj, Instance) and isinstance(function, Function):
         return Value(Bound(function.site, receiver=obj, function=function).alone)

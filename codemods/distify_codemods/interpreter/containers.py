@@ -160,7 +160,7 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
             pair = machine.made(Sequence, node, obj, "item", items=(keys, value))
             pair.items = (keys, value)
             value = Value(pair.alone)
-        made.element = join(made.element or NOTHING, keys if name == "keys" else value)
+        made.grow(keys if name == "keys" else value)
         made.items = turns.pairs_of(machine, obj, node) if name == "items" else turns.keys_of(machine, obj, node)
         if name == "values" and made.items is not None:
             made.items = tuple(obj.items.values())

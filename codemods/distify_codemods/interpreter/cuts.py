@@ -12,13 +12,14 @@ import libcst as cst
 
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
+from distify_codemods.inside import root
 from distify_codemods.interpreter import holding
 from distify_codemods.libraries import drawing, torch_tensors
-from distify_codemods.objects import Arguments, External, Mapping, Method, Sequence, Setting
+from distify_codemods.objects import Arguments, External, Mapping, Sequence, Setting
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import CHANCE, Counter, Cut, Share
 from distify_codemods.scale import Scale
-from distify_codemods.values import NOTHING, Value, join
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -87,8 +88,7 @@ def rows(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Valu
 def _listed(machine: Machine, samples: Sequence, node: cst.CSTNode, cut: Obj) -> Obj:
     """Some of a list of samples."""
     part = machine.made(Sequence, node, samples, "rows", per_sample=True)
-    sample = join(*(samples.items or ()), samples.element or NOTHING)
-    part.element = marked(machine, sample, node, cut.alone, Scale.SAMPLES)
+    part.element = marked(machine, samples.any(), node, cut.alone, Scale.SAMPLES)
     return part
 
 
@@ -182,8 +182,7 @@ def foreign(machine: Machine, obj: Obj, name: str, value: Value, arguments: Argu
 
 def _is_strange(obj: Obj) -> bool:
     """Something of a library that is neither torch's nor Python's, or a part of it."""
-    while isinstance(obj, Method) and obj.receiver is not None and obj.receiver.single() is not None:
-        obj = obj.receiver.single() or obj
+    obj = root(obj)
     return isinstance(obj, External) and not obj.name.startswith(("torch", "builtins."))
 
 

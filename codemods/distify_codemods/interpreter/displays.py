@@ -24,7 +24,7 @@ def sequence(machine: Machine, node: cst.Tuple | cst.List | cst.Set) -> Value:
     items = tuple(ways.marked(machine, machine.evaluate(element.value)) for element in node.elements)
     obj = machine.made(Sequence, node)
     if starred:
-        obj.element = join(obj.element or NOTHING, *(join(item, holding.any_item(item)) for item in items))
+        obj.grow(*(join(item, holding.any_item(item)) for item in items))
     else:
         old = obj.items if obj.items is not None and len(obj.items) == len(items) else items
         obj.items = tuple(join(one, other) for one, other in zip(old, items, strict=True))
@@ -107,7 +107,7 @@ def _comp_result(
             holding.set_item(machine, table, key.constant() if known else None, value)
         return Value(table.alone, whole.scale, whole.sources | _picked(machine, node.for_in))
     made = machine.made(Sequence, node)
-    made.element = join(made.element or NOTHING, whole)
+    made.grow(whole)
     made.items = tuple(value for _, value in turns) if known else None
     made.per_sample = over is not None and cuts.goes_through_samples(machine, node, over)
     made.deals |= dealt & whole.sources

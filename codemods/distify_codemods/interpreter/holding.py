@@ -28,7 +28,7 @@ def append(machine: Machine, listed: Sequence, value: Value) -> None:
     """The list may hold this as well; which item is where is no longer known."""
     pooling.put(machine, listed, value)
     before = listed.element, listed.items
-    listed.element = join(any_item(Value(listed.alone)), value)
+    listed.element = join(listed.any(), value)
     listed.items = None
     machine.stores += before != (listed.element, None)
 
@@ -48,7 +48,7 @@ def update(machine: Machine, table: Mapping, other: Value) -> None:
     """`table.update(other)`, of a dictionary or of pairs."""
     for one in other.objs:
         if isinstance(one, Sequence):
-            for pair in (*(one.items or ()), one.element or NOTHING):
+            for pair in one.parts():
                 _add_pair(machine, table, pair)
         if isinstance(one, Mapping):
             for key, value in list(one.items.items()):
@@ -129,9 +129,7 @@ def any_item(value: Value) -> Value:
     """What indexing with something unknown, or iterating, may give."""
     found = []
     for obj in value.objs:
-        if isinstance(obj, Sequence):
-            found += [*(obj.items or ()), obj.element or NOTHING]
-        elif isinstance(obj, Mapping):
+        if isinstance(obj, (Sequence, Mapping)):
             found.append(obj.any())
         elif isinstance(obj, Parameters):
             found.append(Value(obj.alone))

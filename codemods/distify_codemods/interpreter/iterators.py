@@ -42,7 +42,7 @@ def _enumerate(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Val
 def _zip(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     if arguments.star is not None:
         column = machine.made(Sequence, node, "column")
-        column.element = join(column.element or NOTHING, holding.any_item(holding.any_item(arguments.star)))
+        column.grow(holding.any_item(holding.any_item(arguments.star)))
         row = Value(column.alone, arguments.star.scale, arguments.star.sources)
         return row.of(machine.made(Sequence, node, "rows", element=row).alone)
     parts = tuple(_begun(machine, arguments, node, number, str(number)) for number in range(len(arguments.positional)))
@@ -69,7 +69,7 @@ def _listed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
         item, dealt = iteration.while_drawing(machine, lambda: iteration.element_of(machine, over, node, iteration.ALL))
         parameters = Ordered(obj for obj in contained(given) if isinstance(obj, Parameters))
         made.items = None
-        made.element = join(made.element or NOTHING, item, Value(parameters))
+        made.grow(item, Value(parameters))
         made.deals |= dealt
     key = sorted_by(machine, arguments, holding.any_item(Value(made.alone)), node)
     return Value(made.alone, given.scale, given.sources | key.sources)
@@ -90,7 +90,7 @@ def _map(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
         machine, lambda: [iteration.element_of(machine, one, node, iteration.ALL) for one in iterators]
     )
     if functions.objs:
-        made.element = join(made.element or NOTHING, machine.call(functions, Arguments(items), node))
+        made.grow(machine.call(functions, Arguments(items), node))
     made.deals |= dealt
     whole = join(*iterators)
     return whole.of(made.alone)
@@ -126,7 +126,7 @@ def _chain_of(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Valu
 def _repeat(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     element = arguments.first
     made = machine.made(Sequence, node)
-    made.element = join(made.element or NOTHING, element)
+    made.grow(element)
     return Value(made.alone)
 
 

@@ -14,7 +14,7 @@ from distify_codemods.objects import External, Function, Mapping, Sequence, Sett
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import Choice, Verdict
 from distify_codemods.scale import Scale
-from distify_codemods.values import NOTHING, Value, join
+from distify_codemods.values import Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -36,7 +36,7 @@ def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
     lists = [obj for obj in (*left.objs, *right.objs) if isinstance(obj, Sequence)]
     if lists:
         both = machine.made(Sequence, node)
-        both.element = join(both.element or NOTHING, *(holding.any_item(Value(obj.alone)) for obj in lists))
+        both.grow(*(holding.any_item(Value(obj.alone)) for obj in lists))
         repeated = [one for one in (left, right) if not any(obj in lists for obj in one.objs)]
         value = value.of(both.alone)
         return forms.of(value, *repeated) if isinstance(node.operator, cst.Multiply) else value

@@ -26,7 +26,7 @@ def fill(machine: Machine, obj: Instance, cls: Class, arguments: Arguments, node
         default = _default(machine, cls, name) if value is None else None
         if value is not None or default is not None:
             machine.keep(obj.attributes, name, value or default or NOTHING, obj)
-    after = next((one.attributes["__post_init__"] for one in cls.order() if "__post_init__" in one.attributes), None)
+    after = cls.member("__post_init__")
     for function in after.objs if after is not None else ():
         machine.call_object(function, Arguments([Value(obj.alone)]), node)
     table = holding.held(machine, obj)
@@ -38,7 +38,7 @@ def fill(machine: Machine, obj: Instance, cls: Class, arguments: Arguments, node
 
 def _default(machine: Machine, cls: Class, name: str) -> Value | None:
     """A field's default: a value, or what `field(default_factory=...)` makes for each object."""
-    value = next((one.attributes[name] for one in cls.order() if name in one.attributes), None)
+    value = cls.member(name)
     only = value.single() if value is not None else None
     if isinstance(only, External) and only.name.rsplit(".", 1)[-1] in ("field", "Field", "attrib", "ib"):
         given = only.arguments or Arguments()

@@ -16,10 +16,7 @@ CONTEXT_MANAGERS = frozenset({"contextlib.contextmanager", "contextlib.asynccont
 EXITS = frozenset({"sys.exit", "os._exit", "builtins.exit", "builtins.quit"})
 ENDING = ("builtins.SystemExit", "builtins.KeyboardInterrupt")
 PRINT = "builtins.print"
-#: What becomes a text, or bytes, that are kept somewhere.
-TO_TEXT = ("json.dumps", "pickle.dumps", "yaml.dumps")
-SETS_UP_LOGS, LOG_HANDLERS = "logging.basicConfig", "logging.handlers."
-PATH, QUEUE, METACLASS = "pathlib.Path", "collections.deque", "builtins.type"
+QUEUE = "collections.deque"
 #: Functions that take functions and do not call them.
 KEEPS = (
     *(f"functools.{name}" for name in ("wraps", "update_wrapper", "lru_cache", "cache")), "inspect.", "typing.",
