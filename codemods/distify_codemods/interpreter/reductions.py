@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -18,18 +18,6 @@ if TYPE_CHECKING:
 
 #: What an expression may say of its batch, so that there is one for the batches of all ranks.
 REDUCIBLE = frozenset({Scale.SUM, Scale.COUNT, Scale.MEAN, Scale.WEIGHTED})
-
-
-@dataclass(frozen=True)
-class Reducing:
-    """Asks a run to follow losses.
-
-    `nodes`: expressions that are taken over all ranks; of `a += b`, what `a` was before.
-    `traced`: whether values keep in mind where they stopped being means or sums.
-    """
-
-    nodes: frozenset[cst.CSTNode] = frozenset()
-    traced: bool = False
 
 
 def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
