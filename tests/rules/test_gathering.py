@@ -77,6 +77,8 @@ CLASSES = "y.argmax(1)"
         f"{OUT}.select(0, 1).pow(2).mean()",
         f"{OUT}.unfold(0, 2, 1).mean(2).pow(2).mean()",
         f"nn.CosineSimilarity(dim=0)({OUT}, y).mean()",
+        f"nn.MSELoss(**json.load(open('loss.json')))({OUT}, y)",
+        f"nn.functional.mse_loss({OUT}, y, **json.load(open('loss.json')))",
     ],
 )
 def test_functions_along_the_samples(loss: str) -> None:
@@ -98,6 +100,8 @@ def test_functions_along_the_samples(loss: str) -> None:
         f"{OUT}.narrow(1, 0, 1).pow(2).mean()",
         f"{OUT}.select(1, 0).pow(2).mean()",
         f"nn.CosineSimilarity(dim=1)({OUT}, y).mean()",
+        f"nn.MSELoss(**{{}})({OUT}, y)",
+        f"nn.SmoothL1Loss(**dict(beta=2.0))({OUT}, y)",
     ],
 )
 def test_functions_along_another_dimension(loss: str) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from distify_codemods.libraries import torch_losses
 from distify_codemods.libraries.torch_losses import Loss
-from distify_codemods.objects import Arguments, External
+from distify_codemods.objects import Arguments, External, Mapping
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
 Option = Callable[[str], Value | None]  # what an option is given
+_NOT_KNOWN = Value(open=True)
 
 
 def of_module(obj: External, arguments: Arguments) -> Value | None:
@@ -29,9 +30,17 @@ def _value(loss: Loss, options: Arguments, before: int, arguments: Arguments) ->
     """`before`: how many other arguments stand before the options."""
 
     def option(name: str) -> Value | None:
-        return options.get(name, before + loss.options.index(name) if name in loss.options else None)
+        given = options.get(name, before + loss.options.index(name) if name in loss.options else None)
+        return _NOT_KNOWN if given is None and not _are_seen(options) else given
 
     return Value(scale=_scale(loss, option, arguments.all()), sources=arguments.sources)
+
+
+def _are_seen(options: Arguments) -> bool:
+    """Whether what is given as `**options` is known."""
+    given = options.double_star
+    tables = [obj for obj in given.objs if isinstance(obj, Mapping) and obj.rest is None] if given is not None else []
+    return given is None or (not given.open and 0 < len(tables) == len(given.objs))
 
 
 def _scale(loss: Loss, option: Option, given: list[Value]) -> Scale:
