@@ -24,6 +24,15 @@ _OF_NUMBERS = frozenset(
         float16 float32 float64 int32 int64 scalar_tensor new_tensor sum prod mean"""
     )
 )
+#: Functions along a dimension, and its position behind the tensor; those that take all there are, if none is given.
+_ALONG = {
+    **dict.fromkeys(_WORDS("cummax cummin logcumsumexp unfold"), 0),
+    **dict.fromkeys(_WORDS("diff trapz trapezoid fft ifft rfft irfft hfft ihfft"), 1),
+}
+_ALONG_ALL = {
+    **dict.fromkeys(_WORDS("nanmedian std_mean var_mean aminmax"), 0),
+    **dict.fromkeys(_WORDS("quantile nanquantile vector_norm"), 1),
+}
 #: Functions whose result has a dimension of features beside that of the samples.
 _DEEP = frozenset(_WORDS("linear embedding conv1d conv2d conv3d layer_norm"))
 
@@ -90,24 +99,32 @@ def _of(arguments: Arguments) -> Scale:
 
 def _gathered(name: str, tensor: Value, arguments: Arguments) -> Scale:
     """`table.gather(0, classes)` has the form of the index; along the samples, each is given what is of others."""
+    index, place = _of(arguments), dimension(arguments, 0)[1]
     if tensor.scale is S.CONST:
-        return _of(arguments)
-    return S.COUPLED if tensor.scale is S.SAMPLES and dimension(arguments, 0)[1] == 0 else tensor.scale
+        return index
+    return S.COUPLED if tensor.scale is S.SAMPLES and place == 0 and index in PER_SAMPLE else tensor.scale
 
 
 def _scattered(name: str, tensor: Value, arguments: Arguments) -> Scale:
     """`sums.index_add(0, classes, features)`: along the first dimension, several samples go to one place, or none."""
-    if dimension(arguments, 0)[1] == 0 and tensor.scale is not S.TURNED:
+    what, place = _of(arguments), dimension(arguments, 0)[1]
+    if place == 0 and what in PER_SAMPLE and tensor.scale is not S.TURNED:
         return S.COUPLED
-    return _of(arguments) if tensor.scale is S.CONST else tensor.scale
+    return what if tensor.scale is S.CONST else tensor.scale
 
 
 def _unflattened(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
     return S.UNKNOWN if dimension(arguments, 0)[1] == 0 and tensor.scale in PER_SAMPLE else None
 
 
+def _along(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
+    given, place = dimension(arguments, {**_ALONG, **_ALONG_ALL}[name])
+    along = place == 0 if given else name in _ALONG_ALL
+    return S.COUPLED if along and tensor.scale is S.SAMPLES else None
+
+
 def _moved(name: str, tensor: Value, arguments: Arguments) -> Scale:
-    given, along = dimension(arguments, 1 if name == "roll" else 0)
+    given, along = dimension(arguments, 0 if name == "flip" else 1)
     moved = name == "flipud" or not given or along in (0, None)
     return S.COUPLED if moved and tensor.scale is S.SAMPLES else tensor.scale
 
@@ -117,9 +134,10 @@ _SPECIAL: dict[str, Callable[[str, Value, Arguments], Scale | None]] = {
     **dict.fromkeys(("view", "reshape"), _viewed),
     **dict.fromkeys(("expand", "repeat", "tile"), _repeated),
     **dict.fromkeys(("index_select", "take"), _picked),
-    **dict.fromkeys(("flip", "roll", "flipud"), _moved),
+    **dict.fromkeys(("flip", "roll", "rot90", "flipud"), _moved),
     **dict.fromkeys(("repeat_interleave", "masked_fill"), lambda name, tensor, arguments: tensor.scale),
     **dict.fromkeys(_WORDS("scatter scatter_add scatter_reduce index_add index_reduce index_copy"), _scattered),
+    **dict.fromkeys((*_ALONG, *_ALONG_ALL), _along),
     "gather": _gathered,
     "unflatten": _unflattened,
     "unsqueeze": _unsqueezed,
@@ -153,7 +171,7 @@ def dimension(arguments: Arguments, position: int, tensor: Value = NOTHING) -> t
     value = arguments.keywords.get("dim") or arguments.keywords.get("axis")
     if value is None and position < len(arguments.positional):
         value = arguments.positional[position]
-    value = value or arguments.keywords.get("dims")
+    value = value or arguments.keywords.get("dims") or arguments.keywords.get("dimension")
     if value is None or (value.constant() is None and value.single() is not None and _is_none(value)):
         return False, None
     known = _place(value)

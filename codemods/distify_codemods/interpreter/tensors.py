@@ -42,21 +42,17 @@ _ALONG = {
     "gumbel_softmax": (3, False, True), "normalize": (1, False, True), "glu": (0, False, True),
     "sort": (0, True, True), "argsort": (0, False, True), "topk": (1, True, True), "kthvalue": (1, True, True),
     "cumsum": (0, False, True), "cumprod": (0, False, True), "cosine_similarity": (1, False, True),
-    "cummax": (0, True, False), "cummin": (0, True, False), "logcumsumexp": (0, False, False),
-    "nanmedian": (0, True, False), "std_mean": (0, True, False), "var_mean": (0, True, False),
-    "aminmax": (0, True, False), "quantile": (1, False, False), "nanquantile": (1, False, False),
-    "vector_norm": (1, False, False), "diff": (1, False, True), "trapz": (1, False, True),
-    "trapezoid": (1, False, True), "unfold": (0, False, False),
 }  # fmt: skip
-_PICKING = frozenset(_WORDS("sort argsort topk kthvalue cumsum cumprod diff trapz trapezoid"))
+_PICKING = frozenset(_WORDS("sort argsort topk kthvalue cumsum cumprod"))
 _SAME_SHAPE = frozenset(_WORDS("softmax log_softmax softmin gumbel_softmax normalize sort argsort topk cumsum cumprod"))
 _COUPLING = frozenset(
     _WORDS(
-        "cdist pdist cov corrcoef unique histc bincount svd svdvals svd_lowrank pca_lowrank qr lstsq pinv msort addbmm"
+        """cdist pdist cov corrcoef unique histc bincount svd svdvals svd_lowrank pca_lowrank qr lstsq pinv msort addbmm
+        block_diag cartesian_prod combinations meshgrid"""
     )
 )
 #: Products of the rows of one with the rows of the other, and those that are added to something.
-_BY_ROWS = frozenset(_WORDS("linear outer ger kron addr"))
+_BY_ROWS = frozenset(_WORDS("linear inner outer ger kron tensordot addr"))
 _PRODUCTS = _BY_ROWS.union(_WORDS("matmul mm __matmul__ addmm"))
 _PLACES = frozenset(_WORDS("nonzero argwhere flatnonzero"))
 _ARITHMETIC = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract", "true_divide": "Divide"}
