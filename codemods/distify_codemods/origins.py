@@ -19,12 +19,10 @@ class Origin(Obj):
     name: str = ""
 
 
-@dataclass(eq=False, repr=False)
 class Answer(Obj):
     """As a source: what a process found out about itself, its machine or the time, at `site`."""
 
 
-@dataclass(eq=False, repr=False)
 class Verdict(Obj):
     """The outcome of a comparison of figures, wherever it is handed on to before something is decided by it."""
 
@@ -80,7 +78,6 @@ class Views(Obj):
     count: int | None = None  # of blocks, where it is known
 
 
-@dataclass(eq=False, repr=False)
 class Regrouped(Obj):
     """What was done here may have changed which rows there are for each sample, and their order."""
 
@@ -92,7 +89,6 @@ class Flattened(Obj):
     by_step: bool = False
 
 
-@dataclass(eq=False, repr=False)
 class Numbered(Obj):
     """Numbers from 0 to that of the samples, or a square of that size: nothing of the samples themselves."""
 
@@ -118,12 +114,10 @@ class Foreign(Obj):
     name: str = ""
 
 
-@dataclass(eq=False, repr=False)
 class Draw(Obj):
     """As a source: random numbers that are drawn at `site`."""
 
 
-@dataclass(eq=False, repr=False)
 class Reduction(Obj):
     """As a source: here entries of samples became one number."""
 
@@ -135,32 +129,26 @@ class Padded(Obj):
     packed: bool = False
 
 
-@dataclass(eq=False, repr=False)
 class Listed(Obj):
     """As a source: a list with something of each sample, of which is not known how many rows it has."""
 
 
-@dataclass(eq=False, repr=False)
 class Pooled(Obj):
     """As a source: samples of an earlier batch, which the statement at `site` has kept."""
 
 
-@dataclass(eq=False, repr=False)
 class Single(Obj):
     """As a source: of what was computed from a batch, one sample was taken here, unless it is a tuple."""
 
 
-@dataclass(eq=False, repr=False)
 class Size(Obj):
     """The number of samples in a batch, not a part or a multiple of it."""
 
 
-@dataclass(eq=False, repr=False)
 class Zero(Obj):
     """A tensor of zeros, to which something is added."""
 
 
-@dataclass(eq=False, repr=False)
 class Shape(Obj):
     """The size of a tensor with one entry per sample."""
 

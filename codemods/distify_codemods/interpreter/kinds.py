@@ -33,10 +33,7 @@ def isinstance_of(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> 
     if value.scale is not Scale.CONST and not all(isinstance(obj, Sequence) and obj.per_sample for obj in value.objs):
         said.add(None)  # or a tensor
     known = said.pop() if len(said) == 1 else None
-    if known is None:
-        return NOTHING
-    constant = machine.made(Const, node, known, value=known)
-    return Value(constant.alone)
+    return NOTHING if known is None else machine.literal(node, known)
 
 
 def _kinds(value: Value) -> Ordered[Obj]:
