@@ -8,13 +8,17 @@ from operator import attrgetter
 
 import libcst as cst
 
+from distify_codemods.allocation import CallChain, Obj
 from distify_codemods.events import Event, Kind
+from distify_codemods.inside import contained
 from distify_codemods.interpreter import Run
 from distify_codemods.interpreter.iteration import ALL
 from distify_codemods.libraries.torch_data import LOADERS
+from distify_codemods.objects import External, Passing
 from distify_codemods.ordered import Ordered
+from distify_codemods.origins import Share, Whole
 from distify_codemods.program import Module
-from distify_codemods.values import CallChain, External, Obj, Passing, Share, Value, Whole, contained
+from distify_codemods.values import Value
 
 #: The loops that execution gets into, by node and chain of calls.
 Entered = dict[tuple[cst.CSTNode, CallChain], Event]

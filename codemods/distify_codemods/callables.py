@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distify_codemods.values import NOTHING, Bound, Class, Function, Obj, Partial, core
+from distify_codemods.allocation import Obj
+from distify_codemods.inside import core
+from distify_codemods.objects import Bound, Class, Function, Partial
+from distify_codemods.values import NOTHING
 
 
 def functions(obj: Obj) -> Iterator[tuple[Function, Obj | None]]:

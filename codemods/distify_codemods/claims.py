@@ -12,11 +12,13 @@ from distify_codemods.answers import answered_once
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.file_events import code_of, given_a_path, may_write
+from distify_codemods.inside import core
 from distify_codemods.libraries import effects, outside
 from distify_codemods.libraries.python import BY_NAME
 from distify_codemods.libraries.quiet import is_quiet
+from distify_codemods.objects import External, Instance
 from distify_codemods.unfollowed import unfollowed
-from distify_codemods.values import External, Instance, Value, core
+from distify_codemods.values import Value
 
 
 @answered_once

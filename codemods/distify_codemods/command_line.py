@@ -5,10 +5,12 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Const, Ref
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.libraries import python
-from distify_codemods.values import NOTHING, Const, Ref, Setting
+from distify_codemods.objects import Setting
+from distify_codemods.values import NOTHING
 
 
 def is_integer(facts: Facts, node: cst.BaseExpression, negative: bool = True) -> bool:

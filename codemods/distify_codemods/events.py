@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.values import AT_THE_TOP, NOTHING, Arguments, CallChain, Obj, Value
+from distify_codemods.allocation import AT_THE_TOP, CallChain, Obj
+from distify_codemods.objects import Arguments
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.frames import Frame

@@ -9,6 +9,7 @@ from typing import Any
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.batches import BatchLoop as BatchLoop
 from distify_codemods.batches import Beginning, batch_loops, beginnings, loops_over_shares
 from distify_codemods.batches import dealt_by as dealt_by
@@ -16,6 +17,7 @@ from distify_codemods.batches import drawn_from as drawn_from
 from distify_codemods.batches import loaders_in as loaders_in
 from distify_codemods.batches import loaders_of as loaders_of
 from distify_codemods.events import Event, Kind
+from distify_codemods.inside import contained, core, to_library
 from distify_codemods.interpreter import NOTHING_TRIED, SPARING, Run, Trial, run
 from distify_codemods.interpreter.optimizers import optimizer_bases
 from distify_codemods.interpreter.text import splits_of
@@ -23,25 +25,14 @@ from distify_codemods.interpreter.unused import with_unused
 from distify_codemods.libraries import torch_optim
 from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.naming import Names
+from distify_codemods.objects import Arguments, External, Instance, Parameters, Passing, Wrapped
 from distify_codemods.ordered import Ordered
+from distify_codemods.origins import Share
 from distify_codemods.parameters import may_be_a_module, may_have_parameters
 from distify_codemods.program import Module, Program
 from distify_codemods.settled import Settled, is_module, settle
 from distify_codemods.updates import updated_by_hand
-from distify_codemods.values import (
-    Arguments,
-    External,
-    Instance,
-    Obj,
-    Parameters,
-    Passing,
-    Share,
-    Value,
-    Wrapped,
-    contained,
-    core,
-    to_library,
-)
+from distify_codemods.values import Value
 
 
 @dataclass(frozen=True)

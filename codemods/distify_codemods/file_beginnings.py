@@ -7,9 +7,11 @@ import re
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.facts import Facts
 from distify_codemods.libraries import paths
-from distify_codemods.values import Const, External, Obj, Setting, Value
+from distify_codemods.objects import External, Setting
+from distify_codemods.values import Value
 
 _WILD = re.compile(r"[*?[]")
 _DEEPEST = 5

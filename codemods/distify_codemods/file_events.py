@@ -8,34 +8,31 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.answers import answered_once
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.inside import core, made_of
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects, listings, paths, torch_nn
 from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.naming import brief
-from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.program import Module
-from distify_codemods.values import (
+from distify_codemods.objects import (
     Bound,
     Class,
-    Const,
     External,
     Function,
     Instance,
     Mapping,
-    Obj,
-    Origin,
     Parameters,
     Partial,
-    Ref,
     Sequence,
     Setting,
-    Value,
-    core,
-    made_of,
 )
+from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.origins import Origin
+from distify_codemods.program import Module
+from distify_codemods.values import Value
 
 _PATH_KEYWORDS = frozenset("path path_or_buf excel_writer buf fname file filename".split())
 

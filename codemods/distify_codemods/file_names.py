@@ -9,14 +9,16 @@ from dataclasses import dataclass
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Event
 from distify_codemods.facts import Facts
 from distify_codemods.file_beginnings import beginnings, lie_apart
 from distify_codemods.file_events import path_of, place_of_path
 from distify_codemods.libraries import effects, paths
+from distify_codemods.objects import External
 from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
-from distify_codemods.values import External, Obj, Ref, Value
+from distify_codemods.values import Value
 
 _EXTENSION = re.compile(r"\w\.[A-Za-z]\w{0,7}$|^\.[A-Za-z]\w{0,7}$")
 _FILLED_IN = {"%": re.compile(r"%[-+# 0-9.]*[a-zA-Z]"), "format": re.compile(r"\{[^{}]*\}")}

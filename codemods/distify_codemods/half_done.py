@@ -5,11 +5,14 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts, Loader
+from distify_codemods.inside import core
 from distify_codemods.interpreter.ranks import RANK
 from distify_codemods.libraries import torch_data
-from distify_codemods.values import External, Obj, Value, Wrapped, core
+from distify_codemods.objects import External, Wrapped
+from distify_codemods.values import Value
 
 
 def missing(facts: Facts) -> tuple[str, ...]:

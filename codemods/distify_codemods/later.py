@@ -14,13 +14,15 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from distify_codemods import file_events, tree
+from distify_codemods.allocation import Obj
 from distify_codemods.callables import functions, methods
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, given_to, loaders_in
+from distify_codemods.inside import core
 from distify_codemods.libraries import effects, outside, torch_data, torch_nn
+from distify_codemods.objects import Arguments, Bound, Class, Function, Instance, Mapping, Sequence
 from distify_codemods.ordered import EMPTY
 from distify_codemods.unfollowed import called_by_libraries
-from distify_codemods.values import Arguments, Bound, Class, Function, Instance, Mapping, Obj, Sequence, core
 
 _MOST = 200
 #: Bases whose methods nobody calls but the script itself.

@@ -8,11 +8,14 @@ from functools import cached_property
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
+from distify_codemods.inside import core
 from distify_codemods.interpreter import Run
+from distify_codemods.objects import Mapping, Sequence
 from distify_codemods.program import Module, Program
 from distify_codemods.results import Place
-from distify_codemods.values import Mapping, Obj, Sequence, Value, core
+from distify_codemods.values import Value
 
 LONGEST = 60
 

@@ -8,8 +8,10 @@ from functools import lru_cache
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj, Ref
+from distify_codemods.inside import contained, core
 from distify_codemods.libraries import standard, torch_nn
-from distify_codemods.values import Class, External, Instance, Obj, Ref, contained, core
+from distify_codemods.objects import Class, External, Instance
 
 _MAKERS = (
     "Parameter", "ParameterList", "ParameterDict", "register_parameter", "UninitializedParameter", "add_module",

@@ -10,16 +10,19 @@ from typing import TypeAlias
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.directives import DRAW_ALIKE, RATES, SKIP, TRAIN_LOADER
 from distify_codemods.events import Kind
+from distify_codemods.inside import contained, core
 from distify_codemods.interpreter import Run
 from distify_codemods.libraries import torch_nn
 from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.naming import Names
+from distify_codemods.objects import External, Instance
 from distify_codemods.parameters import may_be_a_module
 from distify_codemods.program import Module, Program
 from distify_codemods.results import OptionError, Said
-from distify_codemods.values import NOTHING, External, Instance, Obj, Ref, Value, contained, core, join
+from distify_codemods.values import NOTHING, Value, join
 
 
 @dataclass(frozen=True)

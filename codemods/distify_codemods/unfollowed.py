@@ -13,14 +13,15 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.answers import answered_once
 from distify_codemods.callables import functions, methods
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, given_to
 from distify_codemods.libraries import downloads, effects, outside
 from distify_codemods.libraries.quiet import is_quiet
+from distify_codemods.objects import Bound, Class, Function, Instance, Local, Mapping, Partial, Sequence
 from distify_codemods.program import Module
-from distify_codemods.values import Bound, Class, Function, Instance, Local, Mapping, Obj, Partial, Ref, Sequence
 
 #: What a library calls of an object that it was handed, beside its special methods.
 _ASKED_FOR = frozenset({"forward", "get", "process", "transform", "collate"})
@@ -145,7 +146,7 @@ class _Search:
         return []
 
     def _methods(self, owner: Class, name: str) -> Iterator[Function | str]:
-        found = next((one.attributes[name] for one in owner.order() if name in one.attributes), None)
+        found = owner.member(name)
         yield from (obj for obj in (found.objs if found is not None else ()) if isinstance(obj, Function))
         if found is None:
             yield f".{name}"

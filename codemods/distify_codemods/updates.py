@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter import Run
-from distify_codemods.values import Obj, Parameters
+from distify_codemods.objects import Parameters
 
 
 def updated_by_hand(run: Run) -> dict[Obj, Event]:

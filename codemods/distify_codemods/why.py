@@ -7,13 +7,16 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Decisions
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, Loader, Optimizer, drawn_from
+from distify_codemods.inside import contained, core
 from distify_codemods.libraries import checkpoints
 from distify_codemods.naming import brief
+from distify_codemods.objects import Parameters
+from distify_codemods.origins import Share
 from distify_codemods.results import Belief, Reason
-from distify_codemods.values import Obj, Parameters, Share, contained, core
 
 
 def beliefs(facts: Facts, decisions: Decisions | None = None) -> tuple[Belief, ...]:

@@ -7,7 +7,8 @@ import pytest
 from distify_codemods import SourceFile, facts, interpreter, program
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.values import External, Instance, Scale
+from distify_codemods.objects import External, Instance
+from distify_codemods.scale import Scale
 
 HEAD = """\
 import torch

@@ -7,11 +7,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from pkgutil import iter_modules
 
+import pytest
+import torch
 from distify_codemods import libraries
-from distify_codemods.libraries import registry, spelling
+from distify_codemods.libraries import registry, spelling, torch_losses
 
 FOLDER = Path(__file__).resolve().parents[2] / "codemods" / "distify_codemods"
 #: How many names may stand elsewhere, and in how many files: lower these when there are fewer.
@@ -66,3 +69,14 @@ def _of(module: str) -> Iterator[str]:
     for own, value in vars(import_module(f"{libraries.__name__}.{module}")).items():
         if own.isupper():
             yield from _tables(value)
+
+
+@pytest.mark.parametrize("name", torch_losses.CLASSES)
+def test_losses_are_given_what_torch_says(name: str) -> None:
+    loss = torch_losses.CLASSES[name]
+    parameters = signature(getattr(torch.nn, name)).parameters.values()
+    by_place = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    assert by_place[: len(loss.options)] == list(loss.options)[: len(by_place)]
+    parameters = signature(getattr(torch.nn.functional, loss.function)).parameters.values()
+    options = [one.name for one in parameters if one.kind is not one.KEYWORD_ONLY][loss.tensors :]
+    assert options[: len(loss.options)] == list(loss.options)

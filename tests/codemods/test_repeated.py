@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods.allocation import Const
 from distify_codemods.events import Kind
-from distify_codemods.values import Const
 
 from tests.codemods.test_inference import infer
 

@@ -120,6 +120,23 @@ def test_environment() -> None:
     assert ("DATA04", line_of(before, "env.step(0)")) in blocked(before)
 
 
+@pytest.mark.parametrize(
+    ("sample", "parts"),
+    [
+        ("(inputs[i], targets[i])", ("[0]", "[1]")),
+        ('{"x": inputs[i], "y": targets[i]}', ('["x"]', '["y"]')),
+        ('(inputs[i], {"y": targets[i]})', ("[0]", '[1]["y"]')),
+    ],
+)
+def test_samples_with_parts(sample: str, parts: tuple[str, str]) -> None:
+    stacked = (f"torch.stack([row{part} for row in rows])" for part in parts)
+    before = looped("rows = samples[i:i + size]\nx, y = {}, {}\n".format(*stacked))
+    before = before.replace("size = 8\n", "", 1).replace(
+        "model = nn.Linear", f"size, samples = 8, [{sample} for i in range(64)]\nmodel = nn.Linear"
+    )
+    assert "    rows = rt.shard_batch(samples[i:i + size])\n" in converted(before)
+
+
 _ITERATOR = """\
 class Batches:
     def __init__(self, rows):

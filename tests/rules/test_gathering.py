@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from distify_codemods import Level
 
-from tests.rules.scripts import IMPORTS, LOOP, converted, findings, script
+from tests.rules.scripts import IMPORTS, LOOP, SHUFFLED, converted, distributed, findings, script
 from tests.rules.test_loss import with_loss
 
 #: A loss, what it becomes, and whether the targets are gathered, too.
@@ -51,6 +51,79 @@ def test_whole_batches(kind: str) -> None:
     assert f"        loss = {after.format('rt.gather_samples(model(x))')}\n" in text
     assert ("        y = rt.gather_samples(y)\n        loss" in text) is targets
     assert "world_size" not in text.replace("len(x) * rt.world_size()", "")
+
+
+OUT = "model(x)"
+CLASSES = "y.argmax(1)"
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        f"torch.var_mean({OUT}, dim=0)[0].mean()",
+        f"torch.logcumsumexp({OUT}, 0).mean()",
+        f"torch.cummax({OUT}, 0)[0].mean()",
+        f"torch.diff({OUT}, dim=0).pow(2).mean()",
+        f"torch.quantile({OUT}, 0.5, dim=0).mean()",
+        f"torch.quantile({OUT}, 0.5)",
+        f"torch.fft.fft({OUT}, dim=0).abs().mean()",
+        f"torch.inner({OUT}, {OUT}).mean()",
+        f"torch.tensordot({OUT}, {OUT}, dims=([0], [0])).mean()",
+        f"torch.cartesian_prod({OUT}[:, 0], y[:, 0]).pow(2).mean()",
+        f"torch.rot90({OUT}).mean(1).pow(2).mean()",
+        f"torch.linalg.vector_norm({OUT}, 2, 0).mean()",
+        f"torch.linalg.svdvals({OUT}).sum()",
+        f"torch.outer({OUT}[:, 0], y[:, 0]).mean()",
+        f"torch.addmm(torch.zeros(1, 1), {OUT}.T, {OUT}).mean()",
+        f"nn.functional.linear({OUT}, {OUT}).mean()",
+        f"torch.zeros(3, 1).index_add(0, {CLASSES}, {OUT}).pow(2).mean()",
+        f"torch.zeros(3).scatter(0, {CLASSES}, 1.0).mean() + {OUT}.mean()",
+        f"{OUT}.gather(0, y.argmax(1, keepdim=True)).pow(2).mean()",
+        f"{OUT}.narrow(0, 0, 2).pow(2).mean()",
+        f"{OUT}.select(0, 1).pow(2).mean()",
+        f"{OUT}.unfold(0, 2, 1).mean(2).pow(2).mean()",
+        f"nn.CosineSimilarity(dim=0)({OUT}, y).mean()",
+        f"nn.MSELoss(**json.load(open('loss.json')))({OUT}, y)",
+        f"nn.functional.mse_loss({OUT}, y, **json.load(open('loss.json')))",
+    ],
+)
+def test_functions_along_the_samples(loss: str) -> None:
+    assert "gather_samples(model(x))" in converted(script(loop=with_loss(LOOP, loss)))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        f"torch.var_mean({OUT}, dim=1)[0].mean()",
+        f"torch.diff({OUT}, dim=1).pow(2).mean()",
+        f"torch.quantile({OUT}, 0.5, dim=1).mean()",
+        f"torch.fft.fft({OUT}).abs().mean()",
+        f"{OUT}.unfold(dimension=-1, size=1, step=1).mean(2).mean()",
+        f"torch.linalg.vector_norm({OUT}, dim=-1).mean()",
+        "torch.rot90(model(x)[:, None, None], 1, [2, 3]).mean()",
+        f"torch.linalg.vector_norm({OUT}, 2, 1).mean()",
+        f"torch.outer({OUT}[:, 0], torch.ones(3)).mean()",
+        f"torch.addmm(torch.zeros(1), {OUT}, torch.ones(1, 1)).mean()",
+        f"nn.functional.linear({OUT}, torch.ones(3, 1)).mean()",
+        f"torch.zeros(len(x), 3).scatter_(1, y.argmax(1, keepdim=True), 1.0).mul({OUT}).sum(1).mean()",
+        f"{OUT}.gather(1, y.argmax(1, keepdim=True)).pow(2).mean()",
+        f"{OUT}.narrow(1, 0, 1).pow(2).mean()",
+        f"{OUT}.select(1, 0).pow(2).mean()",
+        f"nn.CosineSimilarity(dim=1)({OUT}, y).mean()",
+        f"nn.MSELoss(**{{}})({OUT}, y)",
+        f"nn.SmoothL1Loss(**dict(beta=2.0))({OUT}, y)",
+    ],
+)
+def test_functions_along_another_dimension(loss: str) -> None:
+    assert converted(script(loop=with_loss(LOOP, loss))) == distributed(loop=with_loss(SHUFFLED, loss))
+
+
+@pytest.mark.parametrize("weight", ["weights.gather(0, {})", "weights.index_select(0, {})", "weights[{}]"])
+def test_weights_of_samples(weight: str) -> None:
+    weight = weight.format(CLASSES)
+    loss = f"({weight} * {OUT}[:, 0]).sum() / {weight}.sum()"
+    after = converted(script(setup="weights = torch.ones(3)\n", loop=with_loss(LOOP, loss)))
+    assert f"loss = rt.sum_over_ranks(({weight} * {OUT}[:, 0]).sum()) / rt.sum_over_ranks({weight}.sum())\n" in after
 
 
 def test_says_that_a_loss_was_not_seen() -> None:

@@ -43,6 +43,9 @@ def with_loss(loop: str, loss: str) -> str:
         "nn.CrossEntropyLoss(label_smoothing=0.1)(model(x), y.long()[:, 0])",
         "nn.functional.binary_cross_entropy_with_logits(model(x), (y > 0).float())",
         "nn.SmoothL1Loss()(model(x), y)",
+        "nn.CrossEntropyLoss(None, True)(model(x), y.long()[:, 0])",
+        "nn.MSELoss(None, None, 'mean')(model(x), y)",
+        "nn.functional.mse_loss(model(x), y, True, True, 'sum')",
         "torch.linalg.norm(model(x) - y, dim=1).mean()",
         "nn.functional.mse_loss(model(x), y, reduction='sum') / loader.batch_size",
         "torch.einsum('bd,bd->b', model(x), y).mean()",
@@ -76,6 +79,11 @@ def test_noise_for_each_sample_is_no_number_of_samples(share: str) -> None:
         "nn.functional.mse_loss(model(x), y, reduction='sum')",
         "nn.MSELoss(reduction='sum')(model(x), y)",
         "nn.MSELoss(size_average=False)(model(x), y)",
+        "nn.MSELoss(False)(model(x), y)",
+        "nn.MSELoss(None, None, 'sum')(model(x), y)",
+        "nn.functional.mse_loss(model(x), y, False)",
+        "nn.functional.mse_loss(model(x), y, None, None, 'sum')",
+        "nn.CrossEntropyLoss(None, False)(model(x), y.long()[:, 0])",
         "((model(x) - y) ** 2).sum()",
         "torch.sum((model(x) - y) ** 2)",
         "((model(x) - y) ** 2).sum() / 8",
@@ -182,6 +190,14 @@ REDUCED = {
     "module with class weights": (
         "nn.NLLLoss(torch.ones(1))(model(x), y.long()[:, 0])",
         "rt.weighted_mean(nn.NLLLoss(torch.ones(1)), model(x), y.long()[:, 0])",
+    ),
+    "perhaps class weights": (
+        "nn.CrossEntropyLoss(torch.ones(1) if len(sys.argv) > 1 else None)(model(x), y.long()[:, 0])",
+        "rt.weighted_mean(nn.CrossEntropyLoss(torch.ones(1) if len(sys.argv) > 1 else None), model(x), y.long()[:, 0])",
+    ),
+    "a class that is left out, by place": (
+        "nn.CrossEntropyLoss(None, None, 0)(model(x), y.long()[:, 0])",
+        "rt.weighted_mean(nn.CrossEntropyLoss(None, None, 0), model(x), y.long()[:, 0])",
     ),
     "mask": (
         "nn.functional.mse_loss(model(x)[y > 0], y[y > 0])",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.backward_passes import sessions
 from distify_codemods.decisions.base import Accumulation, Wrap
 from distify_codemods.decisions.differing import why_different
@@ -23,9 +24,11 @@ from distify_codemods.decisions.names import bound_by
 from distify_codemods.decisions.past_the_wrap import training_forwards
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.inside import core
 from distify_codemods.interpreter.frames import Frame
+from distify_codemods.objects import Instance, Wrapped
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import Instance, Obj, Value, Wrapped, core
+from distify_codemods.values import Value
 
 _PLAIN = (
     cst.Name, cst.Attribute, cst.Integer, cst.BinaryOperation, cst.BooleanOperation, cst.Comparison,

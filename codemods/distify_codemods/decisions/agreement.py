@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions import entropy
 from distify_codemods.decisions.base import Averaging
 from distify_codemods.decisions.differing import differs, guarded, matters, rate_differs, reached_alike, why_different
@@ -18,17 +19,12 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.interpreter.holding import any_item
 from distify_codemods.libraries import drawing, python
+from distify_codemods.objects import Sequence
 from distify_codemods.ordered import Ordered
+from distify_codemods.origins import CHANCE, Answer, Verdict
 from distify_codemods.program import Module
-from distify_codemods.values import (
-    CHANCE,
-    Answer,
-    Obj,
-    Scale,
-    Sequence,
-    Value,
-    Verdict,
-)
+from distify_codemods.scale import Scale
+from distify_codemods.values import Value
 
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _CHECKS = frozenset(

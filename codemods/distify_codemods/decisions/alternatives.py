@@ -8,12 +8,14 @@ from itertools import combinations
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import CallChain, Const, Obj, Turn
 from distify_codemods.callables import methods
 from distify_codemods.decisions.several import REPEATING, around, function_around, runs_once
 from distify_codemods.facts import Facts
 from distify_codemods.libraries import torch_data
+from distify_codemods.objects import External, Instance, Setting
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import CallChain, Const, External, Instance, Obj, Setting, Turn, Value
+from distify_codemods.values import Value
 
 #: How an object comes to be made, once: of each branch and call on the way, reached by a chain of calls, what is taken.
 #: An arm or the function that is run; and at the end the class, or the name of something of a library's.

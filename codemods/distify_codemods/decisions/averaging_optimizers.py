@@ -13,6 +13,7 @@ from dataclasses import replace
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.backward_passes import excludes
 from distify_codemods.decisions.base import AveragingOptimizer, GradientAveraging
 from distify_codemods.decisions.broadcasts import first_use, places_in_frames
@@ -22,8 +23,8 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, Optimizer
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import torch_optim
+from distify_codemods.objects import External
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import External, Obj
 
 _Waits = dict[Obj, tuple[GradientAveraging, ...]]
 

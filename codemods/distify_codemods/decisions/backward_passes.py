@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.past_the_wrap import training_forwards
 from distify_codemods.events import Event
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.graph import modules_behind
-from distify_codemods.values import Obj
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,15 @@ from typing import TypeVar
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.optimizer_rules import ScalingRule
 from distify_codemods.events import Event
 from distify_codemods.facts import BatchLoop, Facts, Loader
 from distify_codemods.interpreter.frames import Frame
+from distify_codemods.objects import External
 from distify_codemods.program import Module
 from distify_codemods.results import Strategy
-from distify_codemods.values import External, Obj, Value
+from distify_codemods.values import Value
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import arguments, tree
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.decisions.base import Blocked, Decisions, Division, LoaderDecision, Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import dealt_by
 from distify_codemods.libraries import torch_data, torch_tensors
+from distify_codemods.objects import External, Sequence, Setting
 from distify_codemods.program import Module
-from distify_codemods.values import PER_SAMPLE, Const, External, Obj, Scale, Sequence, Setting, Value, join
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import Value, join
 
 _SHAPING = frozenset(["view", "reshape", "expand", "repeat", "new", "new_zeros", "new_ones", "new_full", "new_empty"])
 

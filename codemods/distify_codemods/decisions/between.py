@@ -11,15 +11,18 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.control_flow import parameters_of
 from distify_codemods.decisions import streams
 from distify_codemods.decisions.base import Decisions, Link, chain
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.inside import core
 from distify_codemods.libraries import drawing, effects
 from distify_codemods.naming import brief
+from distify_codemods.objects import Bound, External, Function, Instance, Method
 from distify_codemods.program import Module
-from distify_codemods.values import NOTHING, Bound, External, Function, Instance, Method, Obj, core
+from distify_codemods.values import NOTHING
 
 #: What is done with a number on its way, in an expression.
 _PARTS = (

@@ -7,6 +7,7 @@ from dataclasses import replace
 from operator import itemgetter
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.alternatives import made_instead
 from distify_codemods.decisions.base import Blocked, Broadcast, Unwrapped, Wrap, made_at, merged
 from distify_codemods.decisions.expressions import is_bound_before, texts_of
@@ -20,7 +21,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import Obj, Value
+from distify_codemods.values import Value
 
 
 def decide_broadcasts(facts: Facts, unwrapped: Iterable[Unwrapped]) -> tuple[tuple[Broadcast, ...], list[Blocked]]:

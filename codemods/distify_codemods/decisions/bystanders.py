@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Blocked, Broadcast
 from distify_codemods.decisions.broadcasts import places_of
 from distify_codemods.decisions.modes import modes, trains
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.inside import core
 from distify_codemods.libraries.python import COPIES
 from distify_codemods.libraries.torch_nn import BATCHNORMS, may_hold_batchnorm
+from distify_codemods.objects import External, Instance
 from distify_codemods.parameters import may_be_a_module
-from distify_codemods.values import External, Instance, Obj, core
 
 _WHY = "this model is not trained, and its BatchNorm would see one rank's share of the batch"
 _FIX = "write `rt.convert_sync_batchnorm(model)` where it is made"

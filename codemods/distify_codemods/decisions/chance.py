@@ -8,17 +8,21 @@ from dataclasses import dataclass
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions import agreement, streams
 from distify_codemods.decisions.base import Link
 from distify_codemods.directives import DRAW_ALIKE
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.inside import contained
 from distify_codemods.interpreter import forms
 from distify_codemods.libraries import drawing
 from distify_codemods.naming import brief
+from distify_codemods.objects import External
+from distify_codemods.origins import CHANCE, Draw
 from distify_codemods.program import Module
 from distify_codemods.results import OptionError
-from distify_codemods.values import CHANCE, PER_SAMPLE, Draw, External, Obj, Scale, contained
+from distify_codemods.scale import PER_SAMPLE, Scale
 
 
 def decided_by_chance(facts: Facts) -> Iterator[Link]:

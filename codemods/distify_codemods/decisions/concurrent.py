@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.inside import core
 from distify_codemods.libraries import distributed, python
+from distify_codemods.objects import External
 from distify_codemods.settled import is_module
-from distify_codemods.values import External, core
 
 
 def starting(facts: Facts, events: Iterable[Event], but: tuple[str, ...]) -> list[Event]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.decisions import played
 from distify_codemods.decisions.base import Blocked, Slicing, made_at
 from distify_codemods.events import Event, Kind
@@ -21,19 +22,12 @@ from distify_codemods.facts import Facts
 from distify_codemods.interpreter import Cutting
 from distify_codemods.interpreter.cuts import key_of
 from distify_codemods.interpreter.forms import OUTPUT
+from distify_codemods.objects import Mapping, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.origins import Cut, Share
 from distify_codemods.program import Module
-from distify_codemods.values import (
-    NOTHING,
-    Const,
-    Cut,
-    Mapping,
-    Obj,
-    Scale,
-    Sequence,
-    Share,
-    Value,
-)
+from distify_codemods.scale import Scale
+from distify_codemods.values import NOTHING, Value
 
 MOST_PLACES = 12
 

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.backward_passes import Session, sessions
 from distify_codemods.decisions.base import Unwrapped
 from distify_codemods.decisions.unused import Unused, left_over, unused_parts, whole
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.inside import core
 from distify_codemods.interpreter.graph import read_straight
 from distify_codemods.libraries import torch_optim
-from distify_codemods.values import Obj, core
 
 
 def beyond(facts: Facts) -> Iterator[Unwrapped]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.decisions.base import Dealing
 from distify_codemods.facts import Loader
 from distify_codemods.half_done import samplers
 from distify_codemods.libraries import datasets, torch_data
-from distify_codemods.values import Class, External, Instance, Mapping, Method, Obj, Ref, Setting, Value
+from distify_codemods.objects import Class, External, Instance, Mapping, Method, Setting
+from distify_codemods.values import Value
 
 
 class Given(Enum):

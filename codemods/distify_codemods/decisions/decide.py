@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.backends import Backend
 from distify_codemods.decisions import (
     accumulation,
@@ -33,7 +34,6 @@ from distify_codemods.decisions.base import Decisions, GradientAveraging, Joinin
 from distify_codemods.decisions.prefixes import prefixed, reached_through, walked
 from distify_codemods.decisions.training_sums import halves, training_sums
 from distify_codemods.facts import Facts
-from distify_codemods.values import Obj
 
 
 def decide(dealt: cuts.Dealt, backend: Backend) -> Decisions:

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods.allocation import CallChain, Obj
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
 from distify_codemods.interpreter.ranks import RANK
 from distify_codemods.libraries import effects, torch_optim
+from distify_codemods.objects import External
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import (
-    CHANCE,
-    SIGNAL,
-    CallChain,
-    Choice,
-    External,
-    Obj,
-    Share,
-)
+from distify_codemods.origins import CHANCE, SIGNAL, Choice, Share
 
 #: What comes of it is a process's own.
 OF_THE_PROCESS: Ordered[Obj | str] = Ordered(["time", SIGNAL, "machine"])

@@ -7,15 +7,17 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj, Turn
 from distify_codemods.decisions import roles
 from distify_codemods.decisions.base import Blocked
 from distify_codemods.decisions.names import loader_expression
 from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, Optimizer, drawn_from, given_to, loaders_in, loaders_of
+from distify_codemods.inside import core
 from distify_codemods.naming import brief
+from distify_codemods.objects import External
 from distify_codemods.settled import called, is_module
-from distify_codemods.values import External, Obj, Turn, core
 
 CODE = "READ01"
 _COMMENT = "write `# distify: not-a-model` behind that line"

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.decisions import scaling
 from distify_codemods.decisions.base import Blocked, Decisions, LoaderDecision, Sharding
 from distify_codemods.decisions.batch_size import sized_by
 from distify_codemods.facts import Facts, Loader
-from distify_codemods.values import Const, External, Obj, Setting
+from distify_codemods.objects import External, Setting
 
 _KEEP = "or keep the global batch (--scale global)"
 

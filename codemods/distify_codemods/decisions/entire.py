@@ -11,11 +11,14 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from distify_codemods.allocation import Ref
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.naming import brief
+from distify_codemods.origins import Through
 from distify_codemods.program import Module
-from distify_codemods.values import PER_SAMPLE, Ref, Through, Value
+from distify_codemods.scale import PER_SAMPLE
+from distify_codemods.values import Value
 
 #: What takes entries by their numbers, beside `table[numbers]`: as a method, and as a function of a table.
 _TAKE = frozenset({"index_select", "gather", "take", "take_along_dim"})

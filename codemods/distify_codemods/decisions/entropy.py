@@ -11,13 +11,16 @@ from dataclasses import dataclass
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.batches import loaders_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import drawing, torch_data
+from distify_codemods.objects import External, Method
+from distify_codemods.origins import Origin
 from distify_codemods.program import Module
-from distify_codemods.values import External, Method, Obj, Origin, Value
+from distify_codemods.values import Value
 
 #: Libraries whose transforms draw from generators of their own, made anew in each process.
 _TRANSFORMS = ("albumentations.", "imgaug.", "monai.transforms.", "audiomentations.", "torch_audiomentations.")

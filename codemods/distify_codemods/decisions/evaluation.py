@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.decisions import modes
 from distify_codemods.decisions.base import Gathering, Reduction
 from distify_codemods.decisions.names import (
@@ -23,22 +24,14 @@ from distify_codemods.decisions.names import (
 from distify_codemods.decisions.stand_ins import evaluated, may_differ
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_in, loaders_of
+from distify_codemods.inside import core
 from distify_codemods.libraries import python
 from distify_codemods.libraries.effects import IMPURE, PURE
+from distify_codemods.objects import Bound, External, Function
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import (
-    CHANCE,
-    PER_SAMPLE,
-    SIGNAL,
-    Bound,
-    Const,
-    External,
-    Function,
-    Obj,
-    Scale,
-    Value,
-    core,
-)
+from distify_codemods.origins import CHANCE, SIGNAL
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import Value
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import TypeGuard
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions import entropy, losses, outside, pools, put_together, streams
 from distify_codemods.decisions.base import Decisions, Link, made_at
 from distify_codemods.decisions.between import drawn_between_passes, never_apart
@@ -20,20 +21,13 @@ from distify_codemods.decisions.marks import marks
 from distify_codemods.decisions.trials import as_it_stands, with_evidence
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, Loader
+from distify_codemods.inside import contained, core
 from distify_codemods.interpreter.evidence import is_known
 from distify_codemods.libraries.registry import is_tracker
 from distify_codemods.naming import brief
-from distify_codemods.values import (
-    External,
-    Foreign,
-    Function,
-    Obj,
-    Parameters,
-    Single,
-    Value,
-    contained,
-    core,
-)
+from distify_codemods.objects import External, Function, Parameters
+from distify_codemods.origins import Foreign, Single
+from distify_codemods.values import Value
 
 #: Statements after which a program is large: a run takes most of a second.
 LARGE = 2_500

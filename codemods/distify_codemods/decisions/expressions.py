@@ -7,15 +7,18 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.decisions.alternatives import made_instead
 from distify_codemods.decisions.names import bound_by
 from distify_codemods.decisions.several import reaches_all
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
+from distify_codemods.inside import contained, core
 from distify_codemods.interpreter.frames import Frame
+from distify_codemods.objects import External, Instance, Parameters, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
-from distify_codemods.values import Const, External, Instance, Obj, Parameters, Value, Wrapped, contained, core
+from distify_codemods.values import Value
 
 
 def held_in(facts: Facts, frame: Frame, statement: cst.CSTNode, wanted: Obj) -> str:

@@ -16,13 +16,17 @@ from itertools import groupby
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Averaging, Left, Putting
 from distify_codemods.decisions.places import Place, Places
 from distify_codemods.decisions.sinks import Kind, Sink, sinks
 from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.objects import Mapping, Sequence
 from distify_codemods.ordered import Ordered
+from distify_codemods.origins import Shape, Share
 from distify_codemods.program import Module
-from distify_codemods.values import Mapping, Obj, Scale, Sequence, Shape, Share, Value
+from distify_codemods.scale import Scale
+from distify_codemods.values import Value
 
 CODE = "METRIC01"
 _HOW = {

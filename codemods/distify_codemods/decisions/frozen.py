@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Blocked
 from distify_codemods.decisions.modes import modes, trains
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.decisions.training_calls import Called, each_called, entries_into
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
+from distify_codemods.inside import core
 from distify_codemods.libraries import python
+from distify_codemods.objects import External, Instance
 from distify_codemods.parameters import has_parameters_for_sure, may_be_a_module
 from distify_codemods.settled import is_module
-from distify_codemods.values import External, Instance, Obj, core
 
 
 def called_in_steps(facts: Facts, trained: list[Called]) -> tuple[list[Called], list[Blocked]]:

@@ -13,17 +13,21 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions import meetings, regions
 from distify_codemods.decisions.base import Joining
 from distify_codemods.decisions.regions import Impossible, Region
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.inside import core
 from distify_codemods.interpreter import Gathering, Machine
 from distify_codemods.interpreter.state import kept_in
 from distify_codemods.interpreter.whole import of_all_ranks
 from distify_codemods.libraries import torch_optim
 from distify_codemods.libraries.torch_data import LOADERS
-from distify_codemods.values import PER_SAMPLE, Choice, Obj, Scale, Share, Value, core
+from distify_codemods.origins import Choice, Share
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import Value
 
 #: Losses that gathering makes right. A mean is right without, a sum is rescaled.
 _WRONG = frozenset([Scale.COUPLED, Scale.UNKNOWN])

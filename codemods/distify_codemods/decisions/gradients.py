@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.backward_passes import excludes
 from distify_codemods.decisions.base import Blocked, GradientAveraging, GradientCall, Unwrapped
 from distify_codemods.decisions.expressions import held_in, is_bound_before, is_set_between
@@ -19,11 +20,14 @@ from distify_codemods.decisions.models import same
 from distify_codemods.decisions.several import repeated_by
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, Optimizer, dealt_by
+from distify_codemods.inside import contained, core
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import torch_nn
+from distify_codemods.objects import External, Parameters
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
-from distify_codemods.values import PER_SAMPLE, External, Obj, Parameters, Scale, Value, contained, core
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import Value
 
 _STEPPING = ("step", "unscale_")
 #: Libraries' functions that may be given a model and do not look at its gradients.

@@ -15,8 +15,10 @@ from distify_codemods.decisions.base import Blocked, Figure, FigureForm
 from distify_codemods.decisions.differing import reached_alike
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.inside import core
 from distify_codemods.libraries import torch_nn
-from distify_codemods.values import External, Instance, Parameters, Scale, core
+from distify_codemods.objects import External, Instance, Parameters
+from distify_codemods.scale import Scale
 
 CODE = "GRAD02"
 #: In-place methods that write no numbers.

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.facts import Facts
-from distify_codemods.values import Bound, Function, Obj
+from distify_codemods.objects import Bound, Function
 
 _DEEPEST = 3
 

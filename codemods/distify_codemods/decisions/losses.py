@@ -13,15 +13,19 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.batches import dealt_by, loaders_of
 from distify_codemods.decisions.base import LossForm, LossReduction
 from distify_codemods.decisions.differing import why_different
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter import Reducing
-from distify_codemods.interpreter.losses import takes_reduction
+from distify_codemods.libraries.torch_losses import takes_reduction
 from distify_codemods.libraries.torch_tensors import MEAN
-from distify_codemods.values import LOST, PER_SAMPLE, External, Lost, Obj, Ref, Scale, Value
+from distify_codemods.objects import External
+from distify_codemods.origins import Lost
+from distify_codemods.scale import LOST, PER_SAMPLE, Scale
+from distify_codemods.values import Value
 
 _ROUNDS = 4  # what is left of a loss once its inner sums are reduced may need more of it
 _SUMS = frozenset({Scale.SUM, Scale.COUNT})

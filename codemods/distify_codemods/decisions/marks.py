@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from distify_codemods.allocation import Obj
 from distify_codemods.facts import Facts
-from distify_codemods.values import Obj
 
 Mark = TypeVar("Mark", bound=Obj)
 

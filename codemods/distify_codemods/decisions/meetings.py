@@ -9,7 +9,10 @@ import libcst as cst
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.libraries.effects import PURE
-from distify_codemods.values import PER_SAMPLE, Scale, Sequence, Value, Whole
+from distify_codemods.objects import Sequence
+from distify_codemods.origins import Whole
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import Value
 
 _SHARED = PER_SAMPLE | {Scale.COUNT, Scale.INVERSE, Scale.COUPLED, Scale.UNKNOWN}
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from distify_codemods.allocation import Obj
 from distify_codemods.backends import Backend
 from distify_codemods.decisions.base import Blocked, Unwrapped, Wrap, made_at, merged
 from distify_codemods.decisions.ddp_limits import beyond, leaves_unused
@@ -19,7 +20,8 @@ from distify_codemods.decisions.trials import try_out, with_sums
 from distify_codemods.decisions.wrapping import candidates, with_batchnorm
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
-from distify_codemods.values import Obj, Wrapped, core
+from distify_codemods.inside import core
+from distify_codemods.objects import Wrapped
 
 
 @dataclass(frozen=True)

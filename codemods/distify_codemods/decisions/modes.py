@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.values import Obj, core
+from distify_codemods.inside import core
 
 
 def modes(facts: Facts, models: set[Obj]) -> list[Event]:

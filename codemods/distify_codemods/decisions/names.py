@@ -9,10 +9,11 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.events import Event
 from distify_codemods.facts import BatchLoop, Facts
+from distify_codemods.inside import to_library
 from distify_codemods.libraries.progress import BARS
 from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.libraries.torch_tensors import ZEROS
-from distify_codemods.values import External, Passing, to_library
+from distify_codemods.objects import External, Passing
 
 
 def flat(facts: Facts, loop: BatchLoop) -> Iterator[cst.CSTNode]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from distify_codemods.allocation import Obj
 from distify_codemods.interpreter.optimizers import optimizer_bases
-from distify_codemods.values import Class, Instance, Obj
+from distify_codemods.objects import Class, Instance
 
 
 @dataclass(frozen=True)

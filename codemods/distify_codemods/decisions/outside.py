@@ -13,23 +13,16 @@ from enum import Enum
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.differing import reached_alike
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, dealt_by, given_to
+from distify_codemods.inside import root
 from distify_codemods.libraries import outside
 from distify_codemods.libraries.datasets import is_data_set
+from distify_codemods.objects import Arguments, Bound, Class, External, Function, Instance
 from distify_codemods.program import Module
-from distify_codemods.values import (
-    Arguments,
-    Bound,
-    Class,
-    External,
-    Function,
-    Instance,
-    Obj,
-    Value,
-    root,
-)
+from distify_codemods.values import Value
 
 _OF_DATA_SETS = frozenset({"__getitem__", "__getitems__", "__iter__", "__next__", "__len__"})
 _HEAR = "all ranks take rank 0's answer, and each would ask"

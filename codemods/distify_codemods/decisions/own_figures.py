@@ -8,17 +8,22 @@ from dataclasses import dataclass
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.names import read_after
 from distify_codemods.decisions.places import Place, Places
 from distify_codemods.decisions.sinks import Kind as Sinks
 from distify_codemods.decisions.sinks import sinks
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.inside import core, root
 from distify_codemods.interpreter.evidence import is_known
 from distify_codemods.libraries import effects, python
 from distify_codemods.libraries.progress import BARS
+from distify_codemods.objects import External, Instance
+from distify_codemods.origins import Share
 from distify_codemods.program import Module
-from distify_codemods.values import PER_SAMPLE, External, Instance, Obj, Scale, Share, Value, core, root
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import Value
 
 _NO_FIGURES = PER_SAMPLE | {Scale.CONST, Scale.SLOPES, Scale.REDUCED}
 #: What a progress bar shows beside it, and what moves it on.

@@ -7,13 +7,16 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Unwrapped
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
+from distify_codemods.inside import contained, core, root
 from distify_codemods.libraries import python, torch_nn, torch_optim
+from distify_codemods.objects import External, Instance, Parameters
 from distify_codemods.parameters import has_parameters_for_sure, may_have_parameters
-from distify_codemods.values import NOTHING, External, Instance, Obj, Parameters, Value, contained, core, root
+from distify_codemods.values import NOTHING, Value
 
 #: Attributes of a module that read or set nothing that a wrap would hide.
 TRANSPARENT = frozenset(

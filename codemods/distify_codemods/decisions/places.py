@@ -12,9 +12,10 @@ from distify_codemods.decisions.differing import why_different
 from distify_codemods.decisions.evaluation import sums
 from distify_codemods.events import Here, Kind
 from distify_codemods.facts import BatchLoop, Facts
+from distify_codemods.inside import core
 from distify_codemods.libraries import torch_nn
+from distify_codemods.objects import Instance
 from distify_codemods.program import Module
-from distify_codemods.values import Instance, core
 
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda, cst.Module)
 

@@ -6,15 +6,18 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions import outside
 from distify_codemods.decisions.base import Blocked
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.inside import made_of
 from distify_codemods.libraries.outside import SIMULATORS
 from distify_codemods.libraries.torch_data import OF_WORKERS
+from distify_codemods.objects import External, Method
+from distify_codemods.origins import Played
 from distify_codemods.program import Module
 from distify_codemods.unfollowed import unfollowed
-from distify_codemods.values import External, Method, Obj, Played, made_of
 
 _FIX = "distribute it with a library for reinforcement learning, or run one copy per seed"
 

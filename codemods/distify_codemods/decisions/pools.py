@@ -10,7 +10,7 @@ from distify_codemods.decisions.base import Averaging, Link, made_at
 from distify_codemods.decisions.marks import marks
 from distify_codemods.facts import Facts
 from distify_codemods.naming import brief
-from distify_codemods.values import Pooled
+from distify_codemods.origins import Pooled
 
 
 def links(seen: Facts) -> Iterator[Link]:

@@ -9,8 +9,9 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.libraries import python
 from distify_codemods.libraries.parallel import DEEP, WALKS
+from distify_codemods.objects import Wrapped
 from distify_codemods.program import Module
-from distify_codemods.values import Value, Wrapped
+from distify_codemods.values import Value
 
 
 def reached_through(facts: Facts) -> frozenset[cst.CSTNode]:

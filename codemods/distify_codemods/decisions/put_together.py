@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Link
 from distify_codemods.facts import Facts, Loader
+from distify_codemods.inside import core
 from distify_codemods.interpreter import collated
 from distify_codemods.libraries.torch_data import ITERATORS, LOADERS
 from distify_codemods.naming import brief
-from distify_codemods.values import External, Listed, Obj, Padded, Reduction, core
+from distify_codemods.objects import External
+from distify_codemods.origins import Listed, Padded, Reduction
 
 #: Losses that make one number of each sample, whatever its length, and take their mean.
 _BY_SAMPLE = ("CrossEntropyLoss", "NLLLoss", "CTCLoss", "cross_entropy", "nll_loss", "ctc_loss")

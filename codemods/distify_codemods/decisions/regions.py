@@ -8,25 +8,17 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Layout, path
 from distify_codemods.decisions.names import bound_by
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.interpreter.frames import Frame
+from distify_codemods.objects import External, Mapping, Sequence
+from distify_codemods.origins import Flattened, Numbered, Regrouped, Views
 from distify_codemods.program import Module
-from distify_codemods.values import (
-    PER_SAMPLE,
-    External,
-    Flattened,
-    Mapping,
-    Numbered,
-    Obj,
-    Regrouped,
-    Scale,
-    Sequence,
-    Value,
-    Views,
-)
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import Value
 
 _LOOPS = (cst.For, cst.While)
 _DIMENSIONS = {Scale.SAMPLES: 0, Scale.TURNED: 1}

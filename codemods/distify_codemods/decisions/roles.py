@@ -7,13 +7,15 @@ from collections.abc import Iterable, Sequence
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Const
 from distify_codemods.decisions import modes
 from distify_codemods.decisions.base import Blocked
 from distify_codemods.decisions.names import bound_in
 from distify_codemods.events import Event
 from distify_codemods.facts import BatchLoop, Facts
+from distify_codemods.inside import core
 from distify_codemods.program import Module
-from distify_codemods.values import Const, Value, core
+from distify_codemods.values import Value
 
 Roles = Sequence[tuple[Event, bool]]
 

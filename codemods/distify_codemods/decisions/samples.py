@@ -12,27 +12,24 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.events import Event
+from distify_codemods.inside import contained
 from distify_codemods.interpreter import Machine, operators
 from distify_codemods.libraries import datasets, drawing, loading
-from distify_codemods.values import (
-    NOTHING,
+from distify_codemods.objects import (
     Arguments,
     Bound,
     Class,
-    Const,
     External,
     Function,
     Instance,
     Mapping,
     Method,
-    Obj,
     Partial,
-    Ref,
     Sequence,
-    Value,
-    contained,
 )
+from distify_codemods.values import NOTHING, Value
 
 _ASKED = {"__getitem__": 1, "__getitems__": 1, "__len__": 0}  # and with how many arguments
 _MOST = 200  # functions

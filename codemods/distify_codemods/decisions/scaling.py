@@ -13,13 +13,16 @@ from dataclasses import replace
 import libcst as cst
 
 from distify_codemods import directives, tree
+from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.batches import dealt_by
 from distify_codemods.decisions import optimizer_rules
 from distify_codemods.decisions.base import Blocked, Dealing, Decisions, Rate, Sharding, WarmUp
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, Optimizer
 from distify_codemods.libraries import python, torch_optim
-from distify_codemods.values import LENGTH, Const, External, Function, Mapping, Obj, Ref, Setting, Value
+from distify_codemods.objects import External, Function, Mapping, Setting
+from distify_codemods.origins import LENGTH
+from distify_codemods.values import Value
 
 CODE = "RATE01"
 _KEEP = "keep the global batch (--scale global)"

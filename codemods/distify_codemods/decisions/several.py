@@ -10,26 +10,15 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from distify_codemods.allocation import CallChain, Obj, Turn
 from distify_codemods.decisions.names import bound_by
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.inside import contained, core
 from distify_codemods.interpreter.frames import Frame
+from distify_codemods.objects import Bound, Class, Function, Instance, Partial, Sequence
 from distify_codemods.program import Module
-from distify_codemods.values import (
-    NOTHING,
-    Bound,
-    CallChain,
-    Class,
-    Function,
-    Instance,
-    Obj,
-    Partial,
-    Sequence,
-    Turn,
-    Value,
-    contained,
-    core,
-)
+from distify_codemods.values import NOTHING, Value
 
 #: What may run a part of itself more than once.
 REPEATING = (cst.For, cst.While, cst.BaseComp)

@@ -13,6 +13,7 @@ from itertools import chain
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions import agreement, concurrent, enlarging, frozen, played
 from distify_codemods.decisions.base import Averaging, Blocked, Decisions, SharedPass
 from distify_codemods.decisions.broadcasts import places_of
@@ -23,12 +24,13 @@ from distify_codemods.decisions.trials import share_forwards, try_out
 from distify_codemods.decisions.whole_graphs import of_one_graph
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.inside import core
 from distify_codemods.libraries import distributed, python
+from distify_codemods.objects import External
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
 from distify_codemods.results import Strategy
 from distify_codemods.settled import is_module
-from distify_codemods.values import External, Obj, core
 
 CODE = "SHARE01"
 

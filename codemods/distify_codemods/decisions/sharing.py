@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods.allocation import Const
 from distify_codemods.decisions import dealing, evaluation, views
 from distify_codemods.decisions.base import Decisions, Gathering, LoaderDecision, Reduction, Sharding
 from distify_codemods.decisions.training import by_call
 from distify_codemods.events import Kind
 from distify_codemods.facts import BatchLoop, Facts, Loader, loaders_iterated
+from distify_codemods.inside import to_library
 from distify_codemods.libraries.torch_data import HOW_SOON, LOADERS
-from distify_codemods.values import Const, External, Passing, Value, to_library
+from distify_codemods.objects import External, Passing
+from distify_codemods.values import Value
 
 
 def decide_evaluations(decisions: Decisions) -> None:

@@ -9,14 +9,17 @@ from enum import Enum
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.carried import carried
 from distify_codemods.decisions.in_place import changes_what_it_takes
 from distify_codemods.decisions.places import Place
 from distify_codemods.facts import Facts
+from distify_codemods.inside import core, root
 from distify_codemods.libraries import effects, python
 from distify_codemods.libraries.registry import Role, find, functions, is_tracker
+from distify_codemods.objects import Bound, Class, Function, Instance, Mapping, Method, Sequence
 from distify_codemods.program import Module
-from distify_codemods.values import Bound, Class, Function, Instance, Mapping, Method, Obj, Sequence, Value, core, root
+from distify_codemods.values import Value
 
 
 class Kind(Enum):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts
+from distify_codemods.inside import core
 from distify_codemods.libraries import torch_nn
-from distify_codemods.values import External, Obj, core
+from distify_codemods.objects import External
 
 
 def evaluated(facts: Facts, loop: BatchLoop) -> Sequence[Event]:

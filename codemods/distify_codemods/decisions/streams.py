@@ -13,16 +13,21 @@ from dataclasses import dataclass
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import CallChain, Turn
 from distify_codemods.decisions import put_together
 from distify_codemods.decisions.base import Decisions, chain
 from distify_codemods.decisions.past_the_wrap import is_module
 from distify_codemods.decisions.several import around, loops_around
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.inside import core
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import drawing
+from distify_codemods.objects import Parameters
+from distify_codemods.origins import CHANCE
 from distify_codemods.program import Module
-from distify_codemods.values import CHANCE, NOTHING, PER_SAMPLE, CallChain, Parameters, Scale, Turn, core
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,14 @@ from typing import TypeVar
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.answers import answered_once
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.inside import contained, core
 from distify_codemods.libraries import torch_nn
+from distify_codemods.objects import External, Instance, Parameters
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import External, Instance, Obj, Parameters, contained, core
 
 Key = TypeVar("Key")
 #: Methods that neither change a model nor keep it.

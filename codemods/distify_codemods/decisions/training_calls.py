@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj, Turn
 from distify_codemods.decisions.doubts import may_be_trained
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.values import Bound, Const, External, Obj, Setting, Turn, core
+from distify_codemods.inside import core
+from distify_codemods.objects import Bound, External, Setting
 
 #: Calls, and turns of loops that are followed, from the outermost on.
 Chain = tuple[cst.CSTNode | Turn, ...]

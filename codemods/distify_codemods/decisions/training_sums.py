@@ -17,7 +17,8 @@ from distify_codemods.decisions.names import (
     update_of,
 )
 from distify_codemods.facts import BatchLoop, Facts
-from distify_codemods.values import Mapping, Scale, Sequence
+from distify_codemods.objects import Mapping, Sequence
+from distify_codemods.scale import Scale
 
 
 def training_sums(facts: Facts, loop: BatchLoop) -> Reduction | None:

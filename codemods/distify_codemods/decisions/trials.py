@@ -14,9 +14,12 @@ from distify_codemods.decisions.places import Place, Places
 from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts, dealt_by, follow
+from distify_codemods.inside import core
 from distify_codemods.interpreter import Hooks, Machine, Trial
+from distify_codemods.objects import External, Instance, Wrapped
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import External, Instance, Share, Value, Wrapped, core
+from distify_codemods.origins import Share
+from distify_codemods.values import Value
 
 
 def with_sums(facts: Facts, wraps: tuple[Wrap, ...]) -> Facts:

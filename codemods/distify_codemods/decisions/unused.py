@@ -8,15 +8,19 @@ from dataclasses import dataclass
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.decisions.backward_passes import Session
 from distify_codemods.decisions.last_turns import goes_nowhere
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, loaders_of
+from distify_codemods.inside import core
 from distify_codemods.interpreter.graph import modules_behind
 from distify_codemods.libraries import torch_nn
+from distify_codemods.objects import External, Instance, Parameters, Setting
+from distify_codemods.origins import CHANCE, Counter
 from distify_codemods.program import Module
-from distify_codemods.values import CHANCE, Const, Counter, External, Instance, Obj, Parameters, Setting, Value, core
+from distify_codemods.values import Value
 
 #: What may be asked of a layer that says nothing about its use.
 _ABOUT = frozenset(

@@ -13,7 +13,8 @@ from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import computing
-from distify_codemods.values import CHANCE, External
+from distify_codemods.objects import External
+from distify_codemods.origins import CHANCE
 
 CODE = "SHARE01"
 

@@ -7,14 +7,17 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Wrap, path
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.inside import core
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries.torch_nn import BATCHNORMS, may_hold_batchnorm
+from distify_codemods.objects import External, Instance
 from distify_codemods.parameters import may_be_a_module
-from distify_codemods.values import External, Instance, Obj, Value, core
+from distify_codemods.values import Value
 
 
 def candidates(facts: Facts, model: Obj, forward: Event, touching: list[Event], sync: bool) -> Iterator[Wrap]:

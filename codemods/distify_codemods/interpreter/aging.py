@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from distify_codemods import reads
+from distify_codemods.allocation import AT_THE_TOP, Obj, Turn
 from distify_codemods.interpreter.pooling import OF_SAMPLES, Pooling, within
+from distify_codemods.objects import Instance, Mapping, Sequence
+from distify_codemods.origins import Pooled, Share
 from distify_codemods.reads import Table
-from distify_codemods.values import AT_THE_TOP, Instance, Mapping, Obj, Pooled, Sequence, Share, Turn, Value, join
+from distify_codemods.values import Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.frames import Frame

@@ -6,31 +6,26 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.interpreter import forms, imports, ranks, text
 from distify_codemods.libraries import python, torch_data
-from distify_codemods.reads import Table
-from distify_codemods.values import (
-    NOTHING,
-    PER_SAMPLE,
-    SIZE,
+from distify_codemods.objects import (
     Class,
     External,
     Instance,
     Local,
     Mapping,
     Method,
-    Obj,
     Parent,
     Passing,
-    Ref,
-    Scale,
     Sequence,
     Setting,
-    Shape,
-    Value,
     Wrapped,
-    join,
 )
+from distify_codemods.origins import Shape
+from distify_codemods.reads import Table
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, SIZE, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -55,7 +50,7 @@ def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: c
         return obj.items[name]
     if isinstance(obj, (Mapping, Sequence, Passing)):
         return method_of(machine, obj, receiver, name, node)
-    return tensor_attribute(machine, Value(obj.alone, receiver.scale, receiver.sources), name, node)
+    return tensor_attribute(machine, receiver.of(obj.alone), name, node)
 
 
 def _module_attribute(machine: Machine, obj: Local, name: str) -> Value:
@@ -109,7 +104,7 @@ def _is_dealing(machine: Machine, loader: External) -> bool:
 
 
 def method_of(machine: Machine, obj: Obj, receiver: Value, name: str, node: cst.Attribute | None) -> Value:
-    own = Value(obj.alone, receiver.scale, receiver.sources)
+    own = receiver.of(obj.alone)
     place = node.value if node is not None else None
     method = machine.made(Method, place, obj, name, receiver=own, name=name, receiver_node=place)
     method.receiver = join(method.receiver or NOTHING, own)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Kind
+from distify_codemods.inside import contained, core
 from distify_codemods.interpreter import (
     classes,
     collated,
@@ -21,10 +24,7 @@ from distify_codemods.interpreter import (
     whole,
 )
 from distify_codemods.libraries import torch_nn
-from distify_codemods.ordered import Ordered
-from distify_codemods.values import (
-    NOTHING,
-    PER_SAMPLE,
+from distify_codemods.objects import (
     Arguments,
     Bound,
     Class,
@@ -32,18 +32,14 @@ from distify_codemods.values import (
     Function,
     Instance,
     Method,
-    Obj,
     Partial,
-    Ref,
-    Scale,
     Sequence,
     Setting,
-    Value,
     Wrapped,
-    contained,
-    core,
-    join,
 )
+from distify_codemods.ordered import Ordered
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -116,8 +112,7 @@ def _is_meant(machine: Machine, obj: Obj, arguments: Arguments) -> bool:
     """
     function = obj
     if isinstance(obj, Class):
-        own = next((cls.attributes["__init__"] for cls in obj.order() if "__init__" in cls.attributes), NOTHING)
-        function = own.single() or obj
+        function = (obj.member("__init__") or NOTHING).single() or obj
     if not isinstance(function, Function) or function.node is None:
         return True
     if any(here.frame.node is function.node for here in machine.here.up()):
@@ -178,9 +173,7 @@ def _forward(machine: Machine, obj: Instance | External | Wrapped, arguments: Ar
     """An object called like a function: a model, a loss, a callable of any kind."""
     place = _place_of(machine, obj, node)
     machine.event(Kind.FORWARD, node, receiver=Value(obj.alone), receiver_node=place, arguments=arguments)
-    inner: Obj = obj
-    while isinstance(inner, Wrapped) and inner.inner is not None:
-        inner = inner.inner
+    inner = core(obj)
     result = _run_forward(machine, inner, arguments, node)
     if machine.cutting is not None and inner in machine.optimized:
         result = cuts.marked(machine, result, node, Ordered([forms.OUTPUT]))
@@ -234,7 +227,7 @@ def _in_turn(machine: Machine, parts: list[Instance], arguments: Arguments, node
     for part in parts:
         value = _run_forward(machine, part, Arguments([value]), node)
     scale = Scale.COUPLED if value.scale is Scale.COUPLED else result.scale
-    return Value(result.objs, scale, result.sources | value.sources, result.mask, result.open, result.deep)
+    return replace(result, scale=scale, sources=result.sources | value.sources)
 
 
 def _per_sample(result: Value, arguments: Arguments) -> Value:

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import attributes, definitions, holding, optimizers, rebinding, records, summaries
 from distify_codemods.libraries import python, torch_data
-from distify_codemods.ordered import Ordered
-from distify_codemods.values import (
-    NOTHING,
+from distify_codemods.objects import (
     Arguments,
     Bound,
     Class,
@@ -20,13 +19,11 @@ from distify_codemods.values import (
     Instance,
     Mapping,
     Method,
-    Obj,
     Parent,
-    Ref,
     Sequence,
-    Value,
-    join,
 )
+from distify_codemods.ordered import Ordered
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

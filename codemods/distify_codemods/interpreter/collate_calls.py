@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Ref
 from distify_codemods.interpreter.collate_forms import (
     CONST,
     COUNT,
@@ -29,7 +30,6 @@ from distify_codemods.interpreter.collate_forms import (
 )
 from distify_codemods.libraries import collating as table
 from distify_codemods.libraries import drawing, python
-from distify_codemods.values import Const, Ref
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.collating import Body

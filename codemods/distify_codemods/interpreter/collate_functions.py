@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Ref
 from distify_codemods.interpreter import collate_calls as calls
 from distify_codemods.interpreter import collate_names as names
 from distify_codemods.interpreter.collate_forms import (
@@ -23,7 +24,8 @@ from distify_codemods.interpreter.collate_forms import (
 )
 from distify_codemods.interpreter.collating import Body
 from distify_codemods.libraries import collating as table
-from distify_codemods.values import Bound, Class, External, Function, Instance, Partial, Ref, Value
+from distify_codemods.objects import Bound, Class, External, Function, Instance, Partial
+from distify_codemods.values import Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import reads, tree
+from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.interpreter import imports
 from distify_codemods.interpreter.collate_forms import CONST, SMALL, UNKNOWN, Form, Kind, Named, Unseen
-from distify_codemods.values import NOTHING, Bound, Class, Const, Function, Instance, Local, Obj, Ref, Scale, Value
+from distify_codemods.objects import Bound, Class, Function, Instance, Local
+from distify_codemods.scale import Scale
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.frames import Frame
@@ -76,7 +79,7 @@ def _of(machine: Machine, obj: Obj, name: str) -> Value | None:
     owner = obj.of if isinstance(obj, Instance) else obj
     if not isinstance(owner, Class):
         return None
-    value = next((one.attributes[name] for one in owner.order() if name in one.attributes), None)
+    value = owner.member(name)
     function = value.single() if value is not None else None
     if isinstance(obj, Instance) and isinstance(function, Function):
         return Value(Bound(function.site, receiver=obj, function=function).alone)

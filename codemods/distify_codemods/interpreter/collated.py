@@ -11,27 +11,17 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter import collate_functions, losses
+from distify_codemods.allocation import Const, Obj, Ref
+from distify_codemods.interpreter import collate_functions, holding
 from distify_codemods.interpreter.collate_forms import ROWS, UNKNOWN, Form, Kind, columns, either
 from distify_codemods.libraries import collating as table
-from distify_codemods.libraries import graphs, torch_data
+from distify_codemods.libraries import graphs, torch_data, torch_losses
+from distify_codemods.objects import Arguments, External, Mapping, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.origins import PART, Listed, Padded
 from distify_codemods.reads import Table
-from distify_codemods.values import (
-    NOTHING,
-    PART,
-    Arguments,
-    Const,
-    External,
-    Listed,
-    Mapping,
-    Obj,
-    Padded,
-    Ref,
-    Scale,
-    Sequence,
-    Value,
-)
+from distify_codemods.scale import Scale
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -107,12 +97,12 @@ def _value(machine: Machine, form: Form, loader: External, plain: Value) -> Valu
     return whole
 
 
-def packed(machine: Machine, callee: Value, value: Value) -> Value:
+def packed(machine: Machine, callee: Value, value: Value, node: cst.Call) -> Value:
     """What a function of torch returned: padded samples with their lengths are what they were; unpacked, padded."""
     names = {obj.name.rsplit(".", 1)[-1] for obj in callee.objs if isinstance(obj, Ref)}
     if names == {"pack_padded_sequence"}:
-        return _told(machine, value, True)
-    return _told(machine, value, False) if names == {"pad_packed_sequence"} else value
+        return _told(machine, value, True, node)
+    return _told(machine, value, False, node) if names == {"pad_packed_sequence"} else value
 
 
 def of_graphs(machine: Machine, value: Value, node: cst.Call, callee: Value) -> Value:
@@ -142,7 +132,7 @@ def _pools(machine: Machine, node: cst.Call, callee: Value) -> bool:
 def _compares(machine: Machine, node: cst.Call, callee: Value) -> bool:
     """Whether it is a loss of torch whose first argument has a row for each graph: so has what it is compared with."""
     names = _names(callee)
-    if not names or not node.args or not all(map(losses.takes_reduction, names)):
+    if not names or not node.args or not all(map(torch_losses.takes_reduction, names)):
         return False
     rows = machine.values.get(node.args[0].value, NOTHING)
     return rows.scale is Scale.SAMPLES and not any(isinstance(one, Listed) for one in rows.sources)
@@ -152,21 +142,15 @@ def _is_named(argument: cst.Arg, names: tuple[str, ...]) -> bool:
     return argument.keyword is not None and argument.keyword.value in names
 
 
-def _told(machine: Machine, value: Value, lengths: bool) -> Value:
-    """`value` and, if it is a tuple, its items, with marks that say so."""
+def _told(machine: Machine, value: Value, lengths: bool, node: cst.CSTNode) -> Value:
+    """`value` and each part of it, with marks that say so."""
     sources = Ordered(
         machine.made(Padded, one.site, "packed", lengths, packed=lengths) if isinstance(one, Padded) else one
         for one in value.sources
     )
-    objs: list[Obj] = []
-    for obj in value.objs:
-        if isinstance(obj, Sequence) and obj.items is not None:
-            copy = machine.made(Sequence, obj.site, obj, "packed", lengths)
-            copy.items = tuple(_told(machine, one, lengths) for one in obj.items)
-            objs.append(copy)
-        else:
-            objs.append(obj)
-    return replace(value, sources=sources, objs=Ordered(objs))
+    how = "packed" if lengths else "unpacked"
+    objs = holding.mapped(machine, value, node, how, lambda one: _told(machine, one, lengths, node))
+    return replace(value, objs=objs, sources=sources)
 
 
 def besides(own: Ordered[Obj | str], every: Ordered[Obj | str]) -> Ordered[Obj | str]:

@@ -32,7 +32,7 @@ from distify_codemods.interpreter.collate_forms import (
     items_of,
     unpacked,
 )
-from distify_codemods.values import Function
+from distify_codemods.objects import Function
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -6,36 +6,24 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
+from distify_codemods.inside import to_library
 from distify_codemods.interpreter import forms, holding, iteration, iterators, scales, tensor_functions, turns, ways
 from distify_codemods.libraries import python, torch_data
 from distify_codemods.libraries.parallel import COUNT
+from distify_codemods.objects import Arguments, External, Local, Mapping, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import (
-    LENGTH,
-    NOTHING,
-    PER_SAMPLE,
-    SIZE,
-    Arguments,
-    Const,
-    External,
-    Local,
-    Mapping,
-    Obj,
-    Passing,
-    Scale,
-    Sequence,
-    Value,
-    join,
-    to_library,
-)
+from distify_codemods.origins import LENGTH
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, SIZE, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 
 def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    first = arguments.positional[0] if arguments.positional else NOTHING
+    first = arguments.first
     if name == "print":
         machine.event(Kind.PRINT, node, name="print", arguments=arguments)
         return NOTHING
@@ -61,7 +49,7 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         return tensor_functions.extreme_of_numbers(machine, arguments, node)
     if name in ("range",):
         made = machine.made(External, node, python.RANGE, name=python.RANGE)
-        return Value(made.alone, *_whole(arguments))
+        return join(*arguments.all()).of(made.alone)
     return _other(machine, name, arguments, node)
 
 
@@ -76,17 +64,11 @@ def _gpus(name: str, given: list[Value]) -> Value | None:
 
 def _other(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     if name in ("isinstance", "hasattr", "callable", "id", "hash", "format", "input"):
-        return Value(sources=_whole(arguments)[1])
+        return Value(sources=arguments.sources)
     machine.call_back(arguments, node)
     made = machine.made(External, node, f"builtins.{name}", name=f"builtins.{name}")
     made.arguments = arguments
-    return Value(made.alone, *_whole(arguments))
-
-
-def _whole(arguments: Arguments) -> tuple[Scale, Ordered[Obj | str]]:
-    given = arguments.all()
-    whole = join(*given) if given else NOTHING
-    return whole.scale, whole.sources
+    return join(*arguments.all()).of(made.alone)
 
 
 def dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -95,7 +77,7 @@ def dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Val
         holding.update(machine, made, value)
     for key, value in arguments.keywords.items():
         machine.keep(made.items, key, value, made)
-    return Value(made.alone, *_whole(arguments))
+    return join(*arguments.all()).of(made.alone)
 
 
 def default_dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -107,7 +89,7 @@ def default_dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode
 
 
 def _sum(arguments: Arguments) -> Value:
-    first = arguments.positional[0] if arguments.positional else NOTHING
+    first = arguments.first
     item = holding.any_item(first)
     listed = any(isinstance(obj, Sequence) for obj in first.objs)  # of tensors: added entry by entry
     scale = Scale.SUM if item.scale in PER_SAMPLE and not listed else item.scale
@@ -167,7 +149,7 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
         if name == "setdefault":
             holding.set_item(machine, obj, known, fallback)
         found = join(obj.items.get(known, obj.rest or NOTHING) if known is not None else obj.any(), fallback)
-        return ways.chosen(found, arguments.positional[0] if arguments.positional else NOTHING)
+        return ways.chosen(found, arguments.first)
     if name == "copy":
         return Value(obj.alone)
     if name in ("values", "items", "keys"):
@@ -178,7 +160,7 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
             pair = machine.made(Sequence, node, obj, "item", items=(keys, value))
             pair.items = (keys, value)
             value = Value(pair.alone)
-        made.element = join(made.element or NOTHING, keys if name == "keys" else value)
+        made.grow(keys if name == "keys" else value)
         made.items = turns.pairs_of(machine, obj, node) if name == "items" else turns.keys_of(machine, obj, node)
         if name == "values" and made.items is not None:
             made.items = tuple(obj.items.values())

@@ -9,7 +9,8 @@ import libcst as cst
 
 from distify_codemods.interpreter import functions
 from distify_codemods.libraries import torch_optim
-from distify_codemods.values import NOTHING, Arguments, External, Instance, Suspended, Value, join
+from distify_codemods.objects import Arguments, External, Instance, Suspended
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -66,7 +67,7 @@ def _entered(machine: Machine, value: Value, node: cst.With) -> Value:
     """What `as` gets."""
     found = []
     for obj in value.objs:
-        own = Value(obj.alone, value.scale, value.sources)
+        own = value.of(obj.alone)
         if isinstance(obj, Instance):
             method = machine.attribute(obj, "__enter__")
             found.append(machine.call(method, Arguments(), node) if method.objs else own)

@@ -5,32 +5,21 @@ Followed only where it is asked for (`Cutting`), in programs whose training loop
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
+from distify_codemods.inside import root
+from distify_codemods.interpreter import holding
 from distify_codemods.libraries import drawing, torch_tensors
+from distify_codemods.objects import Arguments, External, Mapping, Sequence, Setting
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.reads import Table
-from distify_codemods.values import (
-    CHANCE,
-    NOTHING,
-    Arguments,
-    Const,
-    Counter,
-    Cut,
-    External,
-    Mapping,
-    Method,
-    Obj,
-    Scale,
-    Sequence,
-    Setting,
-    Share,
-    Value,
-    join,
-)
+from distify_codemods.origins import CHANCE, Counter, Cut, Share
+from distify_codemods.scale import Scale
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -99,8 +88,7 @@ def rows(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Valu
 def _listed(machine: Machine, samples: Sequence, node: cst.CSTNode, cut: Obj) -> Obj:
     """Some of a list of samples."""
     part = machine.made(Sequence, node, samples, "rows", per_sample=True)
-    sample = join(*(samples.items or ()), samples.element or NOTHING)
-    part.element = marked(machine, sample, node, cut.alone, Scale.SAMPLES)
+    part.element = marked(machine, samples.any(), node, cut.alone, Scale.SAMPLES)
     return part
 
 
@@ -108,17 +96,8 @@ def marked(
     machine: Machine, value: Value, node: cst.CSTNode, sources: Ordered[Obj | str], scale: Scale | None = None
 ) -> Value:
     """A value, and each part of it, with more sources, and perhaps as one entry of a batch."""
-    objs: list[Obj] = []
-    for obj in value.objs:
-        if isinstance(obj, Sequence):
-            part = machine.made(Sequence, node, obj, "marked")
-            items, element = obj.items, obj.element
-            part.items = tuple(marked(machine, one, node, sources, scale) for one in items) if items else None
-            part.element = marked(machine, element, node, sources, scale) if element is not None else None
-            objs.append(part)
-        else:
-            objs.append(obj)
-    return Value(Ordered(objs), scale or value.scale, value.sources | sources, value.mask, value.open, value.deep)
+    objs = holding.mapped(machine, value, node, "marked", lambda one: marked(machine, one, node, sources, scale))
+    return replace(value, objs=objs, scale=scale or value.scale, sources=value.sources | sources)
 
 
 def _cuts_only(value: Value) -> bool:
@@ -203,8 +182,7 @@ def foreign(machine: Machine, obj: Obj, name: str, value: Value, arguments: Argu
 
 def _is_strange(obj: Obj) -> bool:
     """Something of a library that is neither torch's nor Python's, or a part of it."""
-    while isinstance(obj, Method) and obj.receiver is not None and obj.receiver.single() is not None:
-        obj = obj.receiver.single() or obj
+    obj = root(obj)
     return isinstance(obj, External) and not obj.name.startswith(("torch", "builtins."))
 
 
@@ -263,21 +241,8 @@ def dealt(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
 
 def shared(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     """A rank's part of a batch, or of each of the batches in a tuple, list or dictionary."""
-    objs: list[Obj] = []
-    for obj in value.objs:
-        if isinstance(obj, Sequence):
-            part = machine.made(Sequence, node, obj, "share", per_sample=obj.per_sample)
-            part.items = tuple(shared(machine, item, node) for item in obj.items) if obj.items is not None else None
-            part.element = shared(machine, obj.element, node) if obj.element is not None else None
-            objs.append(part)
-        elif isinstance(obj, Mapping):
-            table = machine.made(Mapping, node, obj, "share")
-            table.items = Table((key, shared(machine, item, node)) for key, item in obj.items.items())
-            table.rest = shared(machine, obj.rest, node) if obj.rest is not None else None
-            objs.append(table)
-        else:
-            objs.append(obj)
+    objs = holding.mapped(machine, value, node, "share", lambda one: shared(machine, one, node))
     sources = Ordered(
         machine.made(Share, node, source, of=source) if isinstance(source, Cut) else source for source in value.sources
     )
-    return Value(Ordered(objs), value.scale, sources, value.mask, value.open, value.deep)
+    return replace(value, objs=objs, sources=sources)

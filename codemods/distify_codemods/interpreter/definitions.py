@@ -6,22 +6,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Here
 from distify_codemods.interpreter import frames
 from distify_codemods.libraries import python
-from distify_codemods.values import (
-    Arguments,
-    Bound,
-    Class,
-    External,
-    Function,
-    Instance,
-    Method,
-    Obj,
-    Partial,
-    Ref,
-    Value,
-)
+from distify_codemods.objects import Arguments, Bound, Class, External, Function, Instance, Method, Partial
+from distify_codemods.values import Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import cuts, files, forms, holding, iteration, pooling, turns, ways
+from distify_codemods.objects import External, Mapping, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import NOTHING, External, Mapping, Obj, Scale, Sequence, Value, join
+from distify_codemods.scale import Scale
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -21,16 +24,11 @@ def sequence(machine: Machine, node: cst.Tuple | cst.List | cst.Set) -> Value:
     items = tuple(ways.marked(machine, machine.evaluate(element.value)) for element in node.elements)
     obj = machine.made(Sequence, node)
     if starred:
-        obj.element = join(obj.element or NOTHING, *(join(item, holding.any_item(item)) for item in items))
+        obj.grow(*(join(item, holding.any_item(item)) for item in items))
     else:
         old = obj.items if obj.items is not None and len(obj.items) == len(items) else items
         obj.items = tuple(join(one, other) for one, other in zip(old, items, strict=True))
-    return Value(obj.alone, *_mixed(items))
-
-
-def _mixed(items: tuple[Value, ...]) -> tuple[Scale, Ordered[Obj | str]]:
-    whole = join(*items) if items else NOTHING
-    return whole.scale, whole.sources
+    return join(*items).of(obj.alone)
 
 
 def dictionary(machine: Machine, node: cst.Dict) -> Value:
@@ -45,7 +43,7 @@ def dictionary(machine: Machine, node: cst.Dict) -> Value:
         assert isinstance(element, cst.DictElement)
         key = machine.evaluate(element.key).constant()
         holding.set_item(machine, obj, key, value)
-    return Value(obj.alone, *_mixed(tuple(values)))
+    return join(*values).of(obj.alone)
 
 
 # ---- comprehensions
@@ -109,7 +107,7 @@ def _comp_result(
             holding.set_item(machine, table, key.constant() if known else None, value)
         return Value(table.alone, whole.scale, whole.sources | _picked(machine, node.for_in))
     made = machine.made(Sequence, node)
-    made.element = join(made.element or NOTHING, whole)
+    made.grow(whole)
     made.items = tuple(value for _, value in turns) if known else None
     made.per_sample = over is not None and cuts.goes_through_samples(machine, node, over)
     made.deals |= dealt & whole.sources

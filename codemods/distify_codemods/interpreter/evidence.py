@@ -10,27 +10,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj, Ref
+from distify_codemods.inside import contained, core, root
 from distify_codemods.interpreter import collated
 from distify_codemods.libraries import computing, downloads, outside
-from distify_codemods.values import (
-    CHANCE,
-    NOTHING,
-    PER_SAMPLE,
-    Arguments,
-    Draw,
-    External,
-    Foreign,
-    Instance,
-    Method,
-    Obj,
-    Played,
-    Reduction,
-    Ref,
-    Scale,
-    Value,
-    contained,
-    core,
-)
+from distify_codemods.objects import Arguments, External, Instance, Method
+from distify_codemods.origins import CHANCE, Draw, Foreign, Played, Reduction
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -41,7 +28,7 @@ def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     if not isinstance(node, cst.Call):
         return value
     callee = machine.values.get(node.func, NOTHING)
-    value = collated.of_graphs(machine, collated.packed(machine, callee, value), node, callee)
+    value = collated.of_graphs(machine, collated.packed(machine, callee, value, node), node, callee)
     name = next((name for obj in callee.objs if (name := _unknown(machine, obj, node))), "")
     if not callee.objs and not isinstance(node.func, cst.Attribute):
         name = "?"
@@ -77,11 +64,11 @@ def _unknown(machine: Machine, obj: Obj, call: cst.Call) -> str:
     if isinstance(obj, External):
         return _unknown_module(obj, call)
     if isinstance(obj, Method) and obj.name not in computing.PLAIN:
-        root = _root(obj)
-        if isinstance(root, External) and (giver := _owner(machine, root)) is not None:
+        whole = root(obj)
+        if isinstance(whole, External) and (giver := _owner(machine, whole)) is not None:
             return _unseen_base(giver)
-        if isinstance(root, External) and not is_known(root.name) and not _takes_samples(root, call):
-            return f"{root.name}.{obj.name}"
+        if isinstance(whole, External) and not is_known(whole.name) and not _takes_samples(whole, call):
+            return f"{whole.name}.{obj.name}"
     if isinstance(obj, Instance) and obj.of is not None:
         own = {name for one in obj.of.ancestors() for name in one.attributes}
         return "" if own & {"forward", "__call__"} else _unseen_base(obj)
@@ -106,15 +93,6 @@ def _owner(machine: Machine, made: External) -> Obj | None:
 def _unseen_base(obj: Obj) -> str:
     bases = sorted(obj.of.libraries()) if isinstance(obj, Instance) and obj.of is not None else []
     return next((name for name in bases if not is_known(name)), "")
-
-
-def _root(obj: Obj) -> Obj | None:
-    while isinstance(obj, Method):
-        inner = obj.receiver.single() if obj.receiver is not None else None
-        if inner is None:
-            return None
-        obj = core(inner)
-    return obj
 
 
 def _takes_samples(obj: External, call: cst.Call) -> bool:

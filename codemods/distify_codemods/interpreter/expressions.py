@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import (
     attributes,
@@ -26,8 +27,8 @@ from distify_codemods.interpreter import (
     whole,
 )
 from distify_codemods.libraries import torch_data
-from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import NOTHING, Obj, Value, join
+from distify_codemods.ordered import Ordered
+from distify_codemods.values import NOTHING, Value, join, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -101,7 +102,7 @@ def _formatted(machine: Machine, node: cst.FormattedString) -> Value:
     values = [
         machine.evaluate(part.expression) for part in node.parts if isinstance(part, cst.FormattedStringExpression)
     ]
-    sources: Ordered[Obj | str] = EMPTY.union(*(value.sources for value in values))
+    sources: Ordered[Obj | str] = sources_of(values)
     return Value(sources=sources)
 
 
@@ -110,7 +111,7 @@ def _concatenated(machine: Machine, node: cst.ConcatenatedString) -> Value:
     if tree.string(node) is not None:
         return _constant(machine, node)
     parts = [machine.evaluate(node.left), machine.evaluate(node.right)]
-    return Value(sources=EMPTY.union(*(part.sources for part in parts)))
+    return Value(sources=sources_of(parts))
 
 
 def _constant(machine: Machine, node: cst.BaseExpression) -> Value:

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.libraries import effects, listings, outside, paths
+from distify_codemods.objects import Arguments, External
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import Answer, Arguments, Const, External, Obj, Origin, Ref, Value
+from distify_codemods.origins import Answer, Origin
+from distify_codemods.values import Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -15,28 +15,24 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.libraries import forms as known
+from distify_codemods.objects import Arguments, External, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import (
+from distify_codemods.origins import (
     BY_CHANCE,
     CHANCE,
     COMPUTED,
     CUT_OFF,
-    NOTHING,
     OUTCOME,
     SEVERAL,
-    Arguments,
     Cut,
     Draw,
-    External,
-    Obj,
     Pooled,
-    Ref,
-    Sequence,
     Share,
     Single,
-    Value,
 )
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -91,7 +87,7 @@ def called(name: str, arguments: Arguments, value: Value, receiver: Value | None
     if not _is_random(value):
         return value
     last = name.rsplit(".", 1)[-1].rstrip("_")
-    if last in known.OF_EQUAL_LENGTH and any(isinstance(obj, Sequence) for obj in _first(arguments).objs):
+    if last in known.OF_EQUAL_LENGTH and any(isinstance(obj, Sequence) for obj in arguments.first.objs):
         value = value.with_sources(value.sources - {CUT_OFF})
     if last in known.TRUTHS or _as_truths(arguments):
         value = compared(value)
@@ -116,10 +112,6 @@ def _keeps_form(name: str, last: str, arguments: Arguments, receiver: Value | No
     makes = makes or last.endswith("Tensor")
     given = arguments.all()
     return not any(_is_random(one) for one in (given if makes or receiver is not None else given[1:]))
-
-
-def _first(arguments: Arguments) -> Value:
-    return arguments.positional[0] if arguments.positional else NOTHING
 
 
 def _as_truths(arguments: Arguments) -> bool:

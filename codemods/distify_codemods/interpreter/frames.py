@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import CallChain, Turn
+from distify_codemods.objects import Class, External, Function
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.reads import NUMBERS
-from distify_codemods.values import CallChain, Class, External, Function, Turn, Value, join
+from distify_codemods.values import Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.module import Module

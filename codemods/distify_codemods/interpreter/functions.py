@@ -8,22 +8,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.interpreter import definitions, frames, holding, library, pooling, repeated, sparing, summaries
 from distify_codemods.libraries import python, torch_optim
-from distify_codemods.values import (
-    NOTHING,
-    PER_SAMPLE,
-    Arguments,
-    Bound,
-    External,
-    Function,
-    Mapping,
-    Obj,
-    Sequence,
-    Suspended,
-    Value,
-    join,
-)
+from distify_codemods.objects import Arguments, Bound, External, Function, Mapping, Sequence, Suspended
+from distify_codemods.scale import PER_SAMPLE
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.frames import Frame

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
+from distify_codemods.inside import contained
 from distify_codemods.interpreter import cuts
+from distify_codemods.objects import Arguments, External, Instance, Parameters, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import Arguments, External, Instance, Obj, Parameters, Sequence, Through, Value, contained
+from distify_codemods.origins import Through
+from distify_codemods.values import Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

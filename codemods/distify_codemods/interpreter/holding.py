@@ -5,33 +5,20 @@ Whether a loop has anything new at its head, and whether a call may do something
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.interpreter import modules, parts, pooling
 from distify_codemods.libraries import python
-from distify_codemods.ordered import EMPTY
-from distify_codemods.values import (
-    NOTHING,
-    PART,
-    PER_SAMPLE,
-    SEVERAL,
-    SIZE,
-    Class,
-    External,
-    Instance,
-    Mapping,
-    Obj,
-    Parameters,
-    Passing,
-    Scale,
-    Sequence,
-    Shape,
-    Value,
-    join,
-)
+from distify_codemods.objects import Class, External, Instance, Mapping, Parameters, Passing, Sequence
+from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.origins import PART, SEVERAL, Shape
+from distify_codemods.reads import Table
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, SIZE, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -41,7 +28,7 @@ def append(machine: Machine, listed: Sequence, value: Value) -> None:
     """The list may hold this as well; which item is where is no longer known."""
     pooling.put(machine, listed, value)
     before = listed.element, listed.items
-    listed.element = join(any_item(Value(listed.alone)), value)
+    listed.element = join(listed.any(), value)
     listed.items = None
     machine.stores += before != (listed.element, None)
 
@@ -61,7 +48,7 @@ def update(machine: Machine, table: Mapping, other: Value) -> None:
     """`table.update(other)`, of a dictionary or of pairs."""
     for one in other.objs:
         if isinstance(one, Sequence):
-            for pair in (*(one.items or ()), one.element or NOTHING):
+            for pair in one.parts():
                 _add_pair(machine, table, pair)
         if isinstance(one, Mapping):
             for key, value in list(one.items.items()):
@@ -122,7 +109,7 @@ def item(value: Value, position: int, count: int) -> Value:
         elif isinstance(obj, Passing) and obj.zipped and len(obj.zipped) == count:
             found.append(obj.zipped[position])
         else:
-            found.append(any_item(Value(obj.alone, value.scale, value.sources)))
+            found.append(any_item(value.of(obj.alone)))
     if found:
         return join(*found)
     part = Value(scale=value.scale, sources=value.sources | [PART] if value.scale in PER_SAMPLE else value.sources)
@@ -142,9 +129,7 @@ def any_item(value: Value) -> Value:
     """What indexing with something unknown, or iterating, may give."""
     found = []
     for obj in value.objs:
-        if isinstance(obj, Sequence):
-            found += [*(obj.items or ()), obj.element or NOTHING]
-        elif isinstance(obj, Mapping):
+        if isinstance(obj, (Sequence, Mapping)):
             found.append(obj.any())
         elif isinstance(obj, Parameters):
             found.append(Value(obj.alone))
@@ -155,6 +140,27 @@ def any_item(value: Value) -> Value:
     if value.scale is not Scale.CONST or value.sources or not found:
         found.append(Value(scale=value.scale, sources=value.sources))
     return join(*found)
+
+
+def mapped(
+    machine: Machine, value: Value, node: cst.CSTNode, how: str, change: Callable[[Value], Value]
+) -> Ordered[Obj]:
+    """The objects of a value; in place of lists and dictionaries, others with what `change` makes of each part."""
+    objs: list[Obj] = []
+    for obj in value.objs:
+        if isinstance(obj, Sequence):
+            listed = machine.made(Sequence, node, obj, how, per_sample=obj.per_sample)
+            listed.items = tuple(map(change, obj.items)) if obj.items is not None else None
+            listed.element = change(obj.element) if obj.element is not None else None
+            objs.append(listed)
+        elif isinstance(obj, Mapping):
+            table = machine.made(Mapping, node, obj, how)
+            table.items = Table((key, change(item)) for key, item in obj.items.items())
+            table.rest = change(obj.rest) if obj.rest is not None else None
+            objs.append(table)
+        else:
+            objs.append(obj)
+    return Ordered(objs)
 
 
 # ---- records

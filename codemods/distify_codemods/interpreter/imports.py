@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Ref
 from distify_codemods.libraries import spelling
-from distify_codemods.values import NOTHING, Local, Ref, Value
+from distify_codemods.objects import Local
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -11,7 +11,9 @@ import libcst as cst
 
 from distify_codemods import reads
 from distify_codemods.libraries import standard
-from distify_codemods.values import SIGNAL, Arguments, External, Value
+from distify_codemods.objects import Arguments, External
+from distify_codemods.origins import SIGNAL
+from distify_codemods.values import Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

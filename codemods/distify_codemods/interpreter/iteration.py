@@ -7,28 +7,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
+from distify_codemods.inside import to_library
 from distify_codemods.interpreter import collated, holding, text
 from distify_codemods.libraries import python, torch_data
+from distify_codemods.objects import Arguments, External, Instance, Mapping, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import (
-    NOTHING,
-    PART,
-    PER_SAMPLE,
-    Arguments,
-    Const,
-    Counter,
-    External,
-    Instance,
-    Mapping,
-    Obj,
-    Passing,
-    Scale,
-    Sequence,
-    Value,
-    join,
-    to_library,
-)
+from distify_codemods.origins import PART, Counter
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -48,11 +36,11 @@ def begin(machine: Machine, over: Value, node: cst.CSTNode, expression: cst.Base
     began = [_begun(machine, obj, node, expression, part) for obj in over.objs]
     if all(one is obj for one, obj in zip(began, over.objs, strict=True)):
         return over
-    return join(Value(EMPTY, over.scale, over.sources), *(_value(one, over) for one in began))
+    return join(over.of(EMPTY), *(_value(one, over) for one in began))
 
 
 def _value(one: Obj | Value, over: Value) -> Value:
-    return one if isinstance(one, Value) else Value(one.alone, over.scale, over.sources)
+    return one if isinstance(one, Value) else over.of(one.alone)
 
 
 def _is_loader(obj: Obj) -> bool:
@@ -97,7 +85,7 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
         else:
             if isinstance(obj, Sequence):
                 taken += obj.deals
-            found.append(holding.any_item(Value(obj.alone, over.scale, over.sources)))
+            found.append(holding.any_item(over.of(obj.alone)))
     if taken:
         machine.frame.drawn |= taken
         machine.event(Kind.DRAW, place, name=part, value=Value(Ordered(taken)))
@@ -150,7 +138,7 @@ def _next_of(machine: Machine, obj: Instance, place: cst.CSTNode, part: str) -> 
     if table is not None:
         return element_of(machine, Value(table.alone), place, part)
     if row is not None:
-        return join(*row) if row else NOTHING
+        return join(*row)
     for name in ("__next__", "__getitem__"):
         method = machine.attribute(obj, name)
         if method.objs:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.inside import contained
 from distify_codemods.interpreter import holding, iteration
 from distify_codemods.libraries import python
+from distify_codemods.objects import Arguments, Parameters, Passing, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import NOTHING, Arguments, Parameters, Passing, Sequence, Value, contained, join
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -26,7 +28,7 @@ def _begun(machine: Machine, arguments: Arguments, node: cst.CSTNode, number: in
 def passing(machine: Machine, node: cst.CSTNode, over: Value, **kind: bool) -> Value:
     made = machine.made(Passing, node, *sorted(kind), begun=True, **kind)
     made.over = join(made.over or NOTHING, over)
-    return Value(made.alone, over.scale, over.sources)
+    return over.of(made.alone)
 
 
 def _iter(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -40,9 +42,9 @@ def _enumerate(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Val
 def _zip(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     if arguments.star is not None:
         column = machine.made(Sequence, node, "column")
-        column.element = join(column.element or NOTHING, holding.any_item(holding.any_item(arguments.star)))
+        column.grow(holding.any_item(holding.any_item(arguments.star)))
         row = Value(column.alone, arguments.star.scale, arguments.star.sources)
-        return Value(machine.made(Sequence, node, "rows", element=row).alone, row.scale, row.sources)
+        return row.of(machine.made(Sequence, node, "rows", element=row).alone)
     parts = tuple(_begun(machine, arguments, node, number, str(number)) for number in range(len(arguments.positional)))
     made = machine.made(Passing, node, begun=True)
     old = made.zipped if len(made.zipped) == len(parts) else parts
@@ -51,13 +53,13 @@ def _zip(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 
 
 def _next(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    over = arguments.positional[0] if arguments.positional else NOTHING
+    over = arguments.first
     return join(iteration.element_of(machine, over, node), *arguments.positional[1:2])
 
 
 def _listed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`list(over)` and the like."""
-    given = arguments.positional[0] if arguments.positional else NOTHING
+    given = arguments.first
     made = machine.made(Sequence, node)
     only = given.single()
     if isinstance(only, Sequence) and only.items is not None:
@@ -67,7 +69,7 @@ def _listed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
         item, dealt = iteration.while_drawing(machine, lambda: iteration.element_of(machine, over, node, iteration.ALL))
         parameters = Ordered(obj for obj in contained(given) if isinstance(obj, Parameters))
         made.items = None
-        made.element = join(made.element or NOTHING, item, Value(parameters))
+        made.grow(item, Value(parameters))
         made.deals |= dealt
     key = sorted_by(machine, arguments, holding.any_item(Value(made.alone)), node)
     return Value(made.alone, given.scale, given.sources | key.sources)
@@ -81,22 +83,22 @@ def sorted_by(machine: Machine, arguments: Arguments, item: Value, node: cst.CST
 
 def _map(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     """One call stands for all, except over a few known items."""
-    functions = arguments.positional[0] if arguments.positional else NOTHING
+    functions = arguments.first
     iterators = [_begun(machine, arguments, node, number) for number in range(1, len(arguments.positional))]
     made = machine.made(Sequence, node)
     items, dealt = iteration.while_drawing(
         machine, lambda: [iteration.element_of(machine, one, node, iteration.ALL) for one in iterators]
     )
     if functions.objs:
-        made.element = join(made.element or NOTHING, machine.call(functions, Arguments(items), node))
+        made.grow(machine.call(functions, Arguments(items), node))
     made.deals |= dealt
-    whole = join(*iterators) if iterators else NOTHING
-    return Value(made.alone, whole.scale, whole.sources)
+    whole = join(*iterators)
+    return whole.of(made.alone)
 
 
 def _filter(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     over = _begun(machine, arguments, node, 1)
-    functions = arguments.positional[0] if arguments.positional else NOTHING
+    functions = arguments.first
     if functions.objs and not functions.is_none:
         machine.call(functions, Arguments([holding.any_item(over)]), node)
     return passing(machine, node, over, partial=True)
@@ -114,7 +116,7 @@ def _chain(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     parts = [_begun(machine, arguments, node, number, str(number)) for number in range(len(arguments.positional))]
     if arguments.star is not None:
         parts.append(holding.any_item(arguments.star))
-    return passing(machine, node, join(*parts) if parts else NOTHING, partial=True)
+    return passing(machine, node, join(*parts), partial=True)
 
 
 def _chain_of(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -122,9 +124,9 @@ def _chain_of(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Valu
 
 
 def _repeat(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    element = arguments.positional[0] if arguments.positional else NOTHING
+    element = arguments.first
     made = machine.made(Sequence, node)
-    made.element = join(made.element or NOTHING, element)
+    made.grow(element)
     return Value(made.alone)
 
 

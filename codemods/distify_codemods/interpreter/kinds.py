@@ -6,26 +6,17 @@ it is the tuple, of which each part has the samples that the value has; behind i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.libraries import python, torch_nn, torch_tensors
+from distify_codemods.objects import Arguments, Class, Instance, Mapping, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import (
-    NOTHING,
-    Arguments,
-    Class,
-    Const,
-    Instance,
-    Mapping,
-    Obj,
-    Ref,
-    Scale,
-    Sequence,
-    Value,
-    join,
-)
+from distify_codemods.scale import Scale
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -42,10 +33,7 @@ def isinstance_of(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> 
     if value.scale is not Scale.CONST and not all(isinstance(obj, Sequence) and obj.per_sample for obj in value.objs):
         said.add(None)  # or a tensor
     known = said.pop() if len(said) == 1 else None
-    if known is None:
-        return NOTHING
-    constant = machine.made(Const, node, known, value=known)
-    return Value(constant.alone)
+    return NOTHING if known is None else machine.literal(node, known)
 
 
 def _kinds(value: Value) -> Ordered[Obj]:
@@ -116,7 +104,7 @@ def refine(machine: Machine, test: cst.BaseExpression, holds: bool) -> None:
 
 def _tensor(value: Value) -> Value:
     objs = Ordered(obj for obj in value.objs if not isinstance(obj, (Sequence, Mapping)))
-    return Value(objs, value.scale, value.sources, value.mask, value.open, value.deep)
+    return replace(value, objs=objs)
 
 
 def _container(machine: Machine, value: Value, node: cst.CSTNode) -> Value:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import (
     containers,
@@ -25,9 +26,9 @@ from distify_codemods.interpreter import (
     recurrent,
     reflection,
     runners,
+    scales,
     search_path,
     tensor_functions,
-    tensors,
     text,
 )
 from distify_codemods.libraries import (
@@ -46,21 +47,11 @@ from distify_codemods.libraries import (
     torch_optim,
     torch_tensors,
 )
+from distify_codemods.objects import Arguments, External, Partial, Passing, Sequence, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import (
-    CHANCE,
-    NOTHING,
-    PER_SAMPLE,
-    Arguments,
-    External,
-    Obj,
-    Partial,
-    Passing,
-    Scale,
-    Sequence,
-    Value,
-    Wrapped,
-)
+from distify_codemods.origins import CHANCE
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, Value, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -138,7 +129,7 @@ def external(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
 
 def made_of(obj: Obj, arguments: Arguments) -> Value:
     given = arguments.all()
-    sources = EMPTY.union(*(value.sources for value in given))
+    sources = sources_of(given)
     scale = Scale.UNKNOWN if any(value.scale is not Scale.CONST for value in given) else Scale.CONST
     kept = sources if scale is not Scale.CONST else EMPTY.union(*map(files.origins, given))
     return Value(obj.alone, scale, kept)
@@ -147,7 +138,7 @@ def made_of(obj: Obj, arguments: Arguments) -> Value:
 def unknown_call(machine: Machine, callee: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
     """A call of something that is not known at all."""
     given = [callee, *arguments.all()]
-    sources = EMPTY.union(*(value.sources for value in given))
+    sources = sources_of(given)
     scale = Scale.UNKNOWN if any(value.scale is not Scale.CONST for value in given) else Scale.CONST
     obj = machine.made(External, node, "?", name="?")
     obj.arguments = arguments
@@ -165,20 +156,18 @@ def call_external_object(machine: Machine, obj: External, arguments: Arguments, 
     if obj.name in patterns.LAYERS:
         options = obj.arguments or Arguments()
         return patterns.layer(machine, options, arguments, node, patterns.LAYERS[obj.name])
-    if obj.name in torch_nn.ALONG and arguments.positional:
-        options = obj.arguments or Arguments()
-        if (options.get("dim", 0) or NOTHING).constant() == 0:
-            return tensors.method(machine, arguments.positional[0], torch_nn.ALONG[obj.name], options, node)
-    given = arguments.all()
-    sources = EMPTY.union(*(value.sources for value in given))
-    scales = {value.scale for value in given} - {Scale.CONST}
-    if scales & {Scale.COUPLED, Scale.SLOPES} or recurrent.couples(machine, obj, scales):
+    sources = arguments.sources
+    if obj.name in torch_nn.ALONG and ((obj.arguments or Arguments()).get("dim", 0) or NOTHING).constant() == 0:
+        scale = scales.elementwise(*(value.scale for value in arguments.all()))
+        return Value(scale=scales.along(scale, 0, scales.of_extremes(scale)), sources=sources)
+    given = {value.scale for value in arguments.all()} - {Scale.CONST}
+    if given & {Scale.COUPLED, Scale.SLOPES} or recurrent.couples(machine, obj, given):
         return Value(scale=Scale.COUPLED, sources=sources)
     known = obj in machine.modules or obj.name.startswith((torch_nn.OWN, "torchvision."))
-    if not scales:
+    if not given:
         return Value(sources=sources)
-    if known and scales & PER_SAMPLE:
-        scale = Scale.TURNED if scales == {Scale.TURNED} else Scale.SAMPLES
+    if known and given & PER_SAMPLE:
+        scale = Scale.TURNED if given == {Scale.TURNED} else Scale.SAMPLES
         return Value(scale=scale, sources=sources, deep=obj.name in torch_nn.DEEP)
     return Value(scale=Scale.UNKNOWN, sources=sources)
 
@@ -194,12 +183,12 @@ def _wrap(machine: Machine, arguments: Arguments, node: cst.CSTNode, ours: bool)
 
 
 def _first(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    return arguments.positional[0] if arguments.positional else NOTHING
+    return arguments.first
 
 
 def _progress_bar(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     over = arguments.get("iterable", 0) or NOTHING
-    return Value(machine.made(Passing, node, over=over).alone, over.scale, over.sources)
+    return over.of(machine.made(Passing, node, over=over).alone)
 
 
 def _counting(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -247,7 +236,7 @@ def _leave(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 def _partial(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     if not arguments.positional:
         return NOTHING
-    given = Arguments(arguments.positional[1:], arguments.keywords, arguments.star, arguments.double_star)
+    given = arguments.rest
     partial = machine.made(Partial, node, function=arguments.positional[0])
     partial.arguments = given
     return Value(partial.alone)

@@ -2,68 +2,48 @@
 
 from __future__ import annotations
 
-from distify_codemods.libraries import torch_nn
-from distify_codemods.ordered import EMPTY
-from distify_codemods.values import Arguments, External, Scale, Value
+from collections.abc import Callable
 
-#: torch.nn class -> torch.nn.functional function
-_MODULES = {
-    "L1Loss": "l1_loss",
-    "NLLLoss": "nll_loss",
-    "NLLLoss2d": "nll_loss",
-    "PoissonNLLLoss": "poisson_nll_loss",
-    "GaussianNLLLoss": "gaussian_nll_loss",
-    "KLDivLoss": "kl_div",
-    "MSELoss": "mse_loss",
-    "BCELoss": "binary_cross_entropy",
-    "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
-    "HingeEmbeddingLoss": "hinge_embedding_loss",
-    "MultiLabelMarginLoss": "multilabel_margin_loss",
-    "SmoothL1Loss": "smooth_l1_loss",
-    "HuberLoss": "huber_loss",
-    "SoftMarginLoss": "soft_margin_loss",
-    "CrossEntropyLoss": "cross_entropy",
-    "MultiLabelSoftMarginLoss": "multilabel_soft_margin_loss",
-    "CosineEmbeddingLoss": "cosine_embedding_loss",
-    "MarginRankingLoss": "margin_ranking_loss",
-    "MultiMarginLoss": "multi_margin_loss",
-    "TripletMarginLoss": "triplet_margin_loss",
-    "TripletMarginWithDistanceLoss": "triplet_margin_with_distance_loss",
-    "CTCLoss": "ctc_loss",
-}
-#: Their mean is not that of their entries.
-_OF_LENGTHS = frozenset({"CTCLoss", "ctc_loss"})
-FUNCTIONS = frozenset(_MODULES.values())
-#: Their mean is weighted by the class of each sample, or leaves samples out.
-_WEIGHTED = {"cross_entropy", "nll_loss"}
+from distify_codemods.libraries import torch_losses
+from distify_codemods.libraries.torch_losses import Loss
+from distify_codemods.objects import Arguments, External, Mapping
+from distify_codemods.scale import Scale
+from distify_codemods.values import Value
 
-
-def takes_reduction(name: str) -> bool:
-    """Whether this is a loss of torch, a class or a function, by its full name."""
-    last = name.rsplit(".", 1)[-1]
-    return name.startswith(torch_nn.OWN) and (last in _MODULES or last in FUNCTIONS) and last not in _OF_LENGTHS
+Option = Callable[[str], Value | None]  # what an option is given
+_NOT_KNOWN = Value(open=True)
 
 
 def of_module(obj: External, arguments: Arguments) -> Value | None:
     """The value of `criterion(...)`, or None where the object is no loss."""
-    if not obj.name.startswith(torch_nn.OWN):
-        return None
-    name = _MODULES.get(obj.name.rsplit(".", 1)[-1])
-    return None if name is None else _value(name, obj.arguments or Arguments(), arguments, weight_position=0)
+    loss = torch_losses.of_class(obj.name)
+    return None if loss is None else _value(loss, obj.arguments or Arguments(), 0, arguments)
 
 
 def of_function(name: str, arguments: Arguments) -> Value | None:
     """The value of `F.cross_entropy(...)`, or None where the function is no loss."""
-    return _value(name, arguments, arguments, weight_position=2) if name in FUNCTIONS else None
+    loss = torch_losses.FUNCTIONS.get(name)
+    return None if loss is None else _value(loss, arguments, loss.tensors, arguments)
 
 
-def _value(name: str, options: Arguments, arguments: Arguments, weight_position: int) -> Value:
-    given = arguments.all()
-    sources = EMPTY.union(*(value.sources for value in given))
-    return Value(scale=_scale(name, options, given, weight_position), sources=sources)
+def _value(loss: Loss, options: Arguments, before: int, arguments: Arguments) -> Value:
+    """`before`: how many other arguments stand before the options."""
+
+    def option(name: str) -> Value | None:
+        given = options.get(name, before + loss.options.index(name) if name in loss.options else None)
+        return _NOT_KNOWN if given is None and not _are_seen(options) else given
+
+    return Value(scale=_scale(loss, option, arguments.all()), sources=arguments.sources)
 
 
-def _scale(name: str, options: Arguments, given: list[Value], weight_position: int) -> Scale:
+def _are_seen(options: Arguments) -> bool:
+    """Whether what is given as `**options` is known."""
+    given = options.double_star
+    tables = [obj for obj in given.objs if isinstance(obj, Mapping) and obj.rest is None] if given is not None else []
+    return given is None or (not given.open and 0 < len(tables) == len(given.objs))
+
+
+def _scale(loss: Loss, option: Option, given: list[Value]) -> Scale:
     scales = {value.scale for value in given}
     if scales & {Scale.COUPLED, Scale.SLOPES, Scale.WEIGHTED}:
         return Scale.COUPLED
@@ -71,25 +51,26 @@ def _scale(name: str, options: Arguments, given: list[Value], weight_position: i
         return Scale.REDUCED if Scale.REDUCED in scales else Scale.CONST
     if scales & {Scale.MEAN, Scale.SUM}:
         return Scale.COUPLED  # a loss of means is no mean of losses
-    reduction = options.get("reduction")
-    kind = reduction.constant() if reduction is not None else "mean"
-    for old in ("size_average", "reduce"):
-        value = options.get(old)
-        if value is not None and value.constant() is False:
-            kind = "sum" if old == "size_average" else "none"
+    kind = _reduction(option)
     if kind == "sum":
         return Scale.SUM
     if kind == "none":
         return Scale.SAMPLES
     if kind not in ("mean", "batchmean", "elementwise_mean"):
         return Scale.UNKNOWN
-    weight = options.get("weight", weight_position)
-    weighted = weight is not None and weight.constant() is None and not _is_none(weight)
-    ignores = options.get("ignore_index") is not None
-    if (name in _WEIGHTED and (weighted or ignores)) or Scale.RAGGED in scales:
-        return Scale.WEIGHTED
-    return Scale.MEAN
+    weight = option("weight")
+    weighted = weight is not None and weight.constant() is None and not weight.is_none
+    by_class = loss.function in torch_losses.WEIGHTED and (weighted or option("ignore_index") is not None)
+    return Scale.WEIGHTED if by_class or Scale.RAGGED in scales else Scale.MEAN
 
 
-def _is_none(value: Value) -> bool:
-    return any(getattr(obj, "value", 0) is None for obj in value.objs)
+def _reduction(option: Option) -> object:
+    """What becomes of the entries; None where it is not known. The old options count, where one of them is given."""
+    old = [None if value is None or value.is_none else value for value in map(option, ("size_average", "reduce"))]
+    if old == [None, None]:
+        reduction = option("reduction")
+        return reduction.constant() if reduction is not None else "mean"
+    averages, reduces = (True if value is None else value.constant() for value in old)
+    if reduces is not True or not isinstance(averages, bool):
+        return "none" if reduces is False else None
+    return "mean" if averages else "sum"

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import libcst as cst
 
 from distify_codemods import reads
+from distify_codemods.allocation import AT_THE_TOP, CallChain, Const, Obj
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.interpreter import (
     calls,
@@ -33,10 +34,11 @@ from distify_codemods.interpreter import (
 from distify_codemods.interpreter.frames import CALLED, Frame, merge
 from distify_codemods.interpreter.trial import NOTHING_TRIED, SPARING, Trial
 from distify_codemods.libraries import torch_data
+from distify_codemods.objects import Arguments, Class, Function
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module, Program
 from distify_codemods.reads import Marks, Table
-from distify_codemods.values import AT_THE_TOP, Arguments, CallChain, Class, Const, Function, Obj, Value, join
+from distify_codemods.values import Value, join
 
 BEHIND = "behind"  # what comes after a branch, as if it were an arm
 MOST_STATEMENTS = 60_000

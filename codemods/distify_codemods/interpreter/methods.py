@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
+from distify_codemods.inside import contained, core
 from distify_codemods.interpreter import (
     classes,
     containers,
@@ -25,31 +27,23 @@ from distify_codemods.interpreter import (
     tensors,
 )
 from distify_codemods.libraries import drawing, effects, listings, torch_data, torch_nn
-from distify_codemods.ordered import EMPTY
-from distify_codemods.values import (
-    CHANCE,
-    NOTHING,
-    PER_SAMPLE,
+from distify_codemods.objects import (
     Arguments,
     Bound,
     Class,
-    Const,
     External,
     Function,
     Instance,
     Mapping,
     Method,
-    Obj,
     Parameters,
     Passing,
-    Scale,
     Sequence,
-    Value,
     Wrapped,
-    contained,
-    core,
-    join,
 )
+from distify_codemods.origins import CHANCE
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -115,10 +109,10 @@ def _value(machine: Machine, method: Method, receiver: Value, arguments: Argumen
     if isinstance(obj, (Sequence, Mapping, Passing)):
         return containers.method(machine, obj, name, arguments, node)
     if isinstance(obj, Const) and isinstance(obj.value, str):
-        return Value(sources=EMPTY.union(*(value.sources for value in arguments.all())))
+        return Value(sources=arguments.sources)
     if isinstance(obj, Method) and name in _PARAMETERS and obj.receiver is not None:
         whole = [core(one) for one in obj.receiver.objs if isinstance(one, (Instance, External, Wrapped))]
-        return join(*(_parameters(machine, one, name, node) for one in whole)) if whole else NOTHING
+        return join(*(_parameters(machine, one, name, node) for one in whole))
     if isinstance(obj, Method) and name == "get":
         return join(tensors.method(machine, receiver, name, arguments, node), _entry(machine, receiver, obj, arguments))
     if isinstance(obj, (Instance, External, Wrapped, Class)):
@@ -174,14 +168,14 @@ def _subclasses(machine: Machine, obj: Obj, method: Method, arguments: Arguments
 
 def _itself(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
     receiver = method.receiver or NOTHING
-    return Value(obj.alone, receiver.scale, receiver.sources)
+    return receiver.of(obj.alone)
 
 
 def _scaled(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value | None:
     """`GradScaler.scale(loss)`"""
     if not isinstance(inner := core(obj), External) or not inner.name.endswith(".GradScaler"):
         return None
-    return arguments.positional[0] if arguments.positional else NOTHING
+    return arguments.first
 
 
 def _entry(machine: Machine, receiver: Value, obj: Method, arguments: Arguments) -> Value:

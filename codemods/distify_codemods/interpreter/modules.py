@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from distify_codemods.allocation import Obj
 from distify_codemods.libraries import torch_nn
-from distify_codemods.values import NOTHING, Arguments, External, Mapping, Obj, Sequence, Value, join
+from distify_codemods.objects import Arguments, External, Mapping, Sequence
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -22,7 +24,7 @@ def held_by(obj: Obj, key: object = None) -> Value | None:
     for value in given:
         for one in value.objs:
             if isinstance(one, Sequence):
-                items += [*(one.items or ()), *([one.element] if one.element is not None else [])]
+                items += one.parts()
             elif isinstance(one, Mapping):
                 if key in one.items:
                     return one.items[key]
@@ -52,5 +54,4 @@ def add(machine: Machine, obj: Obj | None, name: str, arguments: Arguments) -> N
         return
     for value in arguments.positional[-1:]:
         for one in value.objs:
-            parts = [*(one.items or ()), one.element or NOTHING] if isinstance(one, Sequence) else [Value(one.alone)]
-            machine.keep(obj.attributes, _LATER, join(*parts))
+            machine.keep(obj.attributes, _LATER, one.any() if isinstance(one, Sequence) else Value(one.alone))

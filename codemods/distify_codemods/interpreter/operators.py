@@ -6,25 +6,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import files, forms, holding, scales, ways
 from distify_codemods.libraries import torch_optim
+from distify_codemods.objects import External, Function, Mapping, Sequence, Setting
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import (
-    NOTHING,
-    Choice,
-    Const,
-    External,
-    Function,
-    Mapping,
-    Obj,
-    Scale,
-    Sequence,
-    Setting,
-    Value,
-    Verdict,
-    join,
-)
+from distify_codemods.origins import Choice, Verdict
+from distify_codemods.scale import Scale
+from distify_codemods.values import Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -42,13 +32,13 @@ def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
         table = machine.made(Mapping, node)
         holding.update(machine, table, left)
         holding.update(machine, table, right)
-        return Value(table.alone, value.scale, value.sources)
+        return value.of(table.alone)
     lists = [obj for obj in (*left.objs, *right.objs) if isinstance(obj, Sequence)]
     if lists:
         both = machine.made(Sequence, node)
-        both.element = join(both.element or NOTHING, *(holding.any_item(Value(obj.alone)) for obj in lists))
+        both.grow(*(holding.any_item(Value(obj.alone)) for obj in lists))
         repeated = [one for one in (left, right) if not any(obj in lists for obj in one.objs)]
-        value = Value(both.alone, value.scale, value.sources)
+        value = value.of(both.alone)
         return forms.of(value, *repeated) if isinstance(node.operator, cst.Multiply) else value
     settings = Ordered(obj for obj in (*left.objs, *right.objs) if _may_be_a_size(obj))
     value = Value(EMPTY, value.scale, value.sources | settings)

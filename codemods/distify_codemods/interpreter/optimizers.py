@@ -6,22 +6,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Kind
+from distify_codemods.inside import contained
 from distify_codemods.libraries import torch_optim
+from distify_codemods.objects import Arguments, Class, Function, Instance, Mapping, Parameters, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import (
-    Arguments,
-    Class,
-    Function,
-    Instance,
-    Mapping,
-    Obj,
-    Parameters,
-    Ref,
-    Sequence,
-    Value,
-    contained,
-)
+from distify_codemods.values import Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -11,25 +11,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj, Ref
+from distify_codemods.inside import core
 from distify_codemods.libraries import computing
-from distify_codemods.values import (
-    COMPUTED,
-    NOTHING,
-    PER_SAMPLE,
-    SEVERAL,
-    Bound,
-    Class,
-    External,
-    Function,
-    Instance,
-    Method,
-    Obj,
-    Partial,
-    Ref,
-    Single,
-    Value,
-    core,
-)
+from distify_codemods.objects import Bound, Class, External, Function, Instance, Method, Partial
+from distify_codemods.origins import COMPUTED, SEVERAL, Single
+from distify_codemods.scale import PER_SAMPLE
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.interpreter import holding, scales, whole
-from distify_codemods.ordered import EMPTY
-from distify_codemods.values import NOTHING, Arguments, Scale, Sequence, Value
+from distify_codemods.objects import Arguments, Sequence
+from distify_codemods.scale import Scale
+from distify_codemods.values import NOTHING, Value, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -42,7 +43,7 @@ def einops_einsum(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> 
 
 def _contracted(equation: object, operands: list[Value], split: Callable[[str], list[str]]) -> Value:
     kinds = [value.scale for value in operands]
-    sources = EMPTY.union(*(value.sources for value in operands))
+    sources = sources_of(operands)
     batches = [place for place, kind in enumerate(kinds) if kind in _PLACES]
     if not isinstance(equation, str) or not batches or not set(kinds) <= {*_PLACES, S.CONST, S.REDUCED}:
         return Value(scale=scales.elementwise(*kinds), sources=sources)

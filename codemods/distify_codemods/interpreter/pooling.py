@@ -16,23 +16,14 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
+from distify_codemods.inside import contained
 from distify_codemods.interpreter.frames import Fresh
 from distify_codemods.libraries import torch_data, torch_nn
-from distify_codemods.values import (
-    PER_SAMPLE,
-    Arguments,
-    External,
-    Instance,
-    Mapping,
-    Obj,
-    Pooled,
-    Scale,
-    Sequence,
-    Share,
-    Value,
-    contained,
-    join,
-)
+from distify_codemods.objects import Arguments, External, Instance, Mapping, Sequence
+from distify_codemods.origins import Pooled, Share
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from distify_codemods.allocation import Obj
 from distify_codemods.libraries import distributed, python
+from distify_codemods.objects import Arguments
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import Arguments, Obj
 
 #: What comes from it is another value on each rank.
 RANK: Ordered[Obj | str] = Ordered(["rank"])

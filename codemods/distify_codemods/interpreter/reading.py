@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.libraries import checkpoints
+from distify_codemods.objects import Arguments, External, Instance, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import Arguments, External, Instance, Obj, Sequence, Value
+from distify_codemods.values import Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

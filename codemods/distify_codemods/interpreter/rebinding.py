@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.values import Instance, Obj, Value, join
+from distify_codemods.allocation import Obj
+from distify_codemods.objects import Instance
+from distify_codemods.values import Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Ref
 from distify_codemods.interpreter import holding
 from distify_codemods.libraries import python
-from distify_codemods.values import NOTHING, Arguments, Class, External, Instance, Mapping, Ref, Sequence, Value, join
+from distify_codemods.objects import Arguments, Class, External, Instance, Mapping, Sequence
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -24,19 +26,19 @@ def fill(machine: Machine, obj: Instance, cls: Class, arguments: Arguments, node
         default = _default(machine, cls, name) if value is None else None
         if value is not None or default is not None:
             machine.keep(obj.attributes, name, value or default or NOTHING, obj)
-    after = next((one.attributes["__post_init__"] for one in cls.order() if "__post_init__" in one.attributes), None)
+    after = cls.member("__post_init__")
     for function in after.objs if after is not None else ():
         machine.call_object(function, Arguments([Value(obj.alone)]), node)
     table = holding.held(machine, obj)
     if table is not None:
-        holding.update(machine, table, join(*positional) if positional else NOTHING)
+        holding.update(machine, table, join(*positional))
         for name, value in named.items():
             machine.keep(table.items, name, value, table)
 
 
 def _default(machine: Machine, cls: Class, name: str) -> Value | None:
     """A field's default: a value, or what `field(default_factory=...)` makes for each object."""
-    value = next((one.attributes[name] for one in cls.order() if name in one.attributes), None)
+    value = cls.member(name)
     only = value.single() if value is not None else None
     if isinstance(only, External) and only.name.rsplit(".", 1)[-1] in ("field", "Field", "attrib", "ib"):
         given = only.arguments or Arguments()

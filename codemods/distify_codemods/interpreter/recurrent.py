@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.libraries import torch_nn
-from distify_codemods.ordered import EMPTY
-from distify_codemods.values import Arguments, External, Scale, Sequence, Value, join
+from distify_codemods.objects import Arguments, External, Sequence
+from distify_codemods.scale import Scale
+from distify_codemods.values import Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -31,7 +32,7 @@ def output_of(machine: Machine, obj: External, arguments: Arguments, node: cst.C
     given = options.get("batch_first") if options is not None else None
     batch_first = given is not None and given.constant() is True
     fits = first.scale is (Scale.SAMPLES if batch_first else Scale.TURNED)
-    sources = EMPTY.union(*(value.sources for value in arguments.all()))
+    sources = arguments.sources
     output = Value(scale=first.scale if fits else Scale.COUPLED, sources=sources)
     if obj.name not in torch_nn.RECURRENT:
         return output

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import LOST, Lost, Scale, Value, Whole
+from distify_codemods.origins import Lost, Whole
+from distify_codemods.scale import LOST, Scale
+from distify_codemods.values import Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 #: What an expression may say of its batch, so that there is one for the batches of all ranks.
 REDUCIBLE = frozenset({Scale.SUM, Scale.COUNT, Scale.MEAN, Scale.WEIGHTED})
-
-
-@dataclass(frozen=True)
-class Reducing:
-    """Asks a run to follow losses.
-
-    `nodes`: expressions that are taken over all ranks; of `a += b`, what `a` was before.
-    `traced`: whether values keep in mind where they stopped being means or sums.
-    """
-
-    nodes: frozenset[cst.CSTNode] = frozenset()
-    traced: bool = False
 
 
 def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:

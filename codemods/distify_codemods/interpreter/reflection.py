@@ -8,24 +8,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import reads
+from distify_codemods.allocation import Const, Obj, Ref
+from distify_codemods.inside import core
 from distify_codemods.interpreter import attributes, classes, containers, imports, records
 from distify_codemods.libraries import python
+from distify_codemods.objects import Arguments, Class, External, Function, Instance, Mapping
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import (
-    NOTHING,
-    Arguments,
-    Class,
-    Const,
-    External,
-    Function,
-    Instance,
-    Mapping,
-    Obj,
-    Ref,
-    Value,
-    core,
-    join,
-)
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -34,10 +23,10 @@ _DEEPEST = 6  # parts within parts that are copied
 
 
 def _getattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    holder = arguments.positional[0] if arguments.positional else NOTHING
+    holder = arguments.first
     name = arguments.positional[1].constant() if len(arguments.positional) > 1 else None
     found = [_named(machine, obj, name, holder) for obj in holder.objs]
-    value = join(*found) if found else NOTHING
+    value = join(*found)
     default = arguments.positional[2:3]
     return value if value.objs or not default else default[0]
 
@@ -56,7 +45,7 @@ def _named(machine: Machine, obj: Obj, name: object, holder: Value) -> Value:
 def _definitions(env: dict[str, Value]) -> Value:
     """The functions and classes among the names of a module: what a name that is chosen at run time may be."""
     found = [value for value in env.values() if any(isinstance(one, (Function, Class)) for one in value.objs)]
-    return join(*found) if found else NOTHING
+    return join(*found)
 
 
 def _setattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -72,7 +61,7 @@ def _setattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
 
 
 def _vars(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    given = arguments.positional[0] if arguments.positional else NOTHING
+    given = arguments.first
     found = [
         classes.fields_table(machine, obj)
         for obj in given.objs
@@ -139,7 +128,7 @@ def _property(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Valu
 
 def _copy(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value | None:
     """A copy of an object of a local class is another object of that class, with copies of its parts."""
-    given = arguments.positional[0] if arguments.positional else NOTHING
+    given = arguments.first
     if not any(isinstance(core(obj), Instance) for obj in given.objs):
         return None
     return _copied(machine, given, node, {})

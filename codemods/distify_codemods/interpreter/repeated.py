@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from distify_codemods.allocation import CallChain
 from distify_codemods.events import Event
 from distify_codemods.interpreter import pooling, summaries
 from distify_codemods.interpreter.frames import Fresh
+from distify_codemods.objects import Arguments, External
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.reads import NOW, Left, Reads, leave
-from distify_codemods.values import Arguments, CallChain, External, Value
+from distify_codemods.values import Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

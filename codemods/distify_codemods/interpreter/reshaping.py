@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from distify_codemods.interpreter import holding, scales, sizes
-from distify_codemods.values import NOTHING, PER_SAMPLE, SIZE, Arguments, Scale, Sequence, Value
+from distify_codemods.objects import Arguments, Sequence
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, SIZE, Value
 
 _WORDS = str.split
 S = Scale
@@ -22,6 +24,15 @@ _OF_NUMBERS = frozenset(
         float16 float32 float64 int32 int64 scalar_tensor new_tensor sum prod mean"""
     )
 )
+#: Functions along a dimension, and its position behind the tensor; those that take all there are, if none is given.
+_ALONG = {
+    **dict.fromkeys(_WORDS("cummax cummin logcumsumexp unfold"), 0),
+    **dict.fromkeys(_WORDS("diff trapz trapezoid fft ifft rfft irfft hfft ihfft"), 1),
+}
+_ALONG_ALL = {
+    **dict.fromkeys(_WORDS("nanmedian std_mean var_mean aminmax"), 0),
+    **dict.fromkeys(_WORDS("quantile nanquantile vector_norm"), 1),
+}
 #: Functions whose result has a dimension of features beside that of the samples.
 _DEEP = frozenset(_WORDS("linear embedding conv1d conv2d conv3d layer_norm"))
 
@@ -52,13 +63,13 @@ def _turned(name: str, tensor: Value, arguments: Arguments) -> Scale:
 
 
 def _unsqueezed(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
-    if _first(arguments).constant() != 0:
+    if arguments.first.constant() != 0:
         return None
     return S.TURNED if tensor.scale is S.SAMPLES else tensor.scale
 
 
 def _viewed(name: str, tensor: Value, arguments: Arguments) -> Scale:
-    leading = _first(arguments).constant()
+    leading = arguments.first.constant()
     if tensor.scale in PER_SAMPLE and isinstance(leading, int) and leading > 1:
         return S.UNKNOWN  # where the samples are now is not seen
     if tensor.scale in (S.SAMPLES, S.TURNED):
@@ -72,19 +83,50 @@ def _repeated(name: str, tensor: Value, arguments: Arguments) -> Scale:
 
 def _picked(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
     if any(value.scale is S.RAGGED for value in arguments.all()):
-        along = tensor.scale in (S.SAMPLES, S.CONST) and _first(arguments).constant() in (0, None)
+        along = tensor.scale in (S.SAMPLES, S.CONST) and arguments.first.constant() in (0, None)
         return S.RAGGED if along else S.UNKNOWN
-    return tensor.scale if name == "index_select" else None
+    if name != "index_select":
+        return None
+    index, place = _of(arguments), dimension(arguments, 0)[1]
+    if tensor.scale is S.CONST:
+        return index if place == 0 else S.UNKNOWN  # `weights.index_select(0, classes)`
+    return S.COUPLED if tensor.scale is S.SAMPLES and place == 0 and index is S.CONST else tensor.scale
+
+
+def _of(arguments: Arguments) -> Scale:
+    return scales.elementwise(*(value.scale for value in arguments.all()))
+
+
+def _gathered(name: str, tensor: Value, arguments: Arguments) -> Scale:
+    """`table.gather(0, classes)` has the form of the index; along the samples, each is given what is of others."""
+    index, place = _of(arguments), dimension(arguments, 0)[1]
+    if tensor.scale is S.CONST:
+        return index
+    return S.COUPLED if tensor.scale is S.SAMPLES and place == 0 and index in PER_SAMPLE else tensor.scale
+
+
+def _scattered(name: str, tensor: Value, arguments: Arguments) -> Scale:
+    """`sums.index_add(0, classes, features)`: along the first dimension, several samples go to one place, or none."""
+    what, place = _of(arguments), dimension(arguments, 0)[1]
+    if place == 0 and what in PER_SAMPLE and tensor.scale is not S.TURNED:
+        return S.COUPLED
+    return what if tensor.scale is S.CONST else tensor.scale
+
+
+def _unflattened(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
+    return S.UNKNOWN if dimension(arguments, 0)[1] == 0 and tensor.scale in PER_SAMPLE else None
+
+
+def _along(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
+    given, place = dimension(arguments, {**_ALONG, **_ALONG_ALL}[name])
+    along = place == 0 if given else name in _ALONG_ALL
+    return S.COUPLED if along and tensor.scale is S.SAMPLES else None
 
 
 def _moved(name: str, tensor: Value, arguments: Arguments) -> Scale:
-    given, along = dimension(arguments, 1 if name == "roll" else 0)
+    given, along = dimension(arguments, 0 if name == "flip" else 1)
     moved = name == "flipud" or not given or along in (0, None)
     return S.COUPLED if moved and tensor.scale is S.SAMPLES else tensor.scale
-
-
-def _first(arguments: Arguments) -> Value:
-    return arguments.positional[0] if arguments.positional else NOTHING
 
 
 _SPECIAL: dict[str, Callable[[str, Value, Arguments], Scale | None]] = {
@@ -92,10 +134,12 @@ _SPECIAL: dict[str, Callable[[str, Value, Arguments], Scale | None]] = {
     **dict.fromkeys(("view", "reshape"), _viewed),
     **dict.fromkeys(("expand", "repeat", "tile"), _repeated),
     **dict.fromkeys(("index_select", "take"), _picked),
-    **dict.fromkeys(("flip", "roll", "flipud"), _moved),
-    **dict.fromkeys(
-        ("repeat_interleave", "gather", "scatter", "masked_fill"), lambda name, tensor, arguments: tensor.scale
-    ),
+    **dict.fromkeys(("flip", "roll", "rot90", "flipud"), _moved),
+    **dict.fromkeys(("repeat_interleave", "masked_fill"), lambda name, tensor, arguments: tensor.scale),
+    **dict.fromkeys(_WORDS("scatter scatter_add scatter_reduce index_add index_reduce index_copy"), _scattered),
+    **dict.fromkeys((*_ALONG, *_ALONG_ALL), _along),
+    "gather": _gathered,
+    "unflatten": _unflattened,
     "unsqueeze": _unsqueezed,
     "clamp": lambda name, tensor, arguments: S.COUNT if tensor.scale is S.COUNT else None,  # at least one sample
     "masked_select": lambda name, tensor, arguments: S.RAGGED if tensor.scale in PER_SAMPLE else tensor.scale,
@@ -116,7 +160,7 @@ def is_split_by_place(name: str, tensor: Value, arguments: Arguments) -> bool:
 
     A batch that was put behind another, and is cut off at its own size, is no such part.
     """
-    given, place = dimension(arguments, 0 if name == "unbind" else 1)
+    given, place = dimension(arguments, 1 if name in ("chunk", "split", "tensor_split") else 0)
     along = place == 0 if given else True
     sizes = holding.any_item(arguments.positional[0]) if arguments.positional else NOTHING
     return along and tensor.scale is S.SAMPLES and sizes.objs != SIZE
@@ -127,7 +171,7 @@ def dimension(arguments: Arguments, position: int, tensor: Value = NOTHING) -> t
     value = arguments.keywords.get("dim") or arguments.keywords.get("axis")
     if value is None and position < len(arguments.positional):
         value = arguments.positional[position]
-    value = value or arguments.keywords.get("dims")
+    value = value or arguments.keywords.get("dims") or arguments.keywords.get("dimension")
     if value is None or (value.constant() is None and value.single() is not None and _is_none(value)):
         return False, None
     known = _place(value)

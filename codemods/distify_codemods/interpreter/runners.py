@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.libraries import python
+from distify_codemods.objects import Arguments, Function, Instance, Mapping, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import NOTHING, Arguments, Function, Instance, Mapping, Sequence, Value, join
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -26,7 +27,7 @@ def run(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) ->
     table = target.single()
     choices = list(table.items.values()) if isinstance(table, Mapping) else [target]
     results = [machine.call(one, Arguments(items), node) for one in choices if one.objs]
-    result = join(*results) if results else NOTHING
+    result = join(*results)
     for obj in result.objs:
         if isinstance(obj, Instance) and obj.of in target.objs:
             for function in _public(obj):

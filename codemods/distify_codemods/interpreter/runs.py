@@ -8,12 +8,13 @@ from functools import cached_property
 import libcst as cst
 
 from distify_codemods import reads
+from distify_codemods.allocation import CallChain
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.interpreter.machine import Machine
 from distify_codemods.interpreter.trial import NOTHING_TRIED, Trial
 from distify_codemods.program import Module, Program
-from distify_codemods.values import CallChain, Value
+from distify_codemods.values import Value
 
 
 @dataclass(eq=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distify_codemods.values import PER_SAMPLE, Scale, Value
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import Value
 
 S = Scale
 _ADDITIVE = {"Add", "Subtract"}

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Const, Ref
 from distify_codemods.libraries import python
-from distify_codemods.values import NOTHING, Arguments, Const, Ref, Value
+from distify_codemods.objects import Arguments
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

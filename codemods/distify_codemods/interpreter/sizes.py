@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Const
 from distify_codemods.interpreter import holding
 from distify_codemods.libraries import drawing
-from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import Arguments, Const, Obj, Scale, Sequence, Setting, Value, Zero
+from distify_codemods.objects import Arguments, Sequence, Setting
+from distify_codemods.ordered import Ordered
+from distify_codemods.origins import Zero
+from distify_codemods.scale import Scale
+from distify_codemods.values import Value, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -28,10 +32,10 @@ def made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -
     sizes = holding.flat([*arguments.positional, *filter(None, [arguments.keywords.get("size")])])
     scale = sized(sizes)
     if scale is not S.CONST:
-        return Value(scale=scale, sources=_sources(sizes))
+        return Value(scale=scale, sources=sources_of(sizes))
     settings = (obj for value in sizes for obj in value.objs if isinstance(obj, (Setting, Const)))
     zero = [machine.made(Zero, node)] if name == "zeros" else []
-    return Value(Ordered(zero), sources=_sources(sizes).union(settings))
+    return Value(Ordered(zero), sources=sources_of(sizes).union(settings))
 
 
 def makes_by_sizes(name: str, arguments: Arguments) -> bool:
@@ -48,14 +52,10 @@ def drawn(name: str, arguments: Arguments) -> Value | None:
         return None
     size = arguments.get("size", _SIZE_AT.get(last, 2))
     sizes = arguments.positional if last in ("rand", "randn") else [size] if size is not None else []
-    return Value(scale=sized(holding.flat(sizes)), sources=_sources(arguments.all())) if sizes else None
+    return Value(scale=sized(holding.flat(sizes)), sources=arguments.sources) if sizes else None
 
 
 def sized(sizes: list[Value]) -> Scale:
     """A tensor of these sizes, by which of them is the number of samples."""
     place = next((place for place, value in enumerate(sizes) if value.scale is S.COUNT), None)
     return S.CONST if place is None else {0: S.SAMPLES, 1: S.TURNED}.get(place, S.UNKNOWN)
-
-
-def _sources(given: list[Value]) -> Ordered[Obj | str]:
-    return EMPTY.union(*(value.sources for value in given))

@@ -12,29 +12,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import AT_THE_TOP, Const, Obj, Ref
 from distify_codemods.events import Event, Kind
+from distify_codemods.inside import contained, core
 from distify_codemods.interpreter import summaries
 from distify_codemods.libraries import python, torch_data, torch_nn, torch_optim
+from distify_codemods.objects import Arguments, Bound, Class, External, Function, Instance, Method, Wrapped
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import (
-    AT_THE_TOP,
-    NOTHING,
-    Arguments,
-    Bound,
-    Class,
-    Const,
-    External,
-    Function,
-    Instance,
-    Method,
-    Obj,
-    Ref,
-    Value,
-    Wrapped,
-    contained,
-    core,
-    join,
-)
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

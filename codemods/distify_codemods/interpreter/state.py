@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import reads, tree
+from distify_codemods.allocation import AT_THE_TOP, Obj
+from distify_codemods.objects import External, Instance, Mapping, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import AT_THE_TOP, External, Instance, Kept, Mapping, Obj, Scale, Sequence, Share, Value
+from distify_codemods.origins import Kept, Share
+from distify_codemods.scale import Scale
+from distify_codemods.values import Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.frames import Frame

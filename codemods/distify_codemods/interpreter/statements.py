@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Ref
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import (
     contexts,
@@ -23,8 +24,10 @@ from distify_codemods.interpreter import (
 )
 from distify_codemods.interpreter.frames import merge
 from distify_codemods.libraries import python
+from distify_codemods.objects import External
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import NOTHING, ON_A_WAY, External, Ref, Value
+from distify_codemods.origins import ON_A_WAY
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -6,29 +6,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Kind
+from distify_codemods.inside import core
 from distify_codemods.interpreter import cuts, forms, holding, modules, parts, ranks, scales, ways
 from distify_codemods.libraries import python
-from distify_codemods.ordered import EMPTY
-from distify_codemods.values import (
-    NOTHING,
-    PART,
-    PER_SAMPLE,
-    SIZE,
-    Arguments,
-    External,
-    Instance,
-    Mapping,
-    Obj,
-    Ref,
-    Scale,
-    Sequence,
-    Shape,
-    Value,
-    Wrapped,
-    core,
-    join,
-)
+from distify_codemods.objects import Arguments, External, Instance, Mapping, Sequence, Wrapped
+from distify_codemods.origins import PART, Shape
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, SIZE, Value, join, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -65,7 +51,7 @@ def _item_of(
     if isinstance(obj, Sequence):
         if isinstance(known, int) and obj.items is not None and -len(obj.items) <= known < len(obj.items):
             return obj.items[known]
-        own = Value(obj.alone, receiver.scale, receiver.sources)
+        own = receiver.of(obj.alone)
         return holding.any_item(own) if only_index else own
     if isinstance(obj, Instance):
         return _item_of_instance(machine, obj, known, only_index, receiver, node)
@@ -186,4 +172,4 @@ def evaluate_slice(machine: Machine, node: cst.BaseSlice) -> Value:
     bounds = (node.lower, node.upper, node.step) if isinstance(node, cst.Slice) else ()
     values = [machine.evaluate(bound) for bound in bounds if bound is not None]
     scale = Scale.SAMPLES if any(value.scale is Scale.SAMPLES for value in values) else Scale.CONST
-    return Value(scale=scale, sources=EMPTY.union(*(value.sources for value in values))) if values else NOTHING
+    return Value(scale=scale, sources=sources_of(values)) if values else NOTHING

@@ -10,29 +10,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from distify_codemods.allocation import AT_THE_TOP, CallChain, Const, Obj
 from distify_codemods.events import Event, Kind
+from distify_codemods.inside import contained
 from distify_codemods.libraries import effects, python, torch_data, torch_nn, torch_optim
+from distify_codemods.objects import Arguments, External, Function, Instance, Mapping, Sequence, Setting, Wrapped
 from distify_codemods.ordered import Ordered
 from distify_codemods.reads import NOW, Found, Reads, changing
-from distify_codemods.values import (
-    AT_THE_TOP,
-    NOTHING,
-    Arguments,
-    CallChain,
-    Const,
-    External,
-    Function,
-    Instance,
-    Mapping,
-    Obj,
-    Scale,
-    Sequence,
-    Setting,
-    Value,
-    Wrapped,
-    contained,
-    join,
-)
+from distify_codemods.scale import Scale
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -6,27 +6,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
+from distify_codemods.inside import core
 from distify_codemods.interpreter import classes, graph, holding, reductions, scales, state, subscripts, ways
 from distify_codemods.libraries import torch_data
+from distify_codemods.objects import Arguments, Bound, Class, External, Instance, Local, Mapping, Parameters, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import (
-    NOTHING,
-    Arguments,
-    Bound,
-    Class,
-    Counter,
-    External,
-    Instance,
-    Local,
-    Mapping,
-    Obj,
-    Parameters,
-    Sequence,
-    Value,
-    core,
-    join,
-)
+from distify_codemods.origins import Counter
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -114,4 +102,4 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
         machine.event(Kind.STORE, node.target, name="data", receiver=current, receiver_node=node.target, value=value)
     held = Ordered(obj for obj in current.objs if isinstance(obj, (Sequence, Mapping, Parameters)))
     left: Ordered[Obj] = Ordered[Obj](held).union(*(one.objs for one in own))
-    assign(machine, node.target, Value(left, value.scale, value.sources))
+    assign(machine, node.target, value.of(left))

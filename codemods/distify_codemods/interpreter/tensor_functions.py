@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import cuts, holding, losses, patterns, reshaping, scales, sizes, tensors, whole
 from distify_codemods.libraries import torch_nn, torch_optim
+from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import CHANCE, NOTHING, PER_SAMPLE, Arguments, Obj, Scale, Sequence, Value, Verdict
+from distify_codemods.origins import CHANCE, Verdict
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, Value, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -37,7 +41,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
         value = cut
     elif name.startswith(torch_optim.FUNCTIONAL):
         given = arguments.all()
-        value = Value(scale=S.UNKNOWN if tensors.sources_of(given) else S.CONST, sources=tensors.sources_of(given))
+        value = Value(scale=S.UNKNOWN if sources_of(given) else S.CONST, sources=sources_of(given))
     elif (noise := sizes.drawn(name, arguments)) is not None:
         value = noise
     elif last in _FUNCTIONS or sizes.makes_by_sizes(last, arguments):
@@ -46,7 +50,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
         value = NOTHING
     elif name.startswith("math."):
         given = arguments.all()
-        value = Value(scale=scales.elementwise(*(one.scale for one in given)), sources=tensors.sources_of(given))
+        value = Value(scale=scales.elementwise(*(one.scale for one in given)), sources=sources_of(given))
     else:
         value = _of_the_first(machine, last, arguments, node)
     return value.adding([CHANCE]) if last in _RANDOM and name.startswith("torch.") else value
@@ -55,7 +59,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
 def _of_the_first(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`torch.sum(x)` is `x.sum()`."""
     tensor = arguments.positional[0] if arguments.positional else (arguments.get("input") or NOTHING)
-    rest = Arguments(arguments.positional[1:], arguments.keywords, arguments.star, arguments.double_star)
+    rest = arguments.rest
     return tensors.method(machine, _figures(tensor), name, rest, node)
 
 
@@ -81,7 +85,7 @@ def _gradients(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Val
     )
     scale = scales.gradient(outputs.scale, inputs.scale)
     averaged = scale is S.MEAN
-    sources = EMPTY if averaged else tensors.sources_of(arguments.all())
+    sources = EMPTY if averaged else arguments.sources
     item = Value(scale=S.CONST if averaged else scale, sources=sources, deep=inputs.deep)
     said = Value(scale=scale, sources=outputs.sources)
     machine.event(Kind.GRADIENT, node, name=outputs.scale.name, value=said, arguments=arguments)
@@ -100,7 +104,7 @@ def _figures(given: Value) -> Value:
 
 
 def _joined(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    parts = arguments.positional[0] if arguments.positional else NOTHING
+    parts = arguments.first
     item = holding.any_item(parts)
     scale, sources = item.scale, item.sources | parts.sources
     given, dimension = reshaping.dimension(arguments, 1)
@@ -134,7 +138,7 @@ def extreme_of_numbers(machine: Machine, arguments: Arguments, node: cst.CSTNode
     if kinds:
         held |= [machine.made(Verdict, node)]
     kind = S.UNKNOWN if kinds - {S.REDUCED} else S.REDUCED if kinds else S.CONST
-    return Value(held, kind, tensors.sources_of(given))
+    return Value(held, kind, sources_of(given))
 
 
 _FUNCTIONS: dict[str, Callable[[Machine, str, Arguments, cst.CSTNode], Value]] = {

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.interpreter import cuts, forms, reshaping, scales, sizes, whole
+from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import NOTHING, PER_SAMPLE, SIZE, Arguments, Obj, Scale, Sequence, Shape, Value, Zero
+from distify_codemods.origins import Shape, Zero
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, SIZE, Value, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -23,7 +27,7 @@ _IDENTITY = frozenset(
         flatten ravel expand_as view_as reshape_as chunk split unbind pin_memory nan_to_num real"""
     )
 )
-_SPLITTING = ("chunk", "split", "tensor_split", "unbind")
+_SPLITTING = ("chunk", "split", "tensor_split", "unbind", "narrow", "select", "index_fill")
 _FLATTENING = frozenset(_WORDS("flatten ravel squeeze item tolist"))
 _COMPARE = frozenset(_WORDS("eq ne gt lt ge le equal isclose logical_and logical_or logical_not isnan isfinite isinf"))
 _SUMS = frozenset(_WORDS("sum nansum count_nonzero"))
@@ -41,7 +45,15 @@ _ALONG = {
 }  # fmt: skip
 _PICKING = frozenset(_WORDS("sort argsort topk kthvalue cumsum cumprod"))
 _SAME_SHAPE = frozenset(_WORDS("softmax log_softmax softmin gumbel_softmax normalize sort argsort topk cumsum cumprod"))
-_COUPLING = frozenset(_WORDS("cdist pdist cov corrcoef unique histc bincount"))
+_COUPLING = frozenset(
+    _WORDS(
+        """cdist pdist cov corrcoef unique histc bincount svd svdvals svd_lowrank pca_lowrank qr lstsq pinv msort addbmm
+        block_diag cartesian_prod combinations meshgrid"""
+    )
+)
+#: Products of the rows of one with the rows of the other, and those that are added to something.
+_BY_ROWS = frozenset(_WORDS("linear inner outer ger kron tensordot addr"))
+_PRODUCTS = _BY_ROWS.union(_WORDS("matmul mm __matmul__ addmm"))
 _PLACES = frozenset(_WORDS("nonzero argwhere flatnonzero"))
 _ARITHMETIC = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract", "true_divide": "Divide"}
 
@@ -83,7 +95,7 @@ def _numbers(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CS
 
 
 def _compared(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
-    return scales.compared(tensor, arguments.positional[0] if arguments.positional else NOTHING)
+    return scales.compared(tensor, arguments.first)
 
 
 def _new(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value | None:
@@ -94,13 +106,17 @@ def _new(machine: Machine, name: str, tensor: Value, arguments: Arguments, node:
 
 
 def _computed(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value | None:
-    """`a.add(b)`, `a.matmul(b)`"""
+    """`a.add(b)`, `a.matmul(b)`, `c.addmm(a, b)`"""
     if not arguments.positional:
         return None
     if name in _ARITHMETIC:
         return scales.binary(_ARITHMETIC[name], tensor, arguments.positional[0])
-    scale = scales.matrix_product(tensor.scale, arguments.positional[-1].scale)
-    return Value(scale=scale, sources=sources_of([tensor, *arguments.all()]))
+    added = name in ("addmm", "addr")
+    left, right = [tensor, *arguments.positional, NOTHING][1 if added else 0 :][:2]
+    turned = {S.SAMPLES: S.TURNED, S.TURNED: S.SAMPLES} if name in _BY_ROWS else {}
+    scale = scales.matrix_product(left.scale, turned.get(right.scale, right.scale))
+    scale = scales.elementwise(tensor.scale, scale) if added else scale
+    return Value(scale=scale, sources=sources_of([tensor, *arguments.all()]), deep=name == "linear")
 
 
 def _coupled(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -117,15 +133,11 @@ def _places(machine: Machine, name: str, mask: Value, arguments: Arguments, node
     as_tuple = arguments.get("as_tuple")
     if name != "where" and (as_tuple is None or as_tuple.constant() is False):
         return item
-    return Value(machine.made(Sequence, node, "places", element=item).alone, item.scale, item.sources)
+    return item.of(machine.made(Sequence, node, "places", element=item).alone)
 
 
 def _held(tensor: Value) -> Ordered[Obj]:
     return Ordered(obj for obj in tensor.objs if isinstance(obj, (Shape, Zero)))
-
-
-def sources_of(given: list[Value]) -> Ordered[Obj | str]:
-    return EMPTY.union(*(value.sources for value in given))
 
 
 def _size(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -186,7 +198,7 @@ _OF_ANYTHING: dict[str, Callable[[Machine, Value, Arguments, cst.CSTNode], Value
 #: Where any of what they are given has to do with a batch; None: as it is with methods that are not known.
 _OF_BATCHES: dict[str, Callable[[Machine, str, Value, Arguments, cst.CSTNode], Value | None]] = {
     **dict.fromkeys(_COUPLING, _coupled),
-    **dict.fromkeys((*_ARITHMETIC, "matmul", "mm", "addmm", "__matmul__"), _computed),
+    **dict.fromkeys((*_ARITHMETIC, *_PRODUCTS), _computed),
     **dict.fromkeys(_ALONG, _along),
     **dict.fromkeys(_SUMS | _MEANS, _reduced),
     **dict.fromkeys(("new", "new_zeros", "new_ones", "new_full", "new_empty"), _new),

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
+from distify_codemods.inside import contained
 from distify_codemods.libraries import torch_data
-from distify_codemods.values import NOTHING, Arguments, External, Mapping, Obj, Scale, Sequence, Value, contained
+from distify_codemods.objects import Arguments, External, Mapping, Sequence
+from distify_codemods.scale import Scale
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -63,7 +67,7 @@ def part_of(machine: Machine, batch: External, name: str, receiver: Value, node:
     lengths = Value(scale=Scale.SAMPLES, sources=receiver.sources)
     pair = machine.made(Sequence, node, "with lengths")
     pair.items = (value, lengths)
-    return Value(pair.alone, value.scale, value.sources)
+    return value.of(pair.alone)
 
 
 def is_field(name: str) -> bool:

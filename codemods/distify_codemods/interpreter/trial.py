@@ -8,13 +8,23 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.interpreter.reductions import Reducing
-
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 #: What happens besides, before (False) or after (True) a statement: how a conversion is tried out.
 Hooks = tuple[tuple[tuple[cst.CSTNode, bool], Callable[["Machine"], None]], ...]
+
+
+@dataclass(frozen=True)
+class Reducing:
+    """Asks a run to follow losses.
+
+    `nodes`: expressions that are taken over all ranks; of `a += b`, what `a` was before.
+    `traced`: whether values keep in mind where they stopped being means or sums.
+    """
+
+    nodes: frozenset[cst.CSTNode] = frozenset()
+    traced: bool = False
 
 
 @dataclass(frozen=True)

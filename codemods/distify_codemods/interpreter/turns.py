@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.values import Const, Mapping, Obj, Passing, Sequence, Turn, Value
+from distify_codemods.allocation import Const, Obj, Turn
+from distify_codemods.objects import Mapping, Passing, Sequence
+from distify_codemods.values import Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Event, Here
 from distify_codemods.interpreter import operators
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import NOTHING, Const, Obj, Value
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.frames import Frame

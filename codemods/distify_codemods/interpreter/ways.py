@@ -11,26 +11,23 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj
+from distify_codemods.objects import Setting
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import (
+from distify_codemods.origins import (
     BY_CHANCE,
     CHANCE,
     COMPUTED,
     CUT_OFF,
     LENGTH,
-    NOTHING,
     ON_A_WAY,
     OUTCOME,
     PART,
-    PER_SAMPLE,
     SEVERAL,
-    Const,
     Counter,
-    Obj,
-    Scale,
-    Setting,
-    Value,
 )
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -5,33 +5,18 @@ Followed only where it is asked for (`Gathering`).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Const, Obj
+from distify_codemods.interpreter import holding
+from distify_codemods.objects import Arguments, External, Sequence, Setting
 from distify_codemods.ordered import Ordered
-from distify_codemods.reads import Table
-from distify_codemods.values import (
-    Arguments,
-    Const,
-    External,
-    Flattened,
-    Foreign,
-    Kept,
-    Mapping,
-    Numbered,
-    Obj,
-    Regrouped,
-    Scale,
-    Sequence,
-    Setting,
-    Share,
-    Size,
-    Value,
-    Views,
-    Whole,
-    join,
-)
+from distify_codemods.origins import Flattened, Foreign, Kept, Numbered, Regrouped, Share, Size, Views, Whole
+from distify_codemods.scale import Scale
+from distify_codemods.values import Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -39,31 +24,14 @@ if TYPE_CHECKING:
 
 def of_all_ranks(machine: Machine, value: Value, node: cst.CSTNode, loaders: frozenset[str]) -> Value:
     """The value, and each part of it, as that of the whole batch: the same on all ranks, whatever went into it."""
-    objs: list[Obj] = []
-    for obj in value.objs:
-        if isinstance(obj, Sequence):
-            listed = machine.made(Sequence, node, obj, "whole", per_sample=obj.per_sample)
-            items, element = obj.items, obj.element
-            if items is not None:
-                listed.items = tuple(of_all_ranks(machine, one, node, loaders) for one in items)
-            if element is not None:
-                listed.element = of_all_ranks(machine, element, node, loaders)
-            objs.append(listed)
-        elif isinstance(obj, Mapping):
-            table = machine.made(Mapping, node, obj, "whole")
-            named = ((key, of_all_ranks(machine, item, node, loaders)) for key, item in obj.items.items())
-            table.items = Table(named)
-            table.rest = of_all_ranks(machine, obj.rest, node, loaders) if obj.rest is not None else None
-            objs.append(table)
-        else:
-            objs.append(obj)
+    objs = holding.mapped(machine, value, node, "whole", lambda one: of_all_ranks(machine, one, node, loaders))
     sources: list[Obj | str] = []
     for source in value.sources:
         if isinstance(source, Share) or (isinstance(source, External) and source.name in loaders):
             sources.append(machine.made(Whole, None, source, of=source))
         elif isinstance(source, (Whole, Setting, Const, Kept, Foreign)):
             sources.append(source)
-    return Value(Ordered(objs), Scale.CONST, Ordered(sources), open=value.open)
+    return Value(objs, Scale.CONST, Ordered(sources), open=value.open)
 
 
 # ---- how the samples lie
@@ -102,7 +70,7 @@ def regrouped(
         return value
     mark = _flattened(machine, name, tensor, arguments, node) or machine.made(Regrouped, node)
     objs = Ordered(_marked(machine, obj, node, mark) for obj in value.objs)
-    return Value(objs, value.scale, value.sources | [mark], value.mask, value.open, value.deep)
+    return replace(value, objs=objs, sources=value.sources | [mark])
 
 
 def _flattened(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Obj | None:
@@ -167,18 +135,9 @@ def through_a_model(machine: Machine, value: Value, arguments: Arguments, node: 
 
 
 def _laid_out(machine: Machine, value: Value, marks: Ordered[Obj | str], node: cst.CSTNode) -> Value:
-    objs: list[Obj] = []
-    for obj in value.objs:
-        if isinstance(obj, Sequence):
-            parts = machine.made(Sequence, node, obj, "laid out", per_sample=obj.per_sample)
-            items, element = obj.items, obj.element
-            parts.items = tuple(_laid_out(machine, one, marks, node) for one in items) if items is not None else None
-            parts.element = _laid_out(machine, element, marks, node) if element is not None else None
-            objs.append(parts)
-        else:
-            objs.append(obj)
     kept = Ordered(
         one for one in value.sources
         if not isinstance(one, Regrouped) and not (marks and isinstance(one, Views))
     )  # fmt: skip
-    return Value(Ordered(objs), value.scale, kept | marks, value.mask, value.open, value.deep)
+    objs = holding.mapped(machine, value, node, "laid out", lambda one: _laid_out(machine, one, marks, node))
+    return replace(value, objs=objs, sources=kept | marks)

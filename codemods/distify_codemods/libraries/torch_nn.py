@@ -48,7 +48,7 @@ CONVOLUTIONS = "torch.nn.Conv"
 #: Modules whose output has a dimension of features beside that of the samples.
 DEEP = frozenset(f"torch.nn.{name}" for name in "Linear Embedding Conv1d Conv2d Conv3d LayerNorm".split())
 #: Layers that are functions along a dimension, which may be that of the samples.
-ALONG = {"torch.nn.Softmax": "softmax", "torch.nn.LogSoftmax": "log_softmax", "torch.nn.Softmin": "softmin"}
+ALONG = frozenset(f"torch.nn.{name}" for name in "Softmax LogSoftmax Softmin CosineSimilarity GLU".split())
 #: How the names of layers with parameters of their own begin.
 _WITH_PARAMETERS = (
     "Linear", "LazyLinear", "Bilinear", "Conv", "LazyConv", "Embedding", "LSTM", "GRU", "RNN", "Multihead",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods.events import Event, Here, Kind
+from distify_codemods.inside import core
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.tree import walk
-from distify_codemods.values import core
 
 CODE = "ACCUM01"
 

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.callables import functions
 from distify_codemods.facts import Facts
+from distify_codemods.inside import core
+from distify_codemods.objects import Class, Instance
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context
-from distify_codemods.values import Class, Instance, Obj, core
 
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda, cst.Module)
 

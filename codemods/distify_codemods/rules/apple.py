@@ -7,11 +7,12 @@ from collections.abc import Iterable
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Const
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import devices
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context
-from distify_codemods.values import Const, Value
+from distify_codemods.values import Value
 
 _REASON = "ranks cannot send each other what is on Apple's GPU: on a Mac they train on the CPU"
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import CallChain
 from distify_codemods.events import Event
 from distify_codemods.program import Module
-from distify_codemods.values import CallChain
 
 Conditions = frozenset[tuple[cst.CSTNode, str, CallChain]]
 

@@ -17,13 +17,13 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.file_names import Names, into_a_handle
 from distify_codemods.interpreter.frames import CALLED, Frame
+from distify_codemods.origins import Origin
 from distify_codemods.plan import By, Plan, Rewrite
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level, Options, Place, Strategy
 from distify_codemods.rules.barriers import Barrier
 from distify_codemods.rules.examples import Example
 from distify_codemods.twins import Others, twin_path
-from distify_codemods.values import Origin
 
 READINGS = "READ01"
 _STATEMENTS = (cst.SimpleStatementLine, cst.BaseCompoundStatement)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import command_line
+from distify_codemods.allocation import Const
 from distify_codemods.decisions import dealing
 from distify_codemods.decisions.base import Division, LoaderDecision, Sharding
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.libraries import torch_data
+from distify_codemods.objects import Setting
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
-from distify_codemods.values import Const, Setting
 
 CODE = "BATCH01"
 

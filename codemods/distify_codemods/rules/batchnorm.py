@@ -5,9 +5,9 @@ from __future__ import annotations
 from distify_codemods.decisions.base import Broadcast, Wrap
 from distify_codemods.events import Kind
 from distify_codemods.libraries.torch_nn import BATCHNORMS
+from distify_codemods.objects import Instance
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
-from distify_codemods.values import Instance
 
 CODE = "MODEL02"
 

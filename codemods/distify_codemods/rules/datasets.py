@@ -6,9 +6,9 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.base import LoaderDecision, Sharding
+from distify_codemods.objects import Mapping
 from distify_codemods.plan import Rewrite
 from distify_codemods.rules.base import Context, call_of
-from distify_codemods.values import Mapping
 
 
 def dataset_expression(context: Context, decision: LoaderDecision, bound: dict[str, cst.Arg]) -> str | None:

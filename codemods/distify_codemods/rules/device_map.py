@@ -7,11 +7,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Const
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import devices
 from distify_codemods.libraries.parallel import SPREADS
+from distify_codemods.objects import External
 from distify_codemods.rules.base import Context, instead
-from distify_codemods.values import Const, External, Value
+from distify_codemods.values import Value
 
 _KEYWORD = "device_map"
 #: Who names them has a model in mind that is larger than one GPU.

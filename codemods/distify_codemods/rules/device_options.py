@@ -7,13 +7,16 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.arguments import bound
 from distify_codemods.command_line import declarations, integers
 from distify_codemods.events import Event, Kind
+from distify_codemods.inside import core, root
 from distify_codemods.libraries import checkpoints, devices
 from distify_codemods.libraries.quiet import is_quiet
+from distify_codemods.objects import External, Method, Sequence, Setting
 from distify_codemods.rules.base import Context
-from distify_codemods.values import Const, External, Method, Obj, Ref, Sequence, Setting, Value, core, root
+from distify_codemods.values import Value
 
 _REASON = "`cuda:1` on the command line means `cuda`, the rank's own GPU"
 

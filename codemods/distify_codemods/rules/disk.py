@@ -8,16 +8,18 @@ from dataclasses import dataclass
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Ref
 from distify_codemods.decisions import entropy
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.file_events import path_of
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects, listings
+from distify_codemods.origins import Origin
 from distify_codemods.plan import By
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, call_of
-from distify_codemods.values import Origin, Ref, Value
+from distify_codemods.values import Value
 
 #: Their results are plain, whatever they go through.
 _COUNT = frozenset({"len", "sum", "any", "all"})

@@ -7,16 +7,19 @@ import re
 import libcst as cst
 
 from distify_codemods import file_events
+from distify_codemods.allocation import Const, Ref
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
+from distify_codemods.inside import core
 from distify_codemods.libraries import computing, datasets, effects, outside, standard, torch_nn
 from distify_codemods.libraries.downloads import BY_DEFAULT, HUB, ON_A_HUB, PRETRAINED, ZOOS, fetches, makes_a_model
 from distify_codemods.libraries.quiet import is_quiet
+from distify_codemods.objects import External, Instance, Setting
 from distify_codemods.program import Module
 from distify_codemods.rules.base import MAIN_FIRST, Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.tree import walk
-from distify_codemods.values import Const, External, Instance, Ref, Setting, Value, core
+from distify_codemods.values import Value
 
 CODE = "DATA03"
 

@@ -11,13 +11,14 @@ from distify_codemods.file_events import is_writing_method
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects
 from distify_codemods.libraries.outside import is_command
+from distify_codemods.objects import External, Method, Setting
 from distify_codemods.rules.base import Context, Rule, instead, path_given_to
 from distify_codemods.rules.download import downloads
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import guardable, once
 from distify_codemods.rules.save import by_name
 from distify_codemods.unfollowed import unfollowed
-from distify_codemods.values import External, Method, Setting, Value
+from distify_codemods.values import Value
 
 CODE = "OUT03"
 

@@ -10,10 +10,10 @@ from distify_codemods import tree
 from distify_codemods.events import Kind
 from distify_codemods.libraries import distributed, torch_nn
 from distify_codemods.libraries.parallel import COUNT
+from distify_codemods.objects import External
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, call_of
 from distify_codemods.rules.other_scripts import not_shared
-from distify_codemods.values import External
 
 _REASON = "a rank has one GPU, however many this machine has"
 _HOLDS = {

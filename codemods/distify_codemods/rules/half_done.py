@@ -5,13 +5,13 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import half_done, tree
+from distify_codemods.allocation import Ref
 from distify_codemods.arguments import bound
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import distributed, python, torch_data
 from distify_codemods.rules.base import Context, Rule, instead
 from distify_codemods.rules.examples import Example, LeftAlone
-from distify_codemods.values import Ref
 
 CODE = "OLD02"
 _GONE = {

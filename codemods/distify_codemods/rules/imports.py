@@ -9,7 +9,9 @@ from pathlib import PurePath
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.inside import contained, core
 from distify_codemods.libraries import checkpoints
+from distify_codemods.objects import Instance
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule
@@ -19,7 +21,6 @@ from distify_codemods.twins.graph import Graph
 from distify_codemods.twins.missing import missing, told
 from distify_codemods.twins.project import chosen_later, loads_by_name
 from distify_codemods.twins.statements import renaming
-from distify_codemods.values import Instance, contained, core
 
 CODE = "IMPORT01"
 _REASON = "the converted files import each other"

@@ -7,11 +7,11 @@ import libcst as cst
 from distify_codemods.arguments import bound
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries.registry import Role, functions
+from distify_codemods.objects import Instance
 from distify_codemods.rules import records, start
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
-from distify_codemods.values import Instance
 
 CODE = "OUT04"
 

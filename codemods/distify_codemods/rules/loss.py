@@ -13,8 +13,8 @@ from distify_codemods.libraries import drawing
 from distify_codemods.plan import Rewrite
 from distify_codemods.rules.base import Context, Rule, call_of, given_to
 from distify_codemods.rules.examples import Example, LeftAlone
+from distify_codemods.scale import Scale
 from distify_codemods.tree import code_of
-from distify_codemods.values import Scale
 
 CODE = "LOSS01"
 _PROBLEMS = {

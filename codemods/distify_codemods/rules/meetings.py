@@ -10,13 +10,13 @@ import libcst as cst
 from distify_codemods import half_done, tree
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
+from distify_codemods.inside import core
 from distify_codemods.libraries import runtime
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
 from distify_codemods.rules.alone import Alone
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import LeftAlone
-from distify_codemods.values import core
 
 CODE = "MEET01"
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda, cst.Module)

@@ -5,28 +5,18 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.decisions.names import bound_by
 from distify_codemods.events import Event
 from distify_codemods.facts import loaders_in
+from distify_codemods.inside import core, root
 from distify_codemods.interpreter.files import writes_to_a_file
 from distify_codemods.libraries import effects, guarded
 from distify_codemods.libraries.registry import is_tracker
+from distify_codemods.objects import Bound, External, Function, Mapping, Method, Sequence
 from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context
-from distify_codemods.values import (
-    Bound,
-    Const,
-    External,
-    Function,
-    Mapping,
-    Method,
-    Obj,
-    Ref,
-    Sequence,
-    core,
-    root,
-)
 
 _OF_HANDLES = frozenset("write writelines writerow writerows writeheader flush close fileno truncate".split())
 #: Methods without effect beyond what they return.

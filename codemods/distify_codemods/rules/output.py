@@ -8,18 +8,20 @@ from itertools import islice, takewhile
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Ref
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import dealt_by
 from distify_codemods.file_events import reads
 from distify_codemods.libraries import guarded, python
 from distify_codemods.libraries.registry import Effect, Role, functions
+from distify_codemods.objects import External
 from distify_codemods.program import Module
 from distify_codemods.rules import paths
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
 from distify_codemods.rules.records import records
-from distify_codemods.values import External, Ref, Scale
+from distify_codemods.scale import Scale
 
 CODE = "OUT01"
 

@@ -17,13 +17,15 @@ from distify_codemods.libraries import effects, listings
 from distify_codemods.libraries import paths as table
 from distify_codemods.libraries.checkpoints import LOAD
 from distify_codemods.libraries.torch_data import LOADERS
+from distify_codemods.objects import Instance
+from distify_codemods.origins import Origin
 from distify_codemods.program import Module
 from distify_codemods.rules import disk, waits
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import only_writes
 from distify_codemods.unfollowed import unfollowed
-from distify_codemods.values import Instance, Origin, Value
+from distify_codemods.values import Value
 
 CODE = "PATH01"
 

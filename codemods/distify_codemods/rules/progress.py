@@ -10,10 +10,11 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import code_of
 from distify_codemods.libraries import progress
 from distify_codemods.libraries.registry import Role, find
+from distify_codemods.objects import Mapping
 from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
-from distify_codemods.values import Mapping, Value
+from distify_codemods.values import Value
 
 CODE = "OUT02"
 

@@ -9,14 +9,16 @@ from distify_codemods.decisions import modes
 from distify_codemods.decisions.past_the_wrap import TRANSPARENT
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import wrapped
+from distify_codemods.inside import contained, core
 from distify_codemods.libraries import checkpoints
 from distify_codemods.libraries.parallel import FUNCTIONAL, REPLICATES
+from distify_codemods.objects import Mapping, Parameters, Sequence, Wrapped
 from distify_codemods.plan import Rewrite
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule, attribute_of
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.other_scripts import inside_wrap
-from distify_codemods.values import Mapping, Parameters, Sequence, Value, Wrapped, contained, core
+from distify_codemods.values import Value
 
 CODE = "MODEL03"
 _REASON = "the model itself, not its wrap"

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.doubts import CODE
 from distify_codemods.facts import Facts
+from distify_codemods.objects import External
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import LeftAlone
-from distify_codemods.values import External, Obj
 
 #: Rules without whose edits the ranks would train apart, or run files as they were.
 _ESSENTIAL = frozenset({"GROUP01", "SHARE01", "MODEL01", "IMPORT01"})

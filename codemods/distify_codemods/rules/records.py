@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from distify_codemods.events import Event, Kind
+from distify_codemods.objects import External
 from distify_codemods.rules.base import Context
-from distify_codemods.values import External
 
 _RECORDS = frozenset("debug info warning warn error critical exception log success trace".split())
 #: Records of Python's own logging, by whatever name.

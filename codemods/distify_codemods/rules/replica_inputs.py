@@ -9,9 +9,10 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import wrapped
+from distify_codemods.inside import core
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context
-from distify_codemods.values import Value, core
+from distify_codemods.values import Value
 
 _MOVES = frozenset({"to", "cuda"})
 

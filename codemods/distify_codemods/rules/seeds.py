@@ -12,11 +12,11 @@ from distify_codemods.decisions.differing import reached_alike
 from distify_codemods.decisions.streams import Stretch
 from distify_codemods.events import Event
 from distify_codemods.libraries import drawing, listings
+from distify_codemods.origins import Origin
 from distify_codemods.program import Module
 from distify_codemods.rules import paths
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example
-from distify_codemods.values import Origin
 
 CODE = "SEED01"
 _ALIKE = "what is drawn from here on is drawn alike on all ranks"

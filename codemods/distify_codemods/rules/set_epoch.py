@@ -10,10 +10,11 @@ from distify_codemods.decisions.base import Dealing, Sharding
 from distify_codemods.decisions.names import loader_expression, loader_node
 from distify_codemods.events import Here, Kind
 from distify_codemods.half_done import samplers
+from distify_codemods.objects import Arguments, External
+from distify_codemods.origins import Counter
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.other_scripts import other_user
-from distify_codemods.values import Arguments, Counter, External
 
 CODE = "DATA02"
 

@@ -9,8 +9,8 @@ from distify_codemods.events import Kind
 from distify_codemods.interpreter import text
 from distify_codemods.interpreter.text import splits_of
 from distify_codemods.libraries import torch_data
+from distify_codemods.objects import External, Sequence
 from distify_codemods.rules.base import Context
-from distify_codemods.values import External, Sequence
 
 _REASON = "each rank makes a batch of its share of the examples"
 

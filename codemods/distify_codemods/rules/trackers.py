@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods.allocation import Ref
 from distify_codemods.arguments import bound
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import wrapped
+from distify_codemods.inside import root
 from distify_codemods.libraries.registry import Api, Role, find, tracker
+from distify_codemods.objects import External, Instance
 from distify_codemods.plan import Rewrite
 from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
 from distify_codemods.rules.other_scripts import inside_wrap
-from distify_codemods.values import External, Instance, Ref, root
 
 CODE = "OUT05"
 

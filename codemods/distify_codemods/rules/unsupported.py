@@ -8,17 +8,19 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import refusals, tree
+from distify_codemods.allocation import Const
 from distify_codemods.decisions import concurrent, doubts
 from distify_codemods.decisions.base import Blocked
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Optimizer, dealt_by, drawn_from
+from distify_codemods.inside import contained
 from distify_codemods.libraries import distributed, drawing, python, torch_nn, torch_optim
 from distify_codemods.libraries.torch_data import LOADERS
+from distify_codemods.objects import Instance, Mapping, Method, Parameters
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import LeftAlone
 from distify_codemods.tree import string
-from distify_codemods.values import Const, Instance, Mapping, Method, Parameters, contained
 
 CODE = "OTHER01"
 _STARTS = "it starts processes of its own"

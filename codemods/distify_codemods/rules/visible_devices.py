@@ -5,10 +5,10 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Ref
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import python
 from distify_codemods.rules.base import Context, instead
-from distify_codemods.values import Ref
 
 NAME = "CUDA_VISIBLE_DEVICES"
 #: Under it a script finds its own list, which no GPU is hidden by.

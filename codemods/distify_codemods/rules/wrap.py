@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from distify_codemods.decisions import streams
+from distify_codemods.inside import core
 from distify_codemods.libraries import torch_nn
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example
 from distify_codemods.rules.other_scripts import not_shared
-from distify_codemods.values import core
 
 CODE = "MODEL01"
 

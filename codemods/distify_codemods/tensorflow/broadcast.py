@@ -6,10 +6,10 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.events import Event
+from distify_codemods.objects import Sequence
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.tensorflow.found import Found, argument, is_of, is_starred
-from distify_codemods.values import Sequence
 
 CODE = "TF03"
 _SENT = "all processes begin with the first one's weights"

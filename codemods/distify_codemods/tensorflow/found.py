@@ -10,9 +10,11 @@ from functools import cached_property
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.values import External, Obj, Value
+from distify_codemods.objects import External
+from distify_codemods.values import Value
 
 #: `tf`, `tf.compat.v1`, `tf.keras`, and Keras by itself.
 _TF = r"tensorflow(?:\.compat\.v[12])?"

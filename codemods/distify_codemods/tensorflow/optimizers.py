@@ -5,11 +5,11 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Event
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.tensorflow.found import Found, argument, code_in_brackets, is_starred
-from distify_codemods.values import Const, Obj
 
 CODE = "TF02"
 _AVERAGED = "the processes average their gradients before each step"

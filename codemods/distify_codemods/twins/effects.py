@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Ref
 from distify_codemods.interpreter import Run
 from distify_codemods.libraries import guarded
+from distify_codemods.objects import Class, Function
 from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module
-from distify_codemods.values import Class, Function, Ref
 
 
 def effects(module: Module, run: Run) -> Iterator[cst.CSTNode]:

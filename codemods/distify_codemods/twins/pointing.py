@@ -7,7 +7,9 @@ from pathlib import PurePath
 
 import libcst as cst
 
+from distify_codemods.allocation import Ref
 from distify_codemods.interpreter import Run
+from distify_codemods.objects import Local
 from distify_codemods.program import Module
 from distify_codemods.twins.graph import Graph, Import, Origin
 from distify_codemods.twins.statements import (
@@ -17,7 +19,6 @@ from distify_codemods.twins.statements import (
     source_text,
     with_source,
 )
-from distify_codemods.values import Local, Ref
 
 Small = cst.Import | cst.ImportFrom
 

@@ -9,6 +9,7 @@ from pathlib import PurePath
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Const, Ref
 from distify_codemods.interpreter import Run
 from distify_codemods.libraries import python
 from distify_codemods.ordered import EMPTY
@@ -16,7 +17,6 @@ from distify_codemods.program import Module, Program
 from distify_codemods.twins.effects import effects
 from distify_codemods.twins.graph import Graph
 from distify_codemods.twins.pointing import Pointer, Pointing, Problem
-from distify_codemods.values import Const, Ref
 
 SUFFIX = "_dist"
 _IMPORTS = python.IMPORTS | {"__import__"}
