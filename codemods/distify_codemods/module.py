@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePath
+from typing import Any
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
@@ -35,8 +37,14 @@ class Module:
         return PurePath(self.path).name == "__init__.py"
 
     @cached_property
+    def nodes(self) -> list[cst.CSTNode]:
+        """All of its nodes that hold code, in the order of the source."""
+        return list(tree.walk(self.tree))
+
+    @cached_property
     def positions(self) -> dict[cst.CSTNode, CodeRange]:
-        found = MetadataWrapper(self.tree, unsafe_skip_copy=True).resolve(PositionProvider)
+        # MetadataWrapper.resolve would visit all nodes once more, for nothing.
+        found: Mapping[cst.CSTNode, Any] = PositionProvider()._gen(MetadataWrapper(self.tree, unsafe_skip_copy=True))
         return dict(found)
 
     @cached_property
@@ -47,7 +55,7 @@ class Module:
     def bindings(self) -> dict[str, list[cst.CSTNode]]:
         """The places that bind a name, in order; the variable of a comprehension is seen nowhere else."""
         found: dict[str, list[cst.CSTNode]] = {}
-        for node in tree.walk(self.tree):
+        for node in self.nodes:
             for name in tree.bound_names(node):
                 found.setdefault(name, []).append(node)
         return found

@@ -210,7 +210,7 @@ class Plan:
     def comment(self, line: int, text: str, code: str) -> None:
         """A comment above the statement that begins on, or around, a line of the original."""
         best: cst.CSTNode | None = None
-        for statement in tree.walk(self.module.tree):
+        for statement in self.module.nodes:
             if isinstance(statement, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
                 best = statement if best is None or self.module.place(statement).line <= line else best
         if best is None:

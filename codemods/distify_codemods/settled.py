@@ -137,7 +137,7 @@ def _values(run: Run, module: Module, wanted: cst.BaseExpression, line: int) -> 
     """What an expression evaluates to, wherever it stands in a file."""
     text = _normal(wanted)
     stored = {event.node: event.value for event in run.events if event.kind is Kind.STORE}
-    for node in tree.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, type(wanted)) and _normal(node) == text and line in (0, module.place(node).line):
             yield join(stored.get(node, NOTHING), run.values.get(node, NOTHING))
 

@@ -223,11 +223,9 @@ class Context:
     def fresh(self, module: Module, wanted: str) -> str:
         """A name that the file does not use yet."""
         if module not in self.taken:
-            attributes = {id(node.attr) for node in tree.walk(module.tree) if isinstance(node, cst.Attribute)}
+            attributes = {id(node.attr) for node in module.nodes if isinstance(node, cst.Attribute)}
             self.taken[module] = {
-                node.value
-                for node in tree.walk(module.tree)
-                if isinstance(node, cst.Name) and id(node) not in attributes
+                node.value for node in module.nodes if isinstance(node, cst.Name) and id(node) not in attributes
             }
         taken = self.taken[module]
         name, number = wanted, 2
