@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 
 import libcst as cst
@@ -14,6 +14,7 @@ from distify_codemods.interpreter.iteration import ALL
 from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import CallChain, External, Obj, Passing, Share, Value, Whole, contained
 
 #: The loops that execution gets into, by node and chain of calls.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.records import dataclass
 from distify_codemods.values import AT_THE_TOP, NOTHING, Arguments, CallChain, Obj, Value
 
 if TYPE_CHECKING:

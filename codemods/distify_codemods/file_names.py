@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -16,6 +15,7 @@ from distify_codemods.file_events import path_of, place_of_path
 from distify_codemods.libraries import effects, paths
 from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import External, Obj, Ref, Value
 
 _EXTENSION = re.compile(r"\w\.[A-Za-z]\w{0,7}$|^\.[A-Za-z]\w{0,7}$")

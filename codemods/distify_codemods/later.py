@@ -8,7 +8,7 @@ not meet: nobody knows when, how often or in which thread it is called. Of the o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import libcst as cst
 
@@ -17,6 +17,7 @@ from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, given_to
 from distify_codemods.libraries import effects, outside, torch_data, torch_nn
 from distify_codemods.ordered import EMPTY
+from distify_codemods.records import dataclass
 from distify_codemods.values import Arguments, Bound, Class, Function, Instance, Mapping, Obj, Partial, Sequence, core
 
 _MOST = 200

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import PurePath
 from typing import Any
@@ -15,6 +15,7 @@ from distify_codemods import directives, tree
 from distify_codemods.control_flow import SCOPES, Scope
 from distify_codemods.dataflow import Flow
 from distify_codemods.directives import Directive
+from distify_codemods.records import dataclass
 from distify_codemods.results import Place, SourceFile
 from distify_codemods.tree import Block, Statement
 

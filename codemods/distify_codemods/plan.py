@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.results import Change
 
 #: Makes the new node from the updated one: edits further inside are already in it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 import libcst as cst
@@ -18,6 +18,7 @@ from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.naming import Names
 from distify_codemods.parameters import may_be_a_module
 from distify_codemods.program import Module, Program
+from distify_codemods.records import dataclass
 from distify_codemods.results import OptionError, Said
 from distify_codemods.values import NOTHING, External, Instance, Obj, Ref, Value, contained, core, join
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import libcst as cst
 
@@ -19,6 +19,7 @@ from distify_codemods.facts import Facts, given_to
 from distify_codemods.libraries import downloads, effects, outside
 from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import Bound, Class, Function, Instance, Local, Mapping, Obj, Partial, Ref, Sequence
 
 #: What a library calls of an object that it was handed, beside its special methods.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import libcst as cst
 
 from distify_codemods.ordered import EMPTY, InOrder, Ordered
 from distify_codemods.reads import NUMBERS, Table, changing
+from distify_codemods.records import dataclass
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.frames import Frame

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from distify_codemods.records import dataclass
 
 RUNTIME = "distify_runtime"
 

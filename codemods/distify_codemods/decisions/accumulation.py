@@ -8,7 +8,6 @@ is must be known before its forward pass: from the test that guards the step, or
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -25,6 +24,7 @@ from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.ordered import Ordered
+from distify_codemods.records import dataclass
 from distify_codemods.values import Instance, Obj, Value, Wrapped, core
 
 _PLAIN = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from distify_codemods.events import Event
 from distify_codemods.facts import BatchLoop, Facts, Loader
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.results import Strategy
 from distify_codemods.values import External, Obj, Value
 

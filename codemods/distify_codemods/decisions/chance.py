@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -17,6 +16,7 @@ from distify_codemods.interpreter import forms
 from distify_codemods.libraries import drawing
 from distify_codemods.naming import brief
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.results import OptionError
 from distify_codemods.values import CHANCE, PER_SAMPLE, Draw, External, Obj, Scale, contained
 

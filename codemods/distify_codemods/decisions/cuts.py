@@ -8,7 +8,6 @@ loop that an iterator of the script's own hands its batches to.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import libcst as cst
@@ -23,6 +22,7 @@ from distify_codemods.interpreter.cuts import key_of
 from distify_codemods.interpreter.forms import OUTPUT
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import (
     NOTHING,
     Const,

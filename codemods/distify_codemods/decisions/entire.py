@@ -7,7 +7,6 @@ That is right with fewer samples, too, and no faster: a result for each sample i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -15,6 +14,7 @@ from distify_codemods.decisions.touching import parts_of
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.naming import brief
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import PER_SAMPLE, Ref, Through, Value
 
 #: What takes entries by their numbers, beside `table[numbers]`: as a method, and as a function of a table.

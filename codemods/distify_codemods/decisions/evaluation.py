@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -26,6 +25,7 @@ from distify_codemods.facts import BatchLoop, Facts, loaders_in, loaders_of
 from distify_codemods.libraries import python
 from distify_codemods.libraries.effects import IMPURE, PURE
 from distify_codemods.ordered import Ordered
+from distify_codemods.records import dataclass
 from distify_codemods.values import (
     CHANCE,
     PER_SAMPLE,

@@ -8,7 +8,7 @@ which is right over equal shares, sums and counts are added up, and what has one
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import cached_property
 from itertools import groupby
@@ -22,6 +22,7 @@ from distify_codemods.decisions.sinks import Kind, Sink, sinks
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import Mapping, Obj, Scale, Sequence, Shape, Share, Value
 
 CODE = "METRIC01"

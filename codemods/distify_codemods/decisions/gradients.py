@@ -7,7 +7,7 @@ that no backward pass interrupts is right, in whatever order backward passes and
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 
@@ -23,6 +23,7 @@ from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import torch_nn
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import PER_SAMPLE, External, Obj, Parameters, Scale, Value, contained, core
 
 _STEPPING = ("step", "unscale_")

@@ -8,7 +8,7 @@ it is, and its gradients are averaged after the backward pass (`gradients.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 
@@ -21,6 +21,7 @@ from distify_codemods.decisions.trials import try_out, with_sums
 from distify_codemods.decisions.wrapping import candidates, with_batchnorm
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
+from distify_codemods.records import dataclass
 from distify_codemods.values import Obj, Wrapped, core
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from distify_codemods.interpreter.optimizers import optimizer_bases
+from distify_codemods.records import dataclass
 from distify_codemods.values import Class, Instance, Obj
 
 

@@ -7,7 +7,6 @@ the other ranks have something in its place that takes every call, so that whate
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 import libcst as cst
@@ -19,6 +18,7 @@ from distify_codemods.facts import Facts, dealt_by, given_to
 from distify_codemods.libraries import outside
 from distify_codemods.libraries.datasets import is_data_set
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import (
     Arguments,
     Bound,

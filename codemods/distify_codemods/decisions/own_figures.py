@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -18,6 +17,7 @@ from distify_codemods.interpreter.evidence import is_known
 from distify_codemods.libraries import effects, python
 from distify_codemods.libraries.progress import BARS
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import PER_SAMPLE, External, Instance, Obj, Scale, Share, Value, core, root
 
 _NO_FIGURES = PER_SAMPLE | {Scale.CONST, Scale.SLOPES, Scale.REDUCED}

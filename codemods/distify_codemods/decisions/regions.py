@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import libcst as cst
 
@@ -14,6 +14,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import (
     PER_SAMPLE,
     External,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 import libcst as cst
@@ -16,6 +15,7 @@ from distify_codemods.facts import Facts
 from distify_codemods.libraries import effects, python
 from distify_codemods.libraries.registry import Role, find, functions, is_tracker
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import Bound, Class, Function, Instance, Mapping, Method, Obj, Sequence, Value, core, root
 
 

@@ -8,7 +8,6 @@ draws choose samples for all.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -21,6 +20,7 @@ from distify_codemods.facts import Facts
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import drawing
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import CHANCE, NOTHING, PER_SAMPLE, CallChain, Parameters, Scale, Turn, core
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import libcst as cst
@@ -12,6 +12,7 @@ from distify_codemods.decisions.doubts import may_be_trained
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.records import dataclass
 from distify_codemods.values import Bound, Const, External, Obj, Setting, Turn, core
 
 #: Calls, and turns of loops that are followed, from the outermost on.

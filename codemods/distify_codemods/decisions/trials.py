@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -16,6 +15,7 @@ from distify_codemods.events import Kind
 from distify_codemods.facts import Facts, dealt_by, follow
 from distify_codemods.interpreter import Hooks, Machine, Trial
 from distify_codemods.ordered import Ordered
+from distify_codemods.records import dataclass
 from distify_codemods.values import External, Instance, Share, Value, Wrapped, core
 
 

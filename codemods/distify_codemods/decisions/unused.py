@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -16,6 +15,7 @@ from distify_codemods.facts import Facts, loaders_of
 from distify_codemods.interpreter.graph import modules_behind
 from distify_codemods.libraries import torch_nn
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import CHANCE, Const, Counter, External, Instance, Obj, Parameters, Setting, Value, core
 
 #: What may be asked of a layer that says nothing about its use.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.reads import NUMBERS
+from distify_codemods.records import dataclass
 from distify_codemods.values import CallChain, Class, External, Function, Turn, Value, join
 
 if TYPE_CHECKING:

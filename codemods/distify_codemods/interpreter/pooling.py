@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -18,6 +17,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.interpreter.frames import Fresh
 from distify_codemods.libraries import torch_data, torch_nn
+from distify_codemods.records import dataclass
 from distify_codemods.values import (
     PER_SAMPLE,
     Arguments,

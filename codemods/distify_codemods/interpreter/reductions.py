@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.ordered import Ordered
+from distify_codemods.records import dataclass
 from distify_codemods.values import LOST, Lost, Scale, Value, Whole
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distify_codemods.events import Event
@@ -10,6 +9,7 @@ from distify_codemods.interpreter import pooling, summaries
 from distify_codemods.interpreter.frames import Fresh
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.reads import NOW, Left, Reads, leave
+from distify_codemods.records import dataclass
 from distify_codemods.values import Arguments, CallChain, External, Value
 
 if TYPE_CHECKING:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.events import Event
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import CallChain
 
 Conditions = frozenset[tuple[cst.CSTNode, str, CallChain]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import libcst as cst
@@ -19,6 +19,7 @@ from distify_codemods.file_names import Names, into_a_handle
 from distify_codemods.interpreter.frames import CALLED, Frame
 from distify_codemods.plan import Plan, Rewrite
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.results import Finding, Level, Options, Place, Strategy
 from distify_codemods.rules.barriers import Barrier
 from distify_codemods.rules.examples import Example

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.program import Module, Program
+from distify_codemods.records import dataclass
 
 
 @dataclass(frozen=True)

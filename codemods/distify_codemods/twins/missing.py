@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
 from distify_codemods import libraries, tree
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.twins.graph import Graph, Import
 
 #: By which a file gives itself names that no statement of it binds.

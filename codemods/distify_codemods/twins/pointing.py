@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePath
 
 import libcst as cst
 
 from distify_codemods.interpreter import Run
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.twins.graph import Graph, Import, Origin
 from distify_codemods.twins.statements import (
     alias_of,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import PurePath
 
 import libcst as cst
@@ -13,6 +12,7 @@ from distify_codemods.interpreter import Run
 from distify_codemods.libraries import python
 from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module, Program
+from distify_codemods.records import dataclass
 from distify_codemods.twins.effects import effects
 from distify_codemods.twins.graph import Graph
 from distify_codemods.twins.pointing import Pointer, Pointing, Problem
