@@ -17,7 +17,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.base import Averaging, Left, Putting
-from distify_codemods.decisions.places import Place, Places
+from distify_codemods.decisions.places import Place, Places, places_of
 from distify_codemods.decisions.sinks import Kind, Sink, sinks
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.ordered import Ordered
@@ -87,7 +87,7 @@ class _Search:
 
     @cached_property
     def places(self) -> Places:
-        return Places(self.facts)
+        return places_of(self.facts)
 
     @cached_property
     def training(self) -> Ordered[Obj]:

@@ -8,6 +8,7 @@ from enum import Enum
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.answers import answered_once
 from distify_codemods.decisions.carried import carried
 from distify_codemods.decisions.in_place import changes_what_it_takes
 from distify_codemods.decisions.places import Place
@@ -53,7 +54,12 @@ _FILES = frozenset([*effects.HANDLES, *effects.KEEPS])
 _LOGGERS = ("logging.", "loguru.")
 
 
-def sinks(facts: Facts) -> Iterator[Sink]:
+@answered_once
+def sinks(facts: Facts) -> list[Sink]:
+    return list(_sinks(facts))
+
+
+def _sinks(facts: Facts) -> Iterator[Sink]:
     loggers = _LOGGERS if _logs_are_files(facts) else ()
     for module in facts.run.frames:
         for node in module.parents:

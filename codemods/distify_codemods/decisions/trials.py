@@ -9,7 +9,7 @@ import libcst as cst
 from distify_codemods.decisions import figures, pools
 from distify_codemods.decisions.agreement import averages
 from distify_codemods.decisions.base import Averaging, Left, Putting, Reduction, Wrap
-from distify_codemods.decisions.places import Place, Places
+from distify_codemods.decisions.places import Place, places_of
 from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts, dealt_by, follow
@@ -66,7 +66,7 @@ def _each_once(
     kept = [one for one in found if one.code == figures.CODE]
     if not kept or len(kept) == len(found):
         return after, found
-    places = Places(after)
+    places = places_of(after)
     left: dict[cst.CSTNode, Averaging] = {one.node: one for one in found}
     for one in reversed(kept):
         if places.of(one.module, one.node) is not Place.INSIDE:
