@@ -1,6 +1,7 @@
 """Data classes as those of the standard library, finished when they are first used.
 
 Python compiles up to six methods of each data class where it is defined; of most of them a conversion makes no object.
+That nothing sets a field of a frozen one is left to mypy: what it takes to refuse that makes each object dearer.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ else:
         """`dataclasses.dataclass`, put off until an object of the class, or of one derived from it, is made."""
         if cls is None:
             return partial(dataclass, **options)
-        if "__init__" in vars(cls):
-            return dataclasses.dataclass(**options)(finished(cls))
+        _unfinished[cls] = options = {"init": "__init__" not in vars(cls)} | options
+        if not options["init"]:
+            return finished(cls)
 
         def first(self, *args, **named):
             finished(cls).__init__(self, *args, **named)
 
-        cls.__init__, _unfinished[cls] = first, options
+        cls.__init__ = first
         return cls
 
 
@@ -36,6 +38,9 @@ def finished(cls: type) -> type:
     with _LOCK:
         for one in reversed(cls.__mro__):
             if one in _unfinished:
-                delattr(one, "__init__")
-                dataclasses.dataclass(**_unfinished.pop(one))(one)
+                options = _unfinished.pop(one)
+                if options["init"]:
+                    delattr(one, "__init__")
+                hashed = options.pop("frozen", False) and options.get("eq", True)
+                dataclasses.dataclass(**options, unsafe_hash=hashed)(one)
     return cls
