@@ -12,9 +12,13 @@ import click
 from distify.cli import cli
 from distify.errors import ExitCode
 
+#: Allocations between collections, here as in a conversion: what a command makes lasts to its end, as a rule.
+_THRESHOLDS = (200_000, 10, 10)
+
 
 def main() -> None:
     """The console script `distify`; always ends with SystemExit."""
+    gc.set_threshold(*_THRESHOLDS)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # None where the descriptor is closed
             # A terminal or pipe that cannot spell a character of the user's source must not stop the tool.
