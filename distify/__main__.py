@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import traceback
 
 import click
 
@@ -46,6 +45,8 @@ def run() -> int:
 def report_crash(error: Exception) -> None:
     """What nobody foresaw: a line for the user, the traceback for who asks for it."""
     if os.environ.get("DISTIFY_DEBUG") == "1":
+        import traceback  # only here: 3 ms
+
         traceback.print_exception(error)
         return
     what = " ".join(f"{type(error).__name__}: {error}".split())
