@@ -41,6 +41,7 @@ def finished(cls: type) -> type:
                 options = _unfinished.pop(one)
                 if options["init"]:
                     delattr(one, "__init__")
+                one.__doc__ = one.__doc__ or one.__name__  # else a signature is made for it, which takes long
                 hashed = options.pop("frozen", False) and options.get("eq", True)
                 dataclasses.dataclass(**options, unsafe_hash=hashed)(one)
     return cls

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import libcst as cst
 
-_SKIPPED = (cst.BaseParenthesizableWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.Newline, cst.Comment)
+_SKIPPED = {cst.BaseParenthesizableWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.Newline, cst.Comment}
 _fields: dict[type[cst.CSTNode], tuple[str, ...]] = {}
 _holding: dict[type, bool] = {}
 
@@ -52,7 +52,7 @@ def _holds_code(kind: type) -> bool:
     """Found out once for each kind: libcst's are abstract classes, of which to be an instance is dear to ask."""
     known = _holding.get(kind)
     if known is None:
-        known = _holding[kind] = issubclass(kind, cst.CSTNode) and not issubclass(kind, _SKIPPED)
+        known = _holding[kind] = cst.CSTNode in kind.__mro__ and _SKIPPED.isdisjoint(kind.__mro__)
     return known
 
 
