@@ -16,10 +16,19 @@ _holding: dict[type, bool] = {}
 Statement: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 Block: TypeAlias = cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite
 
-# libcst tells nodes apart by identity, in functions written in Python; what `object` has is the same, in C. Nodes are
-# looked up millions of times in a conversion.
-cst.CSTNode.__hash__ = object.__hash__  # type: ignore[method-assign]
-cst.CSTNode.__eq__ = object.__eq__  # type: ignore[method-assign]
+
+def _told_apart_in_c(kind: type[object]) -> None:
+    """libcst tells nodes apart by identity, in functions written in Python that it puts into the class of each kind.
+
+    What `object` has is the same, in C. Nodes are looked up millions of times in a conversion.
+    """
+    for name in ("__eq__", "__hash__"):
+        setattr(kind, name, getattr(object, name))
+    for below in kind.__subclasses__():
+        _told_apart_in_c(below)
+
+
+_told_apart_in_c(cst.CSTNode)
 
 
 def fields_of(node: cst.CSTNode) -> tuple[str, ...]:
