@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import stat
-import tempfile
 import tokenize
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -156,6 +154,9 @@ def _make_folders(folder: str, made: list[str]) -> None:
 
 def _write_beside(write: Write) -> str:
     """Writes the data into a temporary file in the folder of the target (a link: of what it names)."""
+    import shutil  # only here: these two take 5 ms
+    import tempfile
+
     target = os.path.realpath(write.path)
     descriptor, temporary = tempfile.mkstemp(prefix=".distify-", dir=os.path.dirname(target))
     try:

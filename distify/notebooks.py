@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import logging
 import os
 import re
 import warnings
@@ -180,6 +179,8 @@ def _parsed(path: str, data: bytes) -> list[Any]:
         import nbformat  # only here: it is optional, and slow to import
     except ImportError:
         raise DistifyError(f"{path}: reading notebooks needs nbformat: pip install nbformat") from None
+    import logging  # only here: 2 ms
+
     log = logging.getLogger("traitlets")
     level = log.level
     log.setLevel(logging.CRITICAL)  # it would print the whole schema's complaint

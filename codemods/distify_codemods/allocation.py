@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from distify_codemods.ordered import Ordered
 from distify_codemods.reads import NUMBERS, Table
+from distify_codemods.records import dataclass
 
 if TYPE_CHECKING:
     from distify_codemods.module import Module

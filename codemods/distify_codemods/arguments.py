@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 
 from distify_codemods.libraries import checkpoints, progress, torch_data
 from distify_codemods.plan import Rewrite
+from distify_codemods.records import dataclass
 
 #: The positional parameters of the functions whose calls are edited.
 _ORDERS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 
 import libcst as cst
@@ -18,6 +18,7 @@ from distify_codemods.objects import External, Passing
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import Share, Whole
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import Value
 
 #: The loops that execution gets into, by node and chain of calls.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.records import dataclass
 
 Scope = cst.FunctionDef | cst.Lambda | cst.ClassDef | cst.Module
 SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.Module)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import libcst as cst
 from libcst.metadata import CodeRange
 
 from distify_codemods import tree
+from distify_codemods.records import dataclass
 from distify_codemods.results import SourceError
 
 SKIP = "skip"  # nothing is edited there

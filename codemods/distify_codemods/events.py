@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ import libcst as cst
 
 from distify_codemods.allocation import AT_THE_TOP, CallChain, Obj
 from distify_codemods.objects import Arguments
+from distify_codemods.records import dataclass
 from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +30,7 @@ from distify_codemods.ordered import Ordered
 from distify_codemods.origins import Share
 from distify_codemods.parameters import may_be_a_module, may_have_parameters
 from distify_codemods.program import Module, Program
+from distify_codemods.records import dataclass
 from distify_codemods.settled import Settled, is_module, settle
 from distify_codemods.updates import updated_by_hand
 from distify_codemods.values import Value

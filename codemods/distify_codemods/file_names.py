@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -18,6 +17,7 @@ from distify_codemods.libraries import effects, paths
 from distify_codemods.objects import External
 from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import Value
 
 _EXTENSION = re.compile(r"\w\.[A-Za-z]\w{0,7}$|^\.[A-Za-z]\w{0,7}$")

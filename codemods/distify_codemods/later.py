@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import libcst as cst
 
@@ -22,6 +22,7 @@ from distify_codemods.inside import core
 from distify_codemods.libraries import effects, outside, torch_data, torch_nn
 from distify_codemods.objects import Arguments, Bound, Class, Function, Instance, Mapping, Sequence
 from distify_codemods.ordered import EMPTY
+from distify_codemods.records import dataclass
 from distify_codemods.unfollowed import called_by_libraries
 
 _MOST = 200

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import field
 from functools import cached_property
 from pathlib import PurePath
+from typing import Any
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
@@ -13,6 +15,7 @@ from distify_codemods import directives, tree
 from distify_codemods.control_flow import SCOPES, Scope
 from distify_codemods.dataflow import Flow
 from distify_codemods.directives import Directive
+from distify_codemods.records import dataclass
 from distify_codemods.results import Place, SourceFile
 from distify_codemods.tree import Block, Statement
 
@@ -35,8 +38,14 @@ class Module:
         return PurePath(self.path).name == "__init__.py"
 
     @cached_property
+    def nodes(self) -> list[cst.CSTNode]:
+        """All of its nodes that hold code, in the order of the source."""
+        return list(tree.walk(self.tree))
+
+    @cached_property
     def positions(self) -> dict[cst.CSTNode, CodeRange]:
-        found = MetadataWrapper(self.tree, unsafe_skip_copy=True).resolve(PositionProvider)
+        # MetadataWrapper.resolve would visit all nodes once more, for nothing.
+        found: Mapping[cst.CSTNode, Any] = PositionProvider()._gen(MetadataWrapper(self.tree, unsafe_skip_copy=True))
         return dict(found)
 
     @cached_property
@@ -47,7 +56,7 @@ class Module:
     def bindings(self) -> dict[str, list[cst.CSTNode]]:
         """The places that bind a name, in order; the variable of a comprehension is seen nowhere else."""
         found: dict[str, list[cst.CSTNode]] = {}
-        for node in tree.walk(self.tree):
+        for node in self.nodes:
             for name in tree.bound_names(node):
                 found.setdefault(name, []).append(node)
         return found

@@ -67,7 +67,7 @@ class Names:
         stored = {event.node: event.value for event in self.run.events if event.kind is Kind.STORE}
         found = []
         for module in self.run.frames:
-            for node in tree.walk(module.tree):
+            for node in module.nodes:
                 if isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.NamedExpr)):
                     for target in tree.leaves(node.target):
                         value = stored.get(target) or self.run.values.get(target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -11,6 +11,7 @@ import libcst as cst
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.reads import Table, changing
+from distify_codemods.records import dataclass
 from distify_codemods.values import NOTHING, Value, join, sources_of
 
 if TYPE_CHECKING:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import libcst as cst
 
 from distify_codemods.allocation import Obj
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.reads import changing
+from distify_codemods.records import dataclass
 from distify_codemods.scale import Scale
 
 

@@ -5,7 +5,7 @@ The rules name the numbers of their pitfalls (`Rule.pitfalls`); docs/pitfalls.md
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from distify_codemods.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.results import Change
 
 #: Makes the new node from the updated one: edits further inside are already in it.
@@ -210,7 +211,7 @@ class Plan:
     def comment(self, line: int, text: str, code: str) -> None:
         """A comment above the statement that begins on, or around, a line of the original."""
         best: cst.CSTNode | None = None
-        for statement in tree.walk(self.module.tree):
+        for statement in self.module.nodes:
             if isinstance(statement, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
                 best = statement if best is None or self.module.place(statement).line <= line else best
         if best is None:

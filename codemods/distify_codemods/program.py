@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from distify_codemods import source
 from distify_codemods.module import Module as Module
+from distify_codemods.records import dataclass
 from distify_codemods.results import Options, Resolver, SourceError, SourceFile
 
 if TYPE_CHECKING:

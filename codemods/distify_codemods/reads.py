@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, ItemsView, Iterable, Iterator, KeysView, ValuesView
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import cached_property
 from itertools import count
 from typing import Any, TypeVar, overload
+
+from distify_codemods.records import dataclass, finished
 
 Key = TypeVar("Key", bound=Hashable)
 Held = TypeVar("Held")
@@ -301,4 +303,4 @@ class Changing:
 
 def changing(kind: type, *names: str) -> None:
     for name in names:
-        setattr(kind, name, Changing(name))
+        setattr(finished(kind), name, Changing(name))

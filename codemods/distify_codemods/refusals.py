@@ -94,7 +94,7 @@ def _launch(entry: Module, launch: str) -> str:
 
 def _reads_argument(module: Module) -> bool:
     """Whether `--local_rank` is asked for, as torch.distributed.launch gave it before torch 2.0."""
-    options = {tree.string(node) for node in tree.walk(module.tree) if isinstance(node, cst.SimpleString)}
+    options = {tree.string(node) for node in module.nodes if isinstance(node, cst.SimpleString)}
     environment = {"LOCAL_RANK", "LOCAL-RANK"} & options
     return "--local_rank" in options and not environment
 
@@ -147,7 +147,7 @@ def over_budget(module: Module, options: Options) -> Finding:
 def _aliases(module: Module) -> dict[str, str]:
     """The file's own names of what it imports, wherever the import stands."""
     found: dict[str, str] = {}
-    for node in tree.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, cst.Import):
             for alias in node.names:
                 name = tree.dotted(alias.name) or ""
@@ -166,7 +166,7 @@ def _aliases(module: Module) -> dict[str, str]:
 
 def _imported(module: Module) -> dict[str, cst.CSTNode]:
     found: dict[str, cst.CSTNode] = {}
-    for node in tree.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, cst.Import):
             found.update({tree.dotted(alias.name) or "": node for alias in node.names})
         elif isinstance(node, cst.ImportFrom) and node.module is not None and not node.relative:
@@ -178,7 +178,7 @@ def _called(module: Module) -> dict[str, cst.CSTNode]:
     """Full names of the functions of libraries that the file calls, each with its first call."""
     aliases = _aliases(module)
     found: dict[str, cst.CSTNode] = {}
-    for node in tree.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, cst.Call):
             first, _, rest = (tree.dotted(node.func) or "").partition(".")
             if first in aliases:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 import libcst as cst
@@ -21,6 +21,7 @@ from distify_codemods.naming import Names
 from distify_codemods.objects import External, Instance
 from distify_codemods.parameters import may_be_a_module
 from distify_codemods.program import Module, Program
+from distify_codemods.records import dataclass
 from distify_codemods.results import OptionError, Said
 from distify_codemods.values import NOTHING, Value, join
 
@@ -140,7 +141,7 @@ def _values(run: Run, module: Module, wanted: cst.BaseExpression, line: int) -> 
     """What an expression evaluates to, wherever it stands in a file."""
     text = _normal(wanted)
     stored = {event.node: event.value for event in run.events if event.kind is Kind.STORE}
-    for node in tree.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, type(wanted)) and _normal(node) == text and line in (0, module.place(node).line):
             yield join(stored.get(node, NOTHING), run.values.get(node, NOTHING))
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import libcst as cst
 
-_SKIPPED = (cst.BaseParenthesizableWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.Newline, cst.Comment)
+_SKIPPED = {cst.BaseParenthesizableWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.Newline, cst.Comment}
 _fields: dict[type[cst.CSTNode], tuple[str, ...]] = {}
 _holding: dict[type, bool] = {}
 
@@ -16,10 +16,19 @@ _holding: dict[type, bool] = {}
 Statement: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 Block: TypeAlias = cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite
 
-# libcst tells nodes apart by identity, in functions written in Python; what `object` has is the same, in C. Nodes are
-# looked up millions of times in a conversion.
-cst.CSTNode.__hash__ = object.__hash__  # type: ignore[method-assign]
-cst.CSTNode.__eq__ = object.__eq__  # type: ignore[method-assign]
+
+def _told_apart_in_c(kind: type[object]) -> None:
+    """libcst tells nodes apart by identity, in functions written in Python that it puts into the class of each kind.
+
+    What `object` has is the same, in C. Nodes are looked up millions of times in a conversion.
+    """
+    for name in ("__eq__", "__hash__"):
+        setattr(kind, name, getattr(object, name))
+    for below in kind.__subclasses__():
+        _told_apart_in_c(below)
+
+
+_told_apart_in_c(cst.CSTNode)
 
 
 def fields_of(node: cst.CSTNode) -> tuple[str, ...]:
@@ -52,7 +61,7 @@ def _holds_code(kind: type) -> bool:
     """Found out once for each kind: libcst's are abstract classes, of which to be an instance is dear to ask."""
     known = _holding.get(kind)
     if known is None:
-        known = _holding[kind] = issubclass(kind, cst.CSTNode) and not issubclass(kind, _SKIPPED)
+        known = _holding[kind] = cst.CSTNode in kind.__mro__ and _SKIPPED.isdisjoint(kind.__mro__)
     return known
 
 

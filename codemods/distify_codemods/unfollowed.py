@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import libcst as cst
 
@@ -22,6 +22,7 @@ from distify_codemods.libraries import downloads, effects, outside
 from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.objects import Bound, Class, Function, Instance, Local, Mapping, Partial, Sequence
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 
 #: What a library calls of an object that it was handed, beside its special methods.
 _ASKED_FOR = frozenset({"forward", "get", "process", "transform", "collate"})

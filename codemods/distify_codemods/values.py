@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.ordered import EMPTY, InOrder, Ordered
 from distify_codemods.origins import Size, Zero
+from distify_codemods.records import dataclass
 from distify_codemods.scale import Scale, either
 
 

@@ -42,7 +42,7 @@ def test_a_long_chain_of_imports_is_followed() -> None:
 
 
 def test_what_is_deeper_than_that_is_one_clear_error() -> None:
-    source = script(setup=f"total = {' + '.join('1' for _ in range(2000))}\n")
+    source = script(setup=f"total = {' + '.join('1' for _ in range(4000))}\n")
     with pytest.raises(SourceError, match="too deeply"):
         convert(SourceFile("train.py", source.encode()), none)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from distify_codemods.records import dataclass
 
 RUNTIME = "distify_runtime"
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from distify_codemods.backends.base import Backend
+from distify_codemods.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ is must be known before its forward pass: from the test that guards the step, or
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -28,6 +27,7 @@ from distify_codemods.inside import core
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.objects import Instance, Wrapped
 from distify_codemods.ordered import Ordered
+from distify_codemods.records import dataclass
 from distify_codemods.values import Value
 
 _PLAIN = (

@@ -7,7 +7,6 @@ parameter exactly once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -16,6 +15,7 @@ from distify_codemods.decisions.past_the_wrap import training_forwards
 from distify_codemods.events import Event
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.graph import modules_behind
+from distify_codemods.records import dataclass
 
 
 @dataclass(frozen=True)

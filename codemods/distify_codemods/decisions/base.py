@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from distify_codemods.facts import BatchLoop, Facts, Loader
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.objects import External
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.results import Strategy
 from distify_codemods.values import Value
 

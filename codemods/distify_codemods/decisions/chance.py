@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -21,6 +20,7 @@ from distify_codemods.naming import brief
 from distify_codemods.objects import External
 from distify_codemods.origins import CHANCE, Draw
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.results import OptionError
 from distify_codemods.scale import PER_SAMPLE, Scale
 

@@ -8,7 +8,6 @@ loop that an iterator of the script's own hands its batches to.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import libcst as cst
@@ -26,6 +25,7 @@ from distify_codemods.objects import Mapping, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import Cut, Share
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.scale import Scale
 from distify_codemods.values import NOTHING, Value
 

@@ -7,7 +7,6 @@ That is right with fewer samples, too, and no faster: a result for each sample i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -17,6 +16,7 @@ from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.naming import brief
 from distify_codemods.origins import Through
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE
 from distify_codemods.values import Value
 

@@ -6,7 +6,6 @@ Ranks that are to draw alike take rank 0's.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -20,6 +19,7 @@ from distify_codemods.libraries import drawing, torch_data
 from distify_codemods.objects import External, Method
 from distify_codemods.origins import Origin
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import Value
 
 #: Libraries whose transforms draw from generators of their own, made anew in each process.

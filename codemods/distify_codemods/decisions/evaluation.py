@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -30,6 +29,7 @@ from distify_codemods.libraries.effects import IMPURE, PURE
 from distify_codemods.objects import Bound, External, Function
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import CHANCE, SIGNAL
+from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import Value
 

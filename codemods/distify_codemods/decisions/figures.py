@@ -8,7 +8,7 @@ which is right over equal shares, sums and counts are added up, and what has one
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import cached_property
 from itertools import groupby
@@ -18,13 +18,14 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Averaging, Left, Putting
-from distify_codemods.decisions.places import Place, Places
+from distify_codemods.decisions.places import Place, Places, places_of
 from distify_codemods.decisions.sinks import Kind, Sink, sinks
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.objects import Mapping, Sequence
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import Shape, Share
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
@@ -90,7 +91,7 @@ class _Search:
 
     @cached_property
     def places(self) -> Places:
-        return Places(self.facts)
+        return places_of(self.facts)
 
     @cached_property
     def training(self) -> Ordered[Obj]:

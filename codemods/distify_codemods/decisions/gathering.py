@@ -9,7 +9,7 @@ a rank's share other than as a mean, and nothing may meet both a share and a who
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import libcst as cst
 
@@ -26,6 +26,7 @@ from distify_codemods.interpreter.whole import of_all_ranks
 from distify_codemods.libraries import torch_optim
 from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.origins import Choice, Share
+from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import Value
 

@@ -7,7 +7,7 @@ that no backward pass interrupts is right, in whatever order backward passes and
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 
@@ -26,6 +26,7 @@ from distify_codemods.libraries import torch_nn
 from distify_codemods.objects import External, Parameters
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import Value
 

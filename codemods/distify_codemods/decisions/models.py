@@ -8,7 +8,7 @@ it is, and its gradients are averaged after the backward pass (`gradients.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from distify_codemods.allocation import Obj
 from distify_codemods.backends import Backend
@@ -22,6 +22,7 @@ from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core
 from distify_codemods.objects import Wrapped
+from distify_codemods.records import dataclass
 
 
 @dataclass(frozen=True)

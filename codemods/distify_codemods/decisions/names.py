@@ -88,7 +88,7 @@ def read_after(loop: BatchLoop, names: Iterable[str]) -> str:
     found: dict[cst.CSTNode, str] = {}
     for name in names:
         found.update((node, name) for node in flow.reads_after(loop.node, name) if node not in inside)
-    return next((found[node] for node in tree.walk(loop.module.tree) if node in found), "") if found else ""
+    return next((found[node] for node in loop.module.nodes if node in found), "") if found else ""
 
 
 def starts_at_zero(facts: Facts, loop: BatchLoop, name: str) -> bool:

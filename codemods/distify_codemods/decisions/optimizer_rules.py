@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from distify_codemods.allocation import Obj
 from distify_codemods.interpreter.optimizers import optimizer_bases
 from distify_codemods.objects import Class, Instance
+from distify_codemods.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ the other ranks have something in its place that takes every call, so that whate
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 import libcst as cst
@@ -22,6 +21,7 @@ from distify_codemods.libraries import outside
 from distify_codemods.libraries.datasets import is_data_set
 from distify_codemods.objects import Arguments, Bound, Class, External, Function, Instance
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import Value
 
 _OF_DATA_SETS = frozenset({"__getitem__", "__getitems__", "__iter__", "__next__", "__len__"})

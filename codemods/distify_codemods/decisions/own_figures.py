@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions.names import read_after
-from distify_codemods.decisions.places import Place, Places
+from distify_codemods.decisions.places import Place, places_of
 from distify_codemods.decisions.sinks import Kind as Sinks
 from distify_codemods.decisions.sinks import sinks
 from distify_codemods.events import Event, Kind
@@ -22,6 +21,7 @@ from distify_codemods.libraries.progress import BARS
 from distify_codemods.objects import External, Instance
 from distify_codemods.origins import Share
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import Value
 
@@ -43,12 +43,10 @@ class OwnFigures:
 
     def of_last_batch(self) -> tuple[Module, cst.CSTNode] | None:
         """The first place where a figure is put that stands for the last batch alone, once the loop has ended."""
-        places: Places | None = None
         for sink in sinks(self.facts):
-            if sink.kind is Sinks.STORED and sink.fresh and self._is_figure(sink.value):
-                places = places or Places(self.facts)
-                if places.of(sink.module, sink.node) not in (Place.MODEL, Place.ELSEWHERE):
-                    return sink.module, sink.node
+            last = sink.kind is Sinks.STORED and sink.fresh and self._is_figure(sink.value)
+            if last and places_of(self.facts).of(sink.module, sink.node) not in (Place.MODEL, Place.ELSEWHERE):
+                return sink.module, sink.node
         set_by_name = (event for event in self.facts.calls(python.SETS_ATTRIBUTE) if self._takes_own(event))
         first = next(set_by_name, None)
         return (first.module, first.node) if first is not None else next(self._names(), None)

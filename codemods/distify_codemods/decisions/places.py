@@ -7,6 +7,7 @@ from enum import Enum
 
 import libcst as cst
 
+from distify_codemods.answers import answered_once
 from distify_codemods.decisions.base import Reduction
 from distify_codemods.decisions.differing import why_different
 from distify_codemods.decisions.evaluation import sums
@@ -163,3 +164,8 @@ class Places:
 
 def _around(loops: list[BatchLoop]) -> set[cst.CSTNode]:
     return {here.frame.node for loop in loops for here in loop.event.here.up()}
+
+
+@answered_once
+def places_of(facts: Facts) -> Places:
+    return Places(facts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import libcst as cst
 
@@ -17,6 +17,7 @@ from distify_codemods.interpreter.frames import Frame
 from distify_codemods.objects import External, Mapping, Sequence
 from distify_codemods.origins import Flattened, Numbered, Regrouped, Views
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import Value
 

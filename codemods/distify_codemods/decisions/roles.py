@@ -109,7 +109,7 @@ def _by_literal(module: Module, name: str, here: list[Value], there: list[Value]
 
 def _spelled(module: Module, value: object) -> str:
     """A literal as the file writes it."""
-    for node in tree.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, cst.SimpleString) and node.evaluated_value == value:
             return tree.code_of(node)
     return repr(value)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
+from distify_codemods.answers import answered_once
 from distify_codemods.decisions.carried import carried
 from distify_codemods.decisions.in_place import changes_what_it_takes
 from distify_codemods.decisions.places import Place
@@ -19,6 +19,7 @@ from distify_codemods.libraries import effects, python
 from distify_codemods.libraries.registry import Role, find, functions, is_tracker
 from distify_codemods.objects import Bound, Class, Function, Instance, Mapping, Method, Sequence
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import Value
 
 
@@ -56,7 +57,12 @@ _FILES = frozenset([*effects.HANDLES, *effects.KEEPS])
 _LOGGERS = ("logging.", "loguru.")
 
 
-def sinks(facts: Facts) -> Iterator[Sink]:
+@answered_once
+def sinks(facts: Facts) -> list[Sink]:
+    return list(_sinks(facts))
+
+
+def _sinks(facts: Facts) -> Iterator[Sink]:
     loggers = _LOGGERS if _logs_are_files(facts) else ()
     for module in facts.run.frames:
         for node in module.parents:

@@ -8,7 +8,6 @@ draws choose samples for all.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -26,6 +25,7 @@ from distify_codemods.libraries import drawing
 from distify_codemods.objects import Parameters
 from distify_codemods.origins import CHANCE
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import libcst as cst
@@ -15,6 +15,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core
 from distify_codemods.objects import Bound, External, Setting
+from distify_codemods.records import dataclass
 
 #: Calls, and turns of loops that are followed, from the outermost on.
 Chain = tuple[cst.CSTNode | Turn, ...]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 
 from distify_codemods.decisions import figures, pools
 from distify_codemods.decisions.agreement import averages
 from distify_codemods.decisions.base import Averaging, Left, Putting, Reduction, Wrap
-from distify_codemods.decisions.places import Place, Places
+from distify_codemods.decisions.places import Place, places_of
 from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts, dealt_by, follow
@@ -19,6 +18,7 @@ from distify_codemods.interpreter import Hooks, Machine, Trial
 from distify_codemods.objects import External, Instance, Wrapped
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import Share
+from distify_codemods.records import dataclass
 from distify_codemods.values import Value
 
 
@@ -73,7 +73,7 @@ def _each_once(
     kept = [one for one in found if one.code == figures.CODE]
     if not kept or len(kept) == len(found):
         return after, found
-    places = Places(after)
+    places = places_of(after)
     left: dict[cst.CSTNode, Averaging] = {one.node: one for one in found}
     for one in reversed(kept):
         if places.of(one.module, one.node) is not Place.INSIDE:

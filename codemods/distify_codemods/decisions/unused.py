@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -20,6 +19,7 @@ from distify_codemods.libraries import torch_nn
 from distify_codemods.objects import External, Instance, Parameters, Setting
 from distify_codemods.origins import CHANCE, Counter
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.values import Value
 
 #: What may be asked of a layer that says nothing about its use.

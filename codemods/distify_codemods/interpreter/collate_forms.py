@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 
+from distify_codemods.records import dataclass
 from distify_codemods.values import NOTHING, Value
 
 

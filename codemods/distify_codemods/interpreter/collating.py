@@ -7,7 +7,7 @@ each. So its statements are followed over `Form`s, apart from the run of the pro
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -33,6 +33,7 @@ from distify_codemods.interpreter.collate_forms import (
     unpacked,
 )
 from distify_codemods.objects import Function
+from distify_codemods.records import dataclass
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -12,6 +12,7 @@ from distify_codemods.allocation import CallChain, Turn
 from distify_codemods.objects import Class, External, Function
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.reads import NUMBERS
+from distify_codemods.records import dataclass
 from distify_codemods.values import Value, join
 
 if TYPE_CHECKING:

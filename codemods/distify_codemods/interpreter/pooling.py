@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -22,6 +21,7 @@ from distify_codemods.interpreter.frames import Fresh
 from distify_codemods.libraries import torch_data, torch_nn
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Sequence
 from distify_codemods.origins import Pooled, Share
+from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import Value, join
 

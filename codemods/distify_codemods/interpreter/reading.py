@@ -47,10 +47,7 @@ def _as_saved(machine: Machine, name: cst.Name, arguments: Arguments) -> Value:
 def _names_saved(machine: Machine) -> set[tuple[str, ...]]:
     if machine.saved is None:
         calls = (
-            node
-            for module in machine.program.modules.values()
-            for node in tree.walk(module.tree)
-            if isinstance(node, cst.Call)
+            node for module in machine.program.modules.values() for node in module.nodes if isinstance(node, cst.Call)
         )
         given = (_names(call.args[0].value) for call in calls if call.args and _saves(call))
         machine.saved = {tuple(name.value for name in names) for names in given if names}

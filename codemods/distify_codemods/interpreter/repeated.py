@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distify_codemods.allocation import CallChain
@@ -12,6 +11,7 @@ from distify_codemods.interpreter.frames import Fresh
 from distify_codemods.objects import Arguments, External
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.reads import NOW, Left, Reads, leave
+from distify_codemods.records import dataclass
 from distify_codemods.values import Value
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
@@ -14,6 +13,7 @@ from distify_codemods.interpreter.frames import Frame
 from distify_codemods.interpreter.machine import Machine
 from distify_codemods.interpreter.trial import NOTHING_TRIED, Trial
 from distify_codemods.program import Module, Program
+from distify_codemods.records import dataclass
 from distify_codemods.values import Value
 
 

@@ -7,7 +7,7 @@ what is lost are differences between calls alike, so that only forward passes ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -19,6 +19,7 @@ from distify_codemods.interpreter import summaries
 from distify_codemods.libraries import python, torch_data, torch_nn, torch_optim
 from distify_codemods.objects import Arguments, Bound, Class, External, Function, Instance, Method, Wrapped
 from distify_codemods.ordered import Ordered
+from distify_codemods.records import dataclass
 from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:

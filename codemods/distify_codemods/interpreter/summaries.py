@@ -6,7 +6,7 @@ helpers that were followed a few times with arguments of the same kinds and touc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from distify_codemods.libraries import effects, python, torch_data, torch_nn, to
 from distify_codemods.objects import Arguments, External, Function, Instance, Mapping, Sequence, Setting, Wrapped
 from distify_codemods.ordered import Ordered
 from distify_codemods.reads import NOW, Found, Reads, changing
+from distify_codemods.records import dataclass
 from distify_codemods.scale import Scale
 from distify_codemods.values import NOTHING, Value, join
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
+
+from distify_codemods.records import dataclass
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine

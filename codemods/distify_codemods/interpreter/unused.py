@@ -8,7 +8,7 @@ and its events are for the rules alone, which edit there what they edit elsewher
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -18,6 +18,7 @@ from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Event, Here
 from distify_codemods.interpreter import operators
 from distify_codemods.ordered import Ordered
+from distify_codemods.records import dataclass
 from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:

@@ -111,7 +111,7 @@ def apis() -> tuple[Api, ...]:
 def _kinds() -> dict[Role | Effect, dict[str, Api]]:
     found: dict[Role | Effect, dict[str, Api]] = {}
     for api in apis():
-        kinds: list[Role | Effect] = [api.role, *(one for one in Effect if one & api.effect)]
+        kinds: list[Role | Effect] = [api.role, *(one for one in Effect if one.value & api.effect.value)]
         for kind in kinds:
             found.setdefault(kind, {}).update(dict.fromkeys(api.names.split(), api))
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -11,6 +10,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import CallChain
 from distify_codemods.events import Event
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 
 Conditions = frozenset[tuple[cst.CSTNode, str, CallChain]]
 

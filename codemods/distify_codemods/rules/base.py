@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import libcst as cst
@@ -20,6 +20,7 @@ from distify_codemods.interpreter.frames import CALLED, Frame
 from distify_codemods.origins import Origin
 from distify_codemods.plan import By, Plan, Rewrite
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.results import Finding, Level, Options, Place, Strategy
 from distify_codemods.rules.barriers import Barrier
 from distify_codemods.rules.examples import Example
@@ -222,11 +223,9 @@ class Context:
     def fresh(self, module: Module, wanted: str) -> str:
         """A name that the file does not use yet."""
         if module not in self.taken:
-            attributes = {id(node.attr) for node in tree.walk(module.tree) if isinstance(node, cst.Attribute)}
+            attributes = {id(node.attr) for node in module.nodes if isinstance(node, cst.Attribute)}
             self.taken[module] = {
-                node.value
-                for node in tree.walk(module.tree)
-                if isinstance(node, cst.Name) and id(node) not in attributes
+                node.value for node in module.nodes if isinstance(node, cst.Name) and id(node) not in attributes
             }
         taken = self.taken[module]
         name, number = wanted, 2

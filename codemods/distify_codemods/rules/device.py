@@ -54,7 +54,7 @@ def _plain_cuda(updated: cst.BaseExpression) -> cst.BaseExpression:
 def _numbered(context: Context) -> Iterator[tuple[Module, cst.BaseExpression, str]]:
     """Expressions that spell `cuda:N`, each with its file and, where it is a literal, its number."""
     for module in context.facts.run.frames:
-        for node in tree.walk(module.tree):
+        for node in module.nodes:
             known = _begins_with_cuda(node) and node in context.facts.run.values
             if not known or _in_device_table(module, node):
                 continue

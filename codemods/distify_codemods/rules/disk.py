@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -18,6 +17,7 @@ from distify_codemods.libraries import effects, listings
 from distify_codemods.origins import Origin
 from distify_codemods.plan import By
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.rules.base import Context, call_of
 from distify_codemods.values import Value
 

@@ -32,7 +32,7 @@ def run(context: Context) -> bool:
         return False
     found = False
     for module in context.facts.run.frames:
-        for node in tree.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, cst.Comparison) and _decides(context, module, node):
                 found = _of_one(context, module, node) or found
             elif isinstance(node, cst.BaseExpression) and _is_reckoned_with(context, module, node):

@@ -69,7 +69,7 @@ def _one(context: Context, event: Event) -> None:
 def _dealt_by_hand(context: Context) -> None:
     """`data[rank::size]`, `range(rank, len(data), size)`: a share, of which each rank would get a share again."""
     for module in context.facts.run.frames:
-        for node in tree.walk(module.tree):
+        for node in module.nodes:
             cuts = isinstance(node, cst.Slice) or (
                 isinstance(node, cst.Call) and (tree.dotted(node.func) or "") == "range"
             )

@@ -101,7 +101,7 @@ def _entries(context: Context, files: Iterable[Module]) -> None:
     """Says of files that train by themselves, too, that they are converted for this script alone."""
     for module in files:
         main = next((line for line in module.tree.body if tree.is_main_test(line)), None)
-        if module is context.entry or main is None or not any(map(_is_backward, tree.walk(module.tree))):
+        if module is context.entry or main is None or not any(map(_is_backward, module.nodes)):
             continue
         name, script = PurePath(twin_path(module.path)).name, PurePath(module.path).name
         first = module.place(module.tree.body[0]).line

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice, takewhile
 
 import libcst as cst
@@ -16,6 +16,7 @@ from distify_codemods.libraries import guarded, python
 from distify_codemods.libraries.registry import Effect, Role, functions
 from distify_codemods.objects import External
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.rules import paths
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone

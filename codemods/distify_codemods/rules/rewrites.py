@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import libcst as cst
 
 from distify_codemods import half_done
@@ -14,6 +12,7 @@ from distify_codemods.file_events import reads
 from distify_codemods.file_names import Names
 from distify_codemods.libraries import checkpoints, effects
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.rules import attempts, barriers
 from distify_codemods.rules.barriers import Conditions
 from distify_codemods.rules.base import Context

@@ -115,7 +115,7 @@ def _turned_off(context: Context) -> bool:
 
 
 def _has_training(module: Module) -> bool:
-    called = (node.func for node in tree.walk(module.tree) if isinstance(node, cst.Call))
+    called = (node.func for node in module.nodes if isinstance(node, cst.Call))
     return any(isinstance(one, cst.Attribute) and one.attr.value == "backward" for one in called)
 
 

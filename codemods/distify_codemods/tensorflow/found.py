@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
@@ -14,6 +13,7 @@ from distify_codemods.allocation import Obj
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.objects import External
+from distify_codemods.records import dataclass
 from distify_codemods.values import Value
 
 #: `tf`, `tf.compat.v1`, `tf.keras`, and Keras by itself.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.program import Module, Program
+from distify_codemods.records import dataclass
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Graph:
         if module not in self._imports:
             self._imports[module] = [
                 one
-                for node in tree.walk(module.tree)
+                for node in module.nodes
                 if isinstance(node, (cst.Import, cst.ImportFrom))
                 for one in self._of_statement(module, node)
             ]
@@ -170,7 +171,7 @@ class Graph:
         """The names that a file mentions: no attributes, keywords, or parts of import statements."""
         if module not in self._names:
             self._names[module] = [
-                node for node in tree.walk(module.tree) if isinstance(node, cst.Name) and _is_mention(module, node)
+                node for node in module.nodes if isinstance(node, cst.Name) and _is_mention(module, node)
             ]
         return self._names[module]
 

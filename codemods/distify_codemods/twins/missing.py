@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
 from distify_codemods import libraries, tree
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.twins.graph import Graph, Import
 
 #: By which a file gives itself names that no statement of it binds.
@@ -69,7 +69,7 @@ def _binds_more(graph: Graph, module: Module) -> bool:
     """Whether a file may have names that its statements do not show."""
     if any(one.alias is None and one.source is None for one in graph.imports(module)):
         return True
-    return any(isinstance(node, cst.Name) and node.value in _BINDING for node in tree.walk(module.tree))
+    return any(isinstance(node, cst.Name) and node.value in _BINDING for node in module.nodes)
 
 
 def _can_do_without(module: Module, node: cst.CSTNode) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePath
 
 import libcst as cst
@@ -11,6 +11,7 @@ from distify_codemods.allocation import Ref
 from distify_codemods.interpreter import Run
 from distify_codemods.objects import Local
 from distify_codemods.program import Module
+from distify_codemods.records import dataclass
 from distify_codemods.twins.graph import Graph, Import, Origin
 from distify_codemods.twins.statements import (
     alias_of,

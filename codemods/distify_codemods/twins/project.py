@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import PurePath
 
 import libcst as cst
@@ -14,6 +13,7 @@ from distify_codemods.interpreter import Run
 from distify_codemods.libraries import python
 from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module, Program
+from distify_codemods.records import dataclass
 from distify_codemods.twins.effects import effects
 from distify_codemods.twins.graph import Graph
 from distify_codemods.twins.pointing import Pointer, Pointing, Problem
@@ -118,7 +118,7 @@ def _loaded_by_name(graph: Graph, run: Run, reached: list[Module], twins: dict[M
     """`importlib.import_module(text)`, where the text may name a file that has a twin; the script, where it does."""
     entry = graph.program.entry
     for module in reached:
-        for node in tree.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, cst.Call) and loads_by_name(run, node):
                 texts = _texts(run, node.args[0].value)
                 if any(_may_name(twin, *text) for text in texts for twin in twins if twin is not entry or text[0]):
@@ -135,7 +135,7 @@ def chosen_later(graph: Graph, run: Run) -> list[tuple[Module, cst.Call]]:
     return [
         (module, node)
         for module in graph.closure([graph.program.entry])
-        for node in tree.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, cst.Call) and node.func in run.values and loads_by_name(run, node)
         if not all(whole for whole, _ in _texts(run, node.args[0].value))
     ]
