@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 import libcst as cst
 
@@ -276,7 +277,7 @@ def _is_a_path(facts: Facts, module: Module, node: cst.BaseExpression) -> bool:
 
 def _is_an_array(facts: Facts, module: Module, node: cst.BaseExpression) -> bool:
     """Numbers that were computed, if of the time: what is named like a method that reads may be given these."""
-    return all(_computes(facts, one) for one in list(_assigned(module, node)) or [node])
+    return all(_computes(facts, one) for one in _assigned(module, node) or [node])
 
 
 def _computes(facts: Facts, node: cst.BaseExpression) -> bool:
@@ -318,10 +319,16 @@ def _texts(node: cst.BaseExpression) -> Iterator[str]:
         yield text
 
 
-def _assigned(module: Module, name: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+def _assigned(module: Module, name: cst.BaseExpression) -> list[cst.BaseExpression]:
     """What is assigned to a name in its function."""
-    if isinstance(name, cst.Name):
-        for node in tree.walk(module.lines_around(name)):
-            targets = node.targets if isinstance(node, cst.Assign) else ()
-            if isinstance(node, cst.Assign) and any(name.value in tree.target_names(one.target) for one in targets):
-                yield node.value
+    return _assignments(module.lines_around(name)).get(name.value, []) if isinstance(name, cst.Name) else []
+
+
+@lru_cache(maxsize=4096)
+def _assignments(lines: cst.CSTNode) -> dict[str, list[cst.BaseExpression]]:
+    found: dict[str, list[cst.BaseExpression]] = {}
+    for node in tree.walk(lines):
+        if isinstance(node, cst.Assign):
+            for name in dict.fromkeys(name for one in node.targets for name in tree.target_names(one.target)):
+                found.setdefault(name, []).append(node.value)
+    return found
