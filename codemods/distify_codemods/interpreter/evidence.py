@@ -109,15 +109,18 @@ def _unknown_module(obj: External, call: cst.Call, around: tuple[Obj, ...] = ())
         return next((name for name in found if name), "")
     if obj.whole is not None and isinstance(whole := core(obj.whole), External):
         return _unknown_module(whole, call, (*around, obj))
-    if obj.name == downloads.HUB and obj.arguments is not None:
-        origin = obj.arguments.get("repo_or_dir", 0)
-        if origin is not None and str(origin.constant()).startswith("pytorch/vision"):
-            return ""
+    if _is_from_torchvision(obj):
+        return ""
     if obj.name.startswith("transformers."):
         told = {arg.keyword.value for arg in call.args if arg.keyword is not None}
         opaque = any(arg.star for arg in call.args)
         return obj.name if opaque or told & computing.LABELS else ""
     return "" if obj.name.startswith(computing.MODULES) and not obj.name.startswith(computing.OTHERS) else obj.name
+
+
+def _is_from_torchvision(obj: External) -> bool:
+    origin = obj.arguments.get("repo_or_dir", 0) if obj.name == downloads.HUB and obj.arguments is not None else None
+    return origin is not None and str(origin.constant()).startswith("pytorch/vision")
 
 
 def _of_samples(machine: Machine, call: cst.Call) -> bool:
