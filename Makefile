@@ -7,13 +7,14 @@ PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c con
 # A virtual environment survives neither being moved or copied nor the removal of its Python.
 STALE := $(shell test -x .venv/bin/python && test "$$(cat .venv/made-in 2>/dev/null)" = "$$(pwd -P)" || echo stale)
 
-.PHONY: help demo test test-all check horovod clean stale
+.PHONY: help demo test test-all test-libraries check horovod clean stale
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo     convert a script, train it on one and on two processes, compare the accuracies"
 	@echo "make test     the test suite"
 	@echo "make test-all the same, shared forward passes also on four ranks, with --backend allreduce and over Horovod"
+	@echo "make test-libraries  scripts that use transformers, timm and others, for real, on two ranks"
 	@echo "make check     ruff, mypy and the test suite"
 	@echo "make horovod  build Horovod for this torch and install it; its tests are skipped without it"
 	@echo "make clean     remove what the others made"
@@ -26,7 +27,11 @@ test: .venv/test
 
 # Without Horovod (`make horovod`), its tests are skipped, and the end says so.
 test-all: .venv/test
-	.venv/bin/python -m pytest -n 2 --dist worksteal -m ''
+	.venv/bin/python -m pytest -n 2 --dist worksteal -m 'not libraries'
+
+# Scripts that use the libraries that people train with, in an environment of their own: half a gigabyte, some minutes.
+test-libraries: .venv-libraries/test
+	.venv-libraries/bin/python -m pytest -n 2 --dist worksteal -m libraries tests/libraries
 
 check: .venv/dev
 	.venv/bin/python -m ruff check .
@@ -38,7 +43,7 @@ horovod: .venv/test
 	@.venv/bin/python -m distify.horovod
 
 clean:
-	rm -rf .venv build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-libraries build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find benchmarks codemods distify fixtures runtime tests -name __pycache__ -prune -exec rm -rf {} +
 
 # ---- the virtual environment: stamps say what is installed in it
@@ -46,6 +51,14 @@ clean:
 .venv/test .venv/dev: .venv/made-in pyproject.toml constraints.txt
 	@echo "installing distify and what its $(@F) needs into .venv"
 	@$(PIP) -e '.[$(@F)]'
+	@touch $@
+
+.venv-libraries/test: .venv/test tests/libraries/requirements.txt tests/libraries/constraints.txt
+	@echo "installing the libraries that people train with into .venv-libraries"
+	@.venv/bin/python -m venv --clear .venv-libraries
+	@.venv-libraries/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt torch
+	@.venv-libraries/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
+	  -c tests/libraries/constraints.txt -r tests/libraries/requirements.txt -e '.[test]'
 	@touch $@
 
 # torch goes first and alone: whatever else is installed, no other version is ever downloaded.

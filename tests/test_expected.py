@@ -12,6 +12,7 @@ from distify.resolver import LocalModules
 
 FIXTURES = sorted((Path(__file__).parent.parent / "fixtures").glob("*/train.py"))
 FOR_HOROVOD = [path for path in FIXTURES if (path.parent / "expected_horovod.py").exists()]
+LIBRARIES = sorted((Path(__file__).parent.parent / "fixtures" / "libraries").glob("*/train.py"))
 PROJECTS = sorted((Path(__file__).parent.parent / "fixtures" / "projects").glob("*/train.py"))
 
 
@@ -19,7 +20,7 @@ def _no_modules(importing: str, name: str, level: int) -> None:
     return None
 
 
-@pytest.mark.parametrize("script", FIXTURES, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("script", [*FIXTURES, *LIBRARIES], ids=lambda path: path.parent.name)
 def test_converts_to_what_stands_beside_it(script: Path) -> None:
     conversion = convert(SourceFile("train.py", script.read_bytes()), _no_modules)
     assert conversion.outcome is Outcome.CONVERTED
@@ -38,14 +39,14 @@ def test_converts_for_horovod_to_what_stands_beside_it(script: Path) -> None:
     assert convert(SourceFile("train_dist.py", after), _no_modules, options).outcome is Outcome.ALREADY_CONVERTED
 
 
-@pytest.mark.parametrize("script", FIXTURES, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("script", [*FIXTURES, *LIBRARIES], ids=lambda path: path.parent.name)
 def test_a_second_conversion_changes_nothing(script: Path) -> None:
     expected = (script.parent / "expected_ddp.py").read_bytes()
     conversion = convert(SourceFile("train_dist.py", expected), _no_modules)
     assert (conversion.outcome, conversion.files) == (Outcome.ALREADY_CONVERTED, ())
 
 
-@pytest.mark.parametrize("script", FIXTURES, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("script", [*FIXTURES, *LIBRARIES], ids=lambda path: path.parent.name)
 def test_each_change_says_where_and_why(script: Path) -> None:
     """A line of the diff without a reason beside it is a line that nobody can review."""
     before = script.read_bytes()
