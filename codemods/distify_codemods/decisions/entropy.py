@@ -24,6 +24,7 @@ from distify_codemods.values import Value
 
 #: Libraries whose transforms draw from generators of their own, made anew in each process.
 _TRANSFORMS = ("albumentations.", "imgaug.", "monai.transforms.", "audiomentations.", "torch_audiomentations.")
+_SEEDS = ("seed", "random_state")
 #: Of Hugging Face's data sets; without a seed they draw from the operating system.
 _SHUFFLES = frozenset({"shuffle", "train_test_split"})
 
@@ -56,6 +57,12 @@ def shuffles(facts: Facts) -> Iterator[Event]:
         ours = any(isinstance(one, External) and one.name.startswith("datasets.") for one in roots)
         if event.name in _SHUFFLES and ours and not told and not (event.name == "shuffle" and given.positional):
             yield event
+
+
+def seeded_transforms(facts: Facts) -> list[Event]:
+    """Augmentation that is given a seed of its own: wherever it is made, it draws the same."""
+    seeds = [(one, one.arguments.keywords) for one in facts.of_kind(Kind.CALL) if one.name.startswith(_TRANSFORMS)]
+    return [event for event, given in seeds if any(name in given and not given[name].is_none for name in _SEEDS)]
 
 
 def _is_empty(event: Event) -> bool:
@@ -112,12 +119,14 @@ class Drawn:
 
 def batches(facts: Facts) -> Iterator[Drawn]:
     """Of training, where something draws for it that ranks have no common seed for."""
-    names = (
-        event.name for event in facts.of_kind(Kind.CALL) if event.name.startswith((*_TRANSFORMS, *torch_data.OTHERS))
-    )
-    library = next(names, "")
+    called = [event.name for event in facts.of_kind(Kind.CALL)]
+    told = tuple(begins for begins, by in drawing.SEEDED_BY.items() if by.intersection(called))
+    names = (name for name in called if name.startswith((*_TRANSFORMS, *torch_data.OTHERS)))
+    library = next((name for name in names if not name.startswith(told)), "")
     for loop in facts.training_loops if library else ():
         why = f"`{library.split('.')[0]}` draws from random numbers of its own"
+        if not loop.draws and isinstance(loop.node, cst.For) and isinstance(loop.node.body, cst.IndentedBlock):
+            yield Drawn(loop.module, loop.node, _taken(loop.node), why)
         for draw in loop.draws:
             if (
                 draw.node is loop.node
@@ -130,6 +139,15 @@ def batches(facts: Facts) -> Iterator[Drawn]:
                 yield Drawn(loop.module, loop.node, held, why)
             elif isinstance(draw.node, cst.Call):
                 yield Drawn(draw.module, draw.node, (), why)
+
+
+def _taken(loop: cst.For) -> tuple[str, ...]:
+    """The names of what a loop takes from something that is not known; not that of the number of its turn."""
+    target: cst.BaseExpression = loop.target
+    counted = isinstance(loop.iter, cst.Call) and tree.dotted(loop.iter.func) == "enumerate"
+    if counted and isinstance(target, cst.Tuple) and len(target.elements) == 2:
+        target = target.elements[1].value
+    return tuple(tree.target_names(target))
 
 
 def _is_of_batch(facts: Facts, loop: cst.For, name: str) -> bool:

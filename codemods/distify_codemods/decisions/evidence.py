@@ -21,8 +21,9 @@ from distify_codemods.decisions.marks import marks
 from distify_codemods.decisions.trials import as_it_stands, with_evidence
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, Loader
-from distify_codemods.inside import contained, core
+from distify_codemods.inside import contained, core, root
 from distify_codemods.interpreter.evidence import is_known
+from distify_codemods.libraries import torch_data
 from distify_codemods.libraries.registry import is_tracker
 from distify_codemods.naming import brief
 from distify_codemods.objects import External, Function, Parameters
@@ -40,8 +41,8 @@ def unknown_links(decisions: Decisions) -> list[Link]:
     facts = decisions.facts
     found = links_seen(facts)
     if facts.training_loops and facts.run.exact:
-        found += [*_alike_workers(decisions), *_without_seeds(facts), *_halves(decisions)]
-        found += [*drawn_between_passes(decisions), *never_apart(decisions)]
+        found += [*_alike_workers(decisions), *_alike_transforms(facts), *_without_seeds(facts), *_halves(decisions)]
+        found += [*drawn_between_passes(decisions), *never_apart(decisions), *_of_its_own_order(facts)]
     return _each_once(found)
 
 
@@ -200,6 +201,19 @@ def _without_seeds(facts: Facts) -> Iterator[Link]:
             )  # fmt: skip
 
 
+def _of_its_own_order(facts: Facts) -> Iterator[Link]:
+    """A stream that a library shuffles: each rank would keep its share of another order."""
+    for loader in facts.loaders:
+        data = (loader.arguments.get("dataset", 0) or Value()) if loader.obj in facts.training_loaders else Value()
+        names = [one.name for one in map(root, data.objs) if isinstance(one, External)]
+        library = next((name.split(".")[0] for name in names if name.startswith(torch_data.OTHERS)), None)
+        if library is not None:
+            yield Link(
+                loader.made.module, loader.made.node,
+                f"`{library}` may shuffle by random numbers of its own: the ranks would not keep shares of one order",
+            )  # fmt: skip
+
+
 def _halves(decisions: Decisions) -> Iterator[Link]:
     """`right += hits(out, y); seen += len(y)`: only all of a ratio can be put together over the ranks."""
     for left in decisions.left:
@@ -253,6 +267,14 @@ def _alike_workers(decisions: Decisions) -> Iterator[Link]:
                 "the workers of the training loader are started here, where all ranks draw alike, and augment alike",
                 "start them in the training loop: `for batch in loader`",
             )  # fmt: skip
+
+
+def _alike_transforms(facts: Facts) -> Iterator[Link]:
+    for event in entropy.seeded_transforms(facts):
+        yield Link(
+            event.module, event.node, f"`{brief(event.node)}` has a seed of its own: all ranks would augment alike",
+            "without one each rank would draw its own",
+        )  # fmt: skip
 
 
 def _has_workers(loader: Loader) -> bool:

@@ -10,7 +10,8 @@ FETCHES = (
     "sentence_transformers.SentenceTransformer", "sentence_transformers.CrossEncoder", "transformers.pipeline",
     "clip.load", "open_clip.create_model", "lpips.LPIPS", "gensim.downloader.load", "whisper.load_model",
     "tensorflow_datasets.load", "torch_geometric.datasets.", "ogb.", "facenet_pytorch.InceptionResnetV1",
-    "mlflow.pytorch.load_model", "mlflow.pyfunc.load_model",
+    "monai.apps.CrossValidation", "monai.apps.DecathlonDataset", "monai.apps.MedNISTDataset",
+    "monai.apps.TciaDataset", "monai.bundle.load", "mlflow.pytorch.load_model", "mlflow.pyfunc.load_model",
 )  # fmt: skip
 #: Of anything that is not named above.
 RETRIEVES = (".urlretrieve", ".from_pretrained")

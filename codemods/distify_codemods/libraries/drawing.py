@@ -16,6 +16,10 @@ _SEEDING_ALL = {
     "accelerate": ("set_seed",),
     **dict.fromkeys(("torch_geometric", "pytorch_lightning", "lightning", "lightning_fabric"), ("seed_everything",)),
 }
+#: Libraries whose own generators get their seeds from torch's stream by one of these.
+SEEDED_BY = {
+    "monai.": frozenset("monai.utils.set_determinism monai.data.DataLoader monai.data.ThreadDataLoader".split()),
+}
 #: What puts the state of a stream back.
 RESTORING = "torch.cuda.set_rng_state"
 #: What the streams of `random` and of NumPy are drawn from.
@@ -97,6 +101,10 @@ _FIXED = frozenset(
 )
 
 
+#: Others that mix the samples of a batch with each other, by a number that is drawn for all of them.
+_MIXING = frozenset({"timm.data.Mixup"})
+
+
 def is_seeding(name: str) -> bool:
     """Whether a function sets the seed of a stream that a process has in common."""
     library, _, own = name.partition(".")
@@ -105,7 +113,7 @@ def is_seeding(name: str) -> bool:
 
 def draws_once(name: str) -> bool:
     """Whether calling an object of this class draws one set of numbers for all that it is given: a whole batch, say."""
-    return name.startswith(TRANSFORMS) and name.rpartition(".")[2] not in _FIXED
+    return name in _MIXING or (name.startswith(TRANSFORMS) and name.rpartition(".")[2] not in _FIXED)
 
 
 def draws(name: str) -> bool:

@@ -12,18 +12,20 @@ _LIBRARIES = (
     "adabelief_pytorch.", "albumentations.", "apex.", "attr.", "attrs.", "bitsandbytes.", "colorama.", "cupy.",
     "dateutil.", "dgl.", "distify_runtime.", "dotenv.", "efficientnet_pytorch.", "ema_pytorch.", "faiss.",
     "functorch.", "fvcore.", "gensim.", "horovod.", "imgaug.", "jiwer.", "kornia.", "librosa.", "lion_pytorch.",
-    "memory_profiler.", "networkx.", "nibabel.", "nltk.", "numba.", "packaging.", "piq.", "polars.",
+    "memory_profiler.", "monai.", "networkx.", "nibabel.", "nltk.", "numba.", "packaging.", "piq.", "polars.",
     "prettytable.", "pyarrow.", "pydantic.", "pydicom.", "pytorch_metric_learning.", "pytorch_msssim.", "pytz.",
     "rouge.", "rouge_score.", "sacrebleu.", "schedulefree.",
     "segmentation_models_pytorch.", "seqeval.", "shapely.", "six.", "sortedcontainers.", "spacy.",
     "statsmodels.", "sympy.", "tabulate.", "thop.", "tiktoken.", "tokenizers.", "torch_cluster.", "torch_ema.",
     "torch_optimizer.", "torch_scatter.", "torch_sparse.", "torchdiffeq.", "torchinfo.", "torchmetrics.",
-    "torchsummary.", "torchviz.", "transformers.", "typing_extensions.", "warmup_scheduler.", "xformers.", "zipp.",
+    "torchsummary.", "torchviz.", "transformers.", "typing_extensions.", "warmup_scheduler.", "webdataset.",
+    "xformers.", "zipp.",
 )  # fmt: skip
 #: Of these, what starts programs or runs any code, what speaks to somebody, and what keeps files by itself.
 _NOT = (
     "builtins.__import__", "builtins.eval", "builtins.exec", "cv2.VideoCapture", "hydra.utils.", "IPython.",
-    "importlib.", "multiprocessing.connection.", "multiprocessing.managers.", "os.exec",
+    "importlib.", "monai.apps.", "monai.bundle.", "monai.engines.", "monai.fl.", "monai.handlers.",
+    "multiprocessing.connection.", "multiprocessing.managers.", "os.exec",
     "os.fork", "os.open", "os.popen", "os.posix_spawn", "os.spawn", "os.startfile", "os.system", "pyarrow.flight.",
     "pyarrow.fs.", "requests.", "socket.", "subprocess.", "torch.distributed.rpc.", "torch.utils.cpp_extension.",
     "transformers.Seq2SeqTrainer", "transformers.Trainer", "transformers.TrainingArguments", "urllib.",

@@ -45,13 +45,19 @@ CLASSES = {
     )
 }
 FUNCTIONS = {loss.function: loss for loss in CLASSES.values()}
+#: Means over samples that other libraries have.
+_OF_OTHERS = {
+    "timm.loss.LabelSmoothingCrossEntropy": Loss("", 2, ("smoothing",)),
+    "timm.loss.SoftTargetCrossEntropy": Loss("", 2, ()),
+    "timm.loss.BinaryCrossEntropy": Loss("", 2, ("smoothing", "target_threshold", "weight", "reduction")),
+}
 #: Their mean is weighted by the class of each sample, or leaves samples out.
 WEIGHTED = frozenset({"cross_entropy", "nll_loss"})
 
 
 def of_class(name: str) -> Loss | None:
     """What is known of a class, by its full name."""
-    return CLASSES.get(name.rsplit(".", 1)[-1]) if name.startswith(torch_nn.OWN) else None
+    return CLASSES.get(name.rsplit(".", 1)[-1]) if name.startswith(torch_nn.OWN) else _OF_OTHERS.get(name)
 
 
 def takes_reduction(name: str) -> bool:

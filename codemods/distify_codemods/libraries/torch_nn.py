@@ -35,6 +35,11 @@ _WHOLE = (
     "torchvision.models.", "timm.", "segmentation_models_pytorch.", "efficientnet_pytorch.", "torch.hub.load",
     "torch.load",
 )  # fmt: skip
+#: Parts of these that make none.
+_NO_MODELS = (
+    "timm.data.", "timm.loss.", "timm.optim.", "timm.scheduler.", "segmentation_models_pytorch.losses.",
+    "segmentation_models_pytorch.metrics.",
+)  # fmt: skip
 #: Modules that mix the entries of the first dimension unless they are told that it is the batch.
 LSTM = "torch.nn.LSTM"
 RECURRENT = frozenset(["torch.nn.RNN", "torch.nn.GRU", LSTM])
@@ -67,7 +72,7 @@ READS_GRADIENTS = ("torch.nn.utils.clip_grad", "torch.nn.utils.get_total_norm")
 
 
 def may_hold_batchnorm(name: str) -> bool:
-    return name in BATCHNORMS or name.startswith(_WHOLE)
+    return name in BATCHNORMS or (name.startswith(_WHOLE) and not name.startswith(_NO_MODELS))
 
 
 def is_loss(name: str) -> bool:

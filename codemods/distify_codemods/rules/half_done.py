@@ -10,6 +10,7 @@ from distify_codemods.arguments import bound
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import distributed, python, torch_data
+from distify_codemods.rules import shards
 from distify_codemods.rules.base import Context, Rule, instead
 from distify_codemods.rules.examples import Example, LeftAlone
 
@@ -22,7 +23,8 @@ _GONE = {
 
 def run(context: Context) -> None:
     calls = context.facts.calls(distributed.GROUP, distributed.SPAWN)
-    if not calls:
+    shards.leave_whole(context, CODE)
+    if not calls and not any(one.code == CODE for one in context.findings):
         context.not_needed_if_known("the script does nothing of its own to be distributed")
     if not calls or context.shares_forwards:
         return

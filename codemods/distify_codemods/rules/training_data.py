@@ -7,7 +7,11 @@ import libcst as cst
 from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Dealing, LoaderDecision, Sharding
 from distify_codemods.decisions.entire import computed_entirely
+from distify_codemods.events import Event
+from distify_codemods.inside import made_of, root
 from distify_codemods.libraries.torch_data import PARAMETERS
+from distify_codemods.naming import brief
+from distify_codemods.objects import External
 from distify_codemods.rules import texts
 from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.rules.datasets import (
@@ -33,7 +37,7 @@ def run(context: Context) -> None:
     nothing = not context.facts.training_loops and not any(
         one.code in (CODE, "DATA04") for one in context.decisions.blocked
     )
-    if nothing and context.facts.backwards:
+    if nothing and context.facts.backwards and not _tell_of_unknown(context, context.facts.backwards[0]):
         event = context.facts.backwards[0]
         context.needs_you(
             "this training step sees neither batches of a DataLoader nor a part of the data that is cut out, drawn or "
@@ -48,6 +52,27 @@ def run(context: Context) -> None:
                 "this backward pass is outside of the loops over the training loader",
                 event.module, event.node, "move it into the loop over the loader",
             )  # fmt: skip
+
+
+def _tell_of_unknown(context: Context, backward: Event) -> bool:
+    """Whether the batches come from something of a library of which is not known that it deals them out."""
+    for here in backward.loops():
+        if not isinstance(here.node, cst.For):
+            continue
+        made = (obj for value in made_of([context.facts.value(here.node.iter)]) for obj in map(root, value.objs))
+        maker = next((obj.name for obj in made if isinstance(obj, External) and not obj.name.startswith(_OTHER)), None)
+        if maker is not None:
+            context.needs_you(
+                f"the batches of this training step come from `{brief(here.node.iter)}`, which `{maker}` has made: it "
+                "is not known how they could be dealt out over the ranks",
+                backward.module, backward.node, "a DataLoader of torch's over a Dataset is dealt out",
+            )  # fmt: skip
+            return True
+    return False
+
+
+#: What they make and is no loader is no batches either.
+_OTHER = ("torch.", "builtins.")
 
 
 def _shard(context: Context, decision: LoaderDecision) -> None:

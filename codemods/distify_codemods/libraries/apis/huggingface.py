@@ -10,6 +10,5 @@ APIS = (
         Role.CHECKPOINT, Effect.WRITES, path=0),
     Api(".push_to_hub", Role.CHECKPOINT, Effect.WRITES),
     Api(".save .save_to_disk", effect=Effect.WRITES, path=0),
-    Api("webdataset.TarWriter webdataset.ShardWriter", Role.WRITER),
     Api("huggingface_hub.upload_folder huggingface_hub.upload_file", effect=Effect.WRITES),
 )  # fmt: skip
