@@ -33,6 +33,7 @@ from distify_runtime.shared.readings import Readings, notice_readings
 from distify_runtime.shared.shapes import Surprise
 from distify_runtime.shared.streams import kept, own_stream
 from distify_runtime.shared.structure import rebuilt, tensors_in
+from distify_runtime.shared.subclasses import first_of_another_class, like, plain
 
 _DEEPEST = 3  # how far down the parts of a model are shared in its place
 
@@ -106,12 +107,14 @@ class SharedModel:
         if self.given_up:
             return function(*args, **kwargs)
         if not any(is_lazy(one) for one in self.model.parameters()):
-            call = plans.Call.of(self.model, function, args, kwargs)
+            special = first_of_another_class((args, kwargs))
+            given = (args, kwargs) if special is None else plain((args, kwargs))
+            call = plans.Call.of(self.model, function, *given)
             if isinstance(call, str):
                 if self.model.training and torch.is_grad_enabled():
                     self._give_up(call)
             elif (outputs := self._shared(call)) is not None:
-                return outputs[0]
+                return outputs[0] if special is None else like(special, outputs[0])
         if not self.given_up:
             alike.computed_whole(self.model)
         return function(*args, **kwargs)
