@@ -20,9 +20,9 @@ def leave_whole(context: Context, code: str) -> None:
         _not_split(context, event, code)
     for module in context.facts.run.frames:
         for node in module.nodes:
-            stage = isinstance(node, (cst.Attribute, cst.Name)) and _is_a_stage(context, module, node)
-            if stage and context.editable(module, node, "shards are dealt out here"):
-                assert isinstance(node, cst.BaseExpression)
+            if not isinstance(node, (cst.Attribute, cst.Name)) or not _is_a_stage(context, module, node):
+                continue
+            if context.editable(module, node, "shards are dealt out here"):
                 context.plan(module).replace(node, instead(cst.Name("iter")), code, _REASON)
                 context.applied(_WHOLE, module, node)
     for event in context.facts.calls(*shards.BY_THEMSELVES):
