@@ -10,8 +10,12 @@ FETCHES = (
     "sentence_transformers.SentenceTransformer", "sentence_transformers.CrossEncoder", "transformers.pipeline",
     "clip.load", "open_clip.create_model", "lpips.LPIPS", "gensim.downloader.load", "whisper.load_model",
     "tensorflow_datasets.load", "torch_geometric.datasets.", "ogb.", "facenet_pytorch.InceptionResnetV1",
-    "mlflow.pytorch.load_model", "mlflow.pyfunc.load_model",
+    "mlflow.pytorch.load_model", "mlflow.pyfunc.load_model", "dgl.data.", "torchtext.datasets.", "keras.datasets.",
+    "tensorflow.keras.datasets.", "nilearn.datasets.fetch_", "pooch.retrieve", "skimage.data.", "scipy.datasets.",
+    "open_clip.get_tokenizer", "datasets.load_metric", "deepchem.molnet.load_",
 )  # fmt: skip
+#: Of these, what fetches nothing.
+_NOT = ("dgl.data.utils.", "dgl.data.DGLDataset", "dgl.data.CSVDataset", "dgl.data.graph_serialize.")
 #: Of anything that is not named above.
 RETRIEVES = (".urlretrieve", ".from_pretrained")
 #: Whose `from_pretrained` is given the weights themselves.
@@ -41,9 +45,13 @@ def makes_a_model(name: str) -> bool:
 
 def fetches(name: str) -> bool:
     """Whether a function of a library fetches files, by its full name."""
-    own = name.rsplit(".", 1)[-1].lower()
     if name.startswith(WITH_WEIGHTS):
         return False
-    return (
-        name.startswith(FETCHES) or name.endswith(RETRIEVES) or own.startswith("download") or own.endswith("download")
-    )
+    known = name.startswith(FETCHES) and not name.startswith(_NOT)
+    return known or name.endswith(RETRIEVES) or says_so(name.rsplit(".", 1)[-1])
+
+
+def says_so(own: str) -> bool:
+    """Whether a function or method says by its own name that it downloads."""
+    own = own.lower()
+    return own.startswith("download") or own.endswith("download") or "_download_file" in own

@@ -74,8 +74,9 @@ def is_named(name: str) -> bool:
 
 
 def reading(name: str) -> Api | None:
-    """What is known of a function that reads a file, by its full name."""
-    return registry.find(name, Effect.READS)
+    """What is known of a function that reads a file, by its full name; of a method also where a class is asked."""
+    of_a_class = READING_METHODS.get(name.rsplit(".", 1)[-1]) if "." in name else None
+    return registry.find(name, Effect.READS) or (of_a_class if of_a_class and of_a_class.path >= 0 else None)
 
 
 def writes_one_file(name: str) -> bool:

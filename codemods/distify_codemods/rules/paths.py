@@ -57,7 +57,7 @@ def _read_later(context: Context) -> str:
     written = [one for one in context.files_written if any(waits.may_come_before(one, event) for event in until)]
     for call in unfollowed(facts) if written else ():
         path = next((tree.string(one.value) for one in call.node.args), None)
-        if call.reads and any(may_be_same(path_of(one).constant(), path) for one in written):
+        if call.reads and any(may_be_same(path_of(one, written=True).constant(), path) for one in written):
             return f", unless by `{call.code}` at {call.module.place(call.node)}, which a library calls"
     return ""
 
