@@ -60,6 +60,7 @@ class Context:
     rule: Rule | None = None
     left_alone: list[tuple[Module, cst.CSTNode, str]] = field(default_factory=list)  # would need a person else
     barriers: list[Barrier] = field(default_factory=list)  # where files are waited for
+    read_in_passes: dict[Event, frozenset[Event]] = field(default_factory=dict)  # by `workers.written_for`
     as_before: dict[Origin, bool] = field(default_factory=dict)  # what `disk.is_as_before` has found out
     in_the_way: tuple[Finding, ...] = ()  # what sharded data would need a person for
     against: tuple[Finding, ...] = ()  # what speaks against the sharded data that are asked for
