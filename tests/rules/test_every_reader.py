@@ -88,10 +88,31 @@ def test_rank_zero_downloads_first(fetch: str) -> None:
     assert findings("DATA03", with_data(lines), Level.NOT_NEEDED) == []
 
 
+GRAPHS = """\
+class Graphs(torch_geometric.data.InMemoryDataset):
+    def __init__(self, root):
+        super().__init__(root)
+        self.data, self.slices = torch.load(self.processed_paths[0])
+
+    def process(self):
+        torch.save([1], self.processed_paths[0])
+
+
+"""
+
+
+def test_rank_zero_prepares_a_data_set_first_and_nobody_waits_in_there() -> None:
+    """Rank 0 would wait in a collective for ranks that wait for it."""
+    after = converted(with_data(f'{GRAPHS}rows = Graphs("a")\n'))
+    assert 'with rt.main_process_first():\n    rows = Graphs("a")\n' in after
+    assert WAIT not in after
+
+
 @pytest.mark.parametrize(
     "lines",
     [
         'rows = dgl.data.utils.load_graphs("a.bin")\n',
+        "class Own(torch_geometric.data.InMemoryDataset):\n    pass\n\n\nrows = Own()\n",
         "class Own:\n    def download(self):\n        return 1\n\n\nOwn().download()\n",
         'client = boto3.client("s3")\nclient.download_file("b", "k", "a.h5")\n',
     ],

@@ -16,6 +16,14 @@ FETCHES = (
 )  # fmt: skip
 #: Of these, what fetches nothing.
 _NOT = ("dgl.data.utils.", "dgl.data.DGLDataset", "dgl.data.CSVDataset", "dgl.data.graph_serialize.")
+#: Bases that, where what they make is not in their folder yet, call what downloads and prepares it.
+PREPARE = (
+    "torch_geometric.data.Dataset",
+    "torch_geometric.data.InMemoryDataset",
+    "torch_geometric.data.OnDiskDataset",
+    "dgl.data.DGLDataset",
+    "dgl.data.DGLBuiltinDataset",
+)
 #: Of anything that is not named above.
 RETRIEVES = (".urlretrieve", ".from_pretrained")
 #: Whose `from_pretrained` is given the weights themselves.

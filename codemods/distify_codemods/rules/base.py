@@ -266,6 +266,11 @@ class Context:
         """Whether rank 0 alone will come here, where no rank may wait for another."""
         return any(map(self.plan(module).comes_alone, (node, *module.enclosing(node))))
 
+    def takes_turns(self, event: Event) -> bool:
+        """Whether ranks come here one after the other, rank 0 first: they must not wait for each other in there."""
+        around = ((self.plan(here.frame.module).guards.get(here.node)) for here in event.here.up() if not here.arm)
+        return any(guard is not None and guard.header.startswith("with ") for guard in around)
+
     def above_file_tests(
         self, event: Event, above: Callable[[cst.CSTNode], bool] = lambda _: False
     ) -> tuple[Module, cst.CSTNode]:

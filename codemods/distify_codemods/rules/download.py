@@ -16,6 +16,7 @@ from distify_codemods.libraries.downloads import (
     BY_DEFAULT,
     HUB,
     ON_A_HUB,
+    PREPARE,
     PRETRAINED,
     ZOOS,
     fetches,
@@ -174,6 +175,8 @@ def _makes_what_downloads(event: Event) -> bool:
     given = event.arguments.keywords.get("download")
     made = [obj for obj in map(core, event.value.objs) if isinstance(obj, Instance)]
     bases = [name for one in made if one.of is not None for name in one.of.libraries()]
+    if any(name in PREPARE for name in bases):
+        return bool(event.arguments.all())  # a folder
     return given is not None and given.constant() is not False and any(not _is_plain(name) for name in bases)
 
 

@@ -52,7 +52,7 @@ def _may_make_one(context: Context, event: Event) -> bool:
 
 def _wait(context: Context, event: Event, saves: list[Event]) -> None:
     """No rank reads the file before rank 0 has written it."""
-    if not saves or barriers.serve(context.barriers, event, saves):
+    if not saves or context.takes_turns(event) or barriers.serve(context.barriers, event, saves):
         return
     above = handed_over.outside(context, event, context.above_file_tests(event))
     found = attempts.outside(context, event, above, saves)

@@ -42,7 +42,8 @@ def run(context: Context, written: list[Event], names: Names) -> bool:
     found = False
     for event in written if reading else ():
         # what makes folders: they are there already, or are no files that could have been read
-        if event.name in effects.ONLY_FOLDERS or event.unused or _is_of_some_ranks(context, event):
+        nobody = event.unused or context.takes_turns(event) or _is_of_some_ranks(context, event)
+        if event.name in effects.ONLY_FOLDERS or nobody:
             continue
         write = _spot(event)
         meetings = [*steps, *(_Spot(one.event, one.loops, one.conditions, place=one.place) for one in context.barriers)]

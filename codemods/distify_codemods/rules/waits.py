@@ -33,6 +33,7 @@ def run(context: Context) -> bool:
         if (
             not waited_for
             or context.is_on_main(event.module, event.node)
+            or context.takes_turns(event)
             or barriers.serve(context.barriers, event, waited_for)
         ):
             continue

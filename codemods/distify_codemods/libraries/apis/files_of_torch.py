@@ -22,5 +22,5 @@ APIS = (
     Api("torchaudio.load", effect=Effect.READS, path=0, one_file=True),
     Api("timm.models.load_checkpoint timm.models.resume_checkpoint", effect=Effect.READS, path=1),
     Api("timm.utils.update_summary", effect=Effect.WRITES, path=3),
-    Api(".export_chrome_trace", effect=Effect.WRITES, path=0),
+    Api(".export_chrome_trace .export_stacks .export_memory_timeline", effect=Effect.WRITES, path=0),
 )  # fmt: skip
