@@ -197,7 +197,19 @@ def _has_a_model(facts: Facts, values: list[Value]) -> bool:
 def may_write(facts: Facts) -> list[Event]:
     """The others of them that are called for what they do, or say that they write, or are told to."""
     writers = set(named_writers(facts))
-    return [event for event in given_a_path(facts) if event not in writers and _may_write(event)]
+    found = [event for event in given_a_path(facts) if event not in writers and _may_write(event)]
+    return found + [event for event in facts.of_kind(Kind.CALL, Kind.METHOD) if _says_it_writes(facts, event)]
+
+
+def _says_it_writes(facts: Facts, event: Event) -> bool:
+    """Whether something unknown says that it writes, and is given what may name a file: `vectors.save_as(args.out)`."""
+    if not _own_name(event).lstrip("_").lower().startswith(effects.WRITING_WORDS) or event.name in effects.OF_HANDLES:
+        return False
+    if not isinstance(event.module.parents.get(event.node), cst.Expr) or not is_unknown(event):
+        return False
+    named = any(isinstance(obj, Setting) for value in event.arguments.all() for obj in value.objs)
+    texts = any(isinstance(value.constant(), str) for value in event.arguments.all())
+    return (named or texts) and not _paths(facts, event)
 
 
 @answered_once
@@ -270,7 +282,7 @@ def is_unknown(event: Event) -> bool:
         return False
     if event.kind is Kind.METHOD and (is_writing_method(event) or event.name in effects.READING_METHODS):
         return False
-    owners = [library for obj in event.receiver.objs for library in _libraries(core(obj))]
+    owners = [library for obj in event.receiver.objs for library in _libraries(core(root(obj)))]
     name = event.name if event.kind is Kind.METHOD else ""
     return any(not effects.is_tracker(one) and not effects.is_known(one, name) for one in owners)
 

@@ -137,6 +137,44 @@ def test_what_is_written_and_read_by_every_rank_is_left_to_a_person(after: str) 
     assert {code for code, _ in blocked(script(imports=imports_for(after), after=after))} == {"OUT03"}
 
 
+PARSED = "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
+
+
+@pytest.mark.parametrize(
+    ("setup", "call"),
+    [
+        (f"{PARSED}rows = gensim.models.Word2Vec()\n", "rows.wv.save_word2vec_format(args.vectors)"),
+        ("rows = unheard.Rows()\n", 'rows.export_all("vectors")'),
+        ("", 'unheard.archive("out/a.bin")'),
+        ("rows = unheard.Rows()\n", 'rows.keep("out/a.bin")'),
+        ("", 'unheard.Rows().keep("out/a.bin")'),
+    ],
+)
+def test_what_is_not_known_to_write_is_named(setup: str, call: str) -> None:
+    lines = f"{setup}{call}\n"
+    seen = conversion_of(script(imports=imports_for(lines), after=lines))
+    (told,) = [one.message for one in seen.of(Level.ADVICE) if one.code == "OUT03"]
+    name = call.partition("(")[0] if not call.startswith("unheard.Rows") else "keep"
+    assert told.startswith(f"every rank calls `{name}`")
+    said = {one.code: one.message for one in seen.of(Level.NOT_NEEDED)}
+    assert said["SAVE01"] == "no checkpoint is written, unless by what OUT03 names"
+    assert "OUT03" not in said
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "rows = unheard.Rows()\nrows.save_all(3)\n",
+        'rows = unheard.Rows()\nrows.write("some text")\n',
+        'class Rows:\n    def save_all(self, name):\n        self.name = name\n\n\nRows().save_all("vectors")\n',
+        'rows = unheard.Rows()\nfound = rows.find("vectors")\n',
+    ],
+)
+def test_what_is_given_no_name_of_a_file_is_not_named(lines: str) -> None:
+    seen = conversion_of(script(imports=imports_for(lines), after=lines))
+    assert [one.message for one in seen.of(Level.ADVICE) if one.code == "OUT03"] == []
+
+
 @pytest.mark.parametrize(
     "after",
     [

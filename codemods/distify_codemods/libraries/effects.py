@@ -62,6 +62,8 @@ KNOWN = (
     "seaborn.", "PIL.", "cv2.", "tqdm.", "rich.", "click.", "typer.", "fire.", "termcolor.", "einops.", "timm.",
     "absl.", "IPython.", "requests.", "h5py.", "joblib.", "skimage.", "imageio.", "omegaconf.", "hydra.",
 )  # fmt: skip
+#: Methods that put something into a file that is open: who opened it has seen to it.
+OF_HANDLES = frozenset("write writelines writerow writerows writeheader writestr".split())
 #: Words of names by which a library says that it writes, or that it reads.
 WRITING_WORDS = ("save", "dump", "export", "write")
 _READING_WORDS = ("load", "read", "restore", "parse")

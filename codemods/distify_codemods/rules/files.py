@@ -32,9 +32,10 @@ def run(context: Context) -> None:
         found = _write(context, event) or found
     unknown = [event for event in file_events.may_write(context.facts) if is_every_ranks(context, event)]
     for event in unknown:
+        called = f"every rank calls `{file_events.code_of(event)}`{_with_what(context, event)}"
         context.advice(
-            f"every rank calls `{file_events.code_of(event)}` with a path, and it is not known what that does: if it "
-            "writes, or asks somebody, put it under `if rt.is_main_process():`", event.module, event.node,
+            f"{called}, and it is not known what that does: if it writes, or asks somebody, put it under `if "
+            "rt.is_main_process():`", event.module, event.node,
         )  # fmt: skip
     unseen = [call for call in unfollowed(context.facts) if call.writes]
     for call in unseen:
@@ -50,6 +51,10 @@ def run(context: Context) -> None:
         )  # fmt: skip
     if not (found or unknown or unseen or named):
         context.not_needed(f"no other files are written{unless_written(context)}")
+
+
+def _with_what(context: Context, event: Event) -> str:
+    return " with a path" if event in file_events.given_a_path(context.facts) else ""
 
 
 def _one(context: Context, event: Event) -> bool:
