@@ -79,6 +79,15 @@ def test_what_a_hook_reads_later_is_named(read: str, named: str) -> None:
     assert (f", unless by `{named}` at " in one.message) is bool(named)
 
 
+def test_what_a_hook_reads_of_what_is_written_anew_is_advised_about() -> None:
+    setup = "np.save('a.npy', 3.0)\n" + HOOK.format(read="np.load('a.npy')")
+    before = script(imports=HEAD, setup=setup, model=MODEL, after="np.save('a.npy', 4.0)\n")
+    (one,) = findings("PATH01", before, Level.ADVICE)
+    assert one.message.startswith("a library calls this at a time of its own")
+    other = before.replace("np.save('a.npy', 4.0)", "np.save('b.npy', 4.0)")
+    assert findings("PATH01", other, Level.ADVICE) == []
+
+
 ROWS = """\
 class Rows(torch.utils.data.Dataset):
     def __len__(self):

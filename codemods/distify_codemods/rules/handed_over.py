@@ -36,6 +36,18 @@ def outside(context: Context, event: Event, place: tuple[Module, cst.CSTNode]) -
     return found
 
 
+def advise(context: Context) -> None:
+    """Says where such a function reads what something says is written anew later."""
+    for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if context.files_written else ():
+        if reads_later(context, event) and any(
+            event.before(one) and context.names.agree(one, event) for one in context.files_written
+        ):
+            context.advice(
+                "a library calls this at a time of its own: a rank may read the file before rank 0 has written it, "
+                "unless `rt.barrier()` follows where it is written", event.module, event.node,
+            )  # fmt: skip
+
+
 def reads_later(context: Context, event: Event) -> bool:
     """Whether a function that was handed over reads a file that is written after that."""
     if not (reads(event) or event.name == LOAD):

@@ -35,6 +35,7 @@ def run(context: Context) -> None:
     found = _questions(context) or found
     found = _decisions(context) or found
     found = waits.run(context) or found
+    handed_over.advise(context)
     if not found and file_events.named_by_the_time(context.facts):
         context.not_needed("no file is read that the run wrote, unless below the output folder that OUT03 names")
     elif not found:
