@@ -6,6 +6,8 @@ is said of all calls. Methods of what a library made are its maker's: who is kno
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import libcst as cst
 
 from distify_codemods.answers import answered_once
@@ -41,11 +43,11 @@ def unless(facts: Facts) -> str:
     return ", unless in calls that were not followed (SHARE01)" if facts.run.machine.spared else ""
 
 
-def unless_written(facts: Facts) -> str:
-    """What to add where it is said that nothing is written."""
-    if may_write(facts) or any(call.writes for call in unfollowed(facts)):
+def unless_written(facts: Facts, is_every_ranks: Callable[[Event], bool]) -> str:
+    """What to add where it is said that nothing is written. Of what rank 0 alone does, or first, others tell."""
+    if any(map(is_every_ranks, may_write(facts))) or any(call.writes for call in unfollowed(facts)):
         return ", unless by what OUT03 names"
-    first = next(iter(given_a_path(facts)), None)
+    first = next(filter(is_every_ranks, given_a_path(facts)), None)
     if first is None or effects.says_that_it_reads(first.name.rsplit(".", 1)[-1]):
         asked = any(outside.is_asked_by_each(event.name) for event in facts.of_kind(Kind.CALL))
         return unless(facts) or ", unless by what NET01 names" * asked

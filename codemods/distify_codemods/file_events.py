@@ -13,9 +13,9 @@ from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.answers import answered_once
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.inside import core, made_of
+from distify_codemods.inside import core, made_of, root
 from distify_codemods.interpreter import files
-from distify_codemods.libraries import effects, listings, paths, torch_nn
+from distify_codemods.libraries import effects, listings, outside, paths, torch_nn
 from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.naming import brief
 from distify_codemods.objects import (
@@ -43,16 +43,23 @@ def writes(event: Event) -> bool:
         return _opens(event, written=True) or is_writing_method(event)
     if event.kind is not Kind.CALL or event.name in effects.SHOWS or is_in_memory(event):
         return False
-    if event.name in effects.WRITES or event.name in effects.ALWAYS_WRITE:
+    if event.name in effects.WRITES or event.name in effects.ALWAYS_WRITE or is_mapped_to_be_written(event):
         return True
     return _is_opened(event.name) and files.is_written(files.modes(event.name, event.arguments)) is True
+
+
+def is_mapped_to_be_written(event: Event) -> bool:
+    """`np.memmap(path, mode="w+")`."""
+    if event.name not in effects.MAPPED:
+        return False
+    return any("w" in mode for mode in files.modes(event.name, event.arguments) or ("w",))
 
 
 def reads(event: Event) -> bool:
     """Whether a file is read, before which ranks may have to wait."""
     if event.kind is Kind.METHOD:
         return _opens(event, written=False) or event.name in effects.READING_METHODS
-    if event.kind is not Kind.CALL:
+    if event.kind is not Kind.CALL or is_in_memory(event):
         return False
     if event.name in effects.MAPPED:
         modes = files.modes(event.name, event.arguments)
@@ -82,8 +89,11 @@ def named_by_the_time(facts: Facts) -> list[Event]:
     ]  # fmt: skip
 
 
-def place_of_path(event: Event) -> int:
-    """Which argument the path of the file is that an event writes or reads: its number, or a word of `effects`."""
+def place_of_path(event: Event, written: bool = False) -> int:
+    """Which argument the path of the file is that an event reads, or writes: its number, or a word of `effects`.
+
+    `written`: of what does both (`shutil.unpack_archive`), what it writes.
+    """
     if event.kind is Kind.METHOD:
         if event.name in listings.METHODS_THAT_TELL:
             return effects.ITSELF
@@ -91,13 +101,14 @@ def place_of_path(event: Event) -> int:
             return effects.ITSELF
         known = effects.WRITING_METHODS.get(event.name) or effects.READING_METHODS.get(event.name)
         return known.path if known is not None else effects.UNSEEN
-    known = effects.reading(event.name) or effects.WRITES.get(event.name)
+    reading, writing = effects.reading(event.name), effects.WRITES.get(event.name)
+    known = writing or reading if written else reading or writing
     return known.path if known is not None else 0
 
 
-def path_of(event: Event) -> Value:
-    """The path of the file that an event writes or reads; nothing where it is not seen."""
-    place, given = place_of_path(event), event.arguments.positional
+def path_of(event: Event, written: bool = False) -> Value:
+    """The path of the file that an event reads, or writes; nothing where it is not seen."""
+    place, given = place_of_path(event, written), event.arguments.positional
     if place == effects.ITSELF:
         return event.receiver
     return given[place] if 0 <= place < len(given) else Value()
@@ -186,7 +197,32 @@ def _has_a_model(facts: Facts, values: list[Value]) -> bool:
 def may_write(facts: Facts) -> list[Event]:
     """The others of them that are called for what they do, or say that they write, or are told to."""
     writers = set(named_writers(facts))
-    return [event for event in given_a_path(facts) if event not in writers and _may_write(event)]
+    found = [event for event in given_a_path(facts) if event not in writers and _may_write(event)]
+    return found + [event for event in facts.of_kind(Kind.CALL, Kind.METHOD) if _says_it_writes(facts, event)]
+
+
+def _says_it_writes(facts: Facts, event: Event) -> bool:
+    """Whether something unknown says that it writes, and is given what may name a file: `vectors.save_as(args.out)`."""
+    if not _own_name(event).lstrip("_").lower().startswith(effects.WRITING_WORDS) or event.name in effects.OF_HANDLES:
+        return False
+    if not isinstance(event.module.parents.get(event.node), cst.Expr) or not is_unknown(event):
+        return False
+    named = any(isinstance(obj, Setting) for value in event.arguments.all() for obj in value.objs)
+    texts = any(isinstance(value.constant(), str) for value in event.arguments.all())
+    return (named or texts) and not _paths(facts, event)
+
+
+@answered_once
+def fetched_by_connections(facts: Facts) -> list[Event]:
+    """What rank 0, which alone has the connection, puts into a file."""
+    return [event for event in facts.of_kind(Kind.METHOD) if _is_fetched(event)]
+
+
+def _is_fetched(event: Event) -> bool:
+    if not outside.fetches_a_file(event.name, len(event.arguments.positional)):
+        return False
+    owners = [obj.name for obj in map(root, event.receiver.objs) if isinstance(obj, External)]
+    return any(map(outside.connects, owners)) and isinstance(event.module.parents.get(event.node), cst.Expr)
 
 
 def code_of(event: Event) -> str:
@@ -242,9 +278,11 @@ def is_unknown(event: Event) -> bool:
     if event.kind is Kind.CALL:
         named = event.name.startswith("local.") or effects.is_named(event.name)
         return not named and not effects.is_known(event.name, event.name.rsplit(".", 1)[-1])
-    if event.kind is Kind.METHOD and (_is_called_as_one(event) or event.name in effects.READING_METHODS):
+    if event.kind is Kind.METHOD and not _is_of_a_library(event.receiver, event.name):
         return False
-    owners = [library for obj in event.receiver.objs for library in _libraries(core(obj))]
+    if event.kind is Kind.METHOD and (is_writing_method(event) or event.name in effects.READING_METHODS):
+        return False
+    owners = [library for obj in event.receiver.objs for library in _libraries(core(root(obj)))]
     name = event.name if event.kind is Kind.METHOD else ""
     return any(not effects.is_tracker(one) and not effects.is_known(one, name) for one in owners)
 
@@ -262,7 +300,6 @@ def _paths(facts: Facts, event: Event) -> list[cst.BaseExpression]:
 
 
 _WORDS = frozenset("path paths dir file filename folder root ckpt checkpoint output".split())
-_EXTENSION = re.compile(r"\w\.[A-Za-z][A-Za-z0-9]{0,5}$")
 
 
 def _is_a_path(facts: Facts, module: Module, node: cst.BaseExpression) -> bool:
@@ -304,7 +341,7 @@ def _stands_for_a_path(obj: Obj) -> bool:
 def _looks_like_a_path(text: str) -> bool:
     if "://" in text or any(one.isspace() for one in text):
         return False
-    return "/" in text or "\\" in text or _EXTENSION.search(text) is not None
+    return "/" in text or "\\" in text or paths.ends_like_a_file(text)
 
 
 def _texts(node: cst.BaseExpression) -> Iterator[str]:

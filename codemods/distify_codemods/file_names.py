@@ -20,7 +20,6 @@ from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.values import Value
 
-_EXTENSION = re.compile(r"\w\.[A-Za-z]\w{0,7}$|^\.[A-Za-z]\w{0,7}$")
 _FILLED_IN = {"%": re.compile(r"%[-+# 0-9.]*[a-zA-Z]"), "format": re.compile(r"\{[^{}]*\}")}
 _DEEPEST = 5
 
@@ -40,19 +39,19 @@ class Names:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._known: dict[cst.CSTNode, frozenset[str]] = {}
-        self._paths: dict[Event, _Path] = {}
-        self._begun: dict[Event, frozenset[str]] = {}
+        self._known: dict[tuple[cst.CSTNode, bool], frozenset[str]] = {}
+        self._paths: dict[tuple[Event, bool], _Path] = {}
+        self._begun: dict[tuple[Event, bool], frozenset[str]] = {}
 
     def differ(self, write: Event, read: Event) -> bool:
         """Whether one event writes another file than the other reads."""
         if not effects.writes_one_file(write.name) or not effects.reads_one_file(read.name):
             return False
-        written, wanted = self._ends(write), self._ends(read)
+        written, wanted = self._ends(write, True), self._ends(read, False)
         if not written or not wanted:
             return False
         added = effects.ending(write.name)
-        known = all(_EXTENSION.search(one) for one in (*written, *wanted)) and all(
+        known = all(paths.ends_like_a_file(one) for one in (*written, *wanted)) and all(
             one.endswith(added) for one in written
         )
         return known and not any(one.endswith(two) or two.endswith(one) for one in written for two in wanted)
@@ -60,7 +59,7 @@ class Names:
     def may_be_one(self, write: Event, read: Event, path: Value | None = None) -> bool:
         """Whether both may be about one file. `path`: what is read, if not what the table says."""
         wanted = path_of(read) if path is None else path
-        if not may_be_same(path_of(write).constant(), wanted.constant()) or self.differ(write, read):
+        if not may_be_same(path_of(write, True).constant(), wanted.constant()) or self.differ(write, read):
             return False
         return not (path is None or path is path_of(read)) or not self._lie_apart(write, read)
 
@@ -68,33 +67,34 @@ class Names:
         """Whether one file is written in another folder than the other is read in."""
         if not effects.writes_one_file(write.name):
             return False
-        return lie_apart(self._beginnings(write), self._beginnings(read))
+        return lie_apart(self._beginnings(write, True), self._beginnings(read, False))
 
-    def _beginnings(self, event: Event) -> frozenset[str]:
-        if event not in self._begun:
-            self._begun[event] = beginnings(self._facts, path_of(event), _path_node(event))
-        return self._begun[event]
+    def _beginnings(self, event: Event, written: bool) -> frozenset[str]:
+        if (event, written) not in self._begun:
+            found = beginnings(self._facts, path_of(event, written), _path_node(event, written))
+            self._begun[event, written] = found
+        return self._begun[event, written]
 
     def agree(self, write: Event, read: Event) -> bool:
         """Whether something says that both may be about one file: all of their paths, how these end or are spelled."""
-        one, other = self._path(write), self._path(read)
+        one, other = self._path(write, True), self._path(read, False)
         if one.whole is not None and other.whole is not None:
             return may_be_same(one.whole, other.whole)
         if one.ends and other.ends:
             return any(end.endswith(two) or two.endswith(end) for end in one.ends for two in other.ends)
         return not one.objs.isdisjoint(other.objs) or (bool(one.spelled) and one.spelled == other.spelled)
 
-    def _path(self, event: Event) -> _Path:
-        if event not in self._paths:
-            path, node = path_of(event), _path_node(event)
+    def _path(self, event: Event, written: bool) -> _Path:
+        if (event, written) not in self._paths:
+            path, node = path_of(event, written), _path_node(event, written)
             spelled = tree.code_of(node) if node is not None else ""
-            self._paths[event] = _Path(path.constant(), self._ends(event), path.objs, spelled)
-        return self._paths[event]
+            self._paths[event, written] = _Path(path.constant(), self._ends(event, written), path.objs, spelled)
+        return self._paths[event, written]
 
-    def _ends(self, event: Event) -> frozenset[str]:
-        if event.node not in self._known:
-            self._known[event.node] = _ends(self._facts, event)
-        return self._known[event.node]
+    def _ends(self, event: Event, written: bool) -> frozenset[str]:
+        if (event.node, written) not in self._known:
+            self._known[event.node, written] = _ends(self._facts, event, written)
+        return self._known[event.node, written]
 
 
 def into_a_handle(event: Event) -> bool:
@@ -119,15 +119,15 @@ def may_be_same(written: object, wanted: object) -> bool:
     return one in (other, ".") or other == "." or ended or other.startswith(f"{one}/") or one.startswith(f"{other}/")
 
 
-def _ends(facts: Facts, event: Event) -> frozenset[str]:
+def _ends(facts: Facts, event: Event, written: bool) -> frozenset[str]:
     """How the name of an event's file may end; after a `/` all of it is known. Empty: that is not seen."""
-    node = _path_node(event)
+    node = _path_node(event, written)
     found = _of(facts, event.module, node, 0) if node is not None else frozenset()
     return frozenset(one.lower() for one in found)
 
 
-def _path_node(event: Event) -> cst.BaseExpression | None:
-    place, call = place_of_path(event), event.node
+def _path_node(event: Event, written: bool) -> cst.BaseExpression | None:
+    place, call = place_of_path(event, written), event.node
     if place < 0 or not isinstance(call, cst.Call) or any(arg.star for arg in call.args):
         return event.receiver_node if place == effects.ITSELF else None
     given = [arg.value for arg in call.args if arg.keyword is None]

@@ -19,6 +19,7 @@ from distify_codemods.callables import functions, methods
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, given_to
 from distify_codemods.libraries import downloads, effects, outside
+from distify_codemods.libraries.checkpoints import LOAD
 from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.objects import Bound, Class, Function, Instance, Local, Mapping, Partial, Sequence
 from distify_codemods.program import Module
@@ -54,7 +55,8 @@ class Unfollowed:
     def reads(self) -> bool:
         if self.name in effects.STORES or self.name in effects.HANDLES or self.name in effects.MAPPED:
             return not self.writes
-        return self.name[1:] in effects.READING_METHODS or effects.reading(self.name) is not None
+        known = effects.reading(self.name) is not None or self.name == LOAD
+        return self.name[1:] in effects.READING_METHODS or known
 
     @property
     def asks(self) -> bool:

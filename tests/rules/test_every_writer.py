@@ -22,7 +22,11 @@ SPELLED = {
 
 def imports_for(code: str) -> str:
     """The imports of what a snippet names first in its lines."""
-    plain = "h5py zipfile imageio cv2 requests smtplib gzip bz2 faiss onnx xlsxwriter sqlite3 tensorflow".split()
+    plain = (
+        "h5py zipfile imageio cv2 requests smtplib gzip bz2 faiss onnx xlsxwriter sqlite3 tensorflow safetensors "
+        "shutil torchvision transformers datasets zarr boto3 paramiko dgl torchtext kaggle wandb wget skimage ogb "
+        "torchaudio torch_geometric unheard lmdb graphviz torchviz timm gensim"
+    ).split()
     found = [text for name, text in SPELLED.items() if f"{name}." in code or f"{name}(" in code]
     return "".join([*found, *(f"import {name}\n" for name in plain if f"{name}." in code), IMPORTS])
 
@@ -57,6 +61,13 @@ def imports_for(code: str) -> str:
         ("", "faiss.write_index(None, name)"),
         ("", 'onnx.save(None, "a.onnx")'),
         ('rows = OmegaConf.create({"a": 1})\n', 'OmegaConf.save(rows, "a.yaml")'),
+        ("", 'zarr.save("a.zarr", [1])'),
+        ("", 'torchvision.datasets.utils.extract_archive("a.zip", "b")'),
+        ("", 'safetensors.serialize_file({}, "a")'),
+        (FRAME, 'rows.to_string("a.txt")'),
+        ("dot = torchviz.make_dot(name)\n", 'dot.render("graph", format="png")'),
+        ("dot = graphviz.Digraph()\n", 'dot.render("graph")'),
+        ("", 'timm.utils.update_summary(1, {}, {}, "summary.csv")'),
     ],
 )
 def test_rank_zero_alone_writes(setup: str, statement: str) -> None:
@@ -84,6 +95,17 @@ def test_rank_zero_alone_writes(setup: str, statement: str) -> None:
          f'with {ONLY}(wds.TarWriter)("a.tar") as file:\n    file.write({{}})\n'),
         ('book = xlsxwriter.Workbook("a.xlsx")\nbook.close()\n',
          f'book = {ONLY}(xlsxwriter.Workbook)("a.xlsx")\nbook.close()\n'),
+        ('base = sqlite3.connect("a.db")\nrow = base.cursor()\nrow.execute("INSERT INTO a (b)")\nbase.commit()\n',
+         f'base = {ONLY}(sqlite3.connect)("a.db")\nrow = base.cursor()\nrow.execute("INSERT INTO a (b)")\n'
+         "base.commit()\n"),
+        ('with sqlite3.connect("a.db") as base:\n    base.execute("CREATE TABLE a (b)")\n',
+         f'with {ONLY}(sqlite3.connect)("a.db") as base:\n    base.execute("CREATE TABLE a (b)")\n'),
+        ('rows = lmdb.open("a")\nwith rows.begin(write=True) as row:\n    row.put(b"1", b"2")\n',
+         f'rows = {ONLY}(lmdb.open)("a")\nwith rows.begin(write=True) as row:\n    row.put(b"1", b"2")\n'),
+        ('rows = np.memmap("a.bin", mode="w+", shape=(3,))\nrows[0:2] = 1\nrows.flush()\ndel rows\n',
+         f'rows = {ONLY}(np.memmap)("a.bin", mode="w+", shape=(3,))\nrows[0:2] = 1\nrows.flush()\ndel rows\n'),
+        ('file = h5py.File("a.h5", "a")\nfile["a"] = [1]\nfile.attrs["b"] = 1\n',
+         f'file = {ONLY}(h5py.File)("a.h5", "a")\nfile["a"] = [1]\nfile.attrs["b"] = 1\n'),
         ('mail = smtplib.SMTP("localhost")\nmail.sendmail("a", "b", "c")\n',
          f'mail = {ONLY}(smtplib.SMTP)("localhost")\nmail.sendmail("a", "b", "c")\n'),
     ],
@@ -96,12 +118,61 @@ def test_what_keeps_writing_is_rank_zeros(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     "after",
     [
-        'rows = np.memmap("a.bin", dtype="float32", mode="w+", shape=(3,))\nrows[0] = 1\n',
-        'base = sqlite3.connect("a.db")\nbase.execute("CREATE TABLE a (b)")\nbase.commit()\n',
+        'rows = np.memmap("a.bin", dtype="float32", mode="w+", shape=(3,))\nrows[0] = 1\nprint(rows.sum())\n',
+        'rows = np.memmap("a.bin", dtype="float32", mode="w+", shape=(3,))\nrows[0] += 1\n',
+        'rows = np.memmap("a.bin", mode="w+", shape=(3,))\n\n\ndef first():\n    return rows[0]\n',
+        'base = sqlite3.connect("a.db")\nbase.execute("INSERT INTO a VALUES (1)")\n'
+        'for row in base.execute("SELECT * FROM a"):\n    print(row)\n',
+        'base = sqlite3.connect("a.db")\nbase.execute("INSERT INTO a VALUES (1)")\n'
+        'rows = base.execute("SELECT * FROM a").fetchall()\nprint(rows[0])\n',
+        "class Rows(torch.utils.data.Dataset):\n    def __init__(self):\n"
+        '        self.base = sqlite3.connect("a.db")\n        self.base.execute("CREATE TABLE a (b)")\n\n'
+        "    def __len__(self):\n        return 3\n\n    def __getitem__(self, index):\n"
+        '        return self.base.execute("SELECT b FROM a").fetchone()\n\n\nloader = DataLoader(Rows())\n',
+        'file = h5py.File("a.h5", "a")\nfile["a"] = [1]\nrows = file["b"][:]\n',
+        'rows = lmdb.open("a")\nwith rows.begin(write=True) as row:\n    row.put(b"1", b"")\n    print(row.get(b""))\n',
     ],
 )
 def test_what_is_written_and_read_by_every_rank_is_left_to_a_person(after: str) -> None:
     assert {code for code, _ in blocked(script(imports=imports_for(after), after=after))} == {"OUT03"}
+
+
+PARSED = "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
+
+
+@pytest.mark.parametrize(
+    ("setup", "call"),
+    [
+        (f"{PARSED}rows = gensim.models.Word2Vec()\n", "rows.wv.save_word2vec_format(args.vectors)"),
+        ("rows = unheard.Rows()\n", 'rows.export_all("vectors")'),
+        ("", 'unheard.archive("out/a.bin")'),
+        ("rows = unheard.Rows()\n", 'rows.keep("out/a.bin")'),
+        ("", 'unheard.Rows().keep("out/a.bin")'),
+    ],
+)
+def test_what_is_not_known_to_write_is_named(setup: str, call: str) -> None:
+    lines = f"{setup}{call}\n"
+    seen = conversion_of(script(imports=imports_for(lines), after=lines))
+    (told,) = [one.message for one in seen.of(Level.ADVICE) if one.code == "OUT03"]
+    name = call.partition("(")[0] if not call.startswith("unheard.Rows") else "keep"
+    assert told.startswith(f"every rank calls `{name}`")
+    said = {one.code: one.message for one in seen.of(Level.NOT_NEEDED)}
+    assert said["SAVE01"] == "no checkpoint is written, unless by what OUT03 names"
+    assert "OUT03" not in said
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "rows = unheard.Rows()\nrows.save_all(3)\n",
+        'rows = unheard.Rows()\nrows.write("some text")\n',
+        'class Rows:\n    def save_all(self, name):\n        self.name = name\n\n\nRows().save_all("vectors")\n',
+        'rows = unheard.Rows()\nfound = rows.find("vectors")\n',
+    ],
+)
+def test_what_is_given_no_name_of_a_file_is_not_named(lines: str) -> None:
+    seen = conversion_of(script(imports=imports_for(lines), after=lines))
+    assert [one.message for one in seen.of(Level.ADVICE) if one.code == "OUT03"] == []
 
 
 @pytest.mark.parametrize(

@@ -223,14 +223,16 @@ def test_left_alone(after: str) -> None:
 @pytest.mark.parametrize(
     "after",
     [
-        pytest.param("values = np.memmap('a.bin', np.uint16, 'w+', shape=(3,))\nvalues[:] = 1\n", id="mapped file"),
-        pytest.param("base = sqlite3.connect('a.db')\nbase.execute('insert')\nbase.commit()\n", id="database"),
-        pytest.param(
-            "with sqlite3.connect('a.db') as base:\n    base.execute('insert into a values (1)')\n", id="at its end"
-        ),
-        pytest.param("base = lmdb.open('a')\nwith base.begin(write=True) as t:\n    t.put(b'1', b'2')\n", id="table"),
+        pytest.param("values = np.memmap('a.bin', np.uint16, 'w+', shape=(3,))\nvalues[:] = 1\nprint(values)\n",
+                     id="mapped file"),
+        pytest.param("base = sqlite3.connect('a.db')\nbase.execute('insert')\nbase.commit()\n"
+                     "print(base.execute('select 1').fetchall())\n", id="database"),
+        pytest.param("with sqlite3.connect('a.db') as base:\n    base.execute('insert into a values (1)')\n"
+                     "    print(base.total_changes)\n", id="at its end"),
+        pytest.param("base = lmdb.open('a')\nwith base.begin(write=True) as t:\n    t.put(b'1', b'2')\n"
+                     "    print(t.get(b'3'))\n", id="table"),
     ],
-)
+)  # fmt: skip
 def test_written_and_read_in_one_place(after: str) -> None:
     before = script(imports=TOOLS, after=after)
     assert blocked(before) == {("OUT03", len(before.splitlines()) - after.count("\n") + 1)}

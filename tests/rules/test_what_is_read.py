@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Options
+from distify_codemods import Level, Options
 
-from tests.rules.scripts import IMPORTS, conversion_of, script
+from tests.rules.scripts import IMPORTS, conversion_of, converted, findings, script
 
 HEAD = f"""{IMPORTS}import os
 import time
@@ -51,3 +51,79 @@ def test_nothing_is_waited_for(after: str) -> None:
 )
 def test_what_may_be_the_file_is_waited_for(after: str) -> None:
     assert waits(after)
+
+
+MODEL = "model = nn.Linear(4, 1)\nmodel.register_forward_hook(scale)\n"
+HOOK = "def scale(module, given, out):\n    return out * float({read})\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("write", "read"),
+    [("np.save('a.npy', 3.0)", "np.load('a.npy')"), ("torch.save(3, 'a.pt')", "torch.load('a.pt')")],
+)
+def test_ranks_wait_where_a_hook_is_handed_over_and_not_in_it(write: str, read: str) -> None:
+    """They come to it in unequal numbers, once evaluations are shared out."""
+    before = script(imports=HEAD, setup=f"{write}\n{HOOK.format(read=read)}", model=MODEL)
+    after = converted(before)
+    assert "rt.barrier()\nmodel.register_forward_hook(scale)\n" in after
+    assert after.count("rt.barrier()") == 1
+
+
+@pytest.mark.parametrize(
+    ("read", "named"), [("np.load('a.npy')", "np.load"), ("torch.load('a.npy')", "torch.load"), ("b(np.load)", "")]
+)
+def test_what_a_hook_reads_later_is_named(read: str, named: str) -> None:
+    after = "np.save('a.npy', 3.0)\nprint(model(torch.ones(1, 4)))\n"
+    setup = "def b(call):\n    return 3\n\n\n" + HOOK.format(read=read)
+    (one,) = findings("PATH01", script(imports=HEAD, setup=setup, model=MODEL, after=after), Level.NOT_NEEDED)
+    assert (f", unless by `{named}` at " in one.message) is bool(named)
+
+
+def test_what_a_hook_reads_of_what_is_written_anew_is_advised_about() -> None:
+    setup = "np.save('a.npy', 3.0)\n" + HOOK.format(read="np.load('a.npy')")
+    before = script(imports=HEAD, setup=setup, model=MODEL, after="np.save('a.npy', 4.0)\n")
+    (one,) = findings("PATH01", before, Level.ADVICE)
+    assert one.message.startswith("a library calls this at a time of its own")
+    other = before.replace("np.save('a.npy', 4.0)", "np.save('b.npy', 4.0)")
+    assert findings("PATH01", other, Level.ADVICE) == []
+
+
+ROWS = """\
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return torch.as_tensor({read})[index], torch.ones(1)
+
+
+held_out = DataLoader(Rows(), batch_size=4, num_workers=2)
+"""
+EVALUATED = """\
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    total = 0.0
+    for x, y in held_out:
+        total += nn.functional.mse_loss(model(x), y, reduction='sum').item()
+    {write}
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "write", "number"),
+    [
+        ("np.load('a.npy')", "np.save('a.npy', np.ones((8, 4)))", 2),
+        ("torch.load('a.pt')", "torch.save(torch.ones(8, 4), 'a.pt')", 2),
+        ("np.load('a.npy')", "np.save('b.npy', np.ones((8, 4)))", 0),
+        ("torch.load('a.pt')", "torch.save(torch.ones(8, 4), 'b.pt')", 0),
+    ],
+)
+def test_rank_zero_waits_for_workers_of_an_evaluation(read: str, write: str, number: int) -> None:
+    before = script(imports=HEAD, setup=ROWS.format(read=read), loop=EVALUATED.format(write=write))
+    after = converted(before)
+    assert after.count("rt.barrier()\n") == number
+    assert ("rt.barrier()\n    if rt.is_main_process():\n" in after) is bool(number)

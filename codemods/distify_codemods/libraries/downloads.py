@@ -11,8 +11,21 @@ FETCHES = (
     "clip.load", "open_clip.create_model", "lpips.LPIPS", "gensim.downloader.load", "whisper.load_model",
     "tensorflow_datasets.load", "torch_geometric.datasets.", "ogb.", "facenet_pytorch.InceptionResnetV1",
     "monai.apps.CrossValidation", "monai.apps.DecathlonDataset", "monai.apps.MedNISTDataset",
-    "monai.apps.TciaDataset", "monai.bundle.load", "mlflow.pytorch.load_model", "mlflow.pyfunc.load_model",
+    "monai.apps.TciaDataset", "monai.bundle.load",
+    "mlflow.pytorch.load_model", "mlflow.pyfunc.load_model", "dgl.data.", "torchtext.datasets.", "keras.datasets.",
+    "tensorflow.keras.datasets.", "nilearn.datasets.fetch_", "pooch.retrieve", "skimage.data.", "scipy.datasets.",
+    "open_clip.get_tokenizer", "datasets.load_metric", "deepchem.molnet.load_",
 )  # fmt: skip
+#: Of these, what fetches nothing.
+_NOT = ("dgl.data.utils.", "dgl.data.DGLDataset", "dgl.data.CSVDataset", "dgl.data.graph_serialize.")
+#: Bases that, where what they make is not in their folder yet, call what downloads and prepares it.
+PREPARE = (
+    "torch_geometric.data.Dataset",
+    "torch_geometric.data.InMemoryDataset",
+    "torch_geometric.data.OnDiskDataset",
+    "dgl.data.DGLDataset",
+    "dgl.data.DGLBuiltinDataset",
+)
 #: Of anything that is not named above.
 RETRIEVES = (".urlretrieve", ".from_pretrained")
 #: Whose `from_pretrained` is given the weights themselves.
@@ -42,9 +55,13 @@ def makes_a_model(name: str) -> bool:
 
 def fetches(name: str) -> bool:
     """Whether a function of a library fetches files, by its full name."""
-    own = name.rsplit(".", 1)[-1].lower()
     if name.startswith(WITH_WEIGHTS):
         return False
-    return (
-        name.startswith(FETCHES) or name.endswith(RETRIEVES) or own.startswith("download") or own.endswith("download")
-    )
+    known = name.startswith(FETCHES) and not name.startswith(_NOT)
+    return known or name.endswith(RETRIEVES) or says_so(name.rsplit(".", 1)[-1])
+
+
+def says_so(own: str) -> bool:
+    """Whether a function or method says by its own name that it downloads."""
+    own = own.lower()
+    return own.startswith("download") or own.endswith("download") or "_download_file" in own

@@ -62,6 +62,8 @@ KNOWN = (
     "seaborn.", "PIL.", "cv2.", "tqdm.", "rich.", "click.", "typer.", "fire.", "termcolor.", "einops.", "timm.",
     "absl.", "IPython.", "requests.", "h5py.", "joblib.", "skimage.", "imageio.", "omegaconf.", "hydra.",
 )  # fmt: skip
+#: Methods that put something into a file that is open: who opened it has seen to it.
+OF_HANDLES = frozenset("write writelines writerow writerows writeheader writestr".split())
 #: Words of names by which a library says that it writes, or that it reads.
 WRITING_WORDS = ("save", "dump", "export", "write")
 _READING_WORDS = ("load", "read", "restore", "parse")
@@ -74,8 +76,9 @@ def is_named(name: str) -> bool:
 
 
 def reading(name: str) -> Api | None:
-    """What is known of a function that reads a file, by its full name."""
-    return registry.find(name, Effect.READS)
+    """What is known of a function that reads a file, by its full name; of a method also where a class is asked."""
+    of_a_class = READING_METHODS.get(name.rsplit(".", 1)[-1]) if "." in name else None
+    return registry.find(name, Effect.READS) or (of_a_class if of_a_class and of_a_class.path >= 0 else None)
 
 
 def writes_one_file(name: str) -> bool:

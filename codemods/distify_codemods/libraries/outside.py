@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from distify_codemods.libraries.downloads import says_so
+
 _VERBS = "get post put patch delete head options request".split()
 #: Functions that ask once, and return plain data that can be sent on to other processes.
 _QUESTIONS = frozenset(
@@ -57,6 +59,7 @@ _DATA = frozenset(
     "incr decr exists keys find_one count_documents poll send sendall send_json send_string wait communicate "
     "getvalue inWaiting isOpen is_open ping publish create".split()
 )
+_INTO_A_FILE = frozenset({"fget_object", "retrbinary", "retrlines"})
 #: What each process finds out about itself and its machine, and what answers with text: nobody minds being asked.
 _OF_THE_MACHINE = (
     "psutil.", "GPUtil.", "pynvml.", "nvidia_smi.", "os.getpid", "os.getppid", "os.getloadavg", "os.times",
@@ -103,6 +106,11 @@ def is_asked_by_each(name: str) -> bool:
 
 def answers_with_data(method: str) -> bool:
     return method in _DATA
+
+
+def fetches_a_file(method: str, given: int) -> bool:
+    """Whether a method of a connection makes a file: `bucket.download_file(...)`, `sftp.get(there, here)`."""
+    return says_so(method) or method in _INTO_A_FILE or (method == "get" and given == 2)
 
 
 def is_of_the_machine(name: str) -> bool:

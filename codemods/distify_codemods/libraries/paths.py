@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from distify_codemods.libraries import listings
 
 PATH = "pathlib.Path"
@@ -11,6 +13,10 @@ KEEPS = ("builtins.str", "os.fspath", "os.path.normpath")
 #: The last thing that they are given is how the path ends.
 ENDS = ("os.path.join", "pathlib.Path", "builtins.str", "os.fspath")
 GLOBS = ("glob.glob", "glob.iglob")
+#: How names of files end: briefly, or in a word that nothing else ends in.
+_ENDING = re.compile(
+    r"(?:\w|^)\.(?:[A-Za-z][A-Za-z0-9]{0,5}|checkpoint|feather|geojson|parquet|msgpack|safetensors|tfrecords?)$"
+)
 _PATHS = ("os.path.", "pathlib.", "tempfile.")
 _NO_PATHS = ("os.path.exists", "os.path.is", "os.path.getsize", "os.path.getmtime")
 
@@ -31,6 +37,11 @@ ENDS_WITH_IT = frozenset({"tempfile.TemporaryDirectory", "tempfile.NamedTemporar
 REMOVALS = frozenset({"shutil.rmtree", "shutil.move", "os.rmdir", "os.removedirs", "rmdir"})
 #: What asks the person at the terminal.
 ASKS = ("builtins.input", "getpass.getpass")
+
+
+def ends_like_a_file(text: str) -> bool:
+    """Whether a text ends as names of files do: `model.safetensors`, or the ending alone."""
+    return _ENDING.search(text) is not None
 
 
 def makes_a_path(name: str) -> bool:

@@ -11,10 +11,10 @@ _LIBRARIES = (
     "pkg_resources.", "psutil.", "pynvml.",
     "adabelief_pytorch.", "albumentations.", "apex.", "attr.", "attrs.", "bitsandbytes.", "colorama.", "cupy.",
     "dateutil.", "dgl.", "distify_runtime.", "dotenv.", "efficientnet_pytorch.", "ema_pytorch.", "faiss.",
-    "functorch.", "fvcore.", "gensim.", "horovod.", "imgaug.", "jiwer.", "kornia.", "librosa.", "lion_pytorch.",
-    "memory_profiler.", "monai.", "networkx.", "nibabel.", "nltk.", "numba.", "packaging.", "piq.", "polars.",
+    "functorch.", "fvcore.", "gensim.", "graphviz.", "horovod.", "imgaug.", "jiwer.", "kornia.", "librosa.",
+    "lion_pytorch.", "memory_profiler.", "monai.", "networkx.", "nibabel.", "nltk.", "numba.", "packaging.", "piq.", "polars.",
     "prettytable.", "pyarrow.", "pydantic.", "pydicom.", "pytorch_metric_learning.", "pytorch_msssim.", "pytz.",
-    "rouge.", "rouge_score.", "sacrebleu.", "schedulefree.",
+    "rouge.", "rouge_score.", "sacrebleu.", "safetensors.", "schedulefree.", "SimpleITK.", "soundfile.",
     "segmentation_models_pytorch.", "seqeval.", "shapely.", "six.", "sortedcontainers.", "spacy.",
     "statsmodels.", "sympy.", "tabulate.", "thop.", "tiktoken.", "tokenizers.", "torch_cluster.", "torch_ema.",
     "torch_optimizer.", "torch_scatter.", "torch_sparse.", "torchdiffeq.", "torchinfo.", "torchmetrics.",
@@ -38,7 +38,9 @@ _PLAIN = (
     "urllib.parse.", "urllib.request.Request",
 )  # fmt: skip
 #: Those of which the tables have all that writes a file, whatever else is called so.
-_WRITERS_KNOWN = ("torch.", "sys.", "tqdm.", "os.write", "builtins.", "local.")
+_WRITERS_KNOWN = (
+    "torch.", "sys.", "tqdm.", "os.write", "builtins.", "local.", "safetensors.torch.save", "cv2.VideoWriter",
+)  # fmt: skip
 
 
 @cache

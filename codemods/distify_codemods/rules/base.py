@@ -17,6 +17,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.file_names import Names, into_a_handle
 from distify_codemods.interpreter.frames import CALLED, Frame
+from distify_codemods.opened import written_databases
 from distify_codemods.origins import Origin
 from distify_codemods.plan import By, Plan, Rewrite
 from distify_codemods.program import Module
@@ -59,6 +60,7 @@ class Context:
     rule: Rule | None = None
     left_alone: list[tuple[Module, cst.CSTNode, str]] = field(default_factory=list)  # would need a person else
     barriers: list[Barrier] = field(default_factory=list)  # where files are waited for
+    read_in_passes: dict[Event, frozenset[Event]] = field(default_factory=dict)  # by `workers.written_for`
     as_before: dict[Origin, bool] = field(default_factory=dict)  # what `disk.is_as_before` has found out
     in_the_way: tuple[Finding, ...] = ()  # what sharded data would need a person for
     against: tuple[Finding, ...] = ()  # what speaks against the sharded data that are asked for
@@ -177,7 +179,10 @@ class Context:
     def writing(self) -> dict[int, Event]:
         """The events that write files, by their numbers."""
         found = self.facts.run.events
-        return {one.number: one for one in found if file_events.writes(one) or one in self.named_writers}
+        written = {
+            *self.named_writers, *file_events.fetched_by_connections(self.facts), *written_databases(self.facts),
+        }  # fmt: skip
+        return {one.number: one for one in found if file_events.writes(one) or one in written}
 
     @cached_property
     def files_written(self) -> list[Event]:
@@ -260,6 +265,11 @@ class Context:
     def is_on_main(self, module: Module, node: cst.CSTNode) -> bool:
         """Whether rank 0 alone will come here, where no rank may wait for another."""
         return any(map(self.plan(module).comes_alone, (node, *module.enclosing(node))))
+
+    def takes_turns(self, event: Event) -> bool:
+        """Whether ranks come here one after the other, rank 0 first: they must not wait for each other in there."""
+        around = ((self.plan(here.frame.module).guards.get(here.node)) for here in event.here.up() if not here.arm)
+        return any(guard is not None and guard.header.startswith("with ") for guard in around)
 
     def above_file_tests(
         self, event: Event, above: Callable[[cst.CSTNode], bool] = lambda _: False

@@ -47,7 +47,7 @@ def _may_meet(context: Context, question: Event, write: Event) -> bool:
     if write.before(question) or not write.turns.isdisjoint(question.turns):
         return True
     soon = question.number < write.number < context.facts.first_step
-    return soon and _may_be_below(question, path_of(write).constant())
+    return soon and _may_be_below(question, path_of(write, written=True).constant())
 
 
 def _may_be_below(question: Event, written: object) -> bool:

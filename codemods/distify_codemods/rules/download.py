@@ -10,10 +10,21 @@ from distify_codemods import file_events
 from distify_codemods.allocation import Const, Ref
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
-from distify_codemods.inside import core
-from distify_codemods.libraries import computing, datasets, effects, outside, standard, torch_nn
-from distify_codemods.libraries.downloads import BY_DEFAULT, HUB, ON_A_HUB, PRETRAINED, ZOOS, fetches, makes_a_model
+from distify_codemods.inside import core, root
+from distify_codemods.libraries import computing, datasets, effects, outside, paths, standard, torch_nn
+from distify_codemods.libraries.downloads import (
+    BY_DEFAULT,
+    HUB,
+    ON_A_HUB,
+    PREPARE,
+    PRETRAINED,
+    ZOOS,
+    fetches,
+    makes_a_model,
+    says_so,
+)
 from distify_codemods.libraries.quiet import is_quiet
+from distify_codemods.libraries.registry import Role, tracker
 from distify_codemods.objects import External, Instance, Setting
 from distify_codemods.program import Module
 from distify_codemods.rules.base import MAIN_FIRST, Context, Rule
@@ -25,7 +36,7 @@ CODE = "DATA03"
 
 
 def run(context: Context) -> None:
-    found = [event for event in context.facts.of_kind(Kind.CALL) if downloads(event)]
+    found = [event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if downloads(event)]
     for event in found:
         module, place = context.above_file_tests(event)
         if not context.editable(module, place, "files are downloaded"):
@@ -72,14 +83,16 @@ def _is_a_name(value: Value) -> bool:
     known = value.constant()
     if not isinstance(known, str) or not known.strip() or any(one.isspace() for one in known):
         return False
-    return "://" in known or not _FILE.search(known)
+    return "://" in known or not (_FILE.search(known) or paths.ends_like_a_file(known))
 
 
-_FILE = re.compile(r"^[./~]|/$|\\|\.[A-Za-z][A-Za-z0-9]{0,4}$")
+_FILE = re.compile(r"^[./~]|/$|\\")
 
 
 def downloads(event: Event) -> bool:
     """Whether a call of a library may fetch files."""
+    if event.kind is Kind.METHOD:
+        return says_so(event.name) and _is_of_all_ranks(event)
     if event.name.startswith(("builtins.", "argparse.")):
         return False
     if event.name.startswith("local."):
@@ -97,6 +110,28 @@ def downloads(event: Event) -> bool:
         return source is None or source.constant() != "local" or _asks_for_weights(event) is True
     asked = _asks_for_weights(event)
     return fetches(event.name) if asked is None else asked
+
+
+def _is_of_all_ranks(event: Event) -> bool:
+    """Whether these are objects of a library that all ranks have, and not rank 0 alone: a connection, a run."""
+    owners = [root(obj) for obj in event.receiver.objs]
+    names = [obj.name for obj in owners if isinstance(obj, External) and obj.name != "?"]
+    return bool(names) and len(names) == len(owners) and not any(map(_is_rank_zeros, names))
+
+
+def _is_rank_zeros(name: str) -> bool:
+    known = tracker(name)
+    return outside.connects(name) or (known is not None and known.role is not Role.FOR_ALL)
+
+
+def is_every_ranks(context: Context, event: Event) -> bool:
+    """Whether what is not known is called by every rank, and in no order."""
+    fetched = event.kind is Kind.METHOD and not _is_of_all_ranks(event) and outside.connects(_owner(event))
+    return not fetched and not downloads(event) and not context.is_on_main(event.module, event.node)
+
+
+def _owner(event: Event) -> str:
+    return next((obj.name for obj in map(root, event.receiver.objs) if isinstance(obj, External)), "")
 
 
 def _asks_for_weights(event: Event) -> bool | None:
@@ -140,6 +175,8 @@ def _makes_what_downloads(event: Event) -> bool:
     given = event.arguments.keywords.get("download")
     made = [obj for obj in map(core, event.value.objs) if isinstance(obj, Instance)]
     bases = [name for one in made if one.of is not None for name in one.of.libraries()]
+    if any(name in PREPARE for name in bases):
+        return bool(event.arguments.all())  # a folder
     return given is not None and given.constant() is not False and any(not _is_plain(name) for name in bases)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods import claims, file_events, file_names, tree
+from distify_codemods import file_events, file_names, tree
 from distify_codemods.decisions.outside import is_used
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import is_writing_method
@@ -12,11 +12,12 @@ from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects
 from distify_codemods.libraries.outside import is_command
 from distify_codemods.objects import External, Method, Setting
+from distify_codemods.opened import Opened, written_databases
 from distify_codemods.rules.base import Context, Rule, instead, path_given_to
-from distify_codemods.rules.download import downloads
+from distify_codemods.rules.download import is_every_ranks
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import guardable, once
-from distify_codemods.rules.save import by_name
+from distify_codemods.rules.save import by_name, unless_written
 from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import Value
 
@@ -29,11 +30,12 @@ def run(context: Context) -> None:
         found = _one(context, event) or found
     for event in context.named_writers:
         found = _write(context, event) or found
-    unknown = [event for event in file_events.may_write(context.facts) if _is_every_ranks(context, event)]
+    unknown = [event for event in file_events.may_write(context.facts) if is_every_ranks(context, event)]
     for event in unknown:
+        called = f"every rank calls `{file_events.code_of(event)}`{_with_what(context, event)}"
         context.advice(
-            f"every rank calls `{file_events.code_of(event)}` with a path, and it is not known what that does: if it "
-            "writes, or asks somebody, put it under `if rt.is_main_process():`", event.module, event.node,
+            f"{called}, and it is not known what that does: if it writes, or asks somebody, put it under `if "
+            "rt.is_main_process():`", event.module, event.node,
         )  # fmt: skip
     unseen = [call for call in unfollowed(context.facts) if call.writes]
     for call in unseen:
@@ -48,11 +50,11 @@ def run(context: Context) -> None:
             f"ranks one name, {effects.NAMED_BY_THE_TIME[event.name].advice}", event.module, event.node,
         )  # fmt: skip
     if not (found or unknown or unseen or named):
-        context.not_needed(f"no other files are written{claims.unless_written(context.facts)}")
+        context.not_needed(f"no other files are written{unless_written(context)}")
 
 
-def _is_every_ranks(context: Context, event: Event) -> bool:
-    return not downloads(event) and not context.is_on_main(event.module, event.node)
+def _with_what(context: Context, event: Event) -> str:
+    return " with a path" if event in file_events.given_a_path(context.facts) else ""
 
 
 def _one(context: Context, event: Event) -> bool:
@@ -186,8 +188,8 @@ def _writer(context: Context, event: Event) -> bool:
             )
         if not written:
             return written is None
-        both = any("+" in mode for mode in files.modes(event.name, event.arguments) or ())
-        if both and guardable(context, event) is None:
+        both = any(set(mode) & set("a+") for mode in files.modes(event.name, event.arguments) or ())
+        if both and guardable(context, event) is None and Opened(context.facts, event).is_looked_at():
             return _needs_both(context, event)
     if context.editable(event.module, event.node, "a file is written"):
         once(context, event, "one writer")
@@ -196,8 +198,15 @@ def _writer(context: Context, event: Event) -> bool:
 
 
 def _whole(context: Context, event: Event) -> bool:
-    """What is read and written in one place: every rank needs what is in it, and one alone may write."""
-    return _is_written(context, event) and _needs_both(context, event)
+    """What is read and written in one place: every rank may need what is in it, and one alone may write."""
+    if not (file_events.is_mapped_to_be_written(event) or event in written_databases(context.facts)):
+        return False
+    if Opened(context.facts, event).is_looked_at():
+        return _needs_both(context, event)
+    if context.editable(event.module, event.node, "a file is written"):
+        once(context, event, "one writer")
+        context.applied("rank 0 writes the file", event.module, event.node)
+    return True
 
 
 def _needs_both(context: Context, event: Event) -> bool:
@@ -206,27 +215,6 @@ def _needs_both(context: Context, event: Event) -> bool:
         "let rank 0 alone write it, and the others open it to read, after `rt.barrier()`",
     )  # fmt: skip
     return True
-
-
-def _is_written(context: Context, event: Event) -> bool:
-    if any(value.constant() == ":memory:" for value in event.arguments.all()):
-        return False
-    if event.name in effects.MAPPED:
-        return any("w" in mode for mode in files.modes(event.name, event.arguments) or ("w",))
-    return any(
-        one.name in effects.DATABASES[event.name].writes_by.split()
-        or (one.name == "begin" and one.arguments.get("write") is not None)
-        or (one.name == "execute" and not _only_asks(one))
-        for one in context.facts.of_kind(Kind.METHOD, Kind.STORE)
-        for obj in one.receiver.objs
-        if isinstance(obj, External) and obj.name.startswith(event.name)
-    )
-
-
-def _only_asks(event: Event) -> bool:
-    """`cursor.execute("SELECT ...")`; of text that is put together it is not known."""
-    text = event.arguments.positional[0].constant() if event.arguments.positional else None
-    return isinstance(text, str) and text.lstrip().upper().startswith(("SELECT", "PRAGMA", "EXPLAIN", "ATTACH"))
 
 
 RULE = Rule(

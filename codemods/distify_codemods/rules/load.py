@@ -7,7 +7,7 @@ import libcst as cst
 from distify_codemods.arguments import bound
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import checkpoints, effects
-from distify_codemods.rules import attempts, barriers
+from distify_codemods.rules import attempts, barriers, handed_over
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.save import is_checkpoint
@@ -52,9 +52,10 @@ def _may_make_one(context: Context, event: Event) -> bool:
 
 def _wait(context: Context, event: Event, saves: list[Event]) -> None:
     """No rank reads the file before rank 0 has written it."""
-    if not saves or barriers.serve(context.barriers, event, saves):
+    if not saves or context.takes_turns(event) or barriers.serve(context.barriers, event, saves):
         return
-    found = attempts.outside(context, event, context.above_file_tests(event), saves)
+    above = handed_over.outside(context, event, context.above_file_tests(event))
+    found = attempts.outside(context, event, above, saves)
     if found is None:
         context.needs_you(
             "a checkpoint is read in the `try` that writes it: where it fails on rank 0 alone, the others would wait "

@@ -9,7 +9,7 @@ import libcst as cst
 from distify_codemods import file_events, tree
 from distify_codemods.decisions import entropy, outside
 from distify_codemods.events import Event, Kind
-from distify_codemods.file_events import path_of, reads
+from distify_codemods.file_events import code_of, path_of, reads
 from distify_codemods.file_names import may_be_same
 from distify_codemods.interpreter import files
 from distify_codemods.interpreter.frames import Frame
@@ -20,7 +20,7 @@ from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.objects import Instance
 from distify_codemods.origins import Origin
 from distify_codemods.program import Module
-from distify_codemods.rules import disk, waits
+from distify_codemods.rules import disk, handed_over, waits
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import only_writes
@@ -35,6 +35,7 @@ def run(context: Context) -> None:
     found = _questions(context) or found
     found = _decisions(context) or found
     found = waits.run(context) or found
+    handed_over.advise(context)
     if not found and file_events.named_by_the_time(context.facts):
         context.not_needed("no file is read that the run wrote, unless below the output folder that OUT03 names")
     elif not found:
@@ -53,11 +54,14 @@ def _said_of_paths(context: Context) -> str:
 def _read_later(context: Context) -> str:
     """Which call may do so after all, in a function that a library calls, of a file that is written before that."""
     facts = context.facts
-    until = (*facts.of_kind(Kind.PASS), *facts.backwards)
+    called = (event for event in facts.of_kind(Kind.CALL, Kind.METHOD) if handed_over.reads_later(context, event))
+    for event in called if context.files_written else ():
+        return f", unless by `{code_of(event)}` at {event.module.place(event.node)}, which a library calls"
+    until = (*facts.of_kind(Kind.PASS, Kind.FORWARD), *facts.backwards)
     written = [one for one in context.files_written if any(waits.may_come_before(one, event) for event in until)]
     for call in unfollowed(facts) if written else ():
         path = next((tree.string(one.value) for one in call.node.args), None)
-        if call.reads and any(may_be_same(path_of(one).constant(), path) for one in written):
+        if call.reads and any(may_be_same(path_of(one, written=True).constant(), path) for one in written):
             return f", unless by `{call.code}` at {call.module.place(call.node)}, which a library calls"
     return ""
 

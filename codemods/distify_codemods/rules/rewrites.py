@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from distify_codemods import half_done
@@ -13,7 +15,7 @@ from distify_codemods.file_names import Names
 from distify_codemods.libraries import checkpoints, effects
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
-from distify_codemods.rules import attempts, barriers
+from distify_codemods.rules import attempts, barriers, workers
 from distify_codemods.rules.barriers import Conditions
 from distify_codemods.rules.base import Context
 
@@ -27,6 +29,7 @@ class _Spot:
     conditions: Conditions
     around: frozenset[cst.CSTNode] = frozenset()  # the statements that it is part of, up through the calls
     place: cst.CSTNode | None = None  # of a barrier above the event
+    read_in_workers: frozenset[Event] | None = None  # what writes a file that a pass over a loader reads
 
 
 def run(context: Context, written: list[Event], names: Names) -> bool:
@@ -34,11 +37,13 @@ def run(context: Context, written: list[Event], names: Names) -> bool:
     reading = [
         _spot(event) for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if _is_read_by_all(context, event)
     ]
+    reading += _read_in_passes(context, written)
     steps = [_spot(event) for event in context.facts.backwards] if reading else []
     found = False
     for event in written if reading else ():
         # what makes folders: they are there already, or are no files that could have been read
-        if event.name in effects.ONLY_FOLDERS or event.unused or _is_of_some_ranks(context, event):
+        nobody = event.unused or context.takes_turns(event) or _is_of_some_ranks(context, event)
+        if event.name in effects.ONLY_FOLDERS or nobody:
             continue
         write = _spot(event)
         meetings = [*steps, *(_Spot(one.event, one.loops, one.conditions, place=one.place) for one in context.barriers)]
@@ -52,9 +57,18 @@ def run(context: Context, written: list[Event], names: Names) -> bool:
     return found
 
 
-def _spot(event: Event) -> _Spot:
+def _spot(event: Event, read_in_workers: frozenset[Event] | None = None) -> _Spot:
     around = frozenset(here.node for here in event.here.up())
-    return _Spot(event, frozenset(event.turns), event.here.conditions(), around)
+    found = frozenset(event.turns)
+    return _Spot(event, found, event.here.conditions(), around, read_in_workers=read_in_workers)
+
+
+def _read_in_passes(context: Context, written: list[Event]) -> Iterator[_Spot]:
+    """Passes over loaders whose data sets read what the run writes anew: other ranks' workers may be at it still."""
+    for begins in context.facts.of_kind(Kind.PASS):
+        later = [one for one in written if begins.before(one) or not begins.turns.isdisjoint(one.turns)]
+        if later and (about := workers.written_for(context, begins)):
+            yield _spot(begins, about)
 
 
 def _is_read_by_all(context: Context, event: Event) -> bool:
@@ -78,7 +92,7 @@ def _may_be_read(read: _Spot, write: _Spot, names: Names) -> bool:
     one, other = read.event, write.event
     if one is other or not (one.before(other) or read.loops & write.loops):
         return False
-    return names.agree(other, one)
+    return names.agree(other, one) if read.read_in_workers is None else other in read.read_in_workers
 
 
 def _is_between(met: _Spot, read: _Spot, write: _Spot) -> bool:

@@ -6,6 +6,7 @@ from distify_codemods import claims, file_events
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import effects
 from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.download import is_every_ranks
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
 
@@ -21,7 +22,11 @@ def run(context: Context) -> None:
         context.applied("rank 0 writes the checkpoint", event.module, event.node)
         by_name(context, event)
     if not saves:
-        context.not_needed(f"no checkpoint is written{claims.unless_written(context.facts)}")
+        context.not_needed(f"no checkpoint is written{unless_written(context)}")
+
+
+def unless_written(context: Context) -> str:
+    return claims.unless_written(context.facts, lambda event: is_every_ranks(context, event))
 
 
 def by_name(context: Context, event: Event) -> None:

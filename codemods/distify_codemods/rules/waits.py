@@ -8,10 +8,9 @@ from distify_codemods import file_events
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import path_of, reads
 from distify_codemods.file_names import Names, into_a_handle
-from distify_codemods.later import in_workers
 from distify_codemods.libraries import effects
 from distify_codemods.program import Module
-from distify_codemods.rules import attempts, barriers, rewrites
+from distify_codemods.rules import attempts, barriers, handed_over, rewrites, workers
 from distify_codemods.rules.base import Context
 from distify_codemods.rules.download import downloads
 from distify_codemods.values import Value
@@ -34,6 +33,7 @@ def run(context: Context) -> bool:
         if (
             not waited_for
             or context.is_on_main(event.module, event.node)
+            or context.takes_turns(event)
             or barriers.serve(context.barriers, event, waited_for)
         ):
             continue
@@ -49,7 +49,8 @@ def _wait(context: Context, event: Event, waited_for: list[Event]) -> None:
     module, place = _listing(context, event) or context.above_file_tests(
         event, lambda node: isinstance(node, (cst.For, cst.While)) and node not in writing
     )
-    found = attempts.outside(context, event, (module, place), waited_for)
+    place_above = handed_over.outside(context, event, (module, place))
+    found = attempts.outside(context, event, place_above, waited_for)
     if found is None:
         context.needs_you(
             "a file is read in the `try` that writes it: where it fails on rank 0 alone, the others would wait for it",
@@ -99,22 +100,12 @@ def _awaited(context: Context, event: Event, written: list[Event], names: Names)
         return []  # the others come when rank 0 is done
     before = [one for one in written if may_come_before(one, event)]
     if event.kind is Kind.PASS:
-        return _awaited_by_workers(context, event, before, names) if before else []
+        return [one for one in before if one in workers.written_for(context, event)]
     if reads(event):
         # what they make is no file that could be read: that is written by something else
         before = [one for one in before if one.name not in effects.ONLY_FOLDERS]
     paths = [path_of(event)] if reads(event) else file_events.unknown_paths(context.facts, event) if before else []
     return [write for write in before if any(names.may_be_one(write, event, path) for path in paths)]
-
-
-def _awaited_by_workers(context: Context, begins: Event, before: list[Event], names: Names) -> list[Event]:
-    """Where something says that it is the same file: of most that a data set reads, nothing tells which it is."""
-    with in_workers(context.facts, begins) as found:
-        read = [one for one in found if reads(one)]
-        return [
-            write for write in before
-            if any(names.may_be_one(write, one) and names.agree(write, one) for one in read)
-        ]  # fmt: skip
 
 
 def may_come_before(write: Event, read: Event) -> bool:

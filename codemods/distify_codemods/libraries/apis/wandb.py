@@ -4,6 +4,7 @@ from distify_codemods.libraries.registry import Api, Effect, Role
 
 APIS = (
     Api("wandb.", Role.OF_A_RUN, Effect.LOGS, online=True),
+    Api("wandb.Api wandb.Api. wandb.apis.", Role.FOR_ALL, Effect.LOGS, online=True),
     Api("wandb.login wandb.sync", Role.TRACKER, Effect.LOGS, online=True),
     Api("wandb.agent wandb.sweep", Role.AGENT, Effect.LOGS, online=True),
     Api("wandb.init", Role.RUN, Effect.LOGS, online=True, quiet="disabled", tells="dir name id path project",

@@ -1,0 +1,167 @@
+"""What is opened to be read and written in one place: whether it is written, and whether anything in it is looked at.
+
+What nobody looks at can be rank 0's alone: the other ranks have something in its place that takes every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from distify_codemods import file_events, tree
+from distify_codemods.allocation import Obj
+from distify_codemods.answers import answered_once
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts, given_to
+from distify_codemods.inside import root
+from distify_codemods.libraries import effects
+from distify_codemods.objects import Arguments, Bound, Class, External, Function, Instance
+from distify_codemods.program import Module
+from distify_codemods.records import dataclass
+from distify_codemods.unfollowed import unfollowed
+
+#: What keeps something under another name, or lets it be.
+_KEPT = (cst.Assign, cst.AssignTarget, cst.AnnAssign, cst.WithItem, cst.AsName, cst.Return, cst.Expr, cst.Param)
+
+
+@answered_once
+def written_databases(facts: Facts) -> list[Event]:
+    """The calls that open a database which the run writes into."""
+    return [event for event in facts.calls(*effects.DATABASES) if Opened(facts, event).is_written]
+
+
+@dataclass(eq=False)
+class Opened:
+    """What a call opens, with all that is made of it: cursors, transactions, data sets in a file."""
+
+    facts: Facts
+    event: Event
+
+    @cached_property
+    def parts(self) -> set[Obj]:
+        found: set[Obj] = {obj for obj in self.event.value.objs if isinstance(obj, External)}
+        for event in self.facts.of_kind(Kind.METHOD, Kind.ATTRIBUTE) if found else ():
+            if any(root(obj) in found for obj in event.receiver.objs):
+                found.update(obj for obj in event.value.objs if isinstance(obj, External))
+        return found
+
+    @property
+    def is_written(self) -> bool:
+        """Of a database: whether a method writes."""
+        if any(value.constant() == ":memory:" for value in self.event.arguments.all()):
+            return False
+        writing = effects.DATABASES[self.event.name].writes_by.split()
+        return any(_writes(one, writing) for one in self._done) or any(
+            file_events.is_writing_method(one) and any(self.parts & set(value.objs) for value in one.arguments.all())
+            for one in self.facts.of_kind(Kind.METHOD)
+        )
+
+    @property
+    def _done(self) -> Iterator[Event]:
+        for event in self.facts.of_kind(Kind.METHOD, Kind.STORE):
+            if any(root(obj) in self.parts for obj in event.receiver.objs):
+                yield event
+
+    def is_looked_at(self) -> bool:
+        """Whether anything that is in it is asked for, or it is handed to somebody who may."""
+        if self.event.name in effects.MAPPED:
+            return not self._is_array_that_takes()
+        if not self.parts or self._is_out_of_sight():
+            return True
+        for node, value in self.facts.run.values.items():
+            if isinstance(node, cst.BaseExpression) and not self.parts.isdisjoint(value.objs):
+                module = next((one for one in self.facts.run.frames if node in one.parents), None)
+                if module is not None and not self._takes(module, node):
+                    return True
+        return False
+
+    def _takes(self, module: Module, node: cst.CSTNode) -> bool:
+        """Whether what is done with it here gives nothing that anybody would use."""
+        top, parent = node, module.parents.get(node)
+        while _is_asked_of(parent, top):
+            assert parent is not None
+            top, parent = parent, module.parents.get(parent)
+        if isinstance(parent, cst.Attribute):  # the name behind the dot
+            return True
+        if top is node:
+            return isinstance(parent, _KEPT) or _compares_with_none(parent) or self._hands_on(module, parent)
+        if isinstance(parent, cst.Expr):
+            return True
+        if isinstance(parent, cst.AssignTarget):
+            return isinstance(top, (cst.Attribute, cst.Subscript))
+        made = self.facts.value(top).objs
+        return bool(made) and self.parts.issuperset(made)  # asked about for itself
+
+    def _hands_on(self, module: Module, parent: cst.CSTNode | None) -> bool:
+        """Given to a function of the script's own, or to what only writes into it: `frame.to_sql("rows", base)`."""
+        call = module.parents.get(parent) if isinstance(parent, cst.Arg) else None
+        if not isinstance(call, cst.Call):
+            return False
+        callee = self.facts.value(call.func).objs
+        own = bool(callee) and all(isinstance(obj, (Function, Bound, Class)) for obj in callee)
+        found = self.facts.run.at(call)
+        return own or any(file_events.writes(event) for event in found)
+
+    def _is_out_of_sight(self) -> bool:
+        """Whether what is not followed may look at it: workers of a loader, hooks."""
+        loaded = (obj for loader in self.facts.loaders for obj in given_to(loader.arguments or Arguments()))
+        if any(self._is_kept_by(obj) for obj in loaded):
+            return True
+        names = {node.attr.value if isinstance(node, cst.Attribute) else node.value for node in self._bound()}
+        return any(not names.isdisjoint(call.code.split(".")) for call in unfollowed(self.facts))
+
+    def _is_kept_by(self, obj: Obj) -> bool:
+        held = obj.attributes.values() if isinstance(obj, Instance) else ()
+        return any(not self.parts.isdisjoint(value.objs) for value in held)
+
+    def _bound(self) -> Iterator[cst.Name | cst.Attribute]:
+        for node, value in self.facts.run.values.items():
+            if isinstance(node, (cst.Name, cst.Attribute)) and not self.parts.isdisjoint(value.objs):
+                yield node
+
+    def _is_array_that_takes(self) -> bool:
+        """Whether an array in a file has one name, and nothing is done but to set its parts, to flush and forget it."""
+        module, call = self.event.module, self.event.node
+        holder = module.parents.get(call)
+        target = holder.targets[0].target if isinstance(holder, cst.Assign) and len(holder.targets) == 1 else None
+        if not isinstance(target, cst.Name) or module is not self.facts.program.entry:
+            return False
+        named = [node for node in tree.walk(module.tree) if isinstance(node, cst.Name) and node.value == target.value]
+        return all(_takes_parts(module, node) for node in named)
+
+
+def _writes(event: Event, writing: list[str]) -> bool:
+    begins = event.name == "begin" and event.arguments.get("write") is not None
+    return event.name in writing or begins or (event.name == "execute" and not _only_asks(event))
+
+
+def _only_asks(event: Event) -> bool:
+    """`cursor.execute("SELECT ...")`; of text that is put together it is not known."""
+    text = event.arguments.positional[0].constant() if event.arguments.positional else None
+    return isinstance(text, str) and text.lstrip().upper().startswith(("SELECT", "PRAGMA", "EXPLAIN", "ATTACH"))
+
+
+def _is_asked_of(parent: cst.CSTNode | None, node: cst.CSTNode) -> bool:
+    """Whether a part of it is named, or what is named is called."""
+    if isinstance(parent, cst.Call):
+        return parent.func is node
+    return isinstance(parent, (cst.Attribute, cst.Subscript)) and parent.value is node
+
+
+def _compares_with_none(parent: cst.CSTNode | None) -> bool:
+    return isinstance(parent, cst.Comparison) and all(
+        isinstance(one.operator, (cst.Is, cst.IsNot)) for one in parent.comparisons
+    )
+
+
+def _takes_parts(module: Module, node: cst.Name) -> bool:
+    """`rows[3:5] = batch`, `rows.flush()`, `del rows`; also what it is bound by, or another thing of that name."""
+    parent = module.parents.get(node)
+    if isinstance(parent, (cst.Del, cst.AssignTarget)) or (isinstance(parent, cst.Attribute) and parent.attr is node):
+        return True
+    if isinstance(parent, cst.Subscript) and parent.value is node:
+        return isinstance(module.parents.get(parent), cst.AssignTarget)
+    call = module.parents.get(parent) if isinstance(parent, cst.Attribute) and parent.attr.value == "flush" else None
+    return isinstance(call, cst.Call) and isinstance(module.parents.get(call), cst.Expr)
