@@ -116,7 +116,8 @@ def test_the_strategy_is_told_and_can_be_chosen(distify: CommandLine, script: Pa
 def test_at_a_terminal_messages_are_wrapped_and_coloured(distify: CommandLine, script: Path) -> None:
     ended = distify.at_terminal("check", "train.py")
     assert ended.code == 0
-    assert ended.out.startswith(b"\x1b[1msharded data and DistributedDataParallel\x1b[0m\r\n\x1b[32mapplied")
+    # Where it took long, a line of progress came before.
+    assert b"\x1b[1msharded data and DistributedDataParallel\x1b[0m\r\n\x1b[32mapplied" in ended.out
     ended = distify.at_terminal("check", "train.py", "train.py", ".")
     assert ended.code == 0
     assert ended.out.decode().rstrip().splitlines()[-1].startswith("train.py: ")
