@@ -129,8 +129,10 @@ def check(
 
 def _python_files(paths: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """The files to look at, and whether the user named each; raises DistifyError for a folder without any."""
-    named = {tidy(path) for path in paths}
+    named = {tidy(path) for path in paths if path}
     for path in paths:
+        if not path:
+            raise DistifyError("an empty name is the path of no script")
         if not os.path.isdir(path):
             yield tidy(path), True
             continue
