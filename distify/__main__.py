@@ -6,10 +6,8 @@ import gc
 import os
 import sys
 
-import click
-
-from distify.cli import cli
-from distify.errors import ExitCode
+#: 128 + SIGINT; distify/errors.py, which has it too, takes a moment to be imported, in which Ctrl-C may come.
+_INTERRUPTED = 130
 
 #: Allocations between collections, here as in a conversion: what a command makes lasts to its end, as a rule.
 _THRESHOLDS = (200_000, 10, 10)
@@ -22,14 +20,23 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):  # None where the descriptor is closed
             # A terminal or pipe that cannot spell a character of the user's source must not stop the tool.
             stream.reconfigure(errors="backslashreplace")
-    code = run()
+    try:
+        code = run()
+    except KeyboardInterrupt:  # before or after click has heard of it
+        code = _INTERRUPTED
     gc.freeze()  # the process ends: to look through all that it made once more would take a tenth of a diff
     sys.exit(code)
 
 
 def run() -> int:
     """Runs the command that `sys.argv` names and returns the exit code."""
+    import click  # here, and not above: where Ctrl-C is no traceback
+
+    from distify.cli import cli
+    from distify.errors import ExitCode
+
     try:
+        check_folder()
         result = cli.main(prog_name="distify", standalone_mode=False)
     except click.ClickException as error:
         error.show()
@@ -42,6 +49,16 @@ def run() -> int:
     return result if isinstance(result, int) else ExitCode.DONE
 
 
+def check_folder() -> None:
+    """Raises DistifyError where the working directory is gone: paths are told relative to it."""
+    from distify.errors import DistifyError
+
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise DistifyError(f"the working directory cannot be used: {error.strerror}") from None
+
+
 def report_crash(error: Exception) -> None:
     """What nobody foresaw: a line for the user, the traceback for who asks for it."""
     if os.environ.get("DISTIFY_DEBUG") == "1":
@@ -49,6 +66,8 @@ def report_crash(error: Exception) -> None:
 
         traceback.print_exception(error)
         return
+    import click  # here, and not above: where Ctrl-C is no traceback
+
     what = " ".join(f"{type(error).__name__}: {error}".split())
     click.echo(
         f"distify: internal error ({what}); nothing more was done. Please report it together with the "

@@ -15,16 +15,22 @@ ORDER = (Level.APPLIED, Level.NOT_NEEDED, Level.ADVICE, Level.BLOCKING)
 STYLES = {Level.APPLIED: "green", Level.NOT_NEEDED: "dim", Level.ADVICE: "yellow", Level.BLOCKING: "bold red"}
 
 
-def checklist(findings: Sequence[Finding], columns: int | None = None, headline: str = "") -> Iterator[Line]:
+def checklist(
+    findings: Sequence[Finding], columns: int | None = None, headline: str = "", verbose: bool = True
+) -> Iterator[Line]:
     """The lines of the checklist, messages wrapped to `columns` (None: one line each, for grep).
 
-    headline: the strategy of the conversion, which stands above all else.
+    headline: the strategy of the conversion, which stands above all else. Unless `verbose`, what is not needed is
+    one line.
     """
     if headline:
         yield from (((line, "bold"),) for line in wrapped(headline, "", columns))
     for level in ORDER:
         mine = [finding for finding in findings if finding.level is level]
         if not mine:
+            continue
+        if level is Level.NOT_NEEDED and not verbose:
+            yield ((f"{level.value} ({len(mine)}; -v says what, and why)", STYLES[level]),)
             continue
         yield ((level.value, STYLES[level]), (f" ({len(mine)})", STYLES[level]))
         for (code, title), same in groupby(mine, key=lambda finding: (finding.code, finding.title)):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import distify_codemods.backends
 from distify_codemods import Conversion, Level, OptionError, Options, Outcome, SourceError, SourceFile, Strategy
 
 from distify.errors import DistifyError
+from distify.hidden import check_libraries
 from distify.notebooks import NotebookScript
 from distify.progress import progress
 from distify.resolver import LocalModules
@@ -33,6 +35,7 @@ def convert_script(script: SourceFile, modules: LocalModules, options: Options) 
         raise DistifyError(book.problem(error) if book else str(error)) from None
     except OptionError as error:
         raise DistifyError(book.text(str(error)) if book else str(error)) from None
+    check_libraries(modules.root if modules.as_module else os.path.dirname(script.path), script.data)
     return book.relocated(conversion, options) if book else conversion
 
 

@@ -13,6 +13,7 @@ class ExitCode(IntEnum):
     WORK_TO_DO = 1  # only with --check
     BAD_INPUT = 2  # also a wrong option: click's own code for it
     NEEDS_PERSON = 3
+    NOTHING_WRITTEN = 4  # nobody could be asked
     CRASHED = 70  # EX_SOFTWARE of sysexits.h
     INTERRUPTED = 130  # 128 + SIGINT
     BROKEN_PIPE = 141  # 128 + SIGPIPE

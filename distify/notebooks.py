@@ -13,6 +13,7 @@ from typing import Any
 from distify_codemods import Belief, Conversion, Finding, Level, Options, Outcome, Reason, SourceError, SourceFile
 from distify_codemods.results import Place
 
+from distify.bars import in_text
 from distify.cells import plain_lines
 from distify.errors import DistifyError
 
@@ -26,6 +27,7 @@ ENDING = ".ipynb"
 _DISPLAY = re.compile(r"(?<![\w.])display\s*\(")
 _SHELL = re.compile(r"(?<![\w.])get_ipython\s*\(")
 _BINDS_DISPLAY = re.compile(r"\bimport\b.*\bdisplay\b|^\s*display\s*=|^\s*def display\b", re.MULTILINE)
+_WIDGETS = re.compile(r"\s*(?:import|from)\s+ipywidgets\b")
 _FUTURE = re.compile(r"from __future__ import [\w, ]+(?:#.*)?")
 _PRINTS = "display = print  # a notebook has this function without an import"
 
@@ -230,6 +232,7 @@ def _code(source: str, cell: int) -> Iterator[tuple[str, _Origin]]:
     for line in plain_lines(source):
         level, message, text = None, "", line.text
         code = text.split("#")[0]
+        bar = in_text(text)
         if line.binds:
             level, message = Level.BLOCKING, f"`{line.aside}` binds what the script may need, and is no Python"
             text = text.replace("# ", f"# distify: needs you {CODE}: ", 1)
@@ -237,6 +240,12 @@ def _code(source: str, cell: int) -> Iterator[tuple[str, _Origin]]:
             level, message = Level.ADVICE, f"set aside: `{line.aside}`"
         elif _SHELL.search(code):
             level, message = Level.BLOCKING, f"`{text.strip()}`: a script has no get_ipython()"
+        elif bar != text:
+            level, message = Level.ADVICE, f"`{text.strip()}`: a notebook's progress bar becomes one of text"
+            text = bar
+        elif _WIDGETS.match(code):
+            level = Level.ADVICE
+            message = "widgets keep the values that they are made with: in a script, nobody moves or presses them"
         elif _DISPLAY.search(code):
             level, message = Level.ADVICE, f"`{text.strip()}` shows rich output in a notebook; a script prints text"
         yield text, _Origin(cell, line.number, level, message)

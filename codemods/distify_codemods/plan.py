@@ -72,8 +72,8 @@ class Plan:
     def __bool__(self) -> bool:
         return bool(self.changes)
 
-    def _because(self, code: str, node: cst.CSTNode, reason: str) -> None:
-        change = Change(code, self.module.place(node), reason)
+    def _because(self, code: str, node: cst.CSTNode, reason: str, written: str = "", beside: int = 0) -> None:
+        change = Change(code, self.module.place(node), reason, written.partition("\n")[0], beside)
         if change not in self.changes:
             self.changes.append(change)
 
@@ -158,7 +158,8 @@ class Plan:
         if insertion not in there:
             there.append(insertion)
             there.sort(key=lambda one: one.order)
-        self._because(code, statement, reason)
+        lines = self.module.positions[statement]
+        self._because(code, statement, reason, text, lines.end.line + 1 if after else lines.start.line)
 
     def guard(
         self, statement: cst.CSTNode, header: str, code: str, reason: str, around: cst.CSTNode | None = None
@@ -172,7 +173,7 @@ class Plan:
         if known is not None:
             inside = inside | known.around if inside and known.around else frozenset()
         self.guards[statement] = Guard(header, inside, known is not None and known.alone)
-        self._because(code, statement, reason)
+        self._because(code, statement, reason, header, self.module.place(statement).line)
 
     def guard_alone(self, statement: cst.CSTNode, rt: str, code: str, reason: str) -> None:
         """Lets rank 0 alone come to a statement. `rt`: the runtime's name in this file."""
@@ -217,7 +218,7 @@ class Plan:
         if best is None:
             return
         self.comments[best].append(text)
-        self._because(code, best, "marked for you")
+        self._because(code, best, "marked for you", text, self.module.place(best).line)
 
     def add_import(self, statement: str, order: int, above: cst.CSTNode | None = None) -> None:
         """Behind the imports at the top; or higher, above a statement of the file that needs it."""

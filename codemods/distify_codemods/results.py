@@ -130,11 +130,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class Change:
-    """One edit: where it took place in the original and why."""
+    """One edit: where it took place in the original and why.
+
+    `written`: the first line of what it inserts, without indentation, and `beside`: the line of the original that this
+    stands above or below; "" and 0 where an edit changes what stands at its place.
+    """
 
     code: str
     place: Place
     reason: str
+    written: str = ""
+    beside: int = 0
 
 
 @dataclass(frozen=True)

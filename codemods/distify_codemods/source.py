@@ -9,6 +9,7 @@ import tokenize
 
 import libcst as cst
 
+from distify_codemods.nesting import too_deep
 from distify_codemods.results import SourceError, SourceFile
 
 #: Statements that only Python 2 has; looked for only after Python 3 has failed to parse the file.
@@ -31,6 +32,9 @@ def parse(file: SourceFile) -> cst.Module:
         raise SourceError(
             file.path, f"is not {encoding} and names no other encoding (a line like '# coding: latin-1')", line, 1
         ) from None
+    if (deep := too_deep(text)) is not None:
+        line, what = deep
+        raise SourceError(file.path, f"nests {what} too deeply to be parsed", line, 1)
     try:
         module = cst.parse_module(data)
         return module if b"\r" not in data else _with_last_newline(file, module)
@@ -65,7 +69,7 @@ def _syntax_error(path: str, text: str, problem: cst.ParserSyntaxError) -> Sourc
     message = "does not parse as Python 3"
     try:
         compile(text, path, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError) as own:  # CPython's place and words are the better ones
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as own:  # CPython's place and words are better
         if isinstance(own, SyntaxError) and own.lineno:
             line, column = own.lineno, own.offset or column
             message += f": {own.msg}"

@@ -69,6 +69,7 @@ class Report:
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with an object for each file.")
 @click.option("--why", is_flag=True, help="Say what each thing was taken for, and what that was concluded from.")
+@click.option("--verbose", "-v", is_flag=True, help="Also list what is not needed, and why.")
 @spelling
 @scaling
 @settling
@@ -78,6 +79,7 @@ def check(
     paths: tuple[str, ...],
     as_json: bool,
     why: bool,
+    verbose: bool,
     backend: str | None,
     strategy: str | None,
     compression: str,
@@ -119,7 +121,7 @@ def check(
             show([_summary_line(report)], err=False)
             show(_chains(report), err=False)
     else:
-        _show_one(reports[0], why)
+        _show_one(reports[0], why, verbose)
     codes = [report.exit_code for report in reports]
     # The lower code is the graver one: of an unreadable file nobody knows what it needs.
     ctx.exit(min((code for code in codes if code is not ExitCode.DONE), default=ExitCode.DONE))
@@ -127,8 +129,10 @@ def check(
 
 def _python_files(paths: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """The files to look at, and whether the user named each; raises DistifyError for a folder without any."""
-    named = {tidy(path) for path in paths}
+    named = {tidy(path) for path in paths if path}
     for path in paths:
+        if not path:
+            raise DistifyError("an empty name is the path of no script")
         if not os.path.isdir(path):
             yield tidy(path), True
             continue
@@ -163,11 +167,11 @@ def _chains(report: Report) -> Iterable[Line]:
     return chains(report.conversion.beliefs, width(sys.stdout)) if report.conversion else ()
 
 
-def _show_one(report: Report, why: bool) -> None:
+def _show_one(report: Report, why: bool, verbose: bool) -> None:
     if report.conversion is None:
         raise DistifyError(report.error)
     conversion = report.conversion
-    lines = checklist(conversion.findings, width(sys.stdout), conversion.headline)
+    lines = checklist(conversion.findings, width(sys.stdout), conversion.headline, verbose)
     show(_chains(report) if why else lines, err=False)
     show([_summary_line(report)], err=False)
 

@@ -6,10 +6,10 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import click
-from distify_codemods import Conversion, NewFile, Options, Outcome
+from distify_codemods import Conversion, NewFile, Outcome
 
 from distify.checklist import checklist, summary
 from distify.config import options_for
@@ -18,65 +18,12 @@ from distify.engine import convert_script, needs_person
 from distify.errors import DistifyError, ExitCode
 from distify.files import Write, check_target, read_script, write_all
 from distify.layout import Layout, beside, conflicts, copied, in_place
-from distify.notebooks import is_notebook
 from distify.others import others_of
 from distify.preview import preview
+from distify.request import Request, check_notebook, same_file, which_file
 from distify.resolver import LocalModules
 from distify.settling import scaling, settling, spelling
-from distify.terminal import ask, can_ask, is_terminal, put, say, show, width
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the user asked for. `show_only`: --diff or --check, which write nothing."""
-
-    path: str
-    settled: Options
-    output: str | None
-    yes: bool
-    diff: bool
-    check: bool
-    in_place: bool
-    force: bool
-
-    @property
-    def show_only(self) -> bool:
-        return self.diff or self.check
-
-    @property
-    def may_write(self) -> bool:
-        return not self.show_only and (self.yes or can_ask())
-
-    @property
-    def folder(self) -> str:
-        """Where a copy of the project goes; empty if there is to be none."""
-        output = self.output or ""
-        return output if output.endswith(("/", os.sep)) or os.path.isdir(output) else ""
-
-    @property
-    def target(self) -> str:
-        """Where the converted script goes: `train_dist.py` for `train.py` or `train.ipynb`, unless told otherwise."""
-        stem, ending = os.path.splitext(self.path)
-        if self.in_place or self.folder:
-            return self.path
-        return self.output or f"{stem}_dist{'.py' if self.is_notebook else ending}"
-
-    @property
-    def is_notebook(self) -> bool:
-        return is_notebook(self.path)
-
-    @property
-    def options(self) -> Options:
-        """A diff is of the files themselves: `patch` makes no twins."""
-        twins = not (self.in_place or self.folder or self.diff)
-        return replace(self.settled, twins=twins, output=self._shown_target if twins else "")
-
-    @property
-    def _shown_target(self) -> str:
-        """The target, spelled like the script where it lies in the same folder."""
-        folder = os.path.dirname(self.path)
-        same = _same_file(os.path.dirname(self.target) or ".", folder or ".")
-        return os.path.join(folder, os.path.basename(self.target)) if same else self.target
+from distify.terminal import ask, is_terminal, put, say, show, width
 
 
 @click.command()
@@ -88,6 +35,7 @@ class Request:
 )
 @click.option("--in-place", is_flag=True, help="Change PATH itself, and its local modules where need be.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if there is something to convert.")
+@click.option("--verbose", "-v", is_flag=True, help="Also list what is not needed, and why.")
 @click.option("--force", is_flag=True, help="Overwrite a file that is there already.")
 @click.option("--partial", is_flag=True, help="Write although something needs you; comments say where.")
 @spelling
@@ -108,6 +56,7 @@ def convert(
     in_place: bool,
     check: bool,
     force: bool,
+    verbose: bool,
     models: tuple[str, ...],
     train_loaders: tuple[str, ...],
     scale: str | None,
@@ -117,7 +66,8 @@ def convert(
     """Turn the training script PATH into a distributed one that takes the same steps.
 
     Shows the diff with the reason of each change, then the checklist of every step that distribution needs,
-    and asks before it writes. PATH is never run. Without a terminal and without --yes, nothing is written.
+    and asks before it writes. PATH is never run. Without a terminal and without --yes, nothing is written
+    (exit code 4).
 
     Local modules that PATH imports are converted with it, where they need it: beside themselves, as
     <name>_dist.py, with the imports pointed at those; with --in-place, under their own names; with -o DIR/, in
@@ -140,23 +90,24 @@ def convert(
 
     \b
     Exit codes: 0 done, 1 --check found work, 2 bad input,
-                3 something needs you (nothing is written without --partial).
+                3 something needs you (nothing is written without --partial),
+                4 nothing was written: no --yes, and no terminal to ask at.
     """
     if output and in_place:
         raise click.UsageError("--output and --in-place exclude each other.")
     if yes and (diff or check):
         raise click.UsageError("--diff and --check write nothing: --yes does not go with them.")
     if os.path.isdir(path):
-        raise DistifyError(_which_file(path))
+        raise DistifyError(which_file(path))
     script = read_script(path)
     options = options_for(
         path, backend=backend, strategy=strategy, compression=compression, op=op, partial=partial, models=models,
         train_loaders=train_loaders, scale=scale, warmup_epochs=warmup_epochs, budget=budget,
     )  # fmt: skip
-    request = Request(script.path, options, output, yes, diff, check, in_place, force)
+    request = Request(script.path, options, output, yes, diff, check, in_place, force, verbose)
     if request.is_notebook:
-        _check_notebook(request)
-    if not (in_place or request.folder) and _same_file(request.target, script.path):
+        check_notebook(request)
+    if not (in_place or request.folder) and same_file(request.target, script.path):
         raise DistifyError(f"{request.target} is the script itself; --in-place changes it")
     if request.may_write and not request.folder:
         check_target(request.target)
@@ -167,35 +118,11 @@ def convert(
     ctx.exit(_finish(request, convert_script(script, modules, asked), modules))
 
 
-def _check_notebook(request: Request) -> None:
-    """Raises DistifyError for what makes no sense where a notebook becomes a script."""
-    if request.in_place:
-        raise DistifyError(
-            f"{request.path}: a notebook cannot be changed in place, because ranks are started from a script: "
-            "leave out --in-place"
-        )
-    if request.folder or is_notebook(request.target):
-        named = request.output or request.target
-        raise DistifyError(f"{named}: the conversion of a notebook is a script: name a .py file")
-
-
-def _which_file(folder: str) -> str:
-    """What to say to someone who named a folder."""
-    try:
-        names = sorted(name for name in os.listdir(folder) if name.endswith(".py"))
-    except OSError as error:
-        return f"{folder}: cannot be read: {error.strerror}"
-    if not names:
-        return f"{folder}: is a folder without Python files"
-    likely = next((name for word in ("train", "main") for name in names if word in name), names[0])
-    return f"{folder}: is a folder: name the training script, like {os.path.join(folder, likely)}"
-
-
 def _finish(request: Request, conversion: Conversion, modules: LocalModules) -> ExitCode:
     """Shows what was found and writes what is to be written."""
     done = ExitCode.NEEDS_PERSON if needs_person(conversion) else ExitCode.DONE
     if done is ExitCode.NEEDS_PERSON and not (request.options.partial and conversion.files):
-        show(checklist(conversion.findings, width(sys.stderr), conversion.headline), err=True)
+        _show_checklist(request, conversion)
         say(_why_nothing_is_written(request, conversion))
         return done
     if conversion.outcome is Outcome.ALREADY_CONVERTED or not conversion.files:
@@ -203,7 +130,7 @@ def _finish(request: Request, conversion: Conversion, modules: LocalModules) -> 
         return done
     layout = _layout(request, conversion, modules)
     missing = layout.missing()
-    if (request.may_write or request.check) and not missing:
+    if not missing and not request.diff:
         say(f"{layout.folder or layout.script} is there already, and up to date")
         return done
     if request.may_write:
@@ -212,6 +139,11 @@ def _finish(request: Request, conversion: Conversion, modules: LocalModules) -> 
     if request.check:
         say(f"{request.path}: would be converted; nothing was written")
         return done or ExitCode.WORK_TO_DO
+    if request.show_only:
+        return done
+    if not request.may_write:
+        say(f"nothing was written: no terminal to ask at; --yes writes {_named(layout, missing)}")
+        return ExitCode.NOTHING_WRITTEN
     if not _is_wanted(request, layout, missing):
         return done
     write_all(missing)
@@ -237,8 +169,12 @@ def _show(request: Request, conversion: Conversion) -> None:
                 show(preview(file, width(sys.stdout) or 80), err=False)
             else:
                 put(unified(_as_new(file, request)))
-    show(checklist(conversion.findings, width(sys.stderr), conversion.headline), err=True)
+    _show_checklist(request, conversion)
     say(summary(conversion.findings))
+
+
+def _show_checklist(request: Request, conversion: Conversion) -> None:
+    show(checklist(conversion.findings, width(sys.stderr), conversion.headline, request.verbose), err=True)
 
 
 def _as_new(file: NewFile, request: Request) -> NewFile:
@@ -258,17 +194,11 @@ def _check_writes(layout: Layout, missing: Sequence[Write]) -> None:
 
 
 def _is_wanted(request: Request, layout: Layout, missing: Sequence[Write]) -> bool:
-    if request.show_only:
-        return False
     for note in layout.notes:
         say(note)
     if request.yes:
         return True
-    names = _named(layout, missing)
-    if not can_ask():
-        say(f"nothing was written: no terminal to ask at; --yes writes {names}")
-        return False
-    if ask(f"write {names}?"):
+    if ask(f"write {_named(layout, missing)}?"):
         return True
     say("nothing was written")
     return False
@@ -294,7 +224,7 @@ def _say_how_to_run(request: Request, layout: Layout, modules: LocalModules, don
         script, root = os.path.relpath(script, layout.folder), layout.folder
     elif modules.found and not modules.as_module:
         folder = os.path.dirname(os.path.abspath(request.path))
-        if not _same_file(os.path.dirname(script) or ".", folder):
+        if not same_file(os.path.dirname(script) or ".", folder):
             say(f"it imports modules from {folder}: have that folder in PYTHONPATH when it runs")
     if modules.needs_root:
         say(f"it imports modules from {os.path.abspath(root)}: have that folder in PYTHONPATH when it runs")
@@ -303,10 +233,6 @@ def _say_how_to_run(request: Request, layout: Layout, modules: LocalModules, don
         inside = script if layout.folder else os.path.relpath(script, root)
         words = f"-m {os.path.splitext(inside)[0].replace(os.sep, '.')}"
     change = f"cd {shlex.quote(os.path.relpath(root))} && "
-    go = change if (layout.folder or modules.as_module) and not _same_file(root, ".") else ""
+    go = change if (layout.folder or modules.as_module) and not same_file(root, ".") else ""
     say(f"`{go}python {words} ...` still runs it in one process; on two ranks:")
     say(f"  {go}distify run -np 2 {words} ...")
-
-
-def _same_file(one: str, other: str) -> bool:
-    return os.path.exists(one) and os.path.samefile(one, other)

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import click
 
-from distify.errors import DistifyError
+from distify.errors import DistifyError, ExitCode
+from distify.hidden import check_libraries
 from distify.horovod import check_installed
-from distify.terminal import say
+from distify.room import check_room
+from distify.terminal import ask, can_ask, say
 
 
 @click.command(
@@ -35,6 +37,8 @@ from distify.terminal import say
     metavar="SECONDS",
     help="How long ranks have to end, when one failed or on Ctrl-C, before they are killed.",
 )
+@click.option("--oversubscribe", is_flag=True, help="Start more ranks than this machine has cores or memory for.")
+@click.option("--as-is", is_flag=True, help="Start SCRIPT although it is not converted: each rank trains on its own.")
 @click.option("-H", "--hosts", metavar="HOST:N,…", help="Horovod: the machines, and how many ranks each has.")
 @click.option("--hostfile", type=click.Path(exists=True, dir_okay=False), help="Horovod: a file with those.")
 @click.option("--gloo", "controller", flag_value="gloo", help="Horovod: ranks find each other without MPI.")
@@ -57,6 +61,8 @@ def run(
     module: bool,
     logs: Path | None,
     grace: float,
+    oversubscribe: bool,
+    as_is: bool,
     hosts: str | None,
     hostfile: str | None,
     controller: str | None,
@@ -78,6 +84,9 @@ def run(
     distify run -np 4 -H localhost:4 --verbose main_dist.py
     distify run -np 8 -H one:4,two:4 main_dist.py
 
+    A SCRIPT that is not converted, and more ranks than this machine has room for, are asked about at a
+    terminal, and errors elsewhere.
+
     The exit code is 0, that of the first failing rank (128 + signal where a signal killed it), 130 after
     Ctrl-C, or 2 where nothing was started.
     """
@@ -88,6 +97,8 @@ def run(
 
     try:
         path = launcher.find_module(script) if module else launcher.find_script(script)
+        if path is not None:
+            check_libraries(os.getcwd() if module else os.path.dirname(script), path.read_bytes())
         given = launcher.Horovod(
             hosts or "", hostfile or "", controller or "", verbose, timeline or "", network_interface or ""
         )
@@ -100,6 +111,10 @@ def run(
             raise DistifyError(f"torch is not installed for {sys.executable}; its torchrun starts the ranks")
         wanted = nproc if nproc is not None else sum(count for _, count in given.slots()) or None
         ranks = rank_count(wanted, here=horovod is None or horovod.is_local)
+        if horovod is None or horovod.is_local:
+            check_room(ranks, oversubscribe)
+        if path is not None and ranks > 1 and not as_is and not launcher.looks_distributed(path):
+            script = converted_first(ctx, script, path, module)
         config = launcher.LaunchConfig(
             script,
             args,
@@ -111,14 +126,30 @@ def run(
         )
         if timeline:
             say(f"distify: the timeline costs speed; {timeline} opens in chrome://tracing or ui.perfetto.dev")
-        if path is not None and not launcher.looks_distributed(path):
-            say(
-                f"distify: warning: {path} does not look converted: each rank will train on its own; "
-                f"see `distify convert {path}`"
-            )
         ctx.exit(launcher.launch(config))
     except launcher.LaunchError as error:
         raise DistifyError(str(error)) from None
+
+
+def converted_first(ctx: click.Context, script: str, path: Path, module: bool) -> str:
+    """What to start in place of a script that is not converted: its conversion, if someone wants that.
+
+    Raises DistifyError where nobody can be asked; ends the command where nobody wants it.
+    """
+    problem = f"{path} is not converted: each rank would train on its own"
+    if not can_ask():
+        raise DistifyError(f"{problem}; `distify convert {path}` converts it, and --as-is starts it as it is")
+    if not ask(f"{problem}. Convert it first?"):
+        say("nothing was started; --as-is starts it as it is")
+        ctx.exit(ExitCode.BAD_INPUT)
+    from distify.commands.convert import convert  # only here: it brings the engine
+
+    code = convert.main([str(path)], prog_name="distify convert", standalone_mode=False)
+    target = path.with_name(f"{path.stem}_dist.py")
+    if code or not target.exists():
+        say("nothing was started")
+        ctx.exit(code or ExitCode.BAD_INPUT)
+    return f"{script}_dist" if module else str(target)
 
 
 def rank_count(wanted: int | None, *, here: bool) -> int:

@@ -48,6 +48,13 @@ def test_what_needs_the_user_comes_last_with_the_code_to_write() -> None:
     ]
 
 
+def test_what_is_not_needed_can_be_one_line() -> None:
+    short = ["".join(part for part, _ in line) for line in checklist(FINDINGS, verbose=False)]
+    at = short.index("not needed (1; -v says what, and why)")
+    assert short[at + 1] == "advice (1)"
+    assert [*short[:at], *short[at + 1 :]] == [*text(FINDINGS)[:4], *text(FINDINGS)[7:]]
+
+
 def test_the_strategy_stands_above_all() -> None:
     lines = ["".join(part for part, _ in line) for line in checklist(FINDINGS[1:2], None, "sharded data")]
     assert lines[:2] == ["sharded data", "applied (1)"]

@@ -33,13 +33,55 @@ def converted(distify: CommandLine, script: Path) -> bytes:
 
 def test_without_a_terminal_the_diff_is_shown_and_nothing_written(distify: CommandLine, script: Path) -> None:
     ended = distify("convert", "train.py")
-    assert ended.code == 0
+    assert ended.code == 4
     assert ended.out.startswith(b"--- a/train.py\n+++ b/train.py\n@@ ")
     assert b"\x1b" not in ended.out
     assert ended.err.startswith("sharded data and DistributedDataParallel\napplied (")
     assert "train.py:8: " in ended.err  # the line of the DataLoader
     assert ended.err.endswith("nothing was written: no terminal to ask at; --yes writes train_dist.py\n")
     assert files(distify.folder) == {"train.py": TRAIN}
+
+
+def test_what_is_up_to_date_is_said_to_be_without_a_terminal_too(distify: CommandLine, converted: bytes) -> None:
+    (distify.folder / "train_dist.py").write_bytes(converted)
+    ended = distify("convert", "train.py")
+    assert (ended.code, ended.out, ended.err) == (0, b"", "train_dist.py is there already, and up to date\n")
+
+
+def test_what_is_not_needed_is_one_line_unless_it_is_asked_for(distify: CommandLine, script: Path) -> None:
+    short, long = distify("convert", "train.py").err, distify("convert", "train.py", "-v").err
+    assert "; -v says what, and why)\n" in short
+    assert "  MODEL02 " not in short
+    assert "  MODEL02 " in long
+    assert set(short.splitlines()) - set(long.splitlines()) == {
+        line for line in short.splitlines() if line.startswith("not needed (")
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "library"),
+    [("torch.py", "torch"), ("torch/__init__.py", "torch"), ("distify_runtime.py", "distify_runtime")],
+)
+@pytest.mark.parametrize("command", ["convert", "check", "run"])
+def test_what_hides_a_library_is_named(
+    distify: CommandLine, script: Path, name: str, library: str, command: str
+) -> None:
+    hiding = distify.folder / "here" / name
+    hiding.parent.mkdir(parents=True, exist_ok=True)
+    hiding.write_text("")
+    (distify.folder / "here" / "train.py").write_bytes(TRAIN)
+    ended = distify(command, "here/train.py")
+    assert (ended.code, ended.out) == (2, b"")
+    assert ended.err == (
+        f"distify: here/{name}: is imported by the script in place of the library {library}: rename it\n"
+    )
+
+
+def test_what_hides_no_library(distify: CommandLine, script: Path) -> None:
+    for name in ("torch/data.py", "distify_runtime/__init__.py", "torchvision.py", "other/torch.py"):
+        (distify.folder / name).parent.mkdir(exist_ok=True)
+        (distify.folder / name).write_text("")
+    assert distify("convert", "train.py", "--yes").code == 0
 
 
 def test_the_diff_makes_of_the_script_what_yes_would_have_written(

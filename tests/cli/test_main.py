@@ -48,6 +48,28 @@ def test_the_version_is_the_distributions_version(distify: CommandLine) -> None:
     assert f'\nversion = "{__version__}"\n' in (ROOT / "pyproject.toml").read_text()
 
 
+def test_a_folder_that_is_gone_is_one_line(distify: CommandLine, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    start = "import os, sys; os.rmdir(os.getcwd()); from distify.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", start, "check", "train.py"], cwd=gone, env=distify.env, capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"distify: the working directory cannot be used: No such file or directory\n"
+
+
+def test_an_interrupt_while_commands_are_imported_is_no_traceback(distify: CommandLine) -> None:
+    start = (
+        "import sys\nfrom distify.__main__ import main\n"
+        "class Interrupting:\n    def find_spec(self, name, *rest):\n"
+        "        if name == 'click':\n            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", start, "rules"], env=distify.env, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 def test_a_mistyped_command_is_bad_usage(distify: CommandLine) -> None:
     ended = distify("convrt", "train.py")
     assert ended.code == 2

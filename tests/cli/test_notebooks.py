@@ -11,6 +11,7 @@ import pytest
 from command_line import CommandLine
 from nbformat import v4, write
 
+from distify.bars import in_text
 from distify.cells import plain_lines
 
 SETUP = """\
@@ -219,6 +220,56 @@ def test_display_prints(distify: CommandLine) -> None:
     assert "cell 5, line 1: `display(model)` shows rich output in a notebook; a script prints text" in ended.err
     script = (distify.folder / "train_dist.py").read_text()
     assert script.endswith("display = print  # a notebook has this function without an import\ndisplay(model.module)\n")
+
+
+def test_what_belongs_to_a_kernel_is_said_and_bars_are_text(distify: CommandLine) -> None:
+    first = "%%time\nfrom tqdm.notebook import tqdm\nimport ipywidgets as widgets"
+    train = TRAIN.replace("in loader:", "in tqdm(loader):")
+    asked = "name = input('name of the run? ')\nepochs = widgets.IntSlider(value=2)"
+    notebook(distify.folder, first, asked, SETUP, DATA, train)
+    ended = distify("convert", "train.ipynb", "--yes")
+    assert ended.code == 0, ended.err
+    script = (distify.folder / "train_dist.py").read_text()
+    assert "# %%time\nfrom tqdm import tqdm\nimport ipywidgets as widgets\n" in script
+    assert "name = rt.call_on_main_process(input, 'name of the run? ')\n" in script
+    assert "disable=not rt.is_main_process()" in script
+    assert "cell 2, line 1: set aside: `%%time`" in ended.err
+    assert "cell 2, line 2: `from tqdm.notebook import tqdm`: a notebook's progress bar becomes one of" in ended.err
+    assert "cell 2, line 3: widgets keep the values that they are made with" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("from tqdm.notebook import tqdm, trange", "from tqdm import tqdm, trange"),
+        ("    from tqdm.notebook import tqdm as bar  # x", "    from tqdm import tqdm as bar  # x"),
+        ("from tqdm import tqdm_notebook", "from tqdm import tqdm as tqdm_notebook"),
+        ("from tqdm import tqdm_notebook as tqdm, tnrange", "from tqdm import tqdm as tqdm, trange as tnrange"),
+        ("import tqdm.notebook", "import tqdm"),
+        ("import tqdm.notebook as tq", "import tqdm as tq"),
+        ("from tqdm import notebook", "import tqdm as notebook"),
+        ("for x in tqdm.notebook.tqdm(loader):", "for x in tqdm.tqdm(loader):"),
+        ("for x in tqdm.tqdm_notebook(loader):", "for x in tqdm.tqdm(loader):"),
+        ("for i in tqdm.notebook.trange(9): f(tqdm.tnrange(3))", "for i in tqdm.trange(9): f(tqdm.trange(3))"),
+    ],
+)
+def test_bars_are_of_text(line: str, text: str) -> None:
+    assert in_text(line) == text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from tqdm.auto import tqdm",
+        "from tqdm import tqdm, trange",
+        "import tqdm  # not tqdm.notebook",
+        "for x in tqdm_notebook(loader):",
+        "my.tqdm.notebook.tqdm(x)",
+        "notebook = 'train.ipynb'",
+    ],
+)
+def test_other_lines_stay(line: str) -> None:
+    assert in_text(line) == line
 
 
 def test_display_of_ipython_stays(distify: CommandLine) -> None:

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from command_line import CommandLine, Ended
+from command_line import TRAIN, CommandLine, Ended
+from distify_runtime.launch.config import usable_cores
 
 from distify.commands.run import rank_count, run
+from distify.room import too_many
 
 #: Looks converted, but starts without torch's second.
 CONVERTED = """\
@@ -223,13 +225,120 @@ def test_a_module_runs_on_one_rank_with_all_threads(distify: CommandLine, write:
     assert done.err == f"distify: 1 rank, logs in {logs.relative_to(tmp_path)}\n"
 
 
-def test_a_script_that_is_not_converted_is_launched_with_a_warning(distify: CommandLine, write: Write) -> None:
-    done = distify("run", "-np", "1", "--logs", "logs", write("print('trained')\n", "train.py", head=""))
-    assert (done.code, done.out) == (0, b"trained\n")
-    assert done.err.splitlines()[0] == (
-        "distify: warning: train.py does not look converted: each rank will train on its own; "
-        "see `distify convert train.py`"
+def test_a_rank_that_ended_early_is_the_one_that_is_named(distify: CommandLine, write: Write) -> None:
+    script = write(
+        "import torch\nfrom torch import distributed\n"
+        "distributed.init_process_group('gloo')\n"
+        "for step in range(9):\n"
+        "    if rank == '1' and step == 5:\n        sys.exit(0)\n"
+        "    distributed.all_reduce(torch.ones(10))\n"
     )
+    done = two_ranks(distify, script)
+    assert done.code == 1
+    assert done.err.splitlines()[-2:] == [
+        "distify: rank 0 of 2 failed with exit code 1; its log is logs/rank0.log",
+        "distify: rank 1 of 2 ended before the others, with exit code 0, and they waited for it: ranks have to take "
+        "equally many steps; its log is logs/rank1.log",
+    ]
+
+
+def test_a_rank_that_ended_first_is_not_blamed_for_anothers_error(distify: CommandLine, write: Write) -> None:
+    body = "if rank == '1':\n    sys.exit(0)\ntime.sleep(2)\nraise ValueError('boom')\n"
+    done = two_ranks(distify, write(body))
+    assert done.code == 1
+    assert done.err.splitlines()[-1] == "distify: rank 0 of 2 failed with exit code 1; its log is logs/rank0.log"
+
+
+def test_when_a_rank_is_killed_the_cause_comes_last(distify: CommandLine, write: Write) -> None:
+    script = write(
+        "import torch\nfrom torch import distributed\n"
+        "distributed.init_process_group('gloo')\n"
+        "for step in range(9):\n"
+        "    if rank == '1' and step == 5:\n        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    distributed.all_reduce(torch.ones(10))\n"
+    )
+    done = two_ranks(distify, script)
+    assert done.code == 137
+    assert done.err.splitlines()[-1] == (
+        "distify: rank 1 of 2 was killed by SIGKILL (out of memory?); its log is logs/rank1.log"
+    )
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(1, 1), (60, 0)])
+def test_that_a_rank_has_ended_and_others_go_on_is_said_once(
+    write: Write, tmp_path: Path, seconds: int, told: int
+) -> None:
+    script = write("if rank == '0':\n    time.sleep(4)\n")
+    start = (
+        "from distify_runtime.launch import LaunchConfig, launch\n"
+        f"raise SystemExit(launch(LaunchConfig({script!r}, nproc=2, patience={seconds})))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", start], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+    )
+    line = "distify: rank 1 ended 1 s ago with exit code 0, and rank 0 goes on; where they wait for it, it has ended"
+    assert done.stderr.count(line) == told
+
+
+def test_one_rank_of_a_script_that_is_not_converted_is_no_mistake(distify: CommandLine, write: Write) -> None:
+    done = distify("run", "-np", "1", "--logs", "logs", write("print('trained')\n", "train.py", head=""))
+    assert (done.code, done.out, done.err) == (0, b"trained\n", "distify: 1 rank, logs in logs\n")
+
+
+def test_without_a_terminal_a_script_that_is_not_converted_is_an_error(distify: CommandLine, write: Write) -> None:
+    script = write("print('trained')\n", "train.py", head="")
+    done = two_ranks(distify, script)
+    assert (done.code, done.out) == (2, b"")
+    assert done.err == (
+        "distify: train.py is not converted: each rank would train on its own; `distify convert train.py` converts "
+        "it, and --as-is starts it as it is\n"
+    )
+    done = two_ranks(distify, "--as-is", script)
+    assert (done.code, done.out, done.err) == (0, b"trained\n", "distify: 2 ranks, logs in logs\n")
+
+
+def test_at_a_terminal_it_is_converted_first_if_the_user_wants(distify: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_bytes(TRAIN)
+    words = ("run", "-np", "2", "--logs", "logs", "train.py")
+    done = distify.at_terminal(*words, answer=b"n\n", CUDA_VISIBLE_DEVICES="")
+    assert done.code == 2
+    assert b"Convert it first? [y/N]" in done.out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["train.py"]
+    done = distify.at_terminal(*words, answer=b"y\n", CUDA_VISIBLE_DEVICES="")
+    assert done.code == 0
+    assert b"wrote train_dist.py" in done.out
+    assert b"[epoch] 1" in done.out
+    assert (tmp_path / "model.pt").exists()
+
+
+def test_more_ranks_than_there_is_room_for_are_asked_about(distify: CommandLine, write: Write) -> None:
+    script, ranks = write("print(os.environ['WORLD_SIZE'])\n"), str(usable_cores() * 4 + 1)
+    done = distify("run", "-np", "100000", script, CUDA_VISIBLE_DEVICES="")
+    assert (done.code, done.out) == (2, b"")
+    assert done.err.startswith("distify: -np 100000 is 100000 processes on ")
+    assert done.err.endswith("; --oversubscribe starts them all the same\n")
+    done = distify.at_terminal("run", "-np", ranks, script, answer=b"n\n", CUDA_VISIBLE_DEVICES="")
+    assert done.code == 2
+    assert done.out.endswith(b"Start them all the same? [y/N] n\r\ndistify: nothing was started\r\n")
+
+
+@pytest.mark.parametrize(
+    ("ranks", "cores", "memory", "said"),
+    [
+        (8, 2, 64e9, ""),
+        (9, 2, 64e9, "-np 9 is 9 processes on 2 cores"),
+        (5, 1, 64e9, "-np 5 is 5 processes on 1 core"),
+        (8, 8, 1e9, "-np 8 takes 2.0 GB to begin with, and 1.0 GB are free"),
+        (8, 8, 0, ""),
+    ],
+)
+def test_what_there_is_too_little_of(ranks: int, cores: int, memory: float, said: str) -> None:
+    assert too_many(ranks, cores, int(memory)) == said
+
+
+def test_what_python_cannot_read_for_its_depth_is_one_line(distify: CommandLine, write: Write) -> None:
+    done = two_ranks(distify, write(f"x = {'**'.join(['1'] * 30000)}\n", "deep.py"))
+    assert (done.code, done.err) == (2, "distify: deep.py: is nested too deeply for Python\n")
 
 
 @pytest.mark.parametrize(

@@ -268,6 +268,24 @@ PARSED = "args = parser.parse_args()\n"
 TO = "model = nn.Linear(4, 1).to(args.device)\n"
 
 
+def test_an_option_in_whose_place_the_script_may_put_another_device() -> None:
+    fallback = 'if not torch.cuda.is_available():\n    args.device = "cpu"\n'
+    option = 'parser.add_argument("--device", default="cuda")\n'
+    model = "model = nn.Linear(4, 1).to(torch.device(args.device))\n"
+    given = script(imports=OPTIONS + IMPORTS, setup=f"{PARSER}{option}{PARSED}{fallback}", model=model)
+    after = converted(given)
+    assert 'parser.add_argument("--device", default="cuda", type=rt.device_kind)\n' in after
+    assert fallback in after
+
+
+@pytest.mark.parametrize("other", ["class args:\n    device = 'cpu'\n", "args = torch.load('args.pt')\n"])
+def test_an_attribute_of_something_else_is_no_option(other: str) -> None:
+    option = 'parser.add_argument("--device", default="cuda")\nparsed = parser.parse_args()\n'
+    model = "model = nn.Linear(4, 1).to(torch.device(args.device))\n"
+    given = script(imports=OPTIONS + IMPORTS, setup=f"{PARSER}{option}{other}", model=model)
+    assert "device_kind" not in converted(given)
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -276,6 +294,10 @@ TO = "model = nn.Linear(4, 1).to(args.device)\n"
         ('"--device"', '"--device", type=rt.device_kind'),
         ('"-d", "--device", type=str, default="cuda"', '"-d", "--device", type=rt.device_kind, default="cuda"'),
         ('"--device", type=torch.device', '"--device", type=lambda name: torch.device(rt.device_kind(name))'),
+        (
+            '"--device", default="cuda:0", choices=["cpu", "cuda:0", "cuda:1"]',
+            '"--device", default="cuda", choices=["cpu", "cuda", "cuda"], type=rt.device_kind',
+        ),
         ('"--gpu", dest="device", default="cuda"', '"--gpu", dest="device", default="cuda", type=rt.device_kind'),
     ],
 )

@@ -222,6 +222,11 @@ class TestTarget:
             ("from steps.plain import run", False),
             ("import torch, missing, distify_runtime_x", False),
             ("x = 'import distify_runtime'", False),
+            ("from accelerate import Accelerator", True),
+            ("from transformers import Trainer", True),
+            ("from transformers import AutoModel, get_scheduler", False),
+            ("import os\nrank = int(os.environ.get('LOCAL_RANK', 0))", True),
+            ("RANK = 16  # of a matrix", False),
         ],
     )
     def test_what_knows_of_other_ranks(self, tmp_path: Path, source: str, answer: bool) -> None:

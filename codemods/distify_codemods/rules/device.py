@@ -23,7 +23,7 @@ _REASON = "`cuda` is the rank's own GPU, which the process group has set; a numb
 
 def run(context: Context) -> None:
     numbered = list(_numbered(context))
-    indices = {index for _, _, index in numbered if index}
+    indices = {index for module, node, index in numbered if index and not _is_choice(module, node)}
     if len(indices) > 1:
         module, node, _ = numbered[0]
         context.needs_you(
@@ -44,6 +44,12 @@ def run(context: Context) -> None:
     if not any(found):
         own = "`cuda` means the rank's own, which the process group sets"
         context.not_needed_if_known(f"no GPU is named by its number; {own}")
+
+
+def _is_choice(module: Module, node: cst.CSTNode) -> bool:
+    """Whether a GPU is one of those that an option may name, and not one that the script uses."""
+    around = (one for one in module.enclosing(node) if isinstance(one, cst.Arg))
+    return any(arg.keyword is not None and arg.keyword.value == "choices" for arg in around)
 
 
 def _plain_cuda(updated: cst.BaseExpression) -> cst.BaseExpression:

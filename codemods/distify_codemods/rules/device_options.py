@@ -32,6 +32,8 @@ def run(context: Context) -> bool:
             for obj in value.objs:
                 if isinstance(obj, Setting) and obj.name not in whole:
                     named.setdefault(obj.name, event)
+            if (name := _parsed(context, node)) and name not in whole:
+                named.setdefault(name, event)
             parts = (obj for part in _giving(node) for obj in context.facts.value(part).objs)
             if any(map(_is_read, parts)) or (event.name == devices.DEVICE and not value.objs):
                 read.setdefault(event.node, event)
@@ -59,6 +61,15 @@ def _giving(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     yield node
     for inner in (node.body, node.orelse) if isinstance(node, cst.IfExp) else tree.children(node):
         yield from _giving(inner)
+
+
+def _parsed(context: Context, node: cst.BaseExpression) -> str:
+    """The option that this reads, also where the script may have put another value in its place; else ""."""
+    if not isinstance(node, cst.Attribute):
+        return ""
+    holders = context.facts.value(node.value).objs
+    parsed = any(isinstance(obj, External) and obj.name.startswith("argparse.parse_") for obj in holders)
+    return node.attr.value if parsed and declarations(context.facts, node.attr.value) else ""
 
 
 def _declare(context: Context, name: str, used: Event) -> bool:

@@ -38,7 +38,8 @@ class LaunchConfig:
     """One launch: `target` (a script's path, or a module's name where `module` is true) on `nproc` ranks.
 
     `args` are the script's own, `logs` is the folder of the ranks' logs, and `grace` the seconds that ranks
-    have between being asked to end and SIGKILL.
+    have between being asked to end and SIGKILL. `patience` are the seconds after which it is said that a rank has
+    ended and others go on.
     """
 
     target: str
@@ -47,6 +48,7 @@ class LaunchConfig:
     logs: Path = Path("distify_logs")
     module: bool = False
     grace: float = 10.0
+    patience: float = 60.0
     cores: int = field(default_factory=usable_cores)
     python: str = sys.executable
     horovod: Horovod | None = None  # instead of torchrun

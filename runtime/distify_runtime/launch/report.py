@@ -79,6 +79,14 @@ def first_failure(ends: Sequence[RankEnd], tails: Mapping[int, str]) -> RankEnd 
     return min((end for end in ends if end.code != 0 and not end.stopped), key=order, default=None)
 
 
+def left_early(ends: Sequence[RankEnd], first: RankEnd, tails: Mapping[int, str]) -> RankEnd | None:
+    """The rank that ended with 0 while others waited for it, if that is why `first` failed: by losing another."""
+    if not _is_consequence(first, tails.get(first.rank, "")):
+        return None
+    early = [end for end in ends if end.code == 0 and not end.stopped and end.ended <= first.ended]
+    return min(early, key=lambda end: end.ended, default=None)
+
+
 def _is_consequence(end: RankEnd, tail: str) -> bool:
     """Whether the rank says that it failed because of another one."""
     last = traceback_of(tail)[-ERROR_LINES:]
@@ -109,6 +117,22 @@ def failure_lines(end: RankEnd, nproc: int, log: Path, tail: str) -> list[str]:
         return [first]
     shown = traceback_of(tail) or tail.splitlines()[-LAST_LINES:]
     return [first, *shown]
+
+
+def early_line(end: RankEnd, nproc: int, log: Path) -> str:
+    return (
+        f"distify: rank {end.rank} of {nproc} ended before the others, with exit code 0, and they waited for it: ranks "
+        f"have to take equally many steps; its log is {log}"
+    )
+
+
+def waiting_line(end: RankEnd, others: Sequence[int], seconds: float) -> str:
+    names = f"rank{'s' * (len(others) > 1)} {', '.join(map(str, others[:8]))}{' …' * (len(others) > 8)}"
+    verb = "goes" if len(others) == 1 else "go"
+    return (
+        f"distify: rank {end.rank} ended {seconds:.0f} s ago with exit code 0, and {names} {verb} on; where they "
+        "wait for it, it has ended too early (Ctrl-C ends all)"
+    )
 
 
 def agent_exit_code(code: int) -> int:

@@ -29,9 +29,12 @@ from distify_runtime.launch.report import (
     RankEnd,
     agent_exit_code,
     agent_lines,
+    early_line,
     failure_lines,
     first_failure,
+    left_early,
     read_tail,
+    waiting_line,
 )
 from distify_runtime.launch.screen import Screen
 
@@ -91,6 +94,7 @@ class Job:
         self._ends: dict[int, RankEnd] = {}
         self._signal = 0  # the one that ended the job
         self._kill_at = FOR_EVER
+        self._has_told = False  # that a rank has ended and others go on
 
     def run(self, scratch: Path) -> int:
         """Starts the launcher, sees it through, and returns the exit code."""
@@ -121,6 +125,7 @@ class Job:
                 self.screen.resize()
             elif number in ENDING_SIGNALS:
                 self._end(agent, number)
+        self._tell_who_left()
         if self.screen.broken and not self._signal:
             # As a script under plain python ends when its `| head` has had enough.
             self._end(agent, signal.SIGPIPE)
@@ -128,6 +133,16 @@ class Job:
             for group in self._groups.values():
                 send(-group, signal.SIGKILL)
             agent.kill()
+
+    def _tell_who_left(self) -> None:
+        """Says once that a rank has ended while others go on: if they wait for it, they may wait for long."""
+        early = min(self._ends.values(), key=lambda end: end.ended, default=None)
+        if self._has_told or early is None or early.code != 0 or time.time() - early.ended < self.config.patience:
+            return
+        self._has_told = True
+        others = sorted(self._groups.keys() - self._ends.keys())
+        if others:
+            self.screen.say(waiting_line(early, others, self.config.patience))
 
     def _look(self, seconds: float) -> bool:
         """Moves what can be moved within `seconds`; False where nothing came in."""
@@ -230,6 +245,9 @@ class Job:
         if first is not None:
             lines = failure_lines(first, config.nproc, config.log(first.rank), tails[first.rank])
             code = first.exit_code
+            early = left_early(list(self._ends.values()), first, tails)
+            if early is not None:
+                lines.append(early_line(early, config.nproc, config.log(early.rank)))
         else:
             lines, code = agent_lines(config.agent, agent_code, config.agent_log), agent_exit_code(agent_code)
         for line in lines:

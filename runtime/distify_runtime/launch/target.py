@@ -14,7 +14,13 @@ from pathlib import Path
 from distify_runtime.launch.config import LaunchError
 
 #: A script that imports one of these knows of other ranks.
-DISTRIBUTED = ("distify_runtime", "torch.distributed", "horovod")
+DISTRIBUTED = (
+    "distify_runtime", "torch.distributed", "accelerate", "colossalai", "composer", "deepspeed", "ignite.distributed",
+    "lightning", "lightning_fabric", "mpi4py", "pytorch_lightning", "torch_xla", "transformers.Seq2SeqTrainer",
+    "transformers.Trainer", "trl", "horovod",
+)  # fmt: skip
+#: What a launcher tells a rank; a script that names one of these asks for it.
+_TOLD = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE"})
 
 
 def find_script(name: str) -> Path:
@@ -50,8 +56,9 @@ def find_module(name: str) -> Path | None:
 
 
 def looks_distributed(script: Path) -> bool:
-    """Whether the script, or a local module that it imports, imports what other ranks are spoken to with."""
-    return _imports_any(script, DISTRIBUTED)
+    """Whether the script, or a local module of its own, imports what other ranks are spoken to with, or asks which
+    rank it is."""
+    return _imports_any(script, DISTRIBUTED, _TOLD)
 
 
 def uses_horovod(script: Path) -> bool:
@@ -59,7 +66,7 @@ def uses_horovod(script: Path) -> bool:
     return _imports_any(script, DISTRIBUTED[-1:])
 
 
-def _imports_any(script: Path, modules: tuple[str, ...]) -> bool:
+def _imports_any(script: Path, modules: tuple[str, ...], told: frozenset[str] = frozenset()) -> bool:
     roots = (script.parent, Path.cwd())
     waiting, seen = [script], set[Path]()
     while waiting:
@@ -68,10 +75,13 @@ def _imports_any(script: Path, modules: tuple[str, ...]) -> bool:
             continue
         seen.add(path)
         try:
-            names = set(_imports(_parse(path)))
+            tree = _parse(path)
+            names = set(_imports(tree))
         except LaunchError:
             continue  # a module that cannot be read says nothing either way
         if any(name == known or name.startswith(known + ".") for name in names for known in modules):
+            return True
+        if told and any(isinstance(node, ast.Constant) and node.value in told for node in ast.walk(tree)):
             return True
         waiting += [file for name in names for root in (path.parent, *roots) for file in _files(root, name)]
     return False
@@ -92,6 +102,8 @@ def _parse(path: Path) -> ast.Module:
     except SyntaxError as error:
         place = f"{path}:{error.lineno}" if error.lineno else str(path)
         raise LaunchError(f"{place}: is not Python: {error.msg}") from None
+    except (RecursionError, MemoryError):
+        raise LaunchError(f"{path}: is nested too deeply for Python") from None
     except ValueError as error:  # NUL bytes, before Python 3.12
         raise LaunchError(f"{path}: is not Python: {error}") from None
 
