@@ -19,6 +19,7 @@ from distify_runtime import communicator
 from distify_runtime.batch import keep_batch_size
 from distify_runtime.environment import device, is_alone, local_rank, rank, take_rank, world_size
 from distify_runtime.meeting import by_itself, collective
+from distify_runtime.metrics import leave_metrics_alone
 from distify_runtime.randomness import seed_ranks_alike
 
 #: Each use of `main_process_first` has a number, the same on every rank.
@@ -51,6 +52,7 @@ def init_process_group(per_rank_batch: bool = False) -> None:
     communicator.join(alone)
     if not alone:
         take_rank()
+        leave_metrics_alone()
         seed_ranks_alike()
     atexit.register(destroy_process_group)
 

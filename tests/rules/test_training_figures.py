@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from distify_codemods import Level, Options
+from distify_codemods import Level, Options, SourceFile, convert
 
 from tests.rules.scripts import IMPORTS, LOOP, blocked, changes, converted, distributed, findings, script
 
@@ -289,7 +289,6 @@ def test_the_figure_of_the_last_batch_is_named(setup: str, loop: str) -> None:
     [
         pytest.param("import arena\nbook = arena.Book()\n", "book.add(loss.item())", "book.add", id="a method"),
         pytest.param("import arena\n", "arena.note({'loss': loss.item()})", "arena.note", id="function"),
-        pytest.param("import torchmetrics\nm = torchmetrics.Mean()\n", "m.update(loss)", "m.update", id="figures"),
         pytest.param("import arena\n\n\nclass Own(arena.Log):\n    pass\n\n\nown = Own()\n", "own.put(loss.item())",
                      "own.put", id="an inherited method"),
     ],
@@ -301,6 +300,17 @@ def test_figures_that_go_to_something_unknown_are_named(setup: str, line: str, n
     assert one.message == (
         f"`{name}` is given figures of a rank's own samples, and it is not known what it keeps of them"
     )
+
+
+@pytest.mark.parametrize(
+    ("made", "kept"),
+    [("torchmetrics.MeanMetric()", "m.update(loss)"), ("torchmetrics.SumMetric()", "m(loss.detach())")],
+)
+def test_metrics_that_add_up_over_ranks_by_themselves_are_kept_of_whole_batches(made: str, kept: str) -> None:
+    before = script(setup=f"import torchmetrics\nm = {made}\n", loop=in_the_loop(kept))
+    conversion = convert(SourceFile("train.py", before.encode()), lambda *_: None)
+    (one,) = [each for each in conversion.of(Level.NOT_NEEDED) if each.code == CODE]
+    assert one.message == "every rank has the figures of whole batches"
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from distify_codemods.facts import Facts, Loader
 from distify_codemods.inside import contained, core, root
 from distify_codemods.interpreter.evidence import is_known
 from distify_codemods.libraries import torch_data
+from distify_codemods.libraries.metrics import OVER_RANKS
 from distify_codemods.libraries.registry import is_tracker
 from distify_codemods.naming import brief
 from distify_codemods.objects import External, Function, Parameters
@@ -72,7 +73,7 @@ def links_seen(facts: Facts) -> list[Link]:
     return _each_once(
         [
             *_foreign(seen), *_given_the_model(seen), *put_together.links(seen, marks), *decided_by_chance(seen),
-            *drawn_for_batches(seen), *_skipped(seen), *_asked(facts), *_single(seen),
+            *drawn_for_batches(seen), *_kept_in_metrics(seen), *_skipped(seen), *_asked(facts), *_single(seen),
             *pools.links(as_it_stands(facts)),
         ]
     )  # fmt: skip
@@ -121,6 +122,21 @@ def _single(facts: Facts) -> Iterator[Link]:
             "tuple",
             "a tuple that is unpacked (`first, second = ...`) is seen to be one",
         )  # fmt: skip
+
+
+def _kept_in_metrics(facts: Facts) -> Iterator[Link]:
+    """`metric.update(...)`, `metric(...)`: what it makes of its batches may be a mean, a sum, or all of them."""
+    for event in _calls(facts):
+        if not facts.in_training(event):
+            continue
+        callee = facts.value(event.node.func).objs if isinstance(event.node, cst.Call) else ()
+        objs = [core(one) for one in (*event.receiver.objs, *callee)]
+        if any(isinstance(one, External) and one.name.startswith(OVER_RANKS) for one in objs):
+            yield Link(
+                event.module, event.node,
+                f"`{brief(event.node)}` keeps figures of a rank's own samples, and what it makes of them is not known",
+                "figures that a loop counts and adds up by itself are summed over the ranks",
+            )  # fmt: skip
 
 
 #: What may be given a model, and only looks at it or averages it.

@@ -8,18 +8,17 @@ from distify_codemods.libraries import computing, downloads, effects, outside, s
 
 _LIBRARIES = (
     *computing.LIBRARIES, *effects.KNOWN,
-    "pkg_resources.", "psutil.", "pynvml.",
     "adabelief_pytorch.", "albumentations.", "apex.", "attr.", "attrs.", "bitsandbytes.", "colorama.", "cupy.",
-    "dateutil.", "dgl.", "distify_runtime.", "dotenv.", "efficientnet_pytorch.", "ema_pytorch.", "faiss.",
-    "functorch.", "fvcore.", "gensim.", "graphviz.", "horovod.", "imgaug.", "jiwer.", "kornia.", "librosa.",
-    "lion_pytorch.", "memory_profiler.", "monai.", "networkx.", "nibabel.", "nltk.", "numba.", "packaging.", "piq.",
-    "polars.", "prettytable.", "pyarrow.", "pydantic.", "pydicom.", "pytorch_metric_learning.", "pytorch_msssim.", "pytz.",
-    "rouge.", "rouge_score.", "sacrebleu.", "safetensors.", "schedulefree.", "SimpleITK.", "soundfile.",
-    "segmentation_models_pytorch.", "seqeval.", "shapely.", "six.", "sortedcontainers.", "spacy.",
-    "statsmodels.", "sympy.", "tabulate.", "thop.", "tiktoken.", "tokenizers.", "torch_cluster.", "torch_ema.",
-    "torch_optimizer.", "torch_scatter.", "torch_sparse.", "torchdiffeq.", "torchinfo.", "torchmetrics.",
-    "torchsummary.", "torchviz.", "transformers.", "typing_extensions.", "warmup_scheduler.", "webdataset.",
-    "xformers.", "zipp.",
+    "datasets.", "dateutil.", "dgl.", "distify_runtime.", "dotenv.", "efficientnet_pytorch.", "ema_pytorch.",
+    "faiss.", "functorch.", "fvcore.", "gensim.", "graphviz.", "horovod.", "imgaug.", "jiwer.", "kornia.",
+    "librosa.", "lion_pytorch.", "memory_profiler.", "monai.", "networkx.", "nibabel.", "nltk.", "numba.",
+    "packaging.", "peft.", "piq.", "pkg_resources.", "polars.", "prettytable.", "psutil.", "pyarrow.", "pydantic.",
+    "pydicom.", "pynvml.", "pytorch_metric_learning.", "pytorch_msssim.", "pytz.", "rouge.", "rouge_score.",
+    "sacrebleu.", "safetensors.", "schedulefree.", "segmentation_models_pytorch.", "seqeval.", "shapely.",
+    "SimpleITK.", "six.", "sortedcontainers.", "soundfile.", "spacy.", "statsmodels.", "sympy.", "tabulate.",
+    "thop.", "tiktoken.", "tokenizers.", "torch_cluster.", "torch_ema.", "torch_optimizer.", "torch_scatter.",
+    "torch_sparse.", "torchdiffeq.", "torchinfo.", "torchmetrics.", "torchsummary.", "torchviz.", "transformers.",
+    "typing_extensions.", "warmup_scheduler.", "webdataset.", "xformers.", "zipp.",
 )  # fmt: skip
 #: Of these, what starts programs or runs any code, what speaks to somebody, and what keeps files by itself.
 _NOT = (

@@ -13,7 +13,7 @@ from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import dealt_by
 from distify_codemods.file_events import reads
 from distify_codemods.libraries import guarded, python
-from distify_codemods.libraries.registry import Effect, Role, functions
+from distify_codemods.libraries.registry import Effect, Role, functions, methods
 from distify_codemods.objects import External
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
@@ -55,6 +55,8 @@ def _prints_by_another_name(event: Event) -> bool:
         return isinstance(event.node, cst.Call) and isinstance(event.node.func, cst.Attribute)
     if event.kind is Kind.CALL:
         return event.name in functions(Effect.PRINTS)
+    if event.name in methods(Effect.PRINTS):
+        return True
     consoles = [functions(Role.CONSOLE).get(obj.name) for obj in event.receiver.objs if isinstance(obj, External)]
     return any(one is not None and event.name in one.writes_by.split() for one in consoles)
 

@@ -14,7 +14,7 @@ import enum
 import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -28,17 +28,19 @@ from distify_runtime.shared.comparing import Outside, Passed
 from distify_runtime.shared.draws import Dims, OneRow, batch_dims
 from distify_runtime.shared.escapes import Births
 from distify_runtime.shared.graph import flows, leaves_past
-from distify_runtime.shared.plans import Call, Output, Plan
-from distify_runtime.shared.proposals import output_of
+from distify_runtime.shared.plans import Call, Plan
+from distify_runtime.shared.proposals import outputs_of
 from distify_runtime.shared.readings import Mixture, Readings, mixture_of
 from distify_runtime.shared.state import WRITTEN, State, put_back
 from distify_runtime.shared.streams import Rewound, kept, numpy_position
-from distify_runtime.shared.structure import Unknown, tensors_in
+from distify_runtime.shared.structure import Unknown, tensors_in, told
 from distify_runtime.shared.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from distify_runtime.shared.models import SharedModel
 
+#: The tensors that a pass gives, and what it returns beside them.
+Given = tuple[list[Tensor], Any]
 _TOO_MUCH = (torch.cuda.OutOfMemoryError, MemoryError)
 
 
@@ -152,13 +154,13 @@ class _Check:
         if why or (names and (why := self._following(names, outside, lambda: self._part(plan, counts, along)))):
             return why
         self._model.copies.add_strays([one for identity, one in part.leaves.items() if identity in whole.leaves])
-        outputs = _agreed(_outputs(part.tensors, whole, counts))
+        outputs = _agreed(outputs_of(part.tensors, whole, counts))
         if isinstance(outputs, str):
             return outputs
         if len(plan.outputs) == len(outputs):
             outputs = [one.as_ragged_as(before) for one, before in zip(outputs, plan.outputs, strict=True)]
         proposed = replace(plan, outputs=outputs, seen=plan.seen or seen, sizes=tuple(sizes.values()), agreed={})
-        found = self._attempt(lambda: self._model.shared_pass(self._call, proposed, counts, Readings(), True)[1], along)
+        found = self._attempt(lambda: (self._shared_pass(proposed, counts), None), along)
         why = found if isinstance(found, str) else comparing.difference(found, whole)
         return _first(why) or proposed
 
@@ -172,6 +174,9 @@ class _Check:
         self.read = mixture_of([read for *_, read in everyone])
         dims = batch_dims([drawn for drawn, *_ in everyone], [] if isinstance(whole, str) else whole.draws)
         return whole, part, dims, [outside for _, outside, _ in everyone]
+
+    def _shared_pass(self, plan: Plan, counts: tuple[int, ...]) -> list[Tensor]:
+        return self._model.shared_pass(self._call, plan, counts, Readings(), True)[1]
 
     def _part(self, plan: Plan, counts: tuple[int, ...], along: tuple[Dims, ...]) -> Passed | str:
         self._readings = readings = Readings()
@@ -190,6 +195,8 @@ class _Check:
     ) -> tuple[str, list[str], surroundings.Sizes, bool]:
         """What is left outside: why it cannot be, numbers that may follow from the part, sizes; and if outputs tell."""
         why = escapes.escaped([one.tensors for one in outside], whole.outside.tensors)
+        if not why and any(one.returned != whole.outside.returned for one in outside):
+            why = "it returns something else than tensors that is not the same for a part of the batch"
         numbers = self._numbers | whole.outside.numbers, [self._numbers | one.numbers for one in outside]
         sizes = surroundings.sizes(self._model.model, *numbers, counts)
         return why, [name for name in surroundings.differing(*numbers) if name not in sizes], sizes, whole.differs
@@ -201,21 +208,19 @@ class _Check:
         stay = [name for name in names if mine.get(name) == other.get(name)]
         return _first(f"it keeps a number of its part of the batch in `{stay[0]}`" if stay else "")
 
-    def _in_whole(self) -> list[Tensor]:
+    def _in_whole(self) -> Given:
         changed = Watched(self._model.model, self._model.copies)
         outputs, writes = self._call.repeated()
         if writes:
             raise Unknown("what it has written into its arguments")
-        return [*tensors_in(outputs), *changed.now()]
+        return [*tensors_in(outputs), *changed.now()], told(outputs)
 
-    def _attempt(
-        self, compute: Callable[[], list[Tensor]], along: tuple[Dims, ...], gradients: bool = True
-    ) -> Passed | str:
+    def _attempt(self, compute: Callable[[], Given], along: tuple[Dims, ...], gradients: bool = True) -> Passed | str:
         """A pass that leaves no trace, or why there is none."""
         self._draws.again()
         with _put_back(self._model.model) as (state, around), Births() as born, OneRow(along) as drawn:
             try:
-                tensors = compute()
+                tensors, returned = compute()
             except Unknown as unknown:
                 return f"it returns {unknown}"
             except region.OtherRankFailed:
@@ -233,25 +238,12 @@ class _Check:
             tensors, changed = [one.detach() for one in tensors], state.changed()
             known = (*tensors, *found.values(), *leaves.values(), *changed.values(), *self._call.tensors)
             numbers = surroundings.changed(self._numbers, around.numbers())
-            outside = Outside(born.left(one for one in known if one is not None), numbers)
+            left = born.left(one for one in known if one is not None)
+            outside = Outside([*left, *around.filled_with(tensors)], numbers, returned)
             return Passed(tensors, flowing, found, leaves, changed, drawn.shapes, outside, state.spreads())
 
     def _inputs(self) -> list[Tensor]:
         return [one for one in (*self._model.copies.parameters(), *self._call.tensors) if one.requires_grad]
-
-
-def _outputs(parts: list[Tensor], whole: Passed, counts: tuple[int, ...]) -> list[Output] | str:
-    """How each tensor comes together. A collective."""
-    everyone = communicator.all_gather_object([part.cpu() for part in parts])
-    if any(len(one) != len(whole.tensors) for one in everyone):
-        return "a part of the batch gives other outputs than the whole one"
-    found: list[Output] = []
-    for index, (one, flowing) in enumerate(zip(whole.tensors, whole.flows, strict=True)):
-        output = output_of([parts[index].to(one.device) for parts in everyone], one, flowing, counts)
-        if isinstance(output, str):
-            return output
-        found.append(output)
-    return found
 
 
 @contextlib.contextmanager

@@ -35,6 +35,7 @@ class Outside:
 
     tensors: list[Left] = field(default_factory=list)
     numbers: dict[str, Any] = field(default_factory=dict)  # by where they are
+    returned: Any = None  # all of its outputs but their tensors
 
 
 @dataclass

@@ -32,7 +32,7 @@ from distify_runtime.shared.plans import Plan
 from distify_runtime.shared.readings import Readings, notice_readings
 from distify_runtime.shared.shapes import Surprise
 from distify_runtime.shared.streams import kept, own_stream
-from distify_runtime.shared.structure import rebuilt, tensors_in
+from distify_runtime.shared.structure import rebuilt, tensors_in, told
 from distify_runtime.shared.subclasses import first_of_another_class, like, plain
 
 _DEEPEST = 3  # how far down the parts of a model are shared in its place
@@ -153,6 +153,7 @@ class SharedModel:
                 report_failure(error)
             raise
         outputs = filled(outputs, counts, rank()) if plan.lists else outputs
+        readings.returned(outputs)
         mine = tensors_in(outputs)
         if torch.is_grad_enabled() and not probes:
             self._check_nothing_is_past_its_copy(mine)
@@ -186,7 +187,7 @@ class SharedModel:
                 "own: its gradient would be one rank's. Let it be an attribute of the module that uses it"
             )
 
-    def own_part(self, call: plans.Call, plan: Plan, counts: tuple[int, ...], readings: Readings) -> list[Tensor]:
+    def own_part(self, call: plans.Call, plan: Plan, counts: tuple[int, ...], readings: Readings) -> check.Given:
         """This rank's outputs, for its part of the batch alone, and what it left in attributes."""
         inside = replace(self._region(call, plan, counts), asks=True)
         arguments, _ = self._arguments(call, plan, inside)
@@ -194,7 +195,8 @@ class SharedModel:
         with inside.all_or_none(), inside.entered(own_draws=False), readings.recorded():
             outputs = call.function(*arguments[0], **arguments[1])
         outputs = filled(outputs, counts, rank()) if plan.lists else outputs
-        return [*tensors_in(outputs), *changed.now()]
+        readings.returned(outputs)
+        return [*tensors_in(outputs), *changed.now()], told(outputs)
 
     def _region(self, call: plans.Call, plan: Plan, counts: tuple[int, ...]) -> region.Region:
         tag = self._tag(call)
@@ -267,10 +269,10 @@ def _call(owner: nn.Module, function: Callable[..., Any], args: tuple[Any, ...],
         return function(*args, **kwargs)
     inside = region.current()
     if inside is None:
-        if _is_exported():
+        if region.is_exported():
             with kept():  # the other ranks draw nothing for it
                 return function(*args, **kwargs)
-        if not region.computes_whole() and not _is_transformed():
+        if not region.computes_whole() and not region.is_transformed():
             return model.called(function, args, kwargs)
         alike.computed_whole(owner)
         return function(*args, **kwargs)
@@ -280,19 +282,6 @@ def _call(owner: nn.Module, function: Callable[..., Any], args: tuple[Any, ...],
         return function(*args, **kwargs)  # a part of the model that is being computed
     with inside.with_copies(model.copies):
         return function(*args, **kwargs)
-
-
-def _is_exported() -> bool:
-    """Whether this call is only looked at, to write the model down: one rank may do so alone."""
-    exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)
-    jit: Any = torch.jit  # which exports it to nobody
-    return bool(jit.is_tracing()) or exporting()
-
-
-def _is_transformed() -> bool:
-    """Whether `vmap` or `grad` of torch.func is at work, which know of no collectives."""
-    functorch: Any = torch._C._functorch
-    return functorch.maybe_current_level() is not None
 
 
 def _before_step(optimizer: Optimizer) -> None:

@@ -13,10 +13,11 @@ from distify_runtime import communicator
 from distify_runtime.shared import messages, operations, shapes
 from distify_runtime.shared.batches import Batch, batches
 from distify_runtime.shared.entries import blank_of, lists_in, owner_of
+from distify_runtime.shared.given import Given
 from distify_runtime.shared.layouts import Layout, Owned, Rows, Weighted
 from distify_runtime.shared.region import Region, even_counts
 from distify_runtime.shared.shapes import Agreed, Shape, Surprise
-from distify_runtime.shared.structure import Unknown, rebuilt, tensors_in
+from distify_runtime.shared.structure import Unknown, object_in, rebuilt, tensors_in
 
 _MOST_AGREED = 10_000
 
@@ -42,6 +43,8 @@ class Call:
             lists = tuple(one.tensors for one in lists_in((args, kwargs)))  # which a plan is for, as they are
         except Unknown as unknown:
             return f"it is given {unknown}, of which no part can be taken"
+        if held := object_in((args, kwargs)):
+            return f"it is given {held}, of which no part can be taken"
         if not any(one.dim() > 0 for one in tensors):
             return "it is given no tensor that a batch could be in"
         trains = torch.is_grad_enabled() and model.training
@@ -75,8 +78,12 @@ class Call:
         given = [one.clone() for one in self.tensors]
         before = [one._version for one in given]
         args, kwargs = rebuilt((self.args, self.kwargs), iter(given))
-        found = self.function(*args, **kwargs)
-        return found, any(one._version != version for one, version in zip(given, before, strict=True))
+        held = Given((args, kwargs))
+        try:
+            found = self.function(*args, **kwargs)
+        finally:
+            writes = held.put_back()
+        return found, writes or any(one._version != version for one, version in zip(given, before, strict=True))
 
     @property
     def sizes(self) -> tuple[torch.Size, ...]:

@@ -7,11 +7,27 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from distify_runtime import communicator
 from distify_runtime.shared import comparing
+from distify_runtime.shared.comparing import Passed
 from distify_runtime.shared.entries import blank_of, owner_of
 from distify_runtime.shared.layouts import Layout
 from distify_runtime.shared.plans import Output
 from distify_runtime.shared.shapes import shape_of
+
+
+def outputs_of(parts: list[Tensor], whole: Passed, counts: tuple[int, ...]) -> list[Output] | str:
+    """How each tensor comes together. A collective."""
+    everyone = communicator.all_gather_object([part.cpu() for part in parts])
+    if any(len(one) != len(whole.tensors) for one in everyone):
+        return "a part of the batch gives other outputs than the whole one"
+    found: list[Output] = []
+    for index, (one, flowing) in enumerate(zip(whole.tensors, whole.flows, strict=True)):
+        output = output_of([parts[index].to(one.device) for parts in everyone], one, flowing, counts)
+        if isinstance(output, str):
+            return output
+        found.append(output)
+    return found
 
 
 def output_of(parts: Sequence[Tensor], whole: Tensor, flows: bool, counts: tuple[int, ...]) -> Output | str:

@@ -25,6 +25,7 @@ from torch import Tensor
 from torch._guards import TracingContext
 
 from distify_runtime import communicator
+from distify_runtime.shared.structure import has_numbers, told
 
 #: What ranks tell each other of their readings: a number that follows from the outcomes, and one from the numbers read.
 Words = tuple[int, int]
@@ -37,6 +38,7 @@ _TOLD_APART = 4  # readings at one place, as of flags in a loop; what comes afte
 #: Outcomes: 0 and 1 are false and true; a number's sign, those of several, and whether something is there, come after.
 _NO_READING, _NUMBER, _NUMBERS, _SHAPE = -1, 10, 20, 60
 _MASK = 2**62 - 1
+_RETURNED = 0  # a place: the outputs
 
 
 class Readings:
@@ -54,8 +56,8 @@ class Readings:
         """The same on all ranks where they have read alike; (0, 0): nothing was read."""
         if not self._at:
             return 0, 0
-        told = tuple((place, tuple(first), tuple(sorted(rest))) for place, (first, rest) in self._at.items())
-        return hash(told) & _MASK | 1, hash(tuple(self._numbers)) & _MASK  # of numbers alone: the same everywhere
+        words = tuple((place, tuple(first), tuple(sorted(rest))) for place, (first, rest) in self._at.items())
+        return hash(words) & _MASK | 1, hash(tuple(self._numbers)) & _MASK  # of numbers alone: the same everywhere
 
     def mixture(self) -> Mixture:
         """What the ranks have read, whichever rank read what. A collective."""
@@ -63,6 +65,11 @@ class Readings:
 
     def outcomes(self) -> dict[int, Outcomes]:
         return self._at
+
+    def returned(self, outputs: Any) -> None:
+        """What a pass that reads gives beside tensors may be what it has read: it counts as one more reading."""
+        if self._at and has_numbers(said := told(outputs)):
+            self._at[_RETURNED] = [zlib.crc32(repr(said).encode())], set()
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
@@ -105,8 +112,8 @@ class Readings:
                 of_the_script = frame
             frame = frame.f_back
         if place not in _written:
-            told = of_the_script or reader
-            _written[place] = f"{os.path.basename(told.f_code.co_filename)}:{told.f_lineno}"
+            shown = of_the_script or reader
+            _written[place] = f"{os.path.basename(shown.f_code.co_filename)}:{shown.f_lineno}"
         return place
 
 
@@ -233,12 +240,12 @@ def notice_readings() -> None:
 
 def _noticed(original: Callable[..., Any], notice: Callable[..., None]) -> Callable[..., Any]:
     disable: Any = torch.compiler.disable  # untyped in torch
-    told = disable(notice)
+    noticed = disable(notice)
 
     def read(*args: Any, **kwargs: Any) -> Any:
         found = original(*args, **kwargs)
         if _now is not None and TracingContext.try_get() is None:  # a compiler reads no values
-            told(_now, found, *args)
+            noticed(_now, found, *args)
         return found
 
     _noticing_codes.add(read.__code__)  # of which there is one

@@ -6,9 +6,10 @@ library's losses see the whole batch; random numbers are the rank's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -169,3 +170,16 @@ def uneven_counts(samples: int, ranks: int) -> tuple[int, ...]:
         counts = [*counts[:-1], counts[-1] - 1]
         counts[0] += 1
     return tuple(counts)
+
+
+def is_exported() -> bool:
+    """Whether this call is only looked at, to write the model down: one rank may do so alone."""
+    exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)
+    jit: Any = torch.jit  # which exports it to nobody
+    return bool(jit.is_tracing()) or exporting()
+
+
+def is_transformed() -> bool:
+    """Whether `vmap` or `grad` of torch.func is at work, which know of no collectives."""
+    functorch: Any = torch._C._functorch
+    return functorch.maybe_current_level() is not None

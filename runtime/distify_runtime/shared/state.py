@@ -105,12 +105,13 @@ def _same(tensor: Tensor, before: Tensor) -> bool:
     return same
 
 
-def refill(container: Any, content: Any) -> None:
-    """Let a container hold what it held, if it does not."""
+def refill(container: Any, content: Any) -> bool:
+    """Let a container hold what it held; whether it did not."""
     if _items(container) == _items(content):
-        return
+        return False
     container.clear()
     container.extend(content) if isinstance(container, list | deque) else container.update(content)
+    return True
 
 
 def _items(container: Any) -> list[int]:

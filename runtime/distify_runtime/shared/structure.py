@@ -1,4 +1,4 @@
-"""Arguments and outputs as flat lists of tensors: tuples, lists, dictionaries, dataclasses, packed sequences …"""
+"""Arguments and outputs as flat lists of tensors: tuples, lists, dictionaries, objects, packed sequences …"""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ from torch.distributions import Distribution
 from torch.nn.utils import rnn
 from torch.nn.utils.rnn import PackedSequence
 
+#: What is said of a value by itself, and may be another thing for a part of a batch.
+NUMBERS = (int, float, complex)
+_NO_FIELDS = frozenset({"__dict__", "__weakref__"})
+_DEEPEST = 3  # containers in containers
+
 
 class Unknown(Exception):
     """Something that may hold tensors and is of no kind that can be taken apart. The message names it."""
@@ -28,8 +33,8 @@ _PLAIN = (
     types.EllipsisType,
 )  # fmt: skip
 
-Leaf = Tensor
 Change = Callable[[Tensor], Any]
+Way = tuple[int, ...]  # the objects that lead to a value
 
 
 def tensors_in(value: Any) -> list[Tensor]:
@@ -49,8 +54,45 @@ def rebuilt(value: Any, tensors: Iterator[Any]) -> Any:
     return mapped(value, lambda _: next(tensors))
 
 
+def object_in(value: Any) -> str:
+    """What class the outermost object is of that holds tensors, and is no container; empty: there is none.
+
+    Arguments are not taken apart through such objects: whoever gave one may go by what the call makes of it.
+    """
+    met: list[str] = []
+    _mapped(value, lambda tensor: tensor, (), met)
+    return met[-1] if met else ""
+
+
+def told(value: Any) -> Any:
+    """All of a value but its tensors: what is the same for each part of a batch, if parts make up the whole."""
+    if isinstance(value, (Tensor, PackedSequence, Distribution)):
+        return Tensor
+    if isinstance(value, (*NUMBERS, str, bytes, range, slice, torch.dtype, torch.Size)):
+        return type(value).__qualname__, repr(value)
+    if isinstance(value, (tuple, list)):
+        return type(value).__qualname__, [told(one) for one in value]
+    if isinstance(value, Mapping):
+        return type(value).__qualname__, [(repr(key), told(one)) for key, one in value.items()]
+    if isinstance(value, _PLAIN) or not tensors_in(value):
+        return type(value).__qualname__
+    return type(value).__qualname__, [(name, told(one)) for name, one in _fields(value).items()]
+
+
+def has_numbers(value: Any) -> bool:
+    """Whether there are any in what `told` has said, but for truths."""
+    if isinstance(value, (tuple, list)):
+        return value[:1] in (("int",), ("float",), ("complex",)) or any(map(has_numbers, value))
+    return False
+
+
 def mapped(value: Any, change: Change) -> Any:
     """A copy of a value, with each tensor changed. What holds no tensor stays the same object. Raises Unknown."""
+    return _mapped(value, change, (), [])
+
+
+def _mapped(value: Any, change: Change, way: Way, met: list[str]) -> Any:
+    """met: takes the classes of objects that hold tensors, the outermost last."""
     if isinstance(value, Tensor):
         if value.is_nested:
             raise Unknown("a nested tensor")
@@ -60,16 +102,14 @@ def mapped(value: Any, change: Change) -> Any:
     if isinstance(value, PackedSequence):
         return _packed(value, change)
     if isinstance(value, (tuple, list)):
-        return _sequence(value, [mapped(one, change) for one in value])
+        return _sequence(value, [_mapped(one, change, way, met) for one in value])
     if isinstance(value, Mapping):
-        return _mapping(value, {key: mapped(one, change) for key, one in value.items()})
+        return _mapping(value, {key: _mapped(one, change, way, met) for key, one in value.items()})
     if isinstance(value, Distribution):
         return _distribution(value, change)
-    if dataclasses.is_dataclass(value):
-        return _with_fields(value, {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}, change)
-    if _is_numbers(value) or not hasattr(value, "__dict__"):
-        return value
-    return _with_fields(value, vars(value), change)
+    if _is_numbers(value) or id(value) in way:
+        return value  # an object that leads back to itself is told by whether the rest of it holds tensors
+    return _with_fields(value, change, way, met)
 
 
 def _sequence(value: Any, items: list[Any]) -> Any:
@@ -104,23 +144,54 @@ def _mapping(value: Any, items: dict[Any, Any]) -> Any:
     return twin
 
 
-def _with_fields(value: Any, fields: Mapping[str, Any], change: Change) -> Any:
-    """A shallow copy of an object whose attributes hold tensors. Raises Unknown where they do by way of others."""
-    met: list[Tensor] = []
+def _with_fields(value: Any, change: Change, way: Way, met: list[str]) -> Any:
+    """A shallow copy of an object whose attributes hold tensors, of whatever class. Raises Unknown."""
+    changed: list[Tensor] = []
 
     def noted(tensor: Tensor) -> Any:
-        met.append(tensor)
+        changed.append(tensor)
         return change(tensor)
 
-    changed = {name: mapped(one, noted) for name, one in fields.items()}
-    if not met:
+    here = (*way, id(value))
+    fields = {name: _mapped(one, noted, here, met) for name, one in _fields(value).items()}
+    if not changed:
         return value
+    kind = type(value)
     if not dataclasses.is_dataclass(value):
-        raise Unknown(f"an object of class {type(value).__qualname__}")
-    twin = copy.copy(value)
-    for name, one in changed.items():
-        object.__setattr__(twin, name, one)
+        met.append(f"an object of class {kind.__qualname__}")
+        if any(_leads_to(one, here) for one in fields.values()):
+            raise Unknown(f"an object of class {kind.__qualname__}, which leads back to itself")
+    try:
+        twin = copy.copy(value)
+    except Exception:  # whatever its own way to be copied says
+        raise Unknown(f"an object of class {kind.__qualname__}") from None
+    if type(twin) is not kind or twin is value:
+        raise Unknown(f"an object of class {kind.__qualname__}")
+    for name, one in fields.items():
+        if name in getattr(twin, "__dict__", ()):
+            vars(twin)[name] = one
+        else:
+            object.__setattr__(twin, name, one)
     return twin
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The attributes that an object has of its own, also those in slots."""
+    slots = (name for base in type(value).__mro__ for name in _names(vars(base).get("__slots__", ())))
+    inside = {name: getattr(value, name) for name in slots if name not in _NO_FIELDS and hasattr(value, name)}
+    return inside | getattr(value, "__dict__", {})
+
+
+def _names(slots: Any) -> tuple[str, ...]:
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _leads_to(value: Any, way: Way, depth: int = 0) -> bool:
+    """Whether one of these objects is a value, or in a container there."""
+    if id(value) in way:
+        return True
+    inner = list(value.values()) if type(value) is dict else value if type(value) in (list, tuple) else ()
+    return depth < _DEEPEST and any(_leads_to(one, way, depth + 1) for one in inner)
 
 
 def _distribution(value: Distribution, change: Change) -> Any:

@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
+from distify_runtime.shared.comparing import Left
 from distify_runtime.shared.state import refill
 from distify_runtime.shared.streams import rewinding
 
@@ -56,6 +58,22 @@ class Surroundings:
     def numbers(self) -> dict[str, Any]:
         """Those that are there now, by where they are, as a script would write it."""
         return {_joined(held, key): one for held in self._held for key, one in _numbers(_content(held.holder))}
+
+    def filled_with(self, outputs: Sequence[Tensor]) -> list[Left]:
+        """What the pass has put into containers and objects that were there, of what it also returns."""
+        memory = {one.untyped_storage()._cdata for one in outputs if one.layout is torch.strided}
+        found: list[Left] = []
+        for held in self._held:
+            if held.rewind or isinstance(held.holder, nn.Module | types.CellType):
+                continue  # what a module has as an attribute is an output by another way
+            before = {id(one) for _, one in _items(held.before)}
+            new = ((key, one) for key, one in _items(_content(held.holder)) if id(one) not in before)
+            for key, one in new:
+                inner = one if isinstance(one, tuple) else [one]
+                tensors = (each for each in inner if isinstance(each, Tensor) and each.layout is torch.strided)
+                kept = (each for each in tensors if each.untyped_storage()._cdata in memory)
+                found += [Left(f"`{_joined(held, key)}`", each.detach().cpu()) for each in kept]
+        return found
 
     def numbers_of_modules(self) -> set[str]:
         """Where those are that modules have as attributes, and in containers there: what `State` puts back."""
@@ -126,6 +144,11 @@ def sizes(model: nn.Module, whole: dict[str, Any], everyone: Sequence[dict[str, 
 
 def _per_sample(number: Any, samples: int) -> int | None:
     return number // samples if type(number) is int and samples and number % samples == 0 else None
+
+
+def _items(content: Any) -> Iterator[tuple[str, Any]]:
+    named = content.items() if isinstance(content, dict) else enumerate(content or ())
+    return ((f"[{name!r}]", one) for name, one in named)
 
 
 # ---- what is reached

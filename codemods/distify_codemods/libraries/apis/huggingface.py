@@ -12,6 +12,7 @@ APIS = (
     Api(".from_pretrained", effect=Effect.READS, path=0),
     Api(".save_pretrained .save_model .save_weights .save_vocabulary .save_lora_weights .save_adapter",
         Role.CHECKPOINT, Effect.WRITES, path=0),
+    Api(".print_trainable_parameters", effect=Effect.PRINTS),
     Api(".push_to_hub", Role.CHECKPOINT, Effect.WRITES),
     Api(".save .save_to_disk", effect=Effect.WRITES, path=0),
     Api("huggingface_hub.upload_folder huggingface_hub.upload_file", effect=Effect.WRITES),
