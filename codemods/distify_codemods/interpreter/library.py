@@ -10,6 +10,7 @@ import libcst as cst
 from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import (
+    commands,
     containers,
     cuts,
     evidence,
@@ -47,6 +48,7 @@ from distify_codemods.libraries import (
     torch_optim,
     torch_tensors,
 )
+from distify_codemods.libraries.commands import CALLERS
 from distify_codemods.objects import Arguments, External, Partial, Passing, Sequence, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import CHANCE
@@ -80,6 +82,9 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         value = containers.builtin_call(machine, name[9:], arguments, node)
     elif kind := text.splits_of(name):
         value = text.make_splits(machine, kind, arguments, node)
+    elif name in CALLERS:
+        returned = commands.run(machine, name, arguments, node)
+        value = returned if CALLERS[name].returns and returned.objs else external(machine, name, arguments, node)
     elif name in python.RUNNERS:
         runners.run(machine, name, arguments, node)
         value = external(machine, name, arguments, node)

@@ -72,8 +72,6 @@ RUNNERS = {
     "multiprocessing.Process": ("target", 1, "args"),
     STARTS_PROCESSES: ("target", 1, "args"),
     "torch.multiprocessing.spawn": ("fn", 0, "args"),
-    "fire.Fire": ("component", 0, ""),
-    "typer.run": ("function", 0, ""),
     **dict.fromkeys(("absl.app.run", "tensorflow.app.run", "tensorflow.compat.v1.app.run"), ("main", 0, "")),
 }
 #: Decorators that run the function, if the file is the one that was started.
