@@ -17,6 +17,7 @@ class LocalModules:
     its project that are put there to be imported (the project's own folder, its `src`, what PYTHONPATH names in it);
     relative ones in the importing file's own package. `pkg.nets`, imported by `pkg/train.py`, is found from the working
     directory, as under `python -m pkg.train`. Files of installed libraries are never served.
+    `projects`: the folders of the project, or of what may be one.
     `found`: what was served, by absolute path; each file is read once.
     `as_module`: whether the script has to be started with `python -m` from `root`.
     `needs_root`: whether it has to be started as a file, with `root` in PYTHONPATH.
@@ -30,7 +31,7 @@ class LocalModules:
         named = list(map(os.path.abspath, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))))
         above = [one for one in named if folder.startswith(os.path.join(one, ""))]
         self._roots = list(dict.fromkeys([folder, self.root, *above]))
-        projects = _projects(folder)
+        self.projects = projects = _projects(folder)
         inside = [one for one in named if any(one.startswith(os.path.join(project, "")) for project in projects)]
         self._of_project = [*inside, *(os.path.join(project, part) for project in projects for part in ("", "src"))]
         self._here, *self._below = _parts_below(os.getcwd(), folder)

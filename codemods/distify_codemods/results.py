@@ -58,6 +58,7 @@ class Options:
     optimizer's rule over the first `warmup_epochs` ("linear") or not ("none").
     `installed`: whether a library of that name is there; None: nobody can tell.
     `strategy`: "sharded" or "shared" (see `Strategy`), or "auto", the first of the two that is seen to be right.
+    `commands`: tells the functions of the script that commands of its project call.
     `budget`: statements of the program that may be followed, over all runs, to find out whether sharded data are right.
     """
 
@@ -76,6 +77,7 @@ class Options:
     strategy: str = "auto"
     installed: Callable[[str], bool] | None = None
     budget: int = 400_000  # about a minute
+    commands: Callable[[], tuple[str, ...]] | None = None
 
     @property
     def per_rank_batch(self) -> bool:
