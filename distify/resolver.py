@@ -7,6 +7,7 @@ import sys
 from importlib.machinery import PathFinder
 
 from distify_codemods import SourceFile
+from distify_codemods.twins.project import SUFFIX
 
 
 class LocalModules:
@@ -94,6 +95,18 @@ class LocalModules:
             return True
         return PathFinder.find_spec(name, [*self._roots, *sys.path]) is not None
 
+    def listed(self, importing: str, name: str, level: int) -> list[str]:
+        """The modules that lie in package `name`, found as it would be; no twins of others."""
+        parts = name.split(".") if name else []
+        folder = os.path.dirname(os.path.abspath(importing))
+        for _ in range(level - 1):
+            folder = os.path.dirname(folder)
+        for root in [folder] if level else (*self._roots, *self._of_project):
+            found = _modules_in(os.path.join(root, *parts)) if parts or level else []
+            if found:
+                return found
+        return []
+
     def _absolute(self, importing: str, parts: list[str]) -> SourceFile | None:
         if not parts:
             return None
@@ -134,6 +147,17 @@ class LocalModules:
                 return None
             self.found[path] = SourceFile(path if self._shown_absolute else os.path.relpath(path), data)
         return self.found[path]
+
+
+def _modules_in(folder: str) -> list[str]:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    files = {name.removesuffix(".py") for name in names if name.endswith(".py")}
+    twins = {name for name in files if name.endswith(SUFFIX) and name.removesuffix(SUFFIX) in files}
+    packages = {name for name in names if _is_package(os.path.join(folder, name))}
+    return sorted(name for name in (files | packages) - twins if name.isidentifier() and not name.startswith("__"))
 
 
 def _parts_below(folder: str, path: str) -> list[str]:

@@ -63,6 +63,11 @@ STARTS = {
          "if __name__ == '__main__':\n    cli()\n"},
         ["train.py", "train", "--reduction", "sum"], ["train.py"], ["train", "--reduction", "sum"],
     ),
+    "a module that an option names": (
+        {"train.py": "import importlib, sys\n\nimportlib.import_module(f'tasks.{sys.argv[1]}').main()\n",
+         "tasks/one.py": TRAIN, "tasks/two.py": TRAIN.replace("mean", "sum")},
+        ["train.py", "two"], ["train.py"], ["two"],
+    ),
 }  # fmt: skip
 
 
