@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +13,7 @@ from distify_codemods import Options, Said
 from distify.engine import BACKENDS, STRATEGIES
 from distify.errors import DistifyError
 from distify.settling import COMPRESSIONS, OPS, SCALES
+from distify.toml import tables
 
 FILE = "pyproject.toml"
 SECTION = "[tool.distify]"
@@ -112,17 +112,7 @@ def _read(path: str) -> Config:
 
 
 def _section(path: str) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    try:
-        with open(path, "rb") as file:
-            data = tomllib.load(file)
-    except OSError as error:
-        raise DistifyError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DistifyError(f"{path}: is not TOML: {error}") from None
+    data = tables(path)
     tool = data.get("tool", {})
     section = tool.get("distify", {}) if isinstance(tool, dict) else {}
     if not isinstance(section, dict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 
 import distify_codemods.backends
 from distify_codemods import Conversion, Level, OptionError, Options, Outcome, SourceError, SourceFile, Strategy
@@ -12,6 +13,7 @@ from distify.errors import DistifyError
 from distify.hidden import check_libraries
 from distify.notebooks import NotebookScript
 from distify.progress import progress
+from distify.project_commands import commands_of
 from distify.resolver import LocalModules
 
 #: What `--backend` takes; the first one is the default.
@@ -29,7 +31,8 @@ def convert_script(script: SourceFile, modules: LocalModules, options: Options) 
     book = script if isinstance(script, NotebookScript) else None
     try:
         with progress(modules) as seen:
-            here = replace(options, installed=modules.installs)
+            commands = partial(commands_of, script.path, modules.projects)
+            here = replace(options, installed=modules.installs, commands=commands, listed=modules.listed)
             conversion = distify_codemods.convert(script, modules, here, seen)
     except SourceError as error:
         raise DistifyError(book.problem(error) if book else str(error)) from None

@@ -28,6 +28,19 @@ def read_script(path: str) -> SourceFile:
     return SourceFile(path, data)
 
 
+def file_of_module(name: str) -> str:
+    """The file that `python -m NAME` runs here. Raises DistifyError where there is none, or no source."""
+    from distify_runtime.launch import LaunchError, find_module
+
+    try:
+        found = find_module(name)
+    except LaunchError as error:
+        raise DistifyError(str(error)) from None
+    if found is None:
+        raise DistifyError(f"-m {name}: is no Python source")
+    return str(found)
+
+
 def tidy(path: str) -> str:
     """The path as it is shown, `./a/../train.py` as `train.py`, so that one file has one name."""
     short = os.path.normpath(path) if os.path.isabs(path) else os.path.relpath(path)

@@ -7,6 +7,7 @@ import sys
 from importlib.machinery import PathFinder
 
 from distify_codemods import SourceFile
+from distify_codemods.twins.project import SUFFIX
 
 
 class LocalModules:
@@ -17,6 +18,7 @@ class LocalModules:
     its project that are put there to be imported (the project's own folder, its `src`, what PYTHONPATH names in it);
     relative ones in the importing file's own package. `pkg.nets`, imported by `pkg/train.py`, is found from the working
     directory, as under `python -m pkg.train`. Files of installed libraries are never served.
+    `projects`: the folders of the project, or of what may be one.
     `found`: what was served, by absolute path; each file is read once.
     `as_module`: whether the script has to be started with `python -m` from `root`.
     `needs_root`: whether it has to be started as a file, with `root` in PYTHONPATH.
@@ -30,7 +32,7 @@ class LocalModules:
         named = list(map(os.path.abspath, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))))
         above = [one for one in named if folder.startswith(os.path.join(one, ""))]
         self._roots = list(dict.fromkeys([folder, self.root, *above]))
-        projects = _projects(folder)
+        self.projects = projects = _projects(folder)
         inside = [one for one in named if any(one.startswith(os.path.join(project, "")) for project in projects)]
         self._of_project = [*inside, *(os.path.join(project, part) for project in projects for part in ("", "src"))]
         self._here, *self._below = _parts_below(os.getcwd(), folder)
@@ -93,6 +95,18 @@ class LocalModules:
             return True
         return PathFinder.find_spec(name, [*self._roots, *sys.path]) is not None
 
+    def listed(self, importing: str, name: str, level: int) -> list[str]:
+        """The modules that lie in package `name`, found as it would be; no twins of others."""
+        parts = name.split(".") if name else []
+        folder = os.path.dirname(os.path.abspath(importing))
+        for _ in range(level - 1):
+            folder = os.path.dirname(folder)
+        for root in [folder] if level else (*self._roots, *self._of_project):
+            found = _modules_in(os.path.join(root, *parts)) if parts or level else []
+            if found:
+                return found
+        return []
+
     def _absolute(self, importing: str, parts: list[str]) -> SourceFile | None:
         if not parts:
             return None
@@ -133,6 +147,17 @@ class LocalModules:
                 return None
             self.found[path] = SourceFile(path if self._shown_absolute else os.path.relpath(path), data)
         return self.found[path]
+
+
+def _modules_in(folder: str) -> list[str]:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    files = {name.removesuffix(".py") for name in names if name.endswith(".py")}
+    twins = {name for name in files if name.endswith(SUFFIX) and name.removesuffix(SUFFIX) in files}
+    packages = {name for name in names if _is_package(os.path.join(folder, name))}
+    return sorted(name for name in (files | packages) - twins if name.isidentifier() and not name.startswith("__"))
 
 
 def _parts_below(folder: str, path: str) -> list[str]:

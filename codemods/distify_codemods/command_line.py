@@ -41,7 +41,17 @@ def integers(facts: Facts) -> dict[str, int | None]:
             whole = isinstance(default, int) and not isinstance(default, bool)
             declared.setdefault(name, []).append(_is_integer(event, whole))
             defaults[name] = default if whole and isinstance(default, int) else None
+    for site in facts.run.machine.options:
+        if isinstance(site, cst.Param):  # of a function that a command line is made of
+            default = tree.integer(site.default) if site.default is not None else None
+            declared.setdefault(site.name.value, []).append(default is not None or _says_integer(site))
+            defaults[site.name.value] = default
     return {name: defaults[name] for name, kinds in declared.items() if all(kinds)}
+
+
+def _says_integer(parameter: cst.Param) -> bool:
+    wanted = parameter.annotation.annotation if parameter.annotation is not None else None
+    return isinstance(wanted, cst.Name) and wanted.value == "int"
 
 
 def declarations(facts: Facts, name: str) -> list[Event]:

@@ -29,6 +29,7 @@ from distify_codemods.results import (
 )
 from distify_codemods.room import with_room
 from distify_codemods.rules import RULES, Context, Rule, imports
+from distify_codemods.starting import started
 from distify_codemods.twins import twin_path
 from distify_codemods.twins.graph import Graph
 from distify_codemods.twins.missing import missing, told
@@ -80,6 +81,10 @@ def _convert(
     if refusal is not None:
         return Conversion(Outcome.REFUSED, (), (refusal,))
     found = _followed(loaded)
+    if options.commands is not None and not found.backwards:
+        by_command = started(source, options, lambda script, given: _convert(script, resolver, given, on_run))
+        if by_command is not None:
+            return by_command
     refusal = refusals.distributed_by_torch(entry, found.run.events)
     if half_done.missing(found):
         refusal = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -53,15 +53,29 @@ class Program:
         """Whether there is a local file of that name, readable or not."""
         return self._file(importer, name, level) is not None
 
+    def listed(self, importer: Module, package: str, level: int) -> list[str]:
+        """The modules that lie in a package, or in a folder that is one."""
+        given = self.options.listed
+        for place in self._places(importer, package, level) if given is not None else ():
+            if found := given(*place) if given is not None else ():
+                return list(found)
+        return []
+
+    def reads(self, importer: Module, package: str, name: str, level: int) -> bool:
+        """Whether there is a module of that name in a package, and can be read. What cannot is not told of."""
+        before = len(self.unreadable)
+        found = self.local_module(importer, f"{package}.{name}" if package else name, level)
+        del self.unreadable[before:]
+        return found is not None
+
     def _file(self, importer: Module, name: str, level: int) -> SourceFile | None:
-        if level or len(self.search_path) == 1:
-            return self.resolver(importer.path, name, level)
-        for folder in self.search_path:
-            # A folder is looked through as for a relative import of a file in it.
-            place = (importer.path, name, 0) if folder is None else (os.path.join(folder, "_"), name, 1)
-            if (file := self.resolver(*place)) is not None:
-                return file
-        return None
+        found = (self.resolver(*place) for place in self._places(importer, name, level))
+        return next((file for file in found if file is not None), None)
+
+    def _places(self, importer: Module, name: str, level: int) -> Iterator[tuple[str, str, int]]:
+        """Where a module is looked for. A folder is looked through as for a relative import of a file in it."""
+        for folder in [None] if level else self.search_path:
+            yield (importer.path, name, level) if folder is None else (os.path.join(folder, "_"), name, 1)
 
 
 def load(file: SourceFile, resolver: Resolver, options: Options | None = None) -> Program:

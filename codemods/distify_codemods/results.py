@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -58,6 +58,8 @@ class Options:
     optimizer's rule over the first `warmup_epochs` ("linear") or not ("none").
     `installed`: whether a library of that name is there; None: nobody can tell.
     `strategy`: "sharded" or "shared" (see `Strategy`), or "auto", the first of the two that is seen to be right.
+    `listed`: the modules that lie in a package, by what imports it, its name and its level; None: nobody can tell.
+    `commands`: tells the functions of the script that commands of its project call.
     `budget`: statements of the program that may be followed, over all runs, to find out whether sharded data are right.
     """
 
@@ -76,6 +78,8 @@ class Options:
     strategy: str = "auto"
     installed: Callable[[str], bool] | None = None
     budget: int = 400_000  # about a minute
+    listed: Callable[[str, str, int], Sequence[str]] | None = None
+    commands: Callable[[], tuple[str, ...]] | None = None
 
     @property
     def per_rank_batch(self) -> bool:

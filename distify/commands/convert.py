@@ -16,7 +16,7 @@ from distify.config import options_for
 from distify.diff import unified
 from distify.engine import convert_script, needs_person
 from distify.errors import DistifyError, ExitCode
-from distify.files import Write, check_target, read_script, write_all
+from distify.files import Write, check_target, file_of_module, read_script, write_all
 from distify.layout import Layout, beside, conflicts, copied, in_place
 from distify.others import others_of
 from distify.preview import preview
@@ -28,6 +28,7 @@ from distify.terminal import ask, is_terminal, put, say, show, width
 
 @click.command()
 @click.argument("path")
+@click.option("-m", "--module", is_flag=True, help="PATH is a module's name, as for `python -m`.")
 @click.option("--yes", "-y", is_flag=True, help="Write without asking.")
 @click.option("--diff", is_flag=True, help="Print the diff for patch or git apply on stdout; write nothing.")
 @click.option(
@@ -45,6 +46,7 @@ from distify.terminal import ask, is_terminal, put, say, show, width
 def convert(
     ctx: click.Context,
     path: str,
+    module: bool,
     backend: str | None,
     strategy: str | None,
     compression: str,
@@ -77,6 +79,7 @@ def convert(
     Examples:
       distify convert train.py                    asks, then writes train_dist.py
       distify convert train.py --yes -o ddp.py    for scripts: writes ddp.py
+      distify convert -m pkg.train                the file that python -m pkg.train runs
       distify convert train.py --diff > ddp.patch
       distify convert train.py --in-place         changes train.py itself
       distify convert train.py -o distributed/    leaves the project alone, writes a converted copy
@@ -97,6 +100,8 @@ def convert(
         raise click.UsageError("--output and --in-place exclude each other.")
     if yes and (diff or check):
         raise click.UsageError("--diff and --check write nothing: --yes does not go with them.")
+    if module:
+        path = file_of_module(path)
     if os.path.isdir(path):
         raise DistifyError(which_file(path))
     script = read_script(path)

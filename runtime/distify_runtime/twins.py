@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
@@ -57,6 +58,7 @@ class _Twins:
 
     def __init__(self, twins: dict[str, str]) -> None:
         self._twins = twins
+        self._files = set(map(os.path.realpath, twins.values()))
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -66,6 +68,8 @@ class _Twins:
             return None
         twin = self._twins.get(os.path.realpath(found.origin))
         if twin is None:
+            if os.path.realpath(found.origin) in self._files and name.endswith(SUFFIX):
+                return importlib.machinery.ModuleSpec(name, _Same(name.removesuffix(SUFFIX)), origin=found.origin)
             self._is_another(name, found.origin)
             return None
         return importlib.util.spec_from_file_location(
@@ -81,3 +85,20 @@ class _Twins:
                     f"distify: {name} is {origin} here, and converted was {original}: put "
                     f"{original.removesuffix(os.sep + ending)} into PYTHONPATH"
                 )
+
+
+class _Same(importlib.abc.Loader):
+    """Loads a twin under its own name, as code does that imports each file of a folder: it is there already."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._spec: importlib.machinery.ModuleSpec | None = None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self._name)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing runs a second time."""
+        module.__spec__ = self._spec

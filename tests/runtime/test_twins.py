@@ -94,3 +94,23 @@ def test_another_copy_of_the_original(tmp_path: Path) -> None:
     last = ended.stderr.splitlines()[-1]
     assert last.startswith(f"RuntimeError: distify: pkg.loop is {tmp_path}/pkg/loop.py here")
     assert last.endswith(f"put {tmp_path}/src into PYTHONPATH")
+
+
+@pytest.mark.parametrize("order", [["loop", "loop_dist"], ["loop_dist", "loop"]])
+def test_a_folder_of_which_each_file_is_imported(tmp_path: Path, order: list[str]) -> None:
+    """A twin that is asked for by its own name is what its original's name stands for, and runs once."""
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/loop.py": "print('original')\n",
+        "pkg/loop_dist.py": "print('twin', __name__)\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "train_dist.py").write_text(
+        "from distify_runtime import import_twins\nimport_twins('pkg/loop_dist.py')\nimport importlib\n"
+        f"first, second = [importlib.import_module('pkg.' + name) for name in {order}]\n"
+        "print(first is second, first.__spec__.name)\n"
+    )
+    ended = subprocess.run([sys.executable, "train_dist.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.stdout.splitlines() == ["twin pkg.loop", "True pkg.loop"], ended.stderr

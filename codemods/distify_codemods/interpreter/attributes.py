@@ -53,6 +53,17 @@ def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: c
     return tensor_attribute(machine, receiver.of(obj.alone), name, node)
 
 
+def holders(machine: Machine, receiver: Value, name: str) -> list[Obj]:
+    """Whose attribute may be meant: of several modules, of which one is imported, only those that have it."""
+    having = [obj for obj in receiver.objs if not isinstance(obj, Local) or _has(machine, obj, name)]
+    return having or list(receiver.objs)
+
+
+def _has(machine: Machine, obj: Local, name: str) -> bool:
+    env = machine.module_frame(obj.target).env if obj.target is not None else {}
+    return name in obj.attributes or name in env or name.startswith("__")
+
+
 def _module_attribute(machine: Machine, obj: Local, name: str) -> Value:
     if name in obj.attributes:
         return obj.attributes[name]

@@ -13,6 +13,7 @@ from distify_codemods.inside import contained, core
 from distify_codemods.interpreter import (
     classes,
     collated,
+    commands,
     cuts,
     forms,
     graph,
@@ -127,6 +128,8 @@ def _is_meant(machine: Machine, obj: Obj, arguments: Arguments) -> bool:
 
 
 def call_object(machine: Machine, obj: Obj, arguments: Arguments, node: cst.CSTNode) -> Value:
+    if (machine.commands or isinstance(obj, Method)) and commands.called(machine, obj, arguments, node):
+        return NOTHING
     if isinstance(obj, Function):
         return machine.invoke(obj, arguments, node)
     if isinstance(obj, Bound) and obj.function is not None and obj.receiver is not None:

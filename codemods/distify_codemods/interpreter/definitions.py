@@ -8,9 +8,8 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Here
-from distify_codemods.interpreter import frames
-from distify_codemods.libraries import python
-from distify_codemods.objects import Arguments, Bound, Class, External, Function, Instance, Method, Partial
+from distify_codemods.interpreter import commands, frames
+from distify_codemods.objects import Arguments, Bound, Class, Function, Instance, Partial
 from distify_codemods.values import Value
 
 if TYPE_CHECKING:
@@ -32,16 +31,11 @@ def define(machine: Machine, node: cst.FunctionDef | cst.ClassDef) -> None:
     value = Value(defined.alone)
     for decorator, written in zip(reversed(decorators), reversed(node.decorators), strict=True):
         value = _decorated(machine, decorator, written.decorator, value, node)
+        commands.make_known(machine, decorator, written.decorator, value)
     machine.bind(node.name.value, value)
-    if machine.frame.module is machine.program.entry and any(_runs(obj) for one in decorators for obj in one.objs):
-        machine.call(value, Arguments(), node)
-
-
-def _runs(decorator: Obj) -> bool:
-    """`@experiment.automain`: the function is called here, with settings as its arguments."""
-    maker = decorator.receiver.single() if isinstance(decorator, Method) and decorator.receiver is not None else None
-    name = decorator.name if isinstance(decorator, Method) else ""
-    return isinstance(maker, External) and f"{maker.name}.{name}" in python.RUN_AT_ONCE
+    if machine.frame.module is machine.program.entry:
+        for one in (obj for decorator in decorators for obj in decorator.objs):
+            commands.runs_at_once(machine, one, value, node)
 
 
 def _is_setter(node: cst.FunctionDef | cst.ClassDef) -> bool:

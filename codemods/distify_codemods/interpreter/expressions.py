@@ -67,7 +67,10 @@ def _name(machine: Machine, node: cst.Name) -> Value:
 def _attribute(machine: Machine, node: cst.Attribute) -> Value:
     receiver = machine.evaluate(node.value)
     name = node.attr.value
-    found = [attributes.attribute_of(machine, obj, name, receiver, node) for obj in receiver.objs]
+    found = [
+        attributes.attribute_of(machine, obj, name, receiver, node)
+        for obj in attributes.holders(machine, receiver, name)
+    ]
     value = join(*found) if found else attributes.tensor_attribute(machine, receiver, name, node)
     machine.event(Kind.ATTRIBUTE, node, name=name, receiver=receiver, receiver_node=node.value, value=value)
     return value

@@ -64,14 +64,14 @@ def _import(machine: Machine, alias: cst.ImportAlias) -> None:
         value = local(machine, module)
     elif module is not None:
         machine.module_frame(module)
-        value = _package(machine, name)
+        value = package(machine, name)
     else:
         value = reference(machine, name if alias.asname else first)
     bound = alias.asname.name if alias.asname else None
     machine.bind(bound.value if isinstance(bound, cst.Name) else first, value)
 
 
-def _package(machine: Machine, name: str) -> Value:
+def package(machine: Machine, name: str) -> Value:
     """`import a.b.c` binds `a`; with local files, a chain of modules whose attributes lead to the last."""
     parts = name.split(".")
     value: Value | None = None

@@ -10,6 +10,7 @@ import libcst as cst
 from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import (
+    commands,
     containers,
     cuts,
     evidence,
@@ -47,6 +48,7 @@ from distify_codemods.libraries import (
     torch_optim,
     torch_tensors,
 )
+from distify_codemods.libraries.commands import CALLERS
 from distify_codemods.objects import Arguments, External, Partial, Passing, Sequence, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import CHANCE
@@ -80,9 +82,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         value = containers.builtin_call(machine, name[9:], arguments, node)
     elif kind := text.splits_of(name):
         value = text.make_splits(machine, kind, arguments, node)
-    elif name in python.RUNNERS:
-        runners.run(machine, name, arguments, node)
-        value = external(machine, name, arguments, node)
+    elif name in CALLERS or name in python.RUNNERS:
+        value = _run(machine, name, arguments, node)
     elif name.startswith(standard.CALL_AT_ANY_TIME):
         interrupts.call_back(machine, arguments, node)
         value = external(machine, name, arguments, node)
@@ -103,6 +104,15 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     if name != python.PRINT:
         machine.event(Kind.CALL, node, name=name, arguments=arguments, value=value)
     return value
+
+
+def _run(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """What runs a function that it is given."""
+    if name not in CALLERS:
+        runners.run(machine, name, arguments, node)
+    elif (returned := commands.run(machine, name, arguments, node)).objs and CALLERS[name].returns:
+        return returned
+    return external(machine, name, arguments, node)
 
 
 def _sources(name: str) -> Ordered[Obj | str]:

@@ -82,6 +82,8 @@ class Machine:
         self.traces: set[CallChain] = set()  # where what this call has changed or used was made: see `summaries`
         self.globals: dict[Module, Frame] = {}
         self.classes: list[Class] = []
+        self.commands: Table[Obj, Value] = Table()  # functions that are made known to a command line, by what runs them
+        self.options: Marks[cst.CSTNode] = Marks()  # parameters that are given what stands in the command line
         self.given: Table[Obj, Arguments] = Table()  # what a library's base was initialised with
         self.modules: Marks[Obj] = Marks()  # objects that were asked for what only modules have
         self.frame: Frame

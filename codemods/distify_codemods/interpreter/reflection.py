@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import reads
-from distify_codemods.allocation import Const, Obj, Ref
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.inside import core
-from distify_codemods.interpreter import attributes, classes, containers, imports, records
+from distify_codemods.interpreter import attributes, by_name, classes, containers, imports, records
 from distify_codemods.libraries import python
-from distify_codemods.objects import Arguments, Class, External, Function, Instance, Mapping
+from distify_codemods.objects import Arguments, Class, External, Function, Instance, Local, Mapping
 from distify_codemods.ordered import Ordered
 from distify_codemods.values import NOTHING, Value, join
 
@@ -25,7 +25,8 @@ _DEEPEST = 6  # parts within parts that are copied
 def _getattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     holder = arguments.first
     name = arguments.positional[1].constant() if len(arguments.positional) > 1 else None
-    found = [_named(machine, obj, name, holder) for obj in holder.objs]
+    objs = attributes.holders(machine, holder, name) if isinstance(name, str) else holder.objs
+    found = [_named(machine, obj, name, holder) for obj in objs]
     value = join(*found)
     default = arguments.positional[2:3]
     return value if value.objs or not default else default[0]
@@ -39,7 +40,8 @@ def _named(machine: Machine, obj: Obj, name: object, holder: Value) -> Value:
     if isinstance(obj, (Instance, Class)):
         return join(*obj.attributes.values()) if obj.attributes else NOTHING
     env = containers.namespace(machine, obj)
-    return _definitions(env) if env is not None else NOTHING
+    inner = join(*obj.attributes.values()) if isinstance(obj, Local) else NOTHING  # modules of a package
+    return join(_definitions(env), inner) if env is not None else inner
 
 
 def _definitions(env: dict[str, Value]) -> Value:
@@ -99,21 +101,6 @@ def _eval(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     return _definitions(machine.module_frame(machine.frame.module).env)
 
 
-def _import_module(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    given = arguments.positional[0].objs if arguments.positional else []
-    names = [obj.value for obj in given if isinstance(obj, Const) and isinstance(obj.value, str)]
-    if not names:
-        made = machine.made(External, node, "module", name="importlib.import_module")
-        return Value(made.alone)
-    return join(*(_module(machine, name) for name in names))
-
-
-def _module(machine: Machine, name: str) -> Value:
-    dots = len(name) - len(name.lstrip("."))
-    module = machine.program.local_module(machine.frame.module, name.lstrip("."), dots)
-    return imports.local(machine, module) if module is not None else imports.reference(machine, name)
-
-
 def _type(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     given = arguments.positional[0] if len(arguments.positional) == 1 else NOTHING
     found = Ordered(obj.of for obj in given.objs if isinstance(obj, Instance) and obj.of is not None)
@@ -165,7 +152,8 @@ _BUILTINS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]] 
 }  # fmt: skip
 FUNCTIONS = {
     **{f"builtins.{name}": function for name, function in _BUILTINS.items()},
-    **dict.fromkeys(python.IMPORTS, _import_module),
+    python.IMPORT_MODULE: by_name.import_module,
+    python.IMPORT: by_name.dunder_import,
     python.NAMED_TUPLE: lambda machine, arguments, node: records.named_tuple(machine, arguments, node),
     **dict.fromkeys(python.COPIES, _copy),
 }

@@ -49,7 +49,8 @@ HERE = frozenset({"os.getcwd", "pathlib.Path.cwd"})
 SIGNS = {"os.pardir": "..", "os.curdir": "."}
 READS_ATTRIBUTE, SETS_ATTRIBUTE = "builtins.getattr", "builtins.setattr"
 #: What is called by a name that is put together as the program runs.
-IMPORTS = frozenset({"importlib.import_module", "builtins.__import__"})
+IMPORT_MODULE, IMPORT = "importlib.import_module", "builtins.__import__"
+IMPORTS = frozenset({IMPORT_MODULE, IMPORT})
 BY_NAME = IMPORTS | {"builtins.eval", "builtins.exec"}
 #: Takes one of what it is given; and where the others, that go through all of it, have that if not first.
 TAKES_ONE = "builtins.next"
@@ -72,8 +73,6 @@ RUNNERS = {
     "multiprocessing.Process": ("target", 1, "args"),
     STARTS_PROCESSES: ("target", 1, "args"),
     "torch.multiprocessing.spawn": ("fn", 0, "args"),
-    "fire.Fire": ("component", 0, ""),
-    "typer.run": ("function", 0, ""),
     **dict.fromkeys(("absl.app.run", "tensorflow.app.run", "tensorflow.compat.v1.app.run"), ("main", 0, "")),
 }
 #: Decorators that run the function, if the file is the one that was started.

@@ -11,7 +11,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.inside import contained, core
 from distify_codemods.libraries import checkpoints
-from distify_codemods.objects import Instance
+from distify_codemods.objects import Instance, Local
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule
@@ -30,14 +30,14 @@ def run(context: Context) -> None:
     graph = Graph(context.facts.program)
     if not_found := missing(graph):
         context.advice(told(not_found), not_found[0].module, not_found[0].node)
-    if later := chosen_later(graph, context.facts.run):
-        places = ", ".join(dict.fromkeys(str(module.place(node)) for module, node in later))
-        context.advice(f"what is imported here shows when it runs ({places}); what it does is unknown", *later[0])
+    later = chosen_later(graph, context.facts.run)
+    _tell_what_is_chosen(context, later)
     if not context.options.twins:
         context.not_needed("the files keep their names")
         return
     changed = {module: _newly_imported(plan) for module, plan in context.plans.items() if plan}
     twins = twins_of(context.facts.program, context.facts.run, changed, context.output)
+    _tell_who_finds_twins(context, later, list(changed))
     if twins.problems:
         _under_their_names(context, twins)
         _entries(context, [module for module, plan in context.plans.items() if plan])
@@ -55,6 +55,33 @@ def run(context: Context) -> None:
     _entries(context, twins.pointings)
     if len(twins.pointings) == 1:
         context.not_needed("no other file changes")
+
+
+def _tell_what_is_chosen(context: Context, later: list[tuple[Module, cst.Call]]) -> None:
+    for followed, what in (
+        (True, "all that the folder has now were followed; convert again when there are others"),
+        (False, "what it does is unknown"),
+    ):
+        ones = [one for one in later if _is_followed(context, one[1]) is followed]
+        if ones:
+            places = ", ".join(dict.fromkeys(str(module.place(node)) for module, node in ones))
+            context.advice(f"what is imported here shows when it runs ({places}); {what}", *ones[0])
+
+
+def _tell_who_finds_twins(context: Context, later: list[tuple[Module, cst.Call]], twins: list[Module]) -> None:
+    """A file that imports whatever its folder holds does so in each run of the original, too."""
+    for module, node in later:
+        if not any(isinstance(one, (cst.For, cst.CompFor, cst.BaseComp)) for one in module.enclosing(node)):
+            continue
+        locals_ = [obj.target for obj in context.facts.value(node).objs if isinstance(obj, Local)]
+        found = [twin_path(one.path) for one in locals_ if one in twins and one is not context.entry]
+        if found:
+            text = f"if this imports each file that there is, it finds {found[0]} as well when the original is started"
+            context.advice(f"{text}; -o DIR/ leaves the folder as it is", module, node)
+
+
+def _is_followed(context: Context, node: cst.Call) -> bool:
+    return any(isinstance(obj, Local) for obj in context.facts.value(node).objs)
 
 
 def _under_their_names(context: Context, twins: Twins) -> None:

@@ -40,7 +40,7 @@ def twins_of(program: Program, run: Run, changed: dict[Module, set[str]], output
     """The twins of the files that change, given with the names that they newly import; the entry's is `output`."""
     entry = program.entry
     graph = Graph(program)
-    reached = graph.closure([entry])
+    reached = graph.closure([entry, *run.frames])
     twins = {module: PurePath(twin_path(module.path)).stem for module in changed}
     twins[entry] = PurePath(output).stem
     pointings: dict[Module, Pointing] = {}
@@ -134,7 +134,7 @@ def chosen_later(graph: Graph, run: Run) -> list[tuple[Module, cst.Call]]:
     """The imports of which file it is shows when the program runs."""
     return [
         (module, node)
-        for module in graph.closure([graph.program.entry])
+        for module in graph.closure([graph.program.entry, *run.frames])
         for node in module.nodes
         if isinstance(node, cst.Call) and node.func in run.values and loads_by_name(run, node)
         if not all(whole for whole, _ in _texts(run, node.args[0].value))
