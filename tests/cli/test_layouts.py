@@ -332,9 +332,7 @@ def test_a_script_that_also_imports_its_package_is_told_of_its_folder(distify: C
     path = os.pathsep.join([str(distify.folder), distify.env["PYTHONPATH"]])
     there = {**distify.env, "PYTHONPATH": path}
     script = [sys.executable, "app/train_dist.py"]
-    assert (
-        subprocess.run(script, cwd=distify.folder, env=there, stdout=subprocess.PIPE, check=True).stdout == b"epoch 0\n"
-    )
+    assert subprocess.check_output(script, cwd=distify.folder, env=there) == b"epoch 0\n"
     ended = distify("verify", "app/train.py")
     assert ended.code == 0, ended.out.decode() + ended.err
 

@@ -16,7 +16,7 @@ from tests.equivalence.grammar import SHOWN, Program, program
 from tests.equivalence.grammar_effects import EFFECTS
 from tests.equivalence.harness import assert_equivalent, run_converted, run_original
 
-PROGRAMS = int(os.environ.get("DISTIFY_PROGRAMS", "8"))
+PROGRAMS = int(os.environ.get("DISTIFY_PROGRAMS", "3"))
 #: What broke once: a penalty on all parameters, of a model that leaves some of them out of its forward pass.
 TEXTS = frozenset([".txt", ".csv", ".json", ".log", ""])
 SEEDS = sorted({*range(PROGRAMS), 41})
