@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from command_line import TRAIN, CommandLine
 
+from tests.grid import some
+
 #: Python runs it first in every process, the ranks' too: NumPy is not found, as where it was never installed.
 HIDE = """
 import sys
@@ -51,7 +53,7 @@ def without(distify: CommandLine, tmp_path: Path) -> CommandLine:
     return CommandLine(project, {**distify.env, "PYTHONPATH": packages})
 
 
-@pytest.mark.parametrize("strategy", ["sharded", "shared"])
+@pytest.mark.parametrize("strategy", some(["sharded", "shared"], ["shared"]))
 def test_two_ranks_follow_one_process(without: CommandLine, strategy: str) -> None:
     (without.folder / "train.py").write_bytes(
         b"import sys\n" + (without.folder / "train.py").read_bytes() + b"    assert 'numpy' not in sys.modules\n"
