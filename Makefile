@@ -11,9 +11,9 @@ STALE := $(shell test -x .venv/bin/python && test "$$(cat .venv/made-in 2>/dev/n
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo     convert a script, train it on one and on two processes, compare the accuracies"
-	@echo "make test     the test suite"
-	@echo "make test-all the same, shared forward passes also on four ranks, with --backend allreduce and over Horovod"
+	@echo "make demo     convert a script, train it on one and on two processes, prove that they take the same steps"
+	@echo "make test     the test suite, at most ten minutes on two cores"
+	@echo "make test-all the same and what is slow or of more ranks, with --backend allreduce and over Horovod too: an hour"
 	@echo "make test-libraries  scripts that use transformers, timm and others, for real, on two ranks"
 	@echo "make check     ruff, mypy and the test suite"
 	@echo "make horovod  build Horovod for this torch and install it; its tests are skipped without it"
@@ -27,7 +27,7 @@ test: .venv/test
 
 # Without Horovod (`make horovod`), its tests are skipped, and the end says so.
 test-all: .venv/test
-	.venv/bin/python -m pytest -n 2 --dist worksteal -m 'not libraries'
+	DISTIFY_PROGRAMS=8 DISTIFY_EXAMPLES=4 .venv/bin/python -m pytest -n 2 --dist worksteal -m 'not libraries'
 
 # Scripts that use the libraries that people train with, in an environment of their own: half a gigabyte, some minutes.
 test-libraries: .venv-libraries/test

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import io
 import keyword
+import os
 import random
 import string
 import tokenize
@@ -23,6 +24,8 @@ IDS = [path.parent.name for path in FIXTURES]
 #: One letter for each one-letter name; those of the fixtures are of the first kind.
 LETTERS = string.ascii_letters + "".join(map(chr, [*range(0x3B1, 0x3C2), *range(0x3C3, 0x3CA)]))
 
+#: Of each script; `make test-all` takes more.
+EXAMPLES = int(os.environ.get("DISTIFY_EXAMPLES", "2"))
 SEEDS = st.integers(0, 2**32)
 Names = dict[str, str]
 
@@ -181,7 +184,7 @@ def tokens(source: str) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("path", FIXTURES, ids=IDS)
-@settings(max_examples=4, deadline=None, derandomize=True)
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
 @given(seed=SEEDS)
 def test_fresh_names(path: Path, seed: int) -> None:
     source = path.read_text()
@@ -193,7 +196,7 @@ def test_fresh_names(path: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("path", FIXTURES, ids=IDS)
-@settings(max_examples=4, deadline=None, derandomize=True)
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
 @given(seed=SEEDS)
 def test_misleading_names(path: Path, seed: int) -> None:
     source = path.read_text()

@@ -24,6 +24,8 @@ from torch import Tensor
 from torch._C._distributed_c10d import HashStore, Store
 from torch.distributed.distributed_c10d import _get_default_store
 
+from distify_runtime.memory import pickled, unpickled
+
 #: How each launcher that Horovod follows says which rank this is: rank, local rank, and how many there are of each.
 HOROVOD_LAUNCHERS = {
     "HOROVOD_SIZE": ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"),
@@ -125,14 +127,29 @@ class TorchCommunicator(Communicator):
         dist.all_gather(parts, tensor, group=self.open_purpose(purpose))
 
     def all_gather_object(self, value: Any) -> list[Any]:
-        everyone: list[Any] = [None] * dist.get_world_size()
-        dist.all_gather_object(everyone, value)
-        return everyone
+        sent = pickled(value)
+        sizes = [torch.empty(1, dtype=torch.int64, device=self._device()) for _ in range(self.world_size)]
+        dist.all_gather(sizes, torch.tensor([len(sent)], device=self._device()))
+        lengths = [int(size) for size in sizes]
+        room = torch.empty(max(lengths), dtype=torch.uint8, device=self._device())
+        room[: len(sent)] = sent
+        parts = [torch.empty_like(room) for _ in lengths]
+        dist.all_gather(parts, room)
+        return [unpickled(part[:length].cpu()) for part, length in zip(parts, lengths, strict=True)]
 
     def broadcast_object(self, value: Any) -> Any:
-        values = [value]
-        dist.broadcast_object_list(values, src=0, device=torch.device("cpu"))
-        return values[0]
+        sent = pickled(value if self.rank == 0 else None).to(self._device())
+        size = torch.tensor([len(sent)], device=self._device())
+        dist.broadcast(size, 0)
+        if self.rank != 0:
+            sent = torch.empty(int(size), dtype=torch.uint8, device=self._device())
+        dist.broadcast(sent, 0)
+        return value if self.rank == 0 else unpickled(sent.cpu())
+
+    @staticmethod
+    def _device() -> torch.device:
+        """Where what is pickled travels: over NCCL alone, which a script may have begun with, no CPU is reached."""
+        return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
 
     def store(self) -> Store:
         return _get_default_store()

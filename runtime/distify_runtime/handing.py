@@ -11,6 +11,7 @@ from torch._C._distributed_c10d import Store
 
 from distify_runtime import communicator
 from distify_runtime.environment import device
+from distify_runtime.memory import memory_of, row_of
 from distify_runtime.process_group import wait_for
 
 #: Bytes that a store takes at once: connections break at some eight times as much.
@@ -33,7 +34,7 @@ def leave(store: Store, number: int, value: Any, meets: bool) -> None:
         _set(store, key, _SMALL + data)
     elif meets:
         _set(store, key, _BROADCAST + str(len(data)).encode())
-        communicator.broadcast(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+        communicator.broadcast(row_of(bytearray(data)))
     else:
         pieces = range(0, len(data), _PIECE)
         for start in pieces:
@@ -52,7 +53,7 @@ def take(store: Store, number: int) -> Any:
     elif told.startswith(_BROADCAST):
         row = torch.empty(int(told.removeprefix(_BROADCAST)), dtype=torch.uint8)
         communicator.broadcast(row)
-        data = row.numpy().tobytes()
+        data = bytes(memory_of(row))
     else:
         found += [f"{key}/{start}" for start in range(0, int(told.removeprefix(_PIECES)), _PIECE)]
         data = b"".join(store.get(one) for one in found[1:])

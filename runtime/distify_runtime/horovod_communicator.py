@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import socket
 import sys
 import time
@@ -20,6 +19,7 @@ from torch import Tensor
 from torch._C._distributed_c10d import HashStore, Store, TCPStore
 
 from distify_runtime.communicator import Communicator, Op, Pending
+from distify_runtime.memory import pickled, unpickled
 
 #: What Horovod adds up by itself; other numbers travel as one of these.
 _WIDER = {torch.bfloat16: torch.float32, torch.int16: torch.int32, torch.bool: torch.uint8}
@@ -81,19 +81,19 @@ class HorovodCommunicator(Communicator):
             part.copy_(received.view(tensor.dtype).view(part.shape))
 
     def all_gather_object(self, value: Any) -> list[Any]:
-        sent = _pickled(value)
+        sent = pickled(value)
         sizes = hvd.allgather(torch.tensor([len(sent)]), name="distify.sizes").tolist()
         everyone = hvd.allgather(sent, name="distify.objects")
-        return [_unpickled(part) for part in torch.split(everyone, sizes)]
+        return [unpickled(part) for part in torch.split(everyone, sizes)]
 
     def broadcast_object(self, value: Any) -> Any:
-        sent = _pickled(value if self.rank == 0 else None)
+        sent = pickled(value if self.rank == 0 else None)
         size = torch.tensor([len(sent)])
         hvd.broadcast_(size, root_rank=0, name="distify.size")
         if self.rank != 0:
             sent = torch.empty(int(size), dtype=torch.uint8)
         hvd.broadcast_(sent, root_rank=0, name="distify.object")
-        return _unpickled(sent)
+        return unpickled(sent)
 
     def store(self) -> Store:
         return self._store
@@ -159,14 +159,6 @@ def _or(bits: Tensor, like: Tensor, ranks: int) -> Tensor:
 def _bytes(tensor: Tensor) -> Tensor:
     """Suit every dtype."""
     return tensor.reshape(-1).view(torch.uint8)
-
-
-def _pickled(value: Any) -> Tensor:
-    return torch.frombuffer(bytearray(pickle.dumps(value)), dtype=torch.uint8)
-
-
-def _unpickled(sent: Tensor) -> Any:
-    return pickle.loads(sent.numpy().tobytes())
 
 
 def _own_address() -> str:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from click.testing import CliRunner
+
 ROOT = Path(__file__).resolve().parents[2]
 
 TRAIN = b"""\
@@ -88,6 +90,21 @@ class CommandLine:
                         os.write(ours, answer() if callable(answer) else answer)
             os.close(ours)
             return Ended(process.wait(60), seen)
+
+
+@dataclass(frozen=True)
+class Here:
+    """`distify`, called in this process; the runs that it starts are forks of interpreters that have torch already."""
+
+    folder: Path
+
+    def __call__(self, *args: str) -> Ended:
+        from distify.cli import cli
+
+        result = CliRunner().invoke(cli, args, prog_name="distify")
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Ended(result.exit_code, result.stdout_bytes, result.stderr)
 
 
 def _heed_interrupts() -> None:

@@ -6,7 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from command_line import ROOT, TRAIN, CommandLine
+from command_line import ROOT, TRAIN, CommandLine, Here
+from distify_runtime.trace import processes
+
+from tests.equivalence.forks import Fork
 
 
 @pytest.fixture
@@ -18,6 +21,14 @@ def distify(tmp_path: Path) -> CommandLine:
     env["PYTHONPATH"] = os.pathsep.join([*packages, *filter(None, [env.get("PYTHONPATH")])])
     env["PYTHONDONTWRITEBYTECODE"] = "1"
     return CommandLine(tmp_path, env)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
+    """The same in this process, and in the same folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(processes, "_start", Fork)
+    return Here(tmp_path)
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine
 
+from tests.equivalence.processes import run_ranks
+
 TRAIN = b"""\
 import torch
 from torch import nn
@@ -70,12 +72,19 @@ def project(distify: CommandLine) -> Path:
     return distify.folder
 
 
-def run(distify: CommandLine, *args: str, folder: str = ".") -> bytes:
-    """What the converted script prints on two ranks."""
-    at = CommandLine(distify.folder / folder, distify.env)
-    ended = at("run", "-np", "2", *args)
+def launched(distify: CommandLine, *args: str) -> bytes:
+    """What the converted script prints on two ranks, started as a user does."""
+    ended = distify("run", "-np", "2", *args)
     assert ended.code == 0, ended.err
     return ended.out
+
+
+def run(distify: CommandLine, script: str, folder: str = ".") -> bytes:
+    """The same, of ranks that have imported torch already: rank 0 alone prints."""
+    at = distify.folder / folder
+    first, second = run_ranks([str(at / script)], 2, at, distify.folder.with_name("logs"), forked=True)
+    assert second == ""
+    return first.encode()
 
 
 # --- beside
@@ -198,7 +207,7 @@ def test_a_package_that_keeps_its_models_in_a_registry(distify: CommandLine) -> 
     write(distify.folder, package)
     assert distify("convert", "app/train.py", "--yes").code == 0
     assert b'import_twins("loop_dist.py")' in files(distify.folder)["app/train_dist.py"]
-    assert run(distify, "-m", "app.train_dist") == b"epoch 0\n"
+    assert launched(distify, "-m", "app.train_dist") == b"epoch 0\n"
     assert distify("convert", "app/train.py", "--yes").err == "app/train_dist.py is there already, and up to date\n"
 
 
@@ -287,7 +296,7 @@ def test_a_script_inside_a_package_is_started_as_a_module(distify: CommandLine) 
     assert ended.code == 0, ended.err
     assert "`python -m app.train_dist ...` still runs" in ended.err
     assert ended.err.endswith("\n  distify run -np 2 -m app.train_dist ...\n")
-    assert run(distify, "-m", "app.train_dist") == b"epoch 0\nepoch 1\n"
+    assert launched(distify, "-m", "app.train_dist") == b"epoch 0\nepoch 1\n"
     inside = CommandLine(distify.folder / "app", distify.env)
     ended = inside("convert", "train.py", "--yes", "--force")
     assert ended.err == "train_dist.py is there already, and up to date\n"
@@ -321,8 +330,9 @@ def test_a_script_that_also_imports_its_package_is_told_of_its_folder(distify: C
     assert f"it imports modules from {distify.folder}: have that folder in PYTHONPATH when it runs" in ended.err
     assert "`python app/train_dist.py ...` still runs" in ended.err
     path = os.pathsep.join([str(distify.folder), distify.env["PYTHONPATH"]])
-    there = CommandLine(distify.folder, {**distify.env, "PYTHONPATH": path})
-    assert run(there, "app/train_dist.py") == b"epoch 0\n"
+    there = {**distify.env, "PYTHONPATH": path}
+    script = [sys.executable, "app/train_dist.py"]
+    assert subprocess.check_output(script, cwd=distify.folder, env=there) == b"epoch 0\n"
     ended = distify("verify", "app/train.py")
     assert ended.code == 0, ended.out.decode() + ended.err
 

@@ -14,6 +14,7 @@ from distify_runtime.launch import Horovod, LaunchConfig, launch_command, uses_h
 
 from distify.commands.run import run
 from tests.equivalence.horovod_ranks import needs_horovod
+from tests.grid import slow, some
 
 SCRIPT = """\
 import os, sys
@@ -69,8 +70,8 @@ def test_which_scripts_use_horovod(tmp_path: Path) -> None:
     [
         ("pass", 0, "[2.0, 2.0]"),
         ("raise ValueError('boom')", 1, "ValueError: boom"),
-        ("sys.exit(7)", 7, "rank 1 of 2 failed with exit code 7"),
-        ("os.kill(os.getpid(), 9)", 137, "rank 1 of 2 was killed by SIGKILL"),
+        pytest.param("sys.exit(7)", 7, "rank 1 of 2 failed with exit code 7", marks=slow),
+        pytest.param("os.kill(os.getpid(), 9)", 137, "rank 1 of 2 was killed by SIGKILL", marks=slow),
     ],
     ids=["well", "raises", "exits", "is killed"],
 )
@@ -97,7 +98,7 @@ print(weights.tolist())
 
 
 @needs_horovod
-@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+@pytest.mark.parametrize("controller", some(["gloo", "mpi"], ["gloo"]))
 def test_adasum(distify: CommandLine, tmp_path: Path, controller: str) -> None:
     """Steps that are orthogonal add up. Over Gloo there is no Adasum, and a line says so."""
     if controller == "mpi" and b"[X] MPI" not in subprocess.check_output([_HOROVODRUN, "--check-build"]):

@@ -1,4 +1,7 @@
-"""`distify verify`: two runs, one report; nothing of the user's is written, and nobody sees a traceback of ours."""
+"""`distify verify`: two runs, one report; nothing of the user's is written, and nobody sees a traceback of ours.
+
+The first of each kind are processes of their own, as a user's; the runs of the others are forks (`Here`).
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_line import TRAIN, CommandLine
+from command_line import TRAIN, CommandLine, Here
 
 from tests.equivalence.horovod_ranks import IS_INSTALLED, needs_horovod
+from tests.grid import slow
 
 SAME = """\
 original   train.py, in one process
@@ -47,31 +51,31 @@ def test_a_right_conversion(distify: CommandLine, script: Path) -> None:
     assert files(script.parent) == before
 
 
-def test_parameters_that_are_trained_from_the_second_epoch_on(distify: CommandLine, script: Path) -> None:
+def test_parameters_that_are_trained_from_the_second_epoch_on(here: Here, script: Path) -> None:
     more = b"        if epoch == 1:\n            optimizer.add_param_group({'params': [model.bias]})\n"
     loop = b"        for x, y in loader:\n"
     some = b"SGD([one for name, one in model.named_parameters() if name != 'bias'], lr=0.1)"
     text = TRAIN.replace(b"SGD(model.parameters(), lr=0.1)", some).replace(loop, more + loop)
     assert text.count(more) == text.count(some) == 1
     script.write_bytes(text)
-    ended = distify("verify", "train.py")
+    ended = here("verify", "train.py")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.decode().splitlines()[-1] == "train.py: the same steps"
 
 
-def test_data_that_lie_beside_the_project(distify: CommandLine, script: Path) -> None:
+def test_data_that_lie_beside_the_project(here: Here, script: Path) -> None:
     """In a copy of the project the way to them leads elsewhere: what to do about it is said."""
     data = script.parent.parent / "beside" / "data.txt"
     data.parent.mkdir()
     data.write_text("1")
     script.write_bytes(b'open("../beside/data.txt").close()\n' + TRAIN)
-    ended = distify("verify", "train.py")
+    ended = here("verify", "train.py")
     assert ended.code == 2
     first = ended.err.splitlines()[0]
     assert "it runs in a copy of" in first
     assert f"../beside/data.txt is outside of that: name it by its whole path, {data}," in first
     script.write_bytes(b'open("../nowhere.txt").close()\n' + TRAIN)
-    assert distify("verify", "train.py").err.splitlines()[0].endswith("the original failed with exit code 1")
+    assert here("verify", "train.py").err.splitlines()[0].endswith("the original failed with exit code 1")
 
 
 @pytest.mark.parametrize(
@@ -84,25 +88,25 @@ def test_data_that_lie_beside_the_project(distify: CommandLine, script: Path) ->
         b'try:\n    open("../nearby/data.txt").close()\nexcept OSError:\n    pass\n',
     ],
 )
-def test_what_is_quietly_missing_beside_the_project(distify: CommandLine, script: Path, ask: bytes) -> None:
+def test_what_is_quietly_missing_beside_the_project(here: Here, script: Path, ask: bytes) -> None:
     """A script that asks whether it is there goes on without it, other than in life."""
     data = script.parent.parent / "nearby" / "data.txt"
     data.parent.mkdir(exist_ok=True)
     data.write_text("1")
     script.write_bytes(ask + TRAIN)
-    ended = distify("verify", "train.py", "--json")
+    ended = here("verify", "train.py", "--json")
     assert (ended.code, ended.err) == (0, "")
     (note,) = json.loads(ended.out)["notes"]
     assert "looked in vain for ../nearby/data.txt, which lies outside of that" in note
     assert f"name it by its whole path, {data}," in note
 
 
-def test_a_script_that_ends_since_nothing_is_beside_its_copy(distify: CommandLine, script: Path) -> None:
+def test_a_script_that_ends_since_nothing_is_beside_its_copy(here: Here, script: Path) -> None:
     data = script.parent.parent / "nearby"
     data.mkdir(exist_ok=True)
     (data / "1.txt").write_text("1")
     script.write_bytes(b'import glob\nif not glob.glob("../nearby/*.txt"): raise SystemExit("no data")\n' + TRAIN)
-    ended = distify("verify", "train.py")
+    ended = here("verify", "train.py")
     assert ended.code == 2
     assert f"looked in vain for ../nearby, which lies outside of that: name it by its whole path, {data}," in ended.err
 
@@ -112,9 +116,9 @@ def test_a_script_that_ends_since_nothing_is_beside_its_copy(distify: CommandLin
     [b'import os\nos.path.exists("../nowhere.txt")\n', b'import os\nos.path.exists("nowhere.txt")\n',
      b'import os\nos.path.exists("/nowhere/data.txt")\n'],
 )  # fmt: skip
-def test_what_is_nowhere_is_not_told(distify: CommandLine, script: Path, ask: bytes) -> None:
+def test_what_is_nowhere_is_not_told(here: Here, script: Path, ask: bytes) -> None:
     script.write_bytes(ask + TRAIN)
-    assert json.loads(distify("verify", "train.py", "--json").out)["notes"] == []
+    assert json.loads(here("verify", "train.py", "--json").out)["notes"] == []
 
 
 BY_HAND = TRAIN.replace(b"optimizer.step()", b"[one.data.sub_(one.grad, alpha=0.1) for one in model.parameters()]")
@@ -122,9 +126,9 @@ BY_HAND = BY_HAND.replace(b"optimizer = torch.optim.SGD(model.parameters(), lr=0
 BY_HAND = BY_HAND.replace(b"optimizer.zero_grad()", b"model.zero_grad()")
 
 
-def test_updates_by_hand_that_end_in_a_checkpoint(distify: CommandLine, script: Path) -> None:
+def test_updates_by_hand_that_end_in_a_checkpoint(here: Here, script: Path) -> None:
     script.write_bytes(BY_HAND)
-    ended = distify("verify", "train.py")
+    ended = here("verify", "train.py")
     assert ended.code == 0
     assert ended.out.decode().splitlines()[-1] == "train.py: the same checkpoints; no optimizer took a step to compare"
 
@@ -139,14 +143,14 @@ def test_a_right_conversion_over_horovod(distify: CommandLine, script: Path) -> 
 
 
 @needs_horovod
-def test_a_wrong_conversion_over_horovod(distify: CommandLine, script: Path) -> None:
+def test_a_wrong_conversion_over_horovod(distify: CommandLine, here: Here, script: Path) -> None:
     assert distify("convert", "train.py", "--yes", "--backend", "horovod").code == 0
     converted = script.with_name("train_dist.py")
     text = converted.read_text()
     sent = "rt.broadcast_parameters(model)"
     assert text.count(sent) == 1
     converted.write_text(text.replace(sent, f"{sent}; model.weight.data += rt.rank()"))
-    ended = distify("verify", "train.py", "train_dist.py")
+    ended = here("verify", "train.py", "train_dist.py")
     assert ended.code == 1
     assert ended.out.decode().splitlines()[-1].startswith("  usually: the ranks begin with other weights each")
 
@@ -159,14 +163,14 @@ def test_horovod_is_missing(distify: CommandLine, script: Path) -> None:
     assert len(ended.err.splitlines()) == 1
 
 
-def test_a_conversion_that_is_there(distify: CommandLine, script: Path) -> None:
+def test_a_conversion_that_is_there(distify: CommandLine, here: Here, script: Path) -> None:
     """It is the one that is run, also where it is named itself; what is wrong with it is told."""
     assert distify("convert", "train.py", "--yes").code == 0
     converted = script.with_name("train_dist.py")
     text = converted.read_text()
     assert "loader.sampler.set_epoch(epoch)" in text
     converted.write_text(text.replace("loader.sampler.set_epoch(epoch)", "pass"))
-    ended = distify("verify", "train_dist.py", "--json")
+    ended = here("verify", "train_dist.py", "--json")
     report = json.loads(ended.out)
     assert (ended.code, report["outcome"]) == (1, "differs")
     assert report["conversion"].startswith("train_dist.py, which is there already")
@@ -197,12 +201,12 @@ def test_an_original_that_fails(distify: CommandLine, script: Path) -> None:
     assert "runpy" not in ended.err
 
 
-def test_a_script_that_writes_elsewhere(distify: CommandLine, script: Path) -> None:
+def test_a_script_that_writes_elsewhere(here: Here, script: Path) -> None:
     """Its own folder is elsewhere, too: what runs is a copy."""
     kept = script.with_name("kept.pt")
     kept.write_bytes(b"last week's")
     script.write_bytes(TRAIN.replace(b'"model.pt"', repr(str(kept)).encode()))
-    ended = distify("verify", "train.py")
+    ended = here("verify", "train.py")
     assert ended.code == 2
     assert ended.err == (
         f"distify: train.py: the original writes to {kept}, outside of its folder: give it another place by an "
@@ -211,8 +215,8 @@ def test_a_script_that_writes_elsewhere(distify: CommandLine, script: Path) -> N
     assert kept.read_bytes() == b"last week's"
 
 
-def test_ranks_that_the_batch_does_not_divide_by(distify: CommandLine, script: Path) -> None:
-    ended = distify("verify", "train.py", "-np", "3", "--steps", "2")
+def test_ranks_that_the_batch_does_not_divide_by(here: Here, script: Path) -> None:
+    ended = here("verify", "train.py", "-np", "3", "--steps", "2")
     assert ended.code == 2
     assert ended.err == (
         "distify: train.py: a batch of 16 samples does not divide by 3 ranks: "
@@ -220,14 +224,14 @@ def test_ranks_that_the_batch_does_not_divide_by(distify: CommandLine, script: P
     )
 
 
-def test_a_last_batch_that_does_not_divide(distify: CommandLine, script: Path) -> None:
+def test_a_last_batch_that_does_not_divide(here: Here, script: Path) -> None:
     """Shared forward passes leave it as it is, and the original with them; shares of it are filled up in both."""
     script.write_bytes(TRAIN.replace(b"randn(64,", b"randn(37,"))
-    ended = distify("verify", "train.py", "--strategy", "shared")
+    ended = here("verify", "train.py", "--strategy", "shared")
     assert ended.code == 0, ended.out
     assert ended.out.decode().splitlines()[-1] == "train.py: the same steps"
     assert "they repeat some of their samples" not in ended.out.decode()
-    ended = distify("verify", "train.py", "--strategy", "sharded")
+    ended = here("verify", "train.py", "--strategy", "sharded")
     assert ended.code == 0, ended.out
     assert "last batches of 5 do not divide by 2 ranks: they repeat some of their samples" in ended.out.decode()
 
@@ -253,11 +257,11 @@ def main"""
 
 
 @pytest.mark.parametrize("strategy", ["sharded", "shared"])
-def test_chance_within_attention_and_recurrent_layers(strategy: str, distify: CommandLine, script: Path) -> None:
+def test_chance_within_attention_and_recurrent_layers(strategy: str, here: Here, script: Path) -> None:
     text = TRAIN.replace(b"def main", CHANCE, 1).replace(b"nn.Linear(8, 1)\n    opt", b"Net()\n    opt")
     assert text.count(b"Net()") == 1
     script.write_bytes(text)
-    ended = distify("verify", "train.py", "--strategy", strategy, "--steps", "4")
+    ended = here("verify", "train.py", "--strategy", strategy, "--steps", "4")
     assert ended.code == 0, ended.out.decode() + ended.err
 
 
@@ -294,8 +298,12 @@ if __name__ == "__main__":
 """
 
 
+@slow
 def test_noise_that_batchnorm_sees(distify: CommandLine, script: Path) -> None:
-    """Rows that are all alike become zeros there, and what rounding makes of these is no sign of a mistake."""
+    """Rows that are all alike become zeros there, and what rounding makes of these is no sign of a mistake.
+
+    Ranks round alike where they are started alike: forks are not.
+    """
     script.write_bytes(TRAIN.partition(b"def main")[0] + ROUNDED)
     assert distify("convert", "train.py", "--yes", "--strategy", "shared").code == 0
     ended = distify("verify", "train.py")
@@ -309,7 +317,7 @@ def test_noise_that_batchnorm_sees(distify: CommandLine, script: Path) -> None:
     assert "parameters differ by" in ended.out.decode()
 
 
-def test_files_beside_the_modules_of_a_package(distify: CommandLine) -> None:
+def test_files_beside_the_modules_of_a_package(distify: CommandLine, here: Here) -> None:
     """A conversion that is there, with its twins and the data that the package keeps."""
     loop = TRAIN.partition(b"    for epoch")[2].partition(b"\n\n\nif")[0]
     fit = b"import torch\nfrom torch import nn\n\n\ndef fit(model, loader, optimizer):\n    for epoch" + loop + b"\n"
@@ -324,13 +332,13 @@ def test_files_beside_the_modules_of_a_package(distify: CommandLine) -> None:
     (folder / "train.py").write_bytes(head + main + end)
     assert distify("convert", "train.py", "--yes").code == 0
     assert (folder / "pkg" / "loop_dist.py").exists()
-    ended = distify("verify", "train.py")
+    ended = here("verify", "train.py")
     assert ended.code == 0, ended.out.decode() + ended.err
     assert "conversion train_dist.py, which is there already" in ended.out.decode()
 
 
 @pytest.mark.parametrize("way", ["zip", "legacy", "pickle"])
-def test_tensors_that_are_read_from_a_file(way: str, distify: CommandLine, script: Path) -> None:
+def test_tensors_that_are_read_from_a_file(way: str, here: Here, script: Path) -> None:
     """They are float32 there; a parameter stays one that may be trained, and whole numbers stay whole."""
     start = torch.nn.Parameter(torch.full((1, 8), 0.5))
     kept = {"x": torch.arange(1024.0)[512:].reshape(64, 8) / 512, "y": torch.arange(64), "start": start}
@@ -346,16 +354,16 @@ def test_tensors_that_are_read_from_a_file(way: str, distify: CommandLine, scrip
     text = text.replace(b"    dataset =", read + b"    dataset =")
     text = text.replace(b"    optimizer =", b"    model.weight = kept['start']\n    optimizer =")
     script.write_bytes(b"import pickle\n" + text)
-    ended = distify("verify", "train.py")
+    ended = here("verify", "train.py")
     assert ended.code == 0, ended.out.decode() + ended.err
     assert ended.out.decode().splitlines()[-1] == "train.py: the same steps"
 
 
-def test_events_that_are_named_by_time_and_process(distify: CommandLine, script: Path) -> None:
+def test_events_that_are_named_by_time_and_process(here: Here, script: Path) -> None:
     name = b"f'events.out.tfevents.{time.time_ns() // 10**9}.here.{os.getpid()}.0'"
     kept = b"    open(" + name + b", 'w').close()\n    torch.save("
     script.write_bytes(b"import os\nimport time\n" + TRAIN.replace(b"    torch.save(", kept))
-    ended = distify("verify", "train.py")
+    ended = here("verify", "train.py")
     assert ended.code == 0, ended.out.decode() + ended.err
     assert "2, each of one rank" in ended.out.decode()
 

@@ -20,6 +20,8 @@ import warnings
 from pathlib import Path
 from typing import IO, Any
 
+#: What is read when Python or torch starts, and was meant for one run.
+_OF_ONE_FORK = ("PYTHONWARNINGS", "TORCHDYNAMO_DISABLE")
 _servers: dict[int, _Server] = {}
 
 
@@ -27,7 +29,7 @@ class _Server:
     def __init__(self, env: dict[str, str]) -> None:
         command = [sys.executable, str(Path(__file__).resolve())]
         pipe = subprocess.PIPE
-        env = {name: value for name, value in env.items() if name != "PYTHONWARNINGS"}  # of this fork, not of all
+        env = {name: value for name, value in env.items() if name not in _OF_ONE_FORK}
         env["PYTHONHASHSEED"] = "0"  # what ranks are started with; it is read when Python starts
         self.process = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, text=True, start_new_session=True)
         atexit.register(self.close)

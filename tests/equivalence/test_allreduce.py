@@ -14,6 +14,7 @@ from tests.equivalence import test_adversaries as adversaries
 from tests.equivalence.harness import assert_equivalent, run_converted, run_original
 from tests.equivalence.processes import ROOT
 from tests.equivalence.test_steps import script
+from tests.grid import some
 
 FIXTURES = ("argparse_main", "drawn_batches", "own_updates", "phases", "two_networks", "written_out")
 STEPS = (
@@ -21,6 +22,8 @@ STEPS = (
     "an average and a target", "reentrant checkpoints", "another optimizer in mid-run", "frozen and thawed",
     "a step inside a step",
 )  # fmt: skip
+#: The others' gradients come about in the same ways; `test_steps.py` runs them with DistributedDataParallel.
+KEPT = ("every third turn and the last", "a closure of a sum", "reentrant checkpoints", "a step inside a step")
 IMPORT = b"import distify_runtime as rt\n"
 EARLY = b"from distify_runtime import overlap\noverlap.SMALLEST_BUCKET = 64\n"
 
@@ -43,12 +46,12 @@ def assert_two_ranks_follow(source: bytes, folder: Path) -> None:
     assert_equivalent(run_original(original, [], folder / "base"), ranks)
 
 
-@pytest.mark.parametrize("name", FIXTURES)
+@pytest.mark.parametrize("name", some(FIXTURES, ("argparse_main", "own_updates")))
 def test_fixtures(name: str, tmp_path: Path) -> None:
     assert_two_ranks_follow((ROOT / "fixtures" / name / "train.py").read_bytes(), tmp_path)
 
 
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", some(STEPS, KEPT))
 def test_steps(name: str, tmp_path: Path) -> None:
     assert_two_ranks_follow(script(name).encode(), tmp_path)
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.equivalence.harness import Trace, assert_equivalent, run_converted, run_original
 from tests.equivalence.processes import ROOT, run_ranks
+from tests.grid import slow
 
 FIXTURES = sorted(path.parent.name for path in (ROOT / "fixtures").glob("*/train.py"))
 LEARNT = 0.6  # least accuracy; the scripts have three to six classes
@@ -77,6 +78,7 @@ def test_resumed_run_follows_the_original(tmp_path: Path) -> None:
     assert_equivalent(run_original(script, args, tmp_path / "base"), ranks)
 
 
+@slow
 def test_many_runs_in_a_row_end_well(tmp_path: Path) -> None:
     """A teardown that races with the interpreter's end aborts about one run in three: none may.
 

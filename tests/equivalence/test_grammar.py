@@ -15,8 +15,9 @@ from distify_codemods import Level, Options, Outcome, SourceFile, convert
 from tests.equivalence.grammar import SHOWN, Program, program
 from tests.equivalence.grammar_effects import EFFECTS
 from tests.equivalence.harness import assert_equivalent, run_converted, run_original
+from tests.grid import some
 
-PROGRAMS = int(os.environ.get("DISTIFY_PROGRAMS", "8"))
+PROGRAMS = int(os.environ.get("DISTIFY_PROGRAMS", "3"))
 #: What broke once: a penalty on all parameters, of a model that leaves some of them out of its forward pass.
 TEXTS = frozenset([".txt", ".csv", ".json", ".log", ""])
 SEEDS = sorted({*range(PROGRAMS), 41})
@@ -36,7 +37,14 @@ def test_programs(seed: int, strategy: str, tmp_path: Path) -> None:
     assert_follows(program(seed), strategy, tmp_path)
 
 
-@pytest.mark.parametrize("beside", EFFECTS)
+#: Names by the time, files that grow, logs, what is read again, moved or removed, other processes, streams.
+KEPT = (
+    "a folder by the time", "a table", "arrays", "a logger", "a second screen", "a cache", "what is removed first",
+    "checkpoints that replace each other", "the newest", "another process", "at exit", "a lock",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("beside", some(EFFECTS, KEPT))
 def test_what_is_done_beside_training(beside: str, tmp_path: Path) -> None:
     assert_follows(program(list(EFFECTS).index(beside), beside=beside, figures="counts"), "auto", tmp_path)
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.equivalence.harness import Trace, assert_equivalent, run_converted, run_original
 from tests.equivalence.processes import ROOT
+from tests.grid import slow
 
 
 @dataclass(frozen=True)
@@ -96,16 +97,22 @@ def _beside(checkpoint: Path, case: Resumes, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("case", SCRIPTS, ids=lambda case: case.name)
-def test_goes_on_from_the_others_file(case: Resumes, tmp_path: Path) -> None:
-    """original -> converted, on 1, 2 and 4 ranks -> original, against original -> original -> original."""
+#: With an option for it, without one; with BatchNorm, with the state of an optimizer.
+KEPT = ("argparse_main", "flat", "stopper")
+BY_TWO = [pytest.param(case, (2,), id=f"{case.name}-2") for case in SCRIPTS if case.name in KEPT]
+ALL = [pytest.param(case, (1, 2, 4), id=f"{case.name}-1, 2 and 4", marks=slow) for case in SCRIPTS]
+
+
+@pytest.mark.parametrize(("case", "worlds"), [*BY_TWO, *ALL])
+def test_goes_on_from_the_others_file(case: Resumes, worlds: tuple[int, ...], tmp_path: Path) -> None:
+    """original -> converted, on so many ranks -> original, against original -> original -> original."""
     script = _script(case, tmp_path)
     twin = _converted(script)
     run_original(script, case.first, tmp_path / "first")
     begun = tmp_path / "first" / case.file
     follows = run_original(script, case.later, _beside(begun, case, tmp_path / "original"))
     theirs = _last(case, script, tmp_path / "original")
-    for ranks in (1, 2, 4):
+    for ranks in worlds:
         converted = tmp_path / f"converted {ranks}"
         assert_equivalent(follows, run_converted(twin, case.later, ranks, _beside(begun, case, converted)))
         _go_on_alike(_last(case, script, converted), theirs)

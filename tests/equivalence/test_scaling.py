@@ -12,6 +12,7 @@ import pytest
 from distify_codemods import Level, Options, Outcome, SourceFile, convert
 
 from tests.equivalence.harness import assert_equivalent, run_converted, run_original
+from tests.grid import some
 
 SCRIPT = """\
 import torch
@@ -97,12 +98,20 @@ def follows(
     assert_equivalent(run_original(folder / "train.py", [], folder / "base"), ranks)
 
 
-@pytest.mark.parametrize("strategy", ["sharded", "shared"])
 @pytest.mark.parametrize("name", CASES)
-def test_as_one_process_with_a_larger_batch(name: str, strategy: str, tmp_path: Path) -> None:
+def test_as_one_process_with_a_larger_batch(name: str, tmp_path: Path) -> None:
+    assert_scaled(name, "sharded", tmp_path)
+
+
+@pytest.mark.parametrize("name", some(CASES, ("adam", "schedule of steps")))
+def test_as_one_process_where_forward_passes_are_shared(name: str, tmp_path: Path) -> None:
+    assert_scaled(name, "shared", tmp_path)
+
+
+def assert_scaled(name: str, strategy: str, folder: Path) -> None:
     optimizer, factor, parts = CASES[name]
     large = written(16, 0.05 * factor, optimizer, **parts)
-    follows(large, written(8, 0.05, optimizer, **parts), tmp_path, warmup=0, strategy=strategy)
+    follows(large, written(8, 0.05, optimizer, **parts), folder, warmup=0, strategy=strategy)
 
 
 @pytest.mark.parametrize("strategy", ["sharded", "shared"])

@@ -232,4 +232,7 @@ def test_ways_to_train(name: str, backend: str, ranks: int, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", [name for name in BODIES if name != NOISY])
 def test_what_is_chosen_for_them(name: str, tmp_path: Path) -> None:
-    assert_ranks_follow((HEAD + BODIES[name] + TAIL).encode(), tmp_path, strategy="auto")
+    source = (HEAD + BODIES[name] + TAIL).encode()
+    chosen, shared = (converted(source, tmp_path, strategy).read_bytes() for strategy in ("auto", "shared"))
+    if chosen != shared:  # else it is what `test_ways_to_train` runs
+        assert_ranks_follow(source, tmp_path, strategy="auto")

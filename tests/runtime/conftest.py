@@ -12,13 +12,14 @@ from tests.equivalence.horovod_ranks import needs_horovod
 from tests.grid import grid
 
 OVER_BOTH = (
-    "test_batch", "test_batchnorm", "test_gather", "test_gather_entries", "test_gather_samples", "test_learning_rate",
-    "test_losses", "test_main_process", "test_reduce", "test_samplers", "test_training_samplers", "test_views",
+    "test_batchnorm", "test_gather_entries", "test_losses", "test_main_process", "test_reduce", "test_samplers",
+    "test_views",
 )  # fmt: skip
 #: Over Horovod only where all of the grid is run.
 OVER_BOTH_IN_THE_GRID = (
-    "test_data_parallel", "test_data_parallel_decided", "test_data_parallel_objects", "test_data_parallel_outside",
-    "test_data_parallel_parts", "test_data_parallel_shapes", "test_shard_loading",
+    "test_batch", "test_data_parallel", "test_data_parallel_decided", "test_data_parallel_objects",
+    "test_data_parallel_outside", "test_data_parallel_parts", "test_data_parallel_shapes", "test_gather",
+    "test_gather_samples", "test_learning_rate", "test_shard_loading", "test_training_samplers",
 )  # fmt: skip
 
 

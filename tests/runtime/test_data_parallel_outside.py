@@ -26,6 +26,10 @@ class Holder:
     def feed(self, hidden: Tensor) -> None:
         self.hidden = hidden
 
+    def hold(self, sample: Tensor) -> Tensor:
+        self.held = sample  # under `vmap`: stands for a row, and has no memory of its own
+        return sample * 2
+
 
 class Net(nn.Module):
     def __init__(self, leave: Callable[[Holder, Tensor], Any]) -> None:
@@ -59,6 +63,10 @@ LEFT: dict[str, tuple[Callable[[Holder, Tensor], Any], Callable[[Holder], Tensor
     "a mean": (lambda holder, hidden: holder.feed(hidden.detach().mean()), lambda holder: holder.hidden),
     "a number": (_add, lambda holder: torch.tensor(holder.total)),
     "a list that grows": (_append, lambda holder: torch.cat(holder.history).std() * len(holder.history)),
+    "a list, beside what has no memory": (
+        lambda holder, hidden: (_append(holder, hidden), torch.vmap(holder.hold)(hidden.detach())),
+        lambda holder: torch.cat(holder.history).std(),
+    ),
     "a view": (lambda holder, hidden: holder.feed(hidden.detach()[:, 1]), lambda holder: holder.hidden.std()),
 }
 

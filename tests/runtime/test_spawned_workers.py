@@ -11,6 +11,8 @@ import pytest
 from distify_runtime.environment import is_a_ranks_child
 from ranks import RUNTIME, on_ranks, run_script
 
+from tests.grid import some
+
 #: Its top level runs again in each worker, with all that lets ranks meet.
 SCRIPT = """
 import multiprocessing, os, sys
@@ -46,7 +48,7 @@ class Rows(Dataset):
 if __name__ == "__main__":
     multiprocessing.set_start_method(sys.argv[1])
     data = Rows()
-    loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8), num_workers=2, sampler=rt.TrainingSampler(data))
+    loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8), num_workers=1, sampler=rt.TrainingSampler(data))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0001)
     for epoch in range(2):
         loader.sampler.set_epoch(epoch)
@@ -61,14 +63,14 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", some(["spawn", "forkserver"], ["spawn"]))
 def test_spawned_workers_take_the_steps_of_one_process_and_end(method: str) -> None:
     (alone,) = run_script(SCRIPT, method, ranks=0, timeout=90)
     first, second = run_script(SCRIPT, method, ranks=2, timeout=90)
     assert (alone.code, first.code, second.code) == (0, 0, 0), (alone.err, first.err, second.err)
     assert first.out == alone.out  # the workers of rank 0 print what those of one process print
     assert second.out == "".join(line for line in alone.out.splitlines(keepends=True) if line.startswith("step"))
-    assert alone.out.count("prepared by all MAIN 0\n") == 5
+    assert alone.out.count("prepared by all MAIN 0\n") == 3
     assert alone.out.count("step") == 4
     assert first.err.count("batches of 8") == 1
 

@@ -7,6 +7,8 @@ import sys
 import pytest
 from ranks import run_script
 
+from tests.grid import slow
+
 TRAIN = """
 import atexit, pathlib, sys, torch
 
@@ -44,7 +46,9 @@ main(sys.argv[1])
 """
 
 
-@pytest.mark.parametrize(("ending", "code"), [("return", 0), ("exit", 3), ("raise", 1)])
+@pytest.mark.parametrize(
+    ("ending", "code"), [pytest.param("return", 0, marks=slow), ("exit", 3), pytest.param("raise", 1, marks=slow)]
+)
 def test_the_exit_code_survives_the_teardown(ending: str, code: int) -> None:
     for ended in run_script(TRAIN, ending, fresh=True):
         assert ended.code == code, ended.err

@@ -23,6 +23,8 @@ from torch.utils.data import (
     get_worker_info,
 )
 
+from tests.grid import slow
+
 Batches = list[list[int]]
 
 
@@ -266,8 +268,14 @@ def _streamed(options: dict[str, Any], by_worker: bool) -> list[Batches]:
     return epochs
 
 
-@pytest.mark.parametrize("by_worker", [False, True])
-@pytest.mark.parametrize("name", OPTIONS)
+STREAMS = [(name, by_worker) for name in OPTIONS for by_worker in (False, True)]
+#: Worker processes are dear: each way of having them once, and each way of sharing a stream out.
+KEPT = [("in the process", False), ("workers", True), ("persistent workers", False), ("own ranges", False)]
+
+
+@pytest.mark.parametrize(
+    ("name", "by_worker"), [pytest.param(*one, marks=() if one in KEPT else slow) for one in STREAMS]
+)
 def test_streams_are_shared_in_the_batches_of_one_process(name: str, by_worker: bool) -> None:
     ranks = _serving(_streamed, OPTIONS[name], by_worker)
     alone = _seeded(_streamed, OPTIONS[name], by_worker)

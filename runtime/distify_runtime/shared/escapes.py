@@ -32,7 +32,7 @@ class Births(TorchDispatchMode):  # type: ignore[no-untyped-call]
         found = func(*args, **(kwargs or {}))
         given = {_storage(one) for one in _tensors((args, kwargs or {}))}
         for one in _tensors(found):
-            if (storage := _storage(one)) not in given:
+            if (storage := _storage(one)) and storage not in given:
                 self._born[storage] = _weak(one.untyped_storage())
         return found
 
@@ -85,8 +85,13 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 def _storage(tensor: Tensor) -> int:
-    """Of tensors with memory of their own; others, sparse ones, are not followed."""
-    return int(tensor.untyped_storage()._cdata) if tensor.layout is torch.strided else 0
+    """Of tensors with memory of their own; others, sparse ones, those of `vmap` and undefined ones, are 0."""
+    if tensor.layout is not torch.strided:
+        return 0
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except NotImplementedError:  # torch says so of those; Python's collector knows of all that anybody keeps
+        return 0
 
 
 # ---- who holds a tensor

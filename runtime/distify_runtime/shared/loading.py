@@ -7,7 +7,6 @@ Whether that is faster than to load it whole is measured while training goes on 
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 import time
 import weakref
@@ -57,7 +56,6 @@ def _can_be_shared(loader: Any) -> bool:
         and not isinstance(loader.dataset, (IterableDataset, MapDataPipe))
         and getattr(loader, "in_order", True)
         and getattr(loader, "worker_method", "multiprocessing") == "multiprocessing"
-        and importlib.util.find_spec("numpy") is not None
     )
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from distify_runtime import communicator
+from distify_runtime.memory import memory_of, row_of
 from distify_runtime.shared.messages import Tag, exchange
 
 _ALIGNED = 16  # bytes: what every dtype can be viewed at
@@ -20,17 +21,17 @@ _PAGE = 4096
 
 
 class _Pickler(pickle.Pickler):
-    """Tensors as arrays: torch would pickle all of the storage that a sample is a row of."""
+    """Tensors as their bytes: torch would pickle all of the storage that a sample is a row of."""
 
     def reducer_override(self, one: Any) -> Any:
         if type(one) is Tensor and one.layout is torch.strided and one.device.type == "cpu" and not one.requires_grad:
             flat = one.resolve_conj().resolve_neg().contiguous().view(-1)
-            return _tensor, (flat.view(torch.uint8).numpy(), one.dtype, tuple(one.shape))
+            return _tensor, (pickle.PickleBuffer(memory_of(flat)), one.dtype, tuple(one.shape))
         return NotImplemented
 
 
 def _tensor(data: Any, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
-    return torch.from_numpy(data).view(dtype).view(shape)
+    return row_of(data).view(dtype).view(shape)
 
 
 def packed(value: Any) -> Tensor:
@@ -45,7 +46,7 @@ def packed(value: Any) -> Tensor:
     places, end = _places(sizes)
     whole = torch.zeros(end, dtype=torch.uint8)
     whole[: _WORD * len(head)].view(torch.int64).copy_(head)
-    to = _bytes(whole)
+    to = memory_of(whole)
     for place, piece in zip(places, pieces, strict=True):
         to[place : place + len(piece)] = piece
     return whole
@@ -56,14 +57,9 @@ def unpacked(row: Tensor) -> Any:
     count = int(row[:_WORD].view(torch.int64))
     sizes = row[_WORD : _WORD * (1 + count)].view(torch.int64).tolist()
     places, _ = _places(sizes)
-    found = _bytes(row)
+    found = memory_of(row)
     first, *buffers = (found[place : place + size] for place, size in zip(places, sizes, strict=True))
     return pickle.loads(first, buffers=buffers)
-
-
-def _bytes(row: Tensor) -> memoryview:
-    array: Any = row.numpy()
-    return memoryview(array)
 
 
 def _places(sizes: list[int]) -> tuple[list[int], int]:

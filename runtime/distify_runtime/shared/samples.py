@@ -12,6 +12,7 @@ from torch.utils.data import Dataset, get_worker_info
 from torch.utils.data._utils import pin_memory as pinning
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
+from distify_runtime.memory import memory_of
 from distify_runtime.randomness import host_state, seed_host
 from distify_runtime.shared.packing import packed
 from distify_runtime.shared.streams import kept
@@ -132,7 +133,7 @@ def _position() -> tuple[Any, ...]:
     """Changes when something is drawn from a stream that all share."""
     state = host_state()
     numpy = state["numpy"]
-    found = [state["torch"].numpy().tobytes(), state["python"], numpy and (numpy[1].tobytes(), *numpy[2:])]
+    found = [bytes(memory_of(state["torch"])), state["python"], numpy and (numpy[1].tobytes(), *numpy[2:])]
     if _has_gpu_stream():
-        found.append(torch.cuda.get_rng_state().numpy().tobytes())
+        found.append(bytes(memory_of(torch.cuda.get_rng_state())))
     return tuple(found)
