@@ -7,7 +7,7 @@ import sys
 from importlib.machinery import PathFinder
 
 from distify_codemods import SourceFile
-from distify_codemods.twins.project import SUFFIX
+from distify_codemods.results import SUFFIX
 
 
 class LocalModules:

@@ -19,6 +19,10 @@ class SourceFile:
 Resolver = Callable[[str, str, int], "SourceFile | None"]
 
 
+#: Behind a file's name, of the one that is written beside it.
+SUFFIX = "_dist"
+
+
 class SourceError(Exception):
     """A file that cannot be read as Python 3 source. `line` and `column` count from 1; 0 means unknown."""
 

@@ -14,11 +14,11 @@ from distify_codemods.libraries import python
 from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module, Program
 from distify_codemods.records import dataclass
+from distify_codemods.results import SUFFIX
 from distify_codemods.twins.effects import effects
 from distify_codemods.twins.graph import Graph
 from distify_codemods.twins.pointing import Pointer, Pointing, Problem
 
-SUFFIX = "_dist"
 _IMPORTS = python.IMPORTS | {"__import__"}
 
 

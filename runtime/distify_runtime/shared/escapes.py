@@ -30,26 +30,26 @@ class Births(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
-        given = {_storage(one) for one in _tensors((args, kwargs or {}))}
+        given = {storage_of(one) for one in _tensors((args, kwargs or {}))}
         for one in _tensors(found):
-            if (storage := _storage(one)) and storage not in given:
+            if (storage := storage_of(one)) and storage not in given:
                 self._born[storage] = _weak(one.untyped_storage())
         return found
 
     def left(self, known: Iterable[Tensor]) -> list[Left]:
         """In the order in which they were made; but for `known` and what only a graph holds."""
         alive = {storage for storage, one in self._born.items() if not one.expired()}
-        alive -= {_storage(one) for one in known}
+        alive -= {storage_of(one) for one in known}
         if not alive:
             return []
         tensors = (one for one in gc.get_objects() if type(one) is Tensor and one.layout is torch.strided)
-        found = [one for one in tensors if _storage(one) in alive]
+        found = [one for one in tensors if storage_of(one) in alive]
         if holders := _holders(found):
             del tensors  # which has all objects
             gc.collect()  # some may be holders that nobody holds
             holders = _holders(found)
         order = {storage: number for number, storage in enumerate(self._born)}
-        held = sorted((one for one in found if id(one) in holders), key=lambda one: order[_storage(one)])
+        held = sorted((one for one in found if id(one) in holders), key=lambda one: order[storage_of(one)])
         return [Left(holders[id(one)], one.detach().cpu()) for one in held]
 
 
@@ -84,7 +84,7 @@ def _tensors(value: Any) -> Iterator[Tensor]:
             yield from _tensors(one)
 
 
-def _storage(tensor: Tensor) -> int:
+def storage_of(tensor: Tensor) -> int:
     """Of tensors with memory of their own; others, sparse ones, those of `vmap` and undefined ones, are 0."""
     if tensor.layout is not torch.strided:
         return 0

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from distify_runtime.shared.comparing import Left
+from distify_runtime.shared.escapes import storage_of
 from distify_runtime.shared.state import refill
 from distify_runtime.shared.streams import rewinding
 
@@ -61,7 +61,7 @@ class Surroundings:
 
     def filled_with(self, outputs: Sequence[Tensor]) -> list[Left]:
         """What the pass has put into containers and objects that were there, of what it also returns."""
-        memory = {one.untyped_storage()._cdata for one in outputs if one.layout is torch.strided}
+        memory = {storage_of(one) for one in outputs} - {0}
         found: list[Left] = []
         for held in self._held:
             if held.rewind or isinstance(held.holder, nn.Module | types.CellType):
@@ -70,8 +70,7 @@ class Surroundings:
             new = ((key, one) for key, one in _items(_content(held.holder)) if id(one) not in before)
             for key, one in new:
                 inner = one if isinstance(one, tuple) else [one]
-                tensors = (each for each in inner if isinstance(each, Tensor) and each.layout is torch.strided)
-                kept = (each for each in tensors if each.untyped_storage()._cdata in memory)
+                kept = (each for each in inner if isinstance(each, Tensor) and storage_of(each) in memory)
                 found += [Left(f"`{_joined(held, key)}`", each.detach().cpu()) for each in kept]
         return found
 
