@@ -124,6 +124,14 @@ class Draw(Obj):
     """As a source: random numbers that are drawn at `site`."""
 
 
+class Unseen(Obj):
+    """As a source: what this does to the samples of a batch, inside of a module, is not seen."""
+
+
+class Places(Obj):
+    """The places of samples in a batch, each once, in order or at random."""
+
+
 class Reduction(Obj):
     """As a source: here entries of samples became one number."""
 
@@ -170,6 +178,8 @@ COMPUTED = "computed from a batch"
 SEVERAL = "several tensors that were computed from a batch"
 #: Random numbers went into it; they also say how many entries it has, or where it ends, if that is before its end; they
 #: became truths, which pick some out.
+#: A class of samples that losses leave out was put into it.
+IGNORED = "left out by losses"
 CHANCE = "random"
 BY_CHANCE = "as many as random numbers say"
 CUT_OFF = "cut off at the end, if random numbers say so"

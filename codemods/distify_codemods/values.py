@@ -23,7 +23,7 @@ class Value:
     sources: Ordered[Obj | str] = EMPTY
     mask: bool = False  # the outcome of a comparison: indexing with it takes some of the samples
     open: bool = False  # or something else, of which nothing is known
-    deep: bool = False  # known to have more than one dimension: the last one is not that of the samples
+    dims: int = 0  # how many dimensions it has at least; 0: that is not known
 
     def __init__(
         self,
@@ -32,10 +32,10 @@ class Value:
         sources: Ordered[Obj | str] = EMPTY,
         mask: bool = False,
         open: bool = False,
-        deep: bool = False,
+        dims: int = 0,
     ) -> None:
         # A frozen class's own initialiser sets fields one by one; a run makes hundreds of thousands of values.
-        self.__dict__.update(objs=objs, scale=scale, sources=sources, mask=mask, open=open, deep=deep)
+        self.__dict__.update(objs=objs, scale=scale, sources=sources, mask=mask, open=open, dims=dims)
 
     def single(self) -> Obj | None:
         return next(iter(self.objs)) if len(self.objs) == 1 else None
@@ -52,7 +52,7 @@ class Value:
         """The same, which depends on these and nothing else."""
         if sources is self.sources:
             return self
-        return Value(self.objs, self.scale, sources, self.mask, self.open, self.deep)
+        return Value(self.objs, self.scale, sources, self.mask, self.open, self.dims)
 
     def constant(self) -> object:
         """The literal that this always is; None for anything else, and for the literal None."""
@@ -106,12 +106,12 @@ def _alike(values: tuple[Value, ...]) -> Value | None:
     first = values[0]
     for one in values:
         told = one.scale is first.scale and one.mask is first.mask and one.open is first.open
-        if not told or one.deep is not first.deep or not one.objs:
+        if not told or one.dims != first.dims or not one.objs:
             return None
     objs = Ordered.of_all([one.objs for one in values])
     sources = Ordered.of_all([one.sources for one in values])
     known = next((one for one in values if one.objs is objs and one.sources is sources), None)
-    return known or Value(objs, first.scale, sources, first.mask, first.open, first.deep)
+    return known or Value(objs, first.scale, sources, first.mask, first.open, first.dims)
 
 
 def _join(one: Value, other: Value) -> Value:
@@ -119,7 +119,7 @@ def _join(one: Value, other: Value) -> Value:
     scale = one.scale if one.scale is other.scale else either(one.scale, other.scale)
     if scale is Scale.SUM and any(value.scale is Scale.CONST and _may_be_added(value) for value in (one, other)):
         scale = Scale.UNKNOWN  # what must be added up over ranks, or what must not
-    mask, deep = one.mask or other.mask, one.deep and other.deep
+    mask, dims = one.mask or other.mask, min(one.dims, other.dims)
     objs, sources, open = one.objs, one.sources, one.open or other.open
     if objs is not other.objs:
         objs = objs | other.objs
@@ -131,12 +131,12 @@ def _join(one: Value, other: Value) -> Value:
             known.scale is scale
             and known.mask is mask
             and known.open is open
-            and known.deep is deep
+            and known.dims == dims
             and known.objs is objs
             and known.sources is sources
         ):
             return known
-    return Value(objs, scale, sources, mask, open, deep)
+    return Value(objs, scale, sources, mask, open, dims)
 
 
 def _may_be_added(value: Value) -> bool:

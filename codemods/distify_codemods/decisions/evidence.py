@@ -28,7 +28,7 @@ from distify_codemods.libraries.metrics import OVER_RANKS
 from distify_codemods.libraries.registry import is_tracker
 from distify_codemods.naming import brief
 from distify_codemods.objects import External, Function, Parameters
-from distify_codemods.origins import Foreign, Single
+from distify_codemods.origins import Foreign, Single, Unseen
 from distify_codemods.values import Value
 
 #: Statements after which a program is large: a run takes most of a second.
@@ -72,8 +72,9 @@ def links_seen(facts: Facts) -> list[Link]:
     seen = with_evidence(facts)
     return _each_once(
         [
-            *_foreign(seen), *_given_the_model(seen), *put_together.links(seen, marks), *decided_by_chance(seen),
-            *drawn_for_batches(seen), *_kept_in_metrics(seen), *_skipped(seen), *_asked(facts), *_single(seen),
+            *_foreign(seen), *_unseen(seen), *_given_the_model(seen), *put_together.links(seen, marks),
+            *decided_by_chance(seen), *drawn_for_batches(seen), *_kept_in_metrics(seen), *_skipped(seen),
+            *_asked(facts), *_single(seen),
             *pools.links(as_it_stands(facts)),
         ]
     )  # fmt: skip
@@ -106,6 +107,13 @@ def _foreign(facts: Facts) -> Iterator[Link]:
                 event.module, mark.site, f"the loss depends on {text}, of which is not known what it does to a batch",
                 "it could be followed as a function of the project that uses torch",
             )  # fmt: skip
+
+
+def _unseen(facts: Facts) -> Iterator[Link]:
+    """Where it is lost from sight, inside of a model, which dimension the samples of a batch lie along."""
+    for mark in marks(facts, Unseen):
+        module, site = made_at(mark)
+        yield Link(module, site, f"of `{brief(site)}` it is not seen where the samples of a batch are in it")
 
 
 def _calls(facts: Facts) -> list[Event]:

@@ -135,11 +135,11 @@ def tensor_attribute(machine: Machine, receiver: Value, name: str, node: cst.Att
     if name == "grad" and receiver.scale in PER_SAMPLE:
         return Value(scale=Scale.SLOPES, sources=receiver.sources)
     if name in _TENSOR_ATTRIBUTES:
-        return Value(scale=receiver.scale, sources=receiver.sources, mask=receiver.mask, deep=receiver.deep)
+        return Value(scale=receiver.scale, sources=receiver.sources, mask=receiver.mask, dims=receiver.dims)
     if name in ("T", "mT"):
         turned = Scale.TURNED if receiver.scale is Scale.SAMPLES and name == "T" else receiver.scale
         turned = Scale.SAMPLES if receiver.scale is Scale.TURNED else turned
-        return Value(scale=turned, sources=receiver.sources)
+        return Value(scale=turned, sources=receiver.sources, dims=max(receiver.dims, 2))
     own = machine.made(Method, node.value, name, receiver=receiver, name=name, receiver_node=node.value)
     own.receiver = join(own.receiver or NOTHING, receiver)
     # An attribute of a batch is a part of it; one of anything else says nothing by itself.

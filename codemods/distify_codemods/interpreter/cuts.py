@@ -52,13 +52,11 @@ def _moves(value: Value) -> bool:
     return any(isinstance(source, Counter) or source == CHANCE for source in value.sources)
 
 
-def _cut(
-    machine: Machine, node: cst.CSTNode, sizes: Ordered[Obj], sources: Ordered[Obj | str], deep: bool = False
-) -> Value:
+def _cut(machine: Machine, node: cst.CSTNode, sizes: Ordered[Obj], sources: Ordered[Obj | str], dims: int = 0) -> Value:
     cut = machine.made(Cut, node)
     cut.sizes |= sizes
     kept = Ordered(source for source in sources if not isinstance(source, (Cut, Share)))
-    return Value(scale=Scale.SAMPLES, sources=kept | [cut], deep=deep)
+    return Value(scale=Scale.SAMPLES, sources=kept | [cut], dims=dims)
 
 
 # ---- rows
@@ -82,7 +80,7 @@ def rows(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Valu
     value = _cut(machine, node, sizes, receiver.sources.union(*(key.sources for key in keys)))
     cut = machine.made(Cut, node)
     objs = Ordered(_listed(machine, obj, node, cut) for obj in receiver.objs if isinstance(obj, Sequence))
-    return Value(objs, value.scale, value.sources, deep=receiver.deep)
+    return Value(objs, value.scale, value.sources, dims=receiver.dims)
 
 
 def _listed(machine: Machine, samples: Sequence, node: cst.CSTNode, cut: Obj) -> Obj:
@@ -117,7 +115,7 @@ def folded(machine: Machine, name: str, tensor: Value, arguments: Arguments, nod
     if machine.inside_models:
         return None
     if name in _FOLDS and len(sizes) > 1 and _size_objs(sizes[0]) and any(_is(size, -1) for size in sizes[1:]):
-        return _cut(machine, node, _size_objs(sizes[0]), tensor.sources, deep=True)
+        return _cut(machine, node, _size_objs(sizes[0]), tensor.sources, dims=2)
     if name in _FOLDS and len(sizes) > 1 and _is(sizes[0], -1) and _known(machine, sizes[1]):
         value = _cut(machine, node, _size_objs(sizes[1]), tensor.sources)
         return Value(value.objs, Scale.TURNED, value.sources)
@@ -161,7 +159,7 @@ def made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -
         return _sized(machine, sizes, node)
     drawn = name in drawing.SIZED or name in drawing.SHAPED
     if drawn and not machine.cutting.sizes and not machine.inside_models and _in_loop(machine) and _size_objs(sizes[0]):
-        return _cut(machine, node, _size_objs(sizes[0]), Ordered([CHANCE]), deep=len(sizes) > 1)
+        return _cut(machine, node, _size_objs(sizes[0]), Ordered([CHANCE]), dims=len(sizes))
     return None
 
 
@@ -216,7 +214,7 @@ def _sized(machine: Machine, sizes: list[Value], node: cst.CSTNode) -> Value | N
         return None
     value = _cut(machine, node, EMPTY.union(*(_size_objs(sizes[place]) for place in places)), EMPTY)
     scale = {0: Scale.SAMPLES, 1: Scale.TURNED}.get(places[0], Scale.UNKNOWN)
-    return Value(value.objs, scale if len(places) == 1 else Scale.UNKNOWN, value.sources, deep=len(sizes) > 1)
+    return Value(value.objs, scale if len(places) == 1 else Scale.UNKNOWN, value.sources, dims=len(sizes))
 
 
 def goes_through_samples(machine: Machine, node: cst.BaseComp, over: Value) -> bool:

@@ -15,7 +15,7 @@ from distify_codemods.inside import contained, core, root
 from distify_codemods.interpreter import collated
 from distify_codemods.libraries import computing, downloads, outside
 from distify_codemods.objects import Arguments, External, Instance, Method
-from distify_codemods.origins import CHANCE, Draw, Foreign, Played, Reduction
+from distify_codemods.origins import CHANCE, Draw, Foreign, Played, Reduction, Unseen
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value
 
@@ -24,9 +24,17 @@ if TYPE_CHECKING:
 
 
 def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
-    """The value of an expression, marked if it is a call of something unknown or makes one number of samples."""
-    if not isinstance(node, cst.Call):
-        return value
+    """The value of an expression, with marks for what is not known of it."""
+    if isinstance(node, cst.Call):
+        value = _called(machine, value, node)
+    unknown = value.scale is Scale.UNKNOWN and machine.inside_models > 0
+    if unknown and not any(isinstance(one, (Foreign, Unseen)) for one in value.sources):
+        return value.adding([machine.mark(Unseen, node)])
+    return value
+
+
+def _called(machine: Machine, value: Value, node: cst.Call) -> Value:
+    """Marked if something unknown is called, or one number is made of samples."""
     callee = machine.values.get(node.func, NOTHING)
     value = collated.of_graphs(machine, collated.packed(machine, callee, value, node), node, callee)
     name = next((name for obj in callee.objs if (name := _unknown(machine, obj, node))), "")

@@ -112,6 +112,8 @@ def item(value: Value, position: int, count: int) -> Value:
             found.append(any_item(value.of(obj.alone)))
     if found:
         return join(*found)
+    if value.scale is Scale.TURNED and SEVERAL not in value.sources:  # `q, k, v = qkv`: it has such a dimension less
+        return Value(scale=Scale.SAMPLES, sources=value.sources, dims=max(value.dims - 1, 0))
     part = Value(scale=value.scale, sources=value.sources | [PART] if value.scale in PER_SAMPLE else value.sources)
     return parts.computed(part) if SEVERAL in part.sources else part
 
@@ -138,7 +140,9 @@ def any_item(value: Value) -> Value:
         elif isinstance(obj, (External, Instance)) and not value.sources:
             found.append(Value(obj.alone if isinstance(obj, External) else EMPTY))
     if value.scale is not Scale.CONST or value.sources or not found:
-        found.append(Value(scale=value.scale, sources=value.sources))
+        turned = value.scale is Scale.TURNED and not value.objs  # a tensor, which has such a dimension more
+        scale, dims = (Scale.SAMPLES, max(value.dims - 1, 0)) if turned else (value.scale, 0)
+        found.append(Value(scale=scale, sources=value.sources, dims=dims))
     return join(*found)
 
 

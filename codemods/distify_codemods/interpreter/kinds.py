@@ -112,6 +112,6 @@ def _container(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     if objs:
         return Value(objs, sources=value.sources, open=value.open)
     parts = machine.made(Sequence, node, "parts")
-    part = Value(scale=value.scale, sources=value.sources, deep=value.deep)
+    part = Value(scale=value.scale, sources=value.sources, dims=value.dims)
     parts.element = join(parts.element, part) if parts.element is not None else part
     return Value(parts.alone, sources=value.sources)

@@ -171,14 +171,15 @@ def call_external_object(machine: Machine, obj: External, arguments: Arguments, 
         scale = scales.elementwise(*(value.scale for value in arguments.all()))
         return Value(scale=scales.along(scale, 0, scales.of_extremes(scale)), sources=sources)
     given = {value.scale for value in arguments.all()} - {Scale.CONST}
-    if given & {Scale.COUPLED, Scale.SLOPES} or recurrent.couples(machine, obj, given):
+    along_others = given & PER_SAMPLE == {Scale.TURNED} and obj.name not in torch_nn.BESIDE
+    if given & {Scale.COUPLED, Scale.SLOPES} or along_others:
         return Value(scale=Scale.COUPLED, sources=sources)
     known = obj in machine.modules or obj.name.startswith((torch_nn.OWN, "torchvision."))
     if not given:
         return Value(sources=sources)
     if known and given & PER_SAMPLE:
         scale = Scale.TURNED if given == {Scale.TURNED} else Scale.SAMPLES
-        return Value(scale=scale, sources=sources, deep=obj.name in torch_nn.DEEP)
+        return Value(scale=scale, sources=sources, dims=torch_nn.dims_of(obj.name, arguments.first.dims))
     return Value(scale=Scale.UNKNOWN, sources=sources)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from distify_codemods.libraries import torch_losses
 from distify_codemods.libraries.torch_losses import Loss
 from distify_codemods.objects import Arguments, External, Mapping
+from distify_codemods.origins import IGNORED
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
@@ -47,6 +48,8 @@ def _scale(loss: Loss, option: Option, given: list[Value]) -> Scale:
     scales = {value.scale for value in given}
     if scales & {Scale.COUPLED, Scale.SLOPES, Scale.WEIGHTED}:
         return Scale.COUPLED
+    if Scale.UNKNOWN in scales:
+        return Scale.UNKNOWN
     if scales <= {Scale.CONST, Scale.REDUCED}:
         return Scale.REDUCED if Scale.REDUCED in scales else Scale.CONST
     if scales & {Scale.MEAN, Scale.SUM}:
@@ -60,7 +63,8 @@ def _scale(loss: Loss, option: Option, given: list[Value]) -> Scale:
         return Scale.UNKNOWN
     weight = option("weight")
     weighted = weight is not None and weight.constant() is None and not weight.is_none
-    by_class = loss.function in torch_losses.WEIGHTED and (weighted or option("ignore_index") is not None)
+    leaves_out = any(IGNORED in value.sources for value in given)
+    by_class = loss.function in torch_losses.WEIGHTED and (weighted or option("ignore_index") is not None or leaves_out)
     return Scale.WEIGHTED if by_class or Scale.RAGGED in scales else Scale.MEAN
 
 

@@ -41,7 +41,7 @@ def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
         value = value.of(both.alone)
         return forms.of(value, *repeated) if isinstance(node.operator, cst.Multiply) else value
     settings = Ordered(obj for obj in (*left.objs, *right.objs) if _may_be_a_size(obj))
-    value = Value(EMPTY, value.scale, value.sources | settings)
+    value = Value(EMPTY, value.scale, value.sources | settings, value.mask, dims=value.dims)
     return files.joined_path(machine, node, left, value)
 
 
@@ -62,7 +62,7 @@ def unary(machine: Machine, node: cst.UnaryOperation) -> Value:
     known = value.constant()
     if isinstance(node.operator, cst.Minus) and type(known) in (int, float):
         return machine.literal(node, -known)  # type: ignore[operator]
-    return Value(scale=value.scale, sources=value.sources, mask=value.mask, deep=value.deep)
+    return Value(scale=value.scale, sources=value.sources, mask=value.mask, dims=value.dims)
 
 
 def boolean(machine: Machine, node: cst.BooleanOperation) -> Value:
@@ -90,7 +90,7 @@ def comparison(machine: Machine, node: cst.Comparison) -> Value:
     if result.mask or not result.sources:
         return result
     verdict = machine.made(Verdict, node)
-    return Value(verdict.alone, result.scale, result.sources, deep=result.deep)
+    return Value(verdict.alone, result.scale, result.sources, dims=result.dims)
 
 
 def truth(value: Value) -> bool | None:

@@ -64,7 +64,8 @@ def _contracted(equation: object, operands: list[Value], split: Callable[[str], 
         return Value(scale=S.SUM, sources=sources)
     ragged = any(kinds[place] is S.RAGGED for place in batches)
     found = {0: S.RAGGED if ragged else S.SAMPLES, 1: S.UNKNOWN if ragged else S.TURNED}
-    return Value(scale=found.get(output.index(str(name)), S.UNKNOWN), sources=sources, deep=len(output) > 1)
+    scale = found.get(output.index(str(name)), S.UNKNOWN)
+    return Value(scale=scale, sources=sources, dims=len(output) - (_DOTS in output))
 
 
 def _letters(part: str) -> list[str]:
@@ -136,7 +137,7 @@ def _patterned(
     scale = _found(after, name)
     if tensor.scale is S.RAGGED:
         scale = S.RAGGED if scale is S.SAMPLES else S.UNKNOWN
-    value = Value(scale=scale, sources=sources, deep=len(after) > 1)
+    value = Value(scale=scale, sources=sources, dims=len(after) - ([_DOTS] in after))
     alone = before[place] == [name] and [name] in after
     return value if alone else whole.regrouped(machine, "view", tensor, Arguments(), value, node)
 

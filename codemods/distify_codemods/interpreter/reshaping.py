@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from distify_codemods.interpreter import holding, scales, sizes
 from distify_codemods.objects import Arguments, Sequence
-from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.scale import LOST, PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value
 
 _WORDS = str.split
@@ -31,10 +31,20 @@ _ALONG = {
 }
 _ALONG_ALL = {
     **dict.fromkeys(_WORDS("nanmedian std_mean var_mean aminmax"), 0),
-    **dict.fromkeys(_WORDS("quantile nanquantile vector_norm"), 1),
+    **dict.fromkeys(
+        _WORDS("quantile nanquantile vector_norm fftn ifftn rfftn irfftn hfftn ihfftn fftshift ifftshift"), 1
+    ),
 }
-#: Functions whose result has a dimension of features beside that of the samples.
-_DEEP = frozenset(_WORDS("linear embedding conv1d conv2d conv3d layer_norm"))
+#: How many dimensions the result of a function has at least, if the samples lie along the first.
+_DIMS = {"linear": 2, "embedding": 2, "layer_norm": 2, "conv1d": 3, "conv2d": 4, "conv3d": 5}
+
+
+#: How the names of functions begin that treat apart what lies along the first dimension, and nothing else.
+_LAYERS = (
+    "conv", "max_pool", "avg_pool", "adaptive_", "fractional_", "lp_pool", "max_unpool", "fold", "interpolate",
+    "upsample", "instance_norm", "group_norm", "local_response_norm", "pixel_", "channel_shuffle", "grid_sample",
+    "scaled_dot_product",
+)  # fmt: skip
 
 
 def scale_of(name: str, tensor: Value, arguments: Arguments) -> Scale:
@@ -46,6 +56,8 @@ def scale_of(name: str, tensor: Value, arguments: Arguments) -> Scale:
     kinds = {value.scale for value in (tensor, *arguments.all())} - {S.CONST, S.COUNT}
     if kinds == {S.SAMPLES, S.TURNED}:
         return S.UNKNOWN
+    if kinds & PER_SAMPLE == {S.TURNED} and name.startswith(_LAYERS):
+        return S.COUPLED
     if not kinds and name in _SHAPE_KEEPING:
         return S.UNKNOWN  # the root of a number of samples is no number of samples
     if not kinds:  # what else takes a number of samples may take it for a shape
@@ -88,6 +100,8 @@ def _picked(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
     if name != "index_select":
         return None
     index, place = _of(arguments), dimension(arguments, 0)[1]
+    if index in LOST:
+        return index
     if tensor.scale is S.CONST:
         return index if place == 0 else S.UNKNOWN  # `weights.index_select(0, classes)`
     return S.COUPLED if tensor.scale is S.SAMPLES and place == 0 and index is S.CONST else tensor.scale
@@ -100,7 +114,7 @@ def _of(arguments: Arguments) -> Scale:
 def _gathered(name: str, tensor: Value, arguments: Arguments) -> Scale:
     """`table.gather(0, classes)` has the form of the index; along the samples, each is given what is of others."""
     index, place = _of(arguments), dimension(arguments, 0)[1]
-    if tensor.scale is S.CONST:
+    if tensor.scale is S.CONST or index in LOST:
         return index
     return S.COUPLED if tensor.scale is S.SAMPLES and place == 0 and index in PER_SAMPLE else tensor.scale
 
@@ -146,13 +160,21 @@ _SPECIAL: dict[str, Callable[[str, Value, Arguments], Scale | None]] = {
 }
 
 
-def keeps_depth(name: str, tensor: Value, arguments: Arguments) -> bool:
-    """Whether the result has more than one dimension, as far as that is seen."""
-    if name in ("view", "reshape"):
-        return len(arguments.positional) > 1
-    if name == "unsqueeze" or name in _DEEP:
-        return True
-    return tensor.deep and name in (*_SHAPE_KEEPING, *_TURNING)
+def dims_of(name: str, tensor: Value, arguments: Arguments) -> int:
+    """How many dimensions the result has at least, as far as that is seen."""
+    given = len(holding.flat(arguments.positional))
+    if name in ("view", "reshape", "permute"):
+        return given if given > 1 else 0
+    if name in ("expand", "repeat", "tile"):
+        return max(tensor.dims, given)
+    if name in _TURNING:
+        places = [value.constant() for value in arguments.positional]
+        return max(tensor.dims, 2, *(one + 1 if one >= 0 else -one for one in places if isinstance(one, int)))
+    if name == "unsqueeze":
+        return max(tensor.dims, 1) + 1
+    if name in _DIMS or name in _SHAPE_KEEPING or name.startswith(_LAYERS):
+        return max(tensor.dims, _DIMS.get(name, 0))
+    return 0
 
 
 def is_split_by_place(name: str, tensor: Value, arguments: Arguments) -> bool:
@@ -177,9 +199,13 @@ def dimension(arguments: Arguments, position: int, tensor: Value = NOTHING) -> t
     known = _place(value)
     if not isinstance(known, int) or isinstance(known, bool):
         return True, None
-    if known == -1 and tensor.deep and tensor.scale in (S.SAMPLES, S.RAGGED):
-        return True, 1
+    if known < 0 and tensor.dims + known > _BEHIND.get(tensor.scale, tensor.dims):
+        return True, tensor.dims + known
     return True, known if known >= 0 else None
+
+
+#: The dimension that the samples lie along: what is behind it is seen to be another one, also if counted from the end.
+_BEHIND = {S.SAMPLES: 0, S.RAGGED: 0, S.TURNED: 1}
 
 
 def _place(value: Value) -> object:

@@ -11,6 +11,7 @@ S = Scale
 _ADDITIVE = {"Add", "Subtract"}
 #: Numbers that were made from all samples of a batch.
 _OF_ALL = frozenset({S.MEAN, S.SUM, S.WEIGHTED})
+_BITWISE = {"BitAnd", "BitOr", "BitXor"}
 _COMPARISONS = {"Equal", "NotEqual", "LessThan", "LessThanEqual", "GreaterThan", "GreaterThanEqual"}
 
 
@@ -31,12 +32,14 @@ def binary(operator: str, left: Value, right: Value) -> Value:
     elif operator in ("Divide", "FloorDivide"):
         scale = _divide(left.scale, right.scale)
     elif operator == "MatrixMultiply":
-        scale = matrix_product(left.scale, right.scale)
+        scale = matrix_product(left.scale, right.scale, max(left.dims, right.dims))
     elif operator == "Modulo" and left.scale is S.CONST:
         scale = S.CONST if right.scale is S.CONST else S.UNKNOWN  # also "%d" % count
     else:
         scale = elementwise(left.scale, right.scale)
-    return Value(scale=scale, sources=sources, mask=left.mask and right.mask, deep=left.deep or right.deep)
+    either = operator in _BITWISE  # of a mask and what is not seen to be one, they make a mask
+    mask = (left.mask or right.mask) if either else (left.mask and right.mask)
+    return Value(scale=scale, sources=sources, mask=mask, dims=max(left.dims, right.dims))
 
 
 def _as_const(value: Value) -> Value:
@@ -47,7 +50,7 @@ def _as_const(value: Value) -> Value:
 def compared(left: Value, right: Value) -> Value:
     scale = elementwise(left.scale, right.scale, nonlinear_is_fine=True)
     return Value(
-        scale=scale, sources=left.sources | right.sources, mask=scale in PER_SAMPLE, deep=left.deep or right.deep
+        scale=scale, sources=left.sources | right.sources, mask=scale in PER_SAMPLE, dims=max(left.dims, right.dims)
     )
 
 
@@ -112,12 +115,15 @@ def elementwise(*scales: Scale, nonlinear_is_fine: bool = False) -> Scale:
     return S.UNKNOWN
 
 
-def matrix_product(left: Scale, right: Scale) -> Scale:
+def matrix_product(left: Scale, right: Scale, dims: int) -> Scale:
+    """`dims`: how many dimensions one of the two has at least. Two matrices of samples are multiplied with each other,
+    where of three dimensions the first is that of the samples.
+    """
     if {left, right} & {S.CONST, S.REDUCED}:
         return elementwise(left, right)
     if {left, right} == {S.SAMPLES, S.TURNED}:
         return S.COUPLED
-    return elementwise(left, right)
+    return elementwise(left, right) if dims > 2 or left not in PER_SAMPLE or right not in PER_SAMPLE else S.UNKNOWN
 
 
 def _unless_coupled(kinds: set[Scale]) -> Scale:
@@ -153,7 +159,7 @@ def along(scale: Scale, dimension: int | None, whole: Scale) -> Scale:
     if dimension is None:
         return S.UNKNOWN
     if scale is S.TURNED:
-        return S.SAMPLES if dimension == 0 else S.UNKNOWN
+        return {0: S.SAMPLES, 1: whole}.get(dimension, scale)
     return whole if dimension == 0 else scale
 
 

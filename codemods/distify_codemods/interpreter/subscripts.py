@@ -12,7 +12,7 @@ from distify_codemods.inside import core
 from distify_codemods.interpreter import cuts, forms, holding, modules, parts, ranks, scales, ways
 from distify_codemods.libraries import python
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Sequence, Wrapped
-from distify_codemods.origins import PART, Shape
+from distify_codemods.origins import PART, Places, Shape
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value, join, sources_of
 
@@ -110,10 +110,18 @@ def _tensor_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: l
         scale = _ragged_item(node, keys)
     elif scale is Scale.CONST and any(key.scale is not Scale.CONST for key in keys):
         scale = scales.elementwise(*(key.scale for key in keys))
-    sliced = len(node.slice) > 1 and all(isinstance(element.slice, cst.Slice) for element in node.slice[:2])
-    value = Value(scale=scale, sources=sources, deep=sliced)
+    value = Value(scale=scale, sources=sources, dims=_dims(receiver, node, keys))
     at_a_place = receiver.scale is scale is Scale.SAMPLES and len(keys) == 1 and keys[0].constant() in _PARTS
     return parts.item(machine, receiver, value, node) if at_a_place else value
+
+
+def _dims(receiver: Value, node: cst.Subscript, keys: list[Value]) -> int:
+    """How many dimensions are left at least: a number takes one away, `None` adds one; of a tensor it is not seen."""
+    cuts = [one.slice for one in node.slice if isinstance(one.slice, cst.Slice)]
+    plain = all(key.scale is Scale.CONST and not key.mask for key in keys)
+    added = sum(key.is_none for key in keys)
+    taken = len(node.slice) - len(cuts) - added
+    return max(receiver.dims - taken + added if plain else 0, len(cuts) + added)
 
 
 def _sample_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Value]) -> Scale:
@@ -124,6 +132,8 @@ def _sample_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: l
     assert isinstance(first, cst.Index)
     if keys[0].mask or keys[0].scale is Scale.RAGGED:
         return Scale.RAGGED
+    if keys[0].scale is Scale.SAMPLES and len(keys) == 1 and not any(isinstance(one, Places) for one in keys[0].objs):
+        return Scale.COUPLED  # a mask that is not seen to be one takes some of the samples, numbers take others
     if keys[0].scale is Scale.SAMPLES or isinstance(first.value, cst.Ellipsis) or _names_a_part(first.value):
         return Scale.SAMPLES
     # `batch[0]` is the inputs, `tensor[0]` one sample: only a batch as it comes from its loader is unpacked so.
@@ -161,7 +171,9 @@ def _ragged_item(node: cst.Subscript, keys: list[Value]) -> Scale:
 
 
 def _unclear(key: cst.BaseExpression) -> bool:
-    return isinstance(key, (cst.Ellipsis, cst.Tuple, cst.List)) or _names_a_part(key)
+    """Also `steps[None]`: what was along the second dimension is along the third."""
+    is_none = isinstance(key, cst.Name) and key.value == "None"
+    return is_none or isinstance(key, (cst.Ellipsis, cst.Tuple, cst.List)) or _names_a_part(key)
 
 
 def _names_a_part(node: cst.BaseExpression) -> bool:

@@ -74,7 +74,7 @@ def _given(arguments: Arguments) -> list[Value | None]:
 
 
 def _likeness(value: Value | None) -> object:
-    return value and (_alike(value.objs), value.scale, _alike(value.sources), value.mask, value.open, value.deep)
+    return value and (_alike(value.objs), value.scale, _alike(value.sources), value.mask, value.open, value.dims)
 
 
 def _alike(things: Ordered[Obj] | Ordered[Obj | str]) -> frozenset[object]:

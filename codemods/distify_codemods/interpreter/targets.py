@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -9,11 +10,11 @@ import libcst as cst
 from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import core
-from distify_codemods.interpreter import classes, graph, holding, reductions, scales, state, subscripts, ways
+from distify_codemods.interpreter import classes, graph, holding, reductions, scales, state, subscripts, tensors, ways
 from distify_codemods.libraries import torch_data
 from distify_codemods.objects import Arguments, Bound, Class, External, Instance, Local, Mapping, Parameters, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import Counter
+from distify_codemods.origins import IGNORED, Counter, Shape
 from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def assign(machine: Machine, target: cst.BaseExpression, value: Value) -> None:
         machine.values.grow(target, join(dict.get(machine.values, target, NOTHING), value))
     elif isinstance(target, (cst.Tuple, cst.List)):
         count = len(target.elements)
+        _tell_dims(machine, value, count)
         for position, element in enumerate(target.elements):
             if isinstance(element, cst.StarredElement):
                 assign(machine, element.value, holding.any_item(value))
@@ -47,6 +49,17 @@ def assign(machine: Machine, target: cst.BaseExpression, value: Value) -> None:
         _assign_item(machine, target, value)
 
 
+def _tell_dims(machine: Machine, value: Value, count: int) -> None:
+    """`batch, time, width = x.shape`: so many dimensions `x` has."""
+    for obj in value.objs:
+        site = obj.site.func if isinstance(obj, Shape) and isinstance(obj.site, cst.Call) else obj.site
+        if isinstance(obj, Shape) and isinstance(site, cst.Attribute):
+            of = site.value if site.attr.value in ("shape", "size") else None
+            known = machine.frame.env.get(of.value) if isinstance(of, cst.Name) else None
+            if isinstance(of, cst.Name) and known is not None and known.dims < count:
+                machine.frame.env[of.value] = replace(known, dims=count)
+
+
 def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
     receiver = machine.evaluate(target.value)
     value = machine.tainted(value)
@@ -60,6 +73,8 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
     state.written(machine, target.value, target, value, torch_data.LOADERS)
     for one in receiver.objs:
         _call_own(machine, one, "__setitem__", [key, value], target)
+    if isinstance(target.value, cst.Name) and tensors.with_ignored(receiver, [value]) is not receiver:
+        machine.bind(target.value.value, receiver.adding([IGNORED]))
     for obj in [holding.held(machine, one) or one for one in receiver.objs]:
         if isinstance(obj, External) and isinstance(key.constant(), str):
             classes.store(machine, obj, str(key.constant()), value, target)
@@ -97,7 +112,7 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
     value = reductions.marked(machine, scales.binary(operator, current, operand), node)
     if machine.cutting is not None:
         moved = machine.made(Counter, node, loop=None)
-        value = Value(value.objs, value.scale, value.sources | [moved], value.mask, deep=value.deep)
+        value = Value(value.objs, value.scale, value.sources | [moved], value.mask, dims=value.dims)
     if any(isinstance(obj, Parameters) for obj in current.objs):  # in place, as if it were `.data`
         machine.event(Kind.STORE, node.target, name="data", receiver=current, receiver_node=node.target, value=value)
     held = Ordered(obj for obj in current.objs if isinstance(obj, (Sequence, Mapping, Parameters)))

@@ -9,11 +9,22 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import cuts, holding, losses, patterns, reshaping, scales, sizes, tensors, whole
+from distify_codemods.interpreter import (
+    cuts,
+    holding,
+    losses,
+    patterns,
+    recurrent,
+    reshaping,
+    scales,
+    sizes,
+    tensors,
+    whole,
+)
 from distify_codemods.libraries import torch_nn, torch_optim
 from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.origins import CHANCE, Verdict
+from distify_codemods.origins import CHANCE, Places, Verdict
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, sources_of
 
@@ -53,6 +64,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
         value = Value(scale=scales.elementwise(*(one.scale for one in given)), sources=sources_of(given))
     else:
         value = _of_the_first(machine, last, arguments, node)
+    value = tensors.with_ignored(value, arguments.all())
     return value.adding([CHANCE]) if last in _RANDOM and name.startswith("torch.") else value
 
 
@@ -65,6 +77,8 @@ def _of_the_first(machine: Machine, name: str, arguments: Arguments, node: cst.C
 
 def _made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     value = sizes.made(machine, name, arguments, node)
+    if name in ("arange", "randperm") and value.scale is S.SAMPLES:
+        value = value.of(machine.mark(Places, node).alone)
     return whole.numbered(machine, value, node) if name in ("arange", "randperm", "eye") else value
 
 
@@ -74,7 +88,7 @@ def _batch_norm(machine: Machine, name: str, arguments: Arguments, node: cst.CST
     training = arguments.get("training", 5)
     fixed = training is None or training.constant() is False
     coupled = tensor.scale in PER_SAMPLE and not fixed
-    return Value(scale=S.COUPLED if coupled else tensor.scale, sources=tensor.sources, deep=tensor.deep)
+    return Value(scale=S.COUPLED if coupled else tensor.scale, sources=tensor.sources, dims=tensor.dims)
 
 
 def _gradients(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -86,7 +100,7 @@ def _gradients(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Val
     scale = scales.gradient(outputs.scale, inputs.scale)
     averaged = scale is S.MEAN
     sources = EMPTY if averaged else arguments.sources
-    item = Value(scale=S.CONST if averaged else scale, sources=sources, deep=inputs.deep)
+    item = Value(scale=S.CONST if averaged else scale, sources=sources, dims=inputs.dims)
     said = Value(scale=scale, sources=outputs.sources)
     machine.event(Kind.GRADIENT, node, name=outputs.scale.name, value=said, arguments=arguments)
     return Value(machine.made(Sequence, node, "gradients", element=item).alone)
@@ -114,7 +128,7 @@ def _joined(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode
         scale = S.TURNED if first is None or first.constant() is not True else scale
     elif name in ("stack", "vstack") and scale is S.SAMPLES and not per_sample and (not given or dimension == 0):
         scale = S.TURNED
-    value = Value(scale=scale, sources=sources, deep=item.deep or per_sample)
+    value = Value(scale=scale, sources=sources, dims=max(item.dims + (name == "stack"), 2 * per_sample))
     if name in ("stack", "hstack", "pad_sequence") or dimension not in (0, None):
         return value
     return whole.joined(machine, value, node, _count(arguments))
@@ -146,5 +160,7 @@ _FUNCTIONS: dict[str, Callable[[Machine, str, Arguments, cst.CSTNode], Value]] =
     **dict.fromkeys(_WORDS("cat stack concat concatenate hstack vstack pad_sequence"), _joined),
     **dict.fromkeys(("set_grad_enabled", "manual_seed"), lambda machine, name, arguments, node: NOTHING),
     "batch_norm": _batch_norm,
+    "pack_padded_sequence": recurrent.pack,
+    "pad_packed_sequence": recurrent.unpack,
     "einsum": lambda machine, name, arguments, node: patterns.einsum(arguments),
 }

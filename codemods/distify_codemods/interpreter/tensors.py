@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.allocation import Obj
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.interpreter import cuts, forms, reshaping, scales, sizes, whole
+from distify_codemods.libraries import torch_losses
 from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.origins import Shape, Zero
+from distify_codemods.origins import IGNORED, Places, Shape, Zero
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value, sources_of
 
@@ -28,8 +29,10 @@ _IDENTITY = frozenset(
     )
 )
 _SPLITTING = ("chunk", "split", "tensor_split", "unbind", "narrow", "select", "index_fill")
-_FLATTENING = frozenset(_WORDS("flatten ravel squeeze item tolist"))
-_COMPARE = frozenset(_WORDS("eq ne gt lt ge le equal isclose logical_and logical_or logical_not isnan isfinite isinf"))
+_FLATTENING = frozenset(_WORDS("flatten ravel squeeze item tolist view_as reshape_as unbind"))
+_COMPARE = frozenset(
+    _WORDS("eq ne gt lt ge le equal isclose logical_and logical_or logical_not isnan isfinite isinf isin")
+)
 _SUMS = frozenset(_WORDS("sum nansum count_nonzero"))
 _MEANS = frozenset(_WORDS("mean average"))
 #: position of `dim` behind the tensor; whether it returns (values, indices); whether `dim` is -1 by default
@@ -59,7 +62,7 @@ _ARITHMETIC = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtrac
 
 
 def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    value = _method(machine, tensor, name, arguments, node)
+    value = with_ignored(_method(machine, tensor, name, arguments, node), arguments.all())
     return whole.regrouped(machine, name.rstrip("_"), tensor, arguments, value, node)
 
 
@@ -77,15 +80,42 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
         return cuts.folded(machine, plain, tensor, arguments, node) or Value(held, sources=sources)
     if plain in _SPLITTING and reshaping.is_split_by_place(plain, tensor, arguments):
         return Value(scale=S.COUPLED, sources=sources)
+    if tensor.scale is S.TURNED and plain in ("squeeze", *_SPLITTING):
+        return _of_turned(machine, plain, tensor, arguments, node)
     if plain in _IDENTITY:
-        return Value(_held(tensor), tensor.scale, sources, tensor.mask, deep=tensor.deep and plain not in _FLATTENING)
+        mask = tensor.mask or plain == "bool" or any(_is_bool(value) for value in arguments.all())
+        return Value(_held(tensor), tensor.scale, sources, mask, dims=0 if plain in _FLATTENING else tensor.dims)
     if tensor.scale is S.SLOPES:
         return Value(scale=S.SAMPLES if plain in ("sign", "sgn") else S.COUPLED, sources=sources)
     known = _OF_BATCHES[plain](machine, plain, tensor, arguments, node) if plain in _OF_BATCHES else None
     if known is not None:
         return known
     scale = reshaping.scale_of(plain, tensor, arguments)
-    return Value(scale=scale, sources=sources, mask=tensor.mask, deep=reshaping.keeps_depth(plain, tensor, arguments))
+    return Value(scale=scale, sources=sources, mask=tensor.mask, dims=reshaping.dims_of(plain, tensor, arguments))
+
+
+def with_ignored(value: Value, given: list[Value]) -> Value:
+    """`labels.masked_fill(mask, -100)`: what torch's losses by class leave out."""
+    put = value.scale in PER_SAMPLE and any(one.constant() == torch_losses.IGNORED for one in given)
+    return value.adding([IGNORED]) if put else value
+
+
+def _is_bool(kind: Value) -> bool:
+    """`torch.bool`, of `k.to(torch.bool)`"""
+    only = kind.single()
+    return isinstance(only, Ref) and only.name in ("torch.bool", "builtins.bool", "numpy.bool_")
+
+
+def _of_turned(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`qkv.unbind(0)`, `state.squeeze(0)`, `steps.chunk(2)`, of which samples lie along the second dimension."""
+    counts = name in ("chunk", "split", "tensor_split")
+    given, place = reshaping.dimension(arguments, 1 if counts else 0)
+    gone = not counts and name in ("unbind", "select", "squeeze") and (place == 0 or not given)
+    scale = S.SAMPLES if gone else S.COUPLED if place == 1 and name != "squeeze" else S.TURNED
+    part = Value(scale=scale, sources=tensor.sources, dims=tensor.dims if counts else max(tensor.dims - 1, 0))
+    if not counts and name != "unbind":
+        return part
+    return Value(machine.made(Sequence, node, name, element=part).alone, scale, tensor.sources)
 
 
 def _numbers(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -114,9 +144,11 @@ def _computed(machine: Machine, name: str, tensor: Value, arguments: Arguments, 
     added = name in ("addmm", "addr")
     left, right = [tensor, *arguments.positional, NOTHING][1 if added else 0 :][:2]
     turned = {S.SAMPLES: S.TURNED, S.TURNED: S.SAMPLES} if name in _BY_ROWS else {}
-    scale = scales.matrix_product(left.scale, turned.get(right.scale, right.scale))
+    dims = max(left.dims, right.dims)
+    scale = scales.matrix_product(left.scale, turned.get(right.scale, right.scale), dims)
     scale = scales.elementwise(tensor.scale, scale) if added else scale
-    return Value(scale=scale, sources=sources_of([tensor, *arguments.all()]), deep=name == "linear")
+    sources = sources_of([tensor, *arguments.all()])
+    return Value(scale=scale, sources=sources, dims=max(dims, 2) if name == "linear" else dims)
 
 
 def _coupled(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -137,7 +169,7 @@ def _places(machine: Machine, name: str, mask: Value, arguments: Arguments, node
 
 
 def _held(tensor: Value) -> Ordered[Obj]:
-    return Ordered(obj for obj in tensor.objs if isinstance(obj, (Shape, Zero)))
+    return Ordered(obj for obj in tensor.objs if isinstance(obj, (Places, Shape, Zero)))
 
 
 def _size(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -158,7 +190,7 @@ def _reduced(machine: Machine, name: str, tensor: Value, arguments: Arguments, n
     given, dimension = reshaping.dimension(arguments, 0, tensor)
     whole = scales.total(tensor.scale) if name in _SUMS else scales.average(tensor.scale)
     scale = scales.along(tensor.scale, dimension, whole) if given else whole
-    return Value(scale=scale, sources=sources_of([tensor, *arguments.all()]))
+    return Value(scale=scale, sources=sources_of([tensor, *arguments.all()]), dims=max(tensor.dims - 1, 0) * given)
 
 
 def _along(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -168,19 +200,19 @@ def _along(machine: Machine, name: str, tensor: Value, arguments: Arguments, nod
         tensor = Value(scale=scales.elementwise(tensor.scale, arguments.positional[0].scale), sources=sources)
     if tensor.scale not in PER_SAMPLE:
         return Value(scale=scales.elementwise(*(value.scale for value in (tensor, *arguments.all()))), sources=sources)
-    if name in _PICKING and not tensor.deep and not reshaping.dimension(arguments, position, tensor)[0]:
+    if name in _PICKING and tensor.dims < 2 and not reshaping.dimension(arguments, position, tensor)[0]:
         return Value(scale=S.COUPLED, sources=sources)  # the last dimension may be the samples': the hardest of them
     given, dimension = reshaping.dimension(arguments, position, tensor)
     if given or defaults_to_last:
         whole = scales.of_extremes(tensor.scale)
         scale = scales.along(tensor.scale, dimension if given else -1, whole)
-        if tensor.scale is S.TURNED and not given:
+        if tensor.scale is S.TURNED and name in _SAME_SHAPE and dimension == 0:
             scale = S.TURNED
     else:
         scale = scales.of_extremes(tensor.scale)
     along_features = given and dimension is not None and dimension >= 1
-    deep = name in _SAME_SHAPE and (tensor.deep or along_features)
-    value = Value(scale=scale, sources=sources, deep=deep)
+    dims = max(tensor.dims, dimension + 1 if along_features and dimension else 0) if name in _SAME_SHAPE else 0
+    value = Value(scale=scale, sources=sources, dims=dims)
     if pair and (given or defaults_to_last):
         both = machine.made(Sequence, node, name)
         both.items = (value, value)

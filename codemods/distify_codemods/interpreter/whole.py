@@ -117,7 +117,7 @@ def _keeps_rows(name: str, tensor: Value, arguments: Arguments) -> bool:
     position = 0 if name in ("unbind", "index_select", "gather", "scatter") else 1
     dimension = arguments.keywords.get("dim") or arguments.get("axis", position)
     known = dimension.constant() if dimension is not None else None
-    return isinstance(known, int) and known != 0 and tensor.scale is Scale.SAMPLES and (known > 0 or tensor.deep)
+    return isinstance(known, int) and known != 0 and tensor.scale is Scale.SAMPLES and (known > 0 or tensor.dims > 1)
 
 
 def _is_size(size: Value) -> bool:

@@ -51,6 +51,8 @@ _OF_OTHERS = {
     "timm.loss.SoftTargetCrossEntropy": Loss("", 2, ()),
     "timm.loss.BinaryCrossEntropy": Loss("", 2, ("smoothing", "target_threshold", "weight", "reduction")),
 }
+#: The class that these leave out unless they are told another one.
+IGNORED = -100
 #: Their mean is weighted by the class of each sample, or leaves samples out.
 WEIGHTED = frozenset({"cross_entropy", "nll_loss"})
 

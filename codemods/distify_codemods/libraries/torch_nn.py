@@ -43,15 +43,32 @@ _NO_MODELS = (
 #: Modules that mix the entries of the first dimension unless they are told that it is the batch.
 LSTM = "torch.nn.LSTM"
 RECURRENT = frozenset(["torch.nn.RNN", "torch.nn.GRU", LSTM])
+MULTIHEAD = "torch.nn.MultiheadAttention"
 ATTENTION = frozenset(
-    "torch.nn." + name
-    for name in "MultiheadAttention Transformer TransformerEncoderLayer TransformerDecoderLayer".split()
+    [MULTIHEAD, *(f"torch.nn.Transformer{name}" for name in ("", "EncoderLayer", "DecoderLayer"))],
 )
+#: Samples one after another, each as long as it is.
+PACKED = "torch.nn.utils.rnn.PackedSequence"
 #: Several of such layers, each like the first that they are given.
 STACKS = frozenset(["torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder"])
-CONVOLUTIONS = "torch.nn.Conv"
-#: Modules whose output has a dimension of features beside that of the samples.
-DEEP = frozenset(f"torch.nn.{name}" for name in "Linear Embedding Conv1d Conv2d Conv3d LayerNorm".split())
+#: Modules that leave the second dimension alone, of two or more: samples that lie along it are taken by themselves.
+#: (A linear layer or a norm along a dimension of samples has their number, and fails with any other.)
+BESIDE = frozenset(
+    f"torch.nn.{name}"
+    for name in """Linear LazyLinear Embedding LayerNorm RMSNorm Identity Dropout AlphaDropout FeatureAlphaDropout ReLU
+    ReLU6 RReLU LeakyReLU ELU SELU CELU GELU SiLU Mish Sigmoid LogSigmoid Tanh Hardtanh Hardsigmoid Hardswish
+    Hardshrink Softshrink Tanhshrink Softplus Softsign Threshold Softmax LogSoftmax Softmin GLU""".split()
+)
+#: How the names of modules begin whose output has as many dimensions as what they are given.
+_KEEPING = (
+    "Conv", "BatchNorm", "GroupNorm", "InstanceNorm", "Dropout", "MaxPool", "AvgPool", "Adaptive", "Upsample", "PReLU",
+)  # fmt: skip
+#: How many dimensions the output of a module has at least, if the samples lie along the first.
+_DIMS = {
+    **dict.fromkeys(("torch.nn.Linear", "torch.nn.Embedding", "torch.nn.LayerNorm"), 2),
+    **{f"torch.nn.{name}{size}d": size + 2 for name in ("Conv", "ConvTranspose", "BatchNorm") for size in (2, 3)},
+    "torch.nn.Conv1d": 3, "torch.nn.ConvTranspose1d": 3, "torch.nn.BatchNorm1d": 2,
+}  # fmt: skip
 #: Layers that are functions along a dimension, which may be that of the samples.
 ALONG = frozenset(f"torch.nn.{name}" for name in "Softmax LogSoftmax Softmin CosineSimilarity GLU".split())
 #: How the names of layers with parameters of their own begin.
@@ -73,6 +90,12 @@ READS_GRADIENTS = ("torch.nn.utils.clip_grad", "torch.nn.utils.get_total_norm")
 
 def may_hold_batchnorm(name: str) -> bool:
     return name in BATCHNORMS or (name.startswith(_WHOLE) and not name.startswith(_NO_MODELS))
+
+
+def dims_of(name: str, given: int) -> int:
+    """How many dimensions the output of a module has at least, given something that has so many."""
+    kept = name in BESIDE or name.removeprefix(OWN).startswith(_KEEPING)
+    return max(_DIMS.get(name, 0), given if kept else 0)
 
 
 def is_loss(name: str) -> bool:
