@@ -124,8 +124,11 @@ class Draw(Obj):
     """As a source: random numbers that are drawn at `site`."""
 
 
+@dataclass(eq=False, repr=False)
 class Unseen(Obj):
-    """As a source: what this does to the samples of a batch, inside of a module, is not seen."""
+    """As a source: where the samples of a batch are in this is not seen; `told`: tables say that all is well."""
+
+    told: bool = False
 
 
 class Places(Obj):

@@ -110,8 +110,8 @@ def _foreign(facts: Facts) -> Iterator[Link]:
 
 
 def _unseen(facts: Facts) -> Iterator[Link]:
-    """Where it is lost from sight, inside of a model, which dimension the samples of a batch lie along."""
-    for mark in marks(facts, Unseen):
+    """Where it is lost from sight which dimension the samples of a batch lie along."""
+    for mark in [one for one in marks(facts, Unseen) if not one.told]:
         module, site = made_at(mark)
         yield Link(module, site, f"of `{brief(site)}` it is not seen where the samples of a batch are in it")
 

@@ -15,6 +15,7 @@ from distify_codemods.inside import contained, core, root
 from distify_codemods.interpreter import collated
 from distify_codemods.libraries import computing, downloads, outside
 from distify_codemods.objects import Arguments, External, Instance, Method
+from distify_codemods.ordered import EMPTY
 from distify_codemods.origins import CHANCE, Draw, Foreign, Played, Reduction, Unseen
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value
@@ -27,10 +28,27 @@ def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     """The value of an expression, with marks for what is not known of it."""
     if isinstance(node, cst.Call):
         value = _called(machine, value, node)
-    unknown = value.scale is Scale.UNKNOWN and machine.inside_models > 0
-    if unknown and not any(isinstance(one, (Foreign, Unseen)) for one in value.sources):
-        return value.adding([machine.mark(Unseen, node)])
-    return value
+    if value.scale is not Scale.UNKNOWN or any(isinstance(one, (Foreign, Unseen)) for one in value.sources):
+        return value
+    if not any(machine.values.get(one, NOTHING).scale in PER_SAMPLE for one in _operands(node)):
+        return value
+    return value.adding([machine.mark(Unseen, node, told=_is_of_a_library(machine, node))])
+
+
+def _operands(node: cst.CSTNode) -> list[cst.BaseExpression]:
+    if isinstance(node, cst.BinaryOperation):
+        return [node.left, node.right]
+    if isinstance(node, cst.Call):
+        owner = [node.func.value] if isinstance(node.func, cst.Attribute) else []
+        return [*owner, *(argument.value for argument in node.args)]
+    return [node.value] if isinstance(node, (cst.Subscript, cst.Attribute)) else []
+
+
+def _is_of_a_library(machine: Machine, node: cst.CSTNode) -> bool:
+    """A call of something of a library beside torch, which takes each sample by itself, unless the tables say more."""
+    callees = machine.values.get(node.func, NOTHING).objs if isinstance(node, cst.Call) else EMPTY
+    names = [obj.name for obj in map(core, callees) if isinstance(obj, (External, Ref))]
+    return bool(names) and not any(name.startswith("torch.") for name in names)
 
 
 def _called(machine: Machine, value: Value, node: cst.Call) -> Value:

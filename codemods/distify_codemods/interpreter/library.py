@@ -34,6 +34,7 @@ from distify_codemods.interpreter import (
 )
 from distify_codemods.libraries import (
     checkpoints,
+    computing,
     datasets,
     devices,
     distributed,
@@ -174,7 +175,7 @@ def call_external_object(machine: Machine, obj: External, arguments: Arguments, 
     along_others = given & PER_SAMPLE == {Scale.TURNED} and obj.name not in torch_nn.BESIDE
     if given & {Scale.COUPLED, Scale.SLOPES} or along_others:
         return Value(scale=Scale.COUPLED, sources=sources)
-    known = obj in machine.modules or obj.name.startswith((torch_nn.OWN, "torchvision."))
+    known = obj in machine.modules or obj.name.startswith(computing.MODULES)
     if not given:
         return Value(sources=sources)
     if known and given & PER_SAMPLE:

@@ -48,8 +48,6 @@ def _scale(loss: Loss, option: Option, given: list[Value]) -> Scale:
     scales = {value.scale for value in given}
     if scales & {Scale.COUPLED, Scale.SLOPES, Scale.WEIGHTED}:
         return Scale.COUPLED
-    if Scale.UNKNOWN in scales:
-        return Scale.UNKNOWN
     if scales <= {Scale.CONST, Scale.REDUCED}:
         return Scale.REDUCED if Scale.REDUCED in scales else Scale.CONST
     if scales & {Scale.MEAN, Scale.SUM}:
