@@ -47,6 +47,15 @@ _LAYERS = (
 )  # fmt: skip
 
 
+#: Functions of the last two dimensions: of two, the samples lie along the first.
+_MATRICES = frozenset(
+    _WORDS(
+        """tril triu diagonal trace det logdet slogdet inverse pinverse matrix_norm matrix_exp matrix_power matrix_rank
+        cholesky fft2 ifft2 rfft2 irfft2 scaled_dot_product_attention"""
+    )
+)
+
+
 def scale_of(name: str, tensor: Value, arguments: Arguments) -> Scale:
     """What a tensor's entries are after a method, as far as it is one of these; else of an operation entry by entry."""
     special = _SPECIAL.get(name)
@@ -58,6 +67,8 @@ def scale_of(name: str, tensor: Value, arguments: Arguments) -> Scale:
         return S.UNKNOWN
     if kinds & PER_SAMPLE == {S.TURNED} and name.startswith(_LAYERS):
         return S.COUPLED
+    if kinds & PER_SAMPLE and name in _MATRICES and max(value.dims for value in (tensor, *arguments.all())) < 3:
+        return S.UNKNOWN
     if not kinds and name in _SHAPE_KEEPING:
         return S.UNKNOWN  # the root of a number of samples is no number of samples
     if not kinds:  # what else takes a number of samples may take it for a shape
