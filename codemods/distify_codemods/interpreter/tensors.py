@@ -9,7 +9,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.interpreter import cuts, forms, reshaping, scales, sizes, whole
-from distify_codemods.libraries import torch_losses
+from distify_codemods.libraries import torch_losses, torch_tensors
 from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import IGNORED, Places, Shape, Zero
@@ -103,7 +103,7 @@ def with_ignored(value: Value, given: list[Value]) -> Value:
 def _is_bool(kind: Value) -> bool:
     """`torch.bool`, of `k.to(torch.bool)`"""
     only = kind.single()
-    return isinstance(only, Ref) and only.name in ("torch.bool", "builtins.bool", "numpy.bool_")
+    return isinstance(only, Ref) and only.name in torch_tensors.BOOL
 
 
 def _of_turned(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 CLASSES = frozenset({"torch.Tensor", "torch.autograd.Variable", "numpy.ndarray"})
 MEAN = "torch.mean"
+#: Dtypes of masks.
+BOOL = frozenset({"torch.bool", "builtins.bool", "numpy.bool_"})
 ZEROS = ("torch.zeros", "numpy.zeros")
 #: Of sizes, without a draw.
 FILLED = frozenset(
