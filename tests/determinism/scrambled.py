@@ -54,12 +54,15 @@ def _scatter(factor: int) -> None:
         return made
 
     builtins.__build_class__ = scattering
-    import distify_codemods  # noqa: F401
+    import distify_codemods.conversion
     import libcst
+    from distify_codemods import records
 
     import distify.resolver  # noqa: F401
 
     builtins.__build_class__ = make
+    for waiting in list(records._unfinished):
+        records.finished(waiting)  # those that hash by what they hold go on to do so
     by_address = (object.__hash__, libcst.CSTNode.__hash__)
     for kind in [one for one in gc.get_objects() if issubclass(type(one), type)]:
         own = kind.__module__.startswith(("distify_codemods", "libcst."))
