@@ -54,7 +54,7 @@ def _scatter(factor: int) -> None:
         return made
 
     builtins.__build_class__ = scattering
-    import distify_codemods.conversion
+    import distify_codemods.conversion  # noqa: F401
     import libcst
     from distify_codemods import records
 
