@@ -37,6 +37,17 @@ from distify.terminal import ask, can_ask, say
     metavar="SECONDS",
     help="How long ranks have to end, when one failed or on Ctrl-C, before they are killed.",
 )
+@click.option(
+    "--watch",
+    type=click.Choice(["off", "warn", "on"]),
+    help="What becomes of a run whose ranks come apart: ended, told of, or not looked at.  [default: on]",
+)
+@click.option(
+    "--hang-timeout",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="How long no rank may get on before the run is ended; 0: for ever.  [default: 300]",
+)
 @click.option("--oversubscribe", is_flag=True, help="Start more ranks than this machine has cores or memory for.")
 @click.option("--as-is", is_flag=True, help="Start SCRIPT although it is not converted: each rank trains on its own.")
 @click.option("-H", "--hosts", metavar="HOST:N,…", help="Horovod: the machines, and how many ranks each has.")
@@ -61,6 +72,8 @@ def run(
     module: bool,
     logs: Path | None,
     grace: float,
+    watch: str | None,
+    hang_timeout: float | None,
     oversubscribe: bool,
     as_is: bool,
     hosts: str | None,
@@ -86,6 +99,8 @@ def run(
 
     A SCRIPT that is not converted, and more ranks than this machine has room for, are asked about at a
     terminal, and errors elsewhere.
+
+    A converted script watches itself: what is the same on all ranks by construction is compared now and then.
 
     The exit code is 0, that of the first failing rank (128 + signal where a signal killed it), 130 after
     Ctrl-C, or 2 where nothing was started.
@@ -122,6 +137,8 @@ def run(
             logs or launcher.fresh_logs(script, module),
             module=module,
             grace=grace,
+            watch=watch,
+            hang_timeout=hang_timeout,
             horovod=horovod,
         )
         if timeline:

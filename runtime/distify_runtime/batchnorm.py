@@ -27,6 +27,7 @@ from distify_runtime.normalise import (
     update_running,
 )
 from distify_runtime.output import stop
+from distify_runtime.watch.parameters import of_all_ranks
 
 T = TypeVar("T")
 
@@ -50,6 +51,7 @@ def convert_sync_batchnorm(model: T) -> T:
     for layer in layers:
         original: Any = type(layer)
         layer.__class__ = _synchronised(original)
+    of_all_ranks(layers)
     return model
 
 
@@ -70,6 +72,7 @@ def _average_after_forward(model: nn.Module) -> None:
     if not running or is_alone():
         return
     communicator.open_purpose(BATCHNORM)
+    of_all_ranks(layers)
 
     disable: Any = torch.compiler.disable  # untyped in torch
     if isinstance(model, DistributedDataParallel):

@@ -216,6 +216,7 @@ class MetAlone(RuntimeError):
 
 #: Whether this thread is in what one rank does alone; what goes on beside it, in other threads, is not.
 _alone = ContextVar("distify_alone", default=False)
+_met, _meetings = "", 0
 
 
 @contextmanager
@@ -236,9 +237,21 @@ def _refuse_alone() -> None:
         )
 
 
-def _meeting() -> Communicator:
+def _meeting(what: str) -> Communicator:
+    global _met, _meetings
     _refuse_alone()
+    _met, _meetings = what, _meetings + 1
     return _current()
+
+
+def is_alone() -> bool:
+    """Whether this is in what one rank does alone."""
+    return _alone.get()
+
+
+def last_met() -> str:
+    """The last of the runtime's own collectives that this rank came to, and how many it has come to; or nothing."""
+    return f"{_met} (its collective {_meetings})" if _met else ""
 
 
 def _backend() -> str:
@@ -257,33 +270,33 @@ def world_size() -> int:
 
 
 def all_reduce(tensor: Tensor, op: Op = Op.SUM, purpose: str = "") -> None:
-    _meeting().all_reduce(tensor, op, purpose)
+    _meeting("all_reduce").all_reduce(tensor, op, purpose)
 
 
 def start_all_reduce(tensor: Tensor, op: Op = Op.SUM, purpose: str = "") -> Pending:
-    return _meeting().start_all_reduce(tensor, op, purpose)
+    return _meeting("start_all_reduce").start_all_reduce(tensor, op, purpose)
 
 
 def broadcast(tensor: Tensor) -> None:
-    _meeting().broadcast(tensor)
+    _meeting("broadcast").broadcast(tensor)
 
 
 def all_gather(parts: list[Tensor], tensor: Tensor, purpose: str = "") -> None:
-    _meeting().all_gather(parts, tensor, purpose)
+    _meeting("all_gather").all_gather(parts, tensor, purpose)
 
 
 def all_gather_object(value: Any) -> list[Any]:
-    return _meeting().all_gather_object(value)
+    return _meeting("all_gather_object").all_gather_object(value)
 
 
 def broadcast_object(value: Any) -> Any:
-    return _meeting().broadcast_object(value)
+    return _meeting("broadcast_object").broadcast_object(value)
 
 
 def store(waits: bool = True) -> Store:
     """waits: for what some rank waits for, which no rank may come to alone."""
-    return (_meeting() if waits else _current()).store()
+    return (_meeting("store") if waits else _current()).store()
 
 
 def open_purpose(purpose: str) -> dist.ProcessGroup | None:
-    return _meeting().open_purpose(purpose)
+    return _meeting("open_purpose").open_purpose(purpose)

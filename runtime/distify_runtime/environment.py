@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -86,6 +87,7 @@ def _forked() -> None:
 
 # Asked in every forward pass, which may be compiled: found out once for a process.
 _is_a_rank = False
+_asked: Callable[[], None] | None = None
 _is_a_child = _inherits()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
@@ -127,7 +129,15 @@ def local_world_size() -> int:
 @by_itself
 def is_main_process() -> bool:
     """Whether this is rank 0, which prints and writes for all."""
+    if _asked is not None and not torch.compiler.is_compiling():
+        _asked()
     return rank() == 0
+
+
+def when_asked(look: Callable[[], None] | None) -> None:
+    """Call `look` on each rank that asks whether it is rank 0, as all do before one of them writes a checkpoint."""
+    global _asked
+    _asked = look
 
 
 @by_itself

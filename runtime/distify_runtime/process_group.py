@@ -21,6 +21,7 @@ from distify_runtime.environment import device, is_alone, local_rank, rank, take
 from distify_runtime.meeting import by_itself, collective
 from distify_runtime.metrics import leave_metrics_alone
 from distify_runtime.randomness import seed_ranks_alike
+from distify_runtime.watch.start import start
 
 #: Each use of `main_process_first` has a number, the same on every rank.
 _turns = itertools.count()
@@ -30,7 +31,7 @@ _endings: list[Callable[[], None]] = []
 
 
 @collective
-def init_process_group(per_rank_batch: bool = False) -> None:
+def init_process_group(per_rank_batch: bool = False, watch: str | None = None) -> None:
     """Join the ranks that the launcher started; under plain `python` a world of one. Harmless to call twice.
 
     Binds this process to its GPU, lets all ranks go on with rank 0's random numbers (rank 0 keeps exactly
@@ -38,6 +39,8 @@ def init_process_group(per_rank_batch: bool = False) -> None:
     started, such as a worker of a loader that imports the script anew, is no rank: it joins nobody.
 
     per_rank_batch: training loaders keep their batch size on each rank; else the global batch stays what it was.
+    watch: "on", where what is alike by construction is compared as the run goes on, and ends it where it is not;
+    "warn", where it says so once; or "off". DISTIFY_WATCH in the environment comes first.
     """
     if per_rank_batch:
         keep_batch_size()
@@ -54,6 +57,7 @@ def init_process_group(per_rank_batch: bool = False) -> None:
         take_rank()
         leave_metrics_alone()
         seed_ranks_alike()
+        at_the_end(start(watch, ranks_take_turns))
     atexit.register(destroy_process_group)
 
 

@@ -15,6 +15,7 @@ from distify_runtime import communicator
 from distify_runtime.environment import is_alone, rank
 from distify_runtime.meeting import collective
 from distify_runtime.members import modules_of
+from distify_runtime.watch import randomness as streams
 
 #: What rank 0 leaves for the others has a number, the same on every rank, by which they find it.
 _calls = itertools.count()
@@ -60,6 +61,7 @@ def seed_ranks_apart(*models: Any) -> None:
     if models:
         _seed_apart_inside(list(modules_of(models)))
         return
+    streams.are(streams.Streams.APART)
     seed = random.Random(f"{common_seed()}/{rank()}/{next(_partings)}").getrandbits(31)
     if rank() == 0:
         return
@@ -133,6 +135,7 @@ def seed_ranks_alike() -> None:
     """
     if is_alone():
         return
+    streams.are(streams.Streams.UNKNOWN)
     state = communicator.broadcast_object(_random_state() if rank() == 0 else None)
     if rank() != 0:
         _set_random_state(state)

@@ -18,6 +18,7 @@ from distify_runtime.meeting import collective
 from distify_runtime.output import note
 from distify_runtime.proxy import Proxy
 from distify_runtime.randomness import common_seed, drawn_alike
+from distify_runtime.watch.samples import dealt_from
 
 #: So many indices are drawn at once: random streams are put in place and back for each draw. Endless samplers have
 #: no length to go by.
@@ -90,7 +91,9 @@ class TrainingSampler(DistributedSampler[Any]):
     def __iter__(self) -> Iterator[Any]:
         if self.shuffle:
             torch.empty((), dtype=torch.int64).random_(generator=torch.default_generator)
-        return iter(dealt_evenly([*super().__iter__()], self.leaves_out))
+        order = [*super().__iter__()]
+        dealt_from(self, order, self.shuffle)
+        return iter(dealt_evenly(order, self.leaves_out))
 
     def __len__(self) -> int:
         return shares_of(self.num_samples, self.leaves_out)

@@ -39,7 +39,7 @@ class LaunchConfig:
 
     `args` are the script's own, `logs` is the folder of the ranks' logs, and `grace` the seconds that ranks
     have between being asked to end and SIGKILL. `patience` are the seconds after which it is said that a rank has
-    ended and others go on.
+    ended and others go on. `watch` and `hang_timeout` (seconds): how the run watches itself, if not as usual.
     """
 
     target: str
@@ -49,6 +49,8 @@ class LaunchConfig:
     module: bool = False
     grace: float = 10.0
     patience: float = 60.0
+    watch: str | None = None
+    hang_timeout: float | None = None
     cores: int = field(default_factory=usable_cores)
     python: str = sys.executable
     horovod: Horovod | None = None  # instead of torchrun
@@ -92,6 +94,10 @@ def launch_command(config: LaunchConfig, environ: Mapping[str, str], scratch: Pa
     env = {name: value for name, value in environ.items() if not name.startswith("PET_") and name != "PYTHON_EXEC"}
     env[CHANNEL_VARIABLE] = str(scratch / "channel")
     env["PYTHONUNBUFFERED"] = "1"
+    if config.watch is not None:
+        env["DISTIFY_WATCH"] = config.watch
+    if config.hang_timeout is not None:
+        env["DISTIFY_HANG_TIMEOUT"] = str(config.hang_timeout)
     for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
         env.setdefault(name, LOOPBACK_INTERFACE)
     env.setdefault("PYTHONHASHSEED", "0")  # one order of sets on all ranks

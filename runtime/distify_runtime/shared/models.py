@@ -34,6 +34,7 @@ from distify_runtime.shared.shapes import Surprise
 from distify_runtime.shared.streams import kept, own_stream
 from distify_runtime.shared.structure import rebuilt, tensors_in, told
 from distify_runtime.shared.subclasses import first_of_another_class, like, plain
+from distify_runtime.watch import randomness as streams
 
 _DEEPEST = 3  # how far down the parts of a model are shared in its place
 
@@ -56,6 +57,7 @@ def data_parallel(*models: Any, methods: Iterable[str] = (), forward: bool = Tru
     if is_alone():
         return
     seed_ranks_alike()  # what rank 0 alone has done until now may have drawn something
+    streams.are(streams.Streams.ALIKE)
     found = list(modules_of(models))
     if not any(is_lazy(one) for model in found for one in model.parameters()):
         broadcast_parameters(found)

@@ -1,0 +1,95 @@
+"""One file, one writer: a path that two ranks of a machine open for writing is named, with the lines.
+
+Python tells of each `open`. What C libraries open by themselves (HDF5, OpenCV) does not show.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from torch.optim import Optimizer
+
+from distify_runtime.watch import frames
+from distify_runtime.watch.verdict import of_ranks
+from distify_runtime.watch.watching import Steps, Watching
+
+#: So many are kept; a script that writes more files is not told of the later ones.
+_MOST = 10_000
+_WRITES = os.O_WRONLY | os.O_RDWR
+_MAKES = os.O_TRUNC | os.O_APPEND
+#: Devices, and what processes lock each other out by.
+_NO_FILES = ("/dev/", "/proc/", "/sys/")
+_SHARED = (".lock", ".pyc", ".pid")
+
+_opened: dict[str, str] = {}
+_new: dict[str, str] = {}
+_on = False
+#: By machine and path, what rank 0 has heard: the line on each rank.
+_heard: dict[tuple[str, str], dict[int, str]] = {}
+
+
+_takes_turns: Callable[[], bool] = bool
+
+
+def watch(takes_turns: Callable[[], bool]) -> None:
+    """From here on, of this process; but not where ranks do what they do one after the other."""
+    global _on, _takes_turns
+    _on, _takes_turns = True, takes_turns
+    sys.addaudithook(_audit)
+
+
+def stop() -> None:
+    """An audit hook stays for ever: it listens no longer."""
+    global _on
+    _on = False
+
+
+def look(watching: Watching, optimizer: Optimizer, steps: Steps) -> None:
+    if steps.number == 0:
+        exchange(watching, f"files/{steps.taken}")
+
+
+def exchange(watching: Watching, topic: str) -> None:
+    new = dict(_new)
+    _new.clear()
+    watching.exchange(topic, [socket.gethostname(), new], _judged)
+
+
+def _judged(everyone: list[Any]) -> str:
+    for rank, (host, new) in enumerate(everyone):
+        for path, line in new.items():
+            _heard.setdefault((host, path), {})[rank] = line
+    for (_, path), lines in _heard.items():
+        if len(lines) > 1:
+            where, ranks = ", ".join(sorted(set(lines.values()) - {""})), sorted(lines)
+            lines.clear()
+            at = f" ({where})" if where else ""
+            return f"{of_ranks(ranks)} write one file, {path}{at}: let rank 0 alone write it"
+    return ""
+
+
+def _audit(event: str, args: tuple[Any, ...]) -> None:
+    if event != "open" or not _on:
+        return
+    path, mode, flags = args
+    if not isinstance(path, (str, bytes, os.PathLike)) or not _creates(mode, flags) or _takes_turns():
+        return
+    name = os.path.abspath(os.fsdecode(path))
+    if name in _opened or len(_opened) >= _MOST or not _is_of_interest(name):
+        return
+    _opened[name] = _new[name] = frames.line_of_script(sys._getframe(1))
+
+
+def _creates(mode: str | None, flags: int) -> bool:
+    """Whether it makes a file anew or writes behind it; not where it must not be there, nor within it."""
+    if isinstance(mode, str) and mode:
+        return "w" in mode or "a" in mode
+    return bool(flags & _WRITES) and bool(flags & _MAKES) and not flags & os.O_EXCL
+
+
+def _is_of_interest(name: str) -> bool:
+    return not name.startswith(_NO_FILES) and not name.endswith(_SHARED) and "__pycache__" not in name

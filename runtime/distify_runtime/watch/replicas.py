@@ -1,0 +1,138 @@
+"""A wrapped model keeps its hooks; each rank goes through it as often; what one rank swallows, the others hear of.
+
+torch averages gradients in hooks of the parameters that a model had when it was wrapped. A model that is moved, cast or
+given other parameters later trains on each rank alone, and torch does not say so.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import (
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from torch.nn.parallel import DistributedDataParallel
+
+from distify_runtime.watch import frames
+from distify_runtime.watch.verdict import broken
+from distify_runtime.watch.watching import Watching
+
+#: What gathers the gradient of each parameter, by name, as it was when the model was wrapped.
+_wrapped: WeakKeyDictionary[DistributedDataParallel, dict[str, tuple[Tensor, Any]]] = WeakKeyDictionary()
+_inside: WeakSet[nn.Module] = WeakSet()
+_changed = ""
+#: Before a pass; and behind it, with the error that it has raised, or None.
+Before = Callable[[], Callable[[Exception | None], None]]
+_before_passes: list[Before] = []
+
+
+def exist() -> bool:
+    return bool(_wrapped)
+
+
+def averages(parameter: Tensor) -> bool:
+    """Whether a wrapped model averages this parameter's gradient."""
+    return any(one is parameter for held in _wrapped.values() for one, _ in held.values())
+
+
+def notice(before: Iterable[Before]) -> None:
+    """before: called before each training pass of a wrapped model; what it gives is called behind that."""
+    _before_passes.extend(before)
+    _notice_wrapping()
+    _notice_changes()
+
+
+def check(watching: Watching) -> None:
+    """After each step: whether something has been done to a wrapped model, and its hooks have gone with that."""
+    global _changed
+    if not _changed:
+        return
+    where, _changed = _changed, ""
+    for replica, held in list(_wrapped.items()):
+        present = dict(replica.module.named_parameters())
+        for name, (parameter, gatherer) in held.items():
+            if present.get(name) is not parameter or _gatherer(parameter) is not gatherer:
+                message = (
+                    f"before step {watching.steps}, `{name}` of a wrapped model was moved, cast or made anew{where}: "
+                    "its gradient is no longer averaged, and each rank would train alone. Do that before the model "
+                    "is wrapped"
+                )
+                broken("hooks", message, watching.mode)
+                held.update((each, (one, _gatherer(one))) for each, one in present.items() if one.requires_grad)
+                break
+
+
+def _gatherer(parameter: Tensor) -> Any:
+    """The node of the graph that adds up a parameter's gradient, where hooks hang; None where it has none."""
+    if not parameter.requires_grad:
+        return None
+    with torch.enable_grad():
+        node: Any = parameter.expand_as(parameter).grad_fn
+    return node.next_functions[0][0]
+
+
+def _notice_wrapping() -> None:
+    original: Any = DistributedDataParallel.__init__
+
+    @functools.wraps(original)
+    def wrap(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        if not _wrapped:
+            _notice_passes()
+        _wrapped[self] = {
+            name: (one, _gatherer(one)) for name, one in self.module.named_parameters() if one.requires_grad
+        }
+        _inside.update(self.modules())
+
+    DistributedDataParallel.__init__ = wrap  # type: ignore[method-assign]
+
+
+def _notice_changes() -> None:
+    original: Any = nn.Module._apply
+
+    @functools.wraps(original)
+    def apply(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        done = original(self, *args, **kwargs)
+        if self in _inside:
+            _changing()
+        return done
+
+    nn.Module._apply = apply  # type: ignore[method-assign]
+    for register in (register_module_parameter_registration_hook, register_module_module_registration_hook):
+        register(lambda module, *_: _changing() if module in _inside else None)
+
+
+def _changing() -> None:
+    global _changed
+    _changed = _changed or frames.here() or " "
+
+
+def _notice_passes() -> None:
+    original: Any = DistributedDataParallel.forward
+
+    @functools.wraps(original)
+    def forward(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> Any:
+        if not torch.is_grad_enabled() or not self.training:
+            return original(self, *args, **kwargs)
+        behind = [one() for one in _before_passes]
+        error: Exception | None = None
+        try:
+            return original(self, *args, **kwargs)
+        except Exception as caught:
+            error = caught
+            raise
+        finally:
+            for one in behind:
+                one(error)
+
+    # What the model computes may be compiled; this is not. Wrapping a model has loaded the compiler.
+    compiler: Any = sys.modules.get("torch._dynamo")
+    kept: Any = compiler.disable(forward, recursive=False) if compiler else forward
+    DistributedDataParallel.forward = kept  # type: ignore[method-assign]

@@ -1,0 +1,75 @@
+"""The watch from the process group's beginning to its end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from torch._C._distributed_c10d import Store
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from distify_runtime import communicator, environment
+from distify_runtime.watch import checkpoints, files, parameters, randomness, replicas, samples, uneven
+from distify_runtime.watch.board import Board
+from distify_runtime.watch.mode import Mode, mode, patience
+from distify_runtime.watch.verdict import InvariantBroken, say
+from distify_runtime.watch.waiting import Waiting
+from distify_runtime.watch.watching import Watching, ended_well
+
+#: Seconds that rank 0 gives the others at the end.
+_FAREWELL = 5.0
+
+
+def start(given: str | None, takes_turns: Callable[[], bool]) -> Callable[[], None]:
+    """Watch this run as the environment says, else as `given` says; what it gives is to be called at the end.
+
+    takes_turns: whether ranks do what they do one after the other.
+    """
+    how, seconds = mode(given), patience()
+    if how is Mode.OFF:
+        return lambda: None
+    watching = Watching(how, _board())
+    replicas.notice([uneven.before_pass, randomness.before_pass])
+    uneven.watch(watching)
+    randomness.watch(watching)
+    samples.watch(watching)
+    files.watch(takes_turns)
+    checkpoints.watch(watching)
+    watching.after_each += [replicas.check, uneven.check]
+    watching.looks += [parameters.look, randomness.look, files.look]
+    hook = register_optimizer_step_post_hook(lambda optimizer, *_: watching.after_step(optimizer))
+    waiting = Waiting(_board(), how, seconds, lambda: watching.steps)
+    waiting.start()
+
+    def end() -> None:
+        hook.remove()
+        environment.when_asked(None)
+        waiting.end()
+        files.stop()
+        if ended_well():
+            _end(watching)
+
+    return end
+
+
+def _board() -> Board:
+    """Over a connection of its own, where torch can open one: what waits in the other does not hold this up."""
+    store: Store = communicator.store(waits=False)
+    clone: Any = getattr(store, "clone", None)
+    return Board(clone() if clone else store, communicator.rank(), communicator.world_size())
+
+
+def _end(watching: Watching) -> None:
+    """Compares what is left. Ends the process where that is not as it should be: its exit code is decided already."""
+    try:
+        uneven.ends(watching)
+        files.exchange(watching, "files/end")
+        watching.judge_all(_FAREWELL)
+    except RuntimeError:
+        pass  # the store has gone with its rank: the launcher says why
+    except InvariantBroken as broken:
+        say(str(broken))
+        sys.stdout.flush()
+        os._exit(1)

@@ -1,0 +1,51 @@
+"""What is said where an invariant does not hold, and what becomes of the run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+
+from distify_runtime.watch.mode import Mode
+
+_said: set[str] = set()
+
+
+class InvariantBroken(BaseException):
+    """No Exception: what a script catches around a step must not swallow it."""
+
+    __module__ = "distify_runtime"
+
+
+def broken(what: str, message: str, mode: Mode) -> None:
+    """In the thread that trains. Raises InvariantBroken, or says it once for each `what`."""
+    if mode is Mode.ON:
+        raise InvariantBroken(message)
+    _say_once(what, message)
+
+
+def broken_elsewhere(what: str, message: str, mode: Mode) -> None:
+    """The same in a thread beside it, which may never get on: the process ends here."""
+    _say_once(what, message)
+    if mode is Mode.ON:
+        sys.stdout.flush()
+        os._exit(1)
+
+
+def _say_once(what: str, message: str) -> None:
+    if what not in _said:
+        _said.add(what)
+        say(message)
+
+
+def say(message: str) -> None:
+    print(f"distify: {message}", file=sys.stderr, flush=True)
+
+
+def of_ranks(ranks: Iterable[int]) -> str:
+    """`rank 1`, `ranks 1 and 3`, `ranks 1, 2, 3 and 5 more`"""
+    names = [str(rank) for rank in ranks]
+    if len(names) == 1:
+        return f"rank {names[0]}"
+    shown = names if len(names) < 5 else [*names[:3], f"{len(names) - 3} more"]
+    return f"ranks {', '.join(shown[:-1])} and {shown[-1]}"

@@ -1,0 +1,114 @@
+"""A run in which no rank gets on is ended, with what each rank was doing."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import threading
+import time
+from typing import Any
+
+from distify_runtime import communicator
+from distify_runtime.watch import frames
+from distify_runtime.watch.board import Board
+from distify_runtime.watch.mode import Mode
+from distify_runtime.watch.pulse import Pulse
+from distify_runtime.watch.uneven import Reader
+from distify_runtime.watch.verdict import broken_elsewhere, say
+
+#: Seconds between two looks; between two notes for the others; after which it is said that nobody gets on.
+_EACH, _BETWEEN, _SAID_AFTER = 1.0, 3.0, 30.0
+#: Seconds after which a rank that leaves no notes is taken to have stopped.
+_GONE_AFTER = 15.0
+#: Rank 0 judges; rank 1 does if that has stopped.
+_JUDGES = 2
+
+
+class Waiting(threading.Thread):
+    """Beside the training. `board`: of this thread alone. patience: seconds; 0: for ever."""
+
+    def __init__(self, board: Board, mode: Mode, patience: float, steps: Any) -> None:
+        super().__init__(name="distify-watch", daemon=True)
+        self._board, self._mode, self._patience, self._steps = board, mode, patience, steps
+        self._over = threading.Event()
+        self._pulse = Pulse()
+        self._notes: dict[int, tuple[int, float]] = {}  # of each rank: its last note, and since when that is there
+        self._uneven = Reader(board) if board.rank == 0 else None
+        self._told = False
+
+    def end(self) -> None:
+        self._over.set()
+        self.join(_BETWEEN)
+
+    def run(self) -> None:
+        number, due = 0, 0.0
+        try:
+            while not self._over.wait(_EACH):
+                still, now = self._pulse.still(), time.monotonic()
+                if now >= due:
+                    due = now + _BETWEEN
+                    number += 1
+                    self._board.post("pulse", self._note(number, still))
+                    if self._board.rank < _JUDGES:
+                        self._judge(self._board.present("pulse"), now)
+                if self._board.present("waiting"):
+                    self._leave()
+                    return
+        except RuntimeError:  # the store is gone: so is the run
+            return
+
+    def _leave(self) -> None:
+        """Rank 0, or who judges in its place, has ended the run."""
+        faulthandler.dump_traceback(all_threads=True)
+        if self._mode is Mode.ON:
+            time.sleep(3 * _EACH)  # a launcher ends this rank as the judge fails first; without one, it ends by itself
+            os._exit(1)
+
+    def _note(self, number: int, still: float) -> dict[str, Any]:
+        frame = self._pulse.frame()
+        return {
+            "number": number,
+            "still": still,
+            "steps": self._steps(),
+            "line": frames.line_of_script(frame),
+            "stack": frames.told(frame),
+            "met": communicator.last_met(),
+        }
+
+    def _judge(self, notes: dict[int, Any], now: float) -> None:
+        if self._over.is_set():
+            return
+        if self._uneven and (said := self._uneven.judged(notes)):
+            broken_elsewhere("uneven", said, self._mode)
+        for rank, note in notes.items():
+            if self._notes.get(rank, (0, 0.0))[0] != note["number"]:
+                self._notes[rank] = note["number"], now
+        silent = {rank: now - since for rank, (_, since) in self._notes.items()}
+        gone = [rank for rank, seconds in silent.items() if seconds > _GONE_AFTER]
+        if (self._board.rank and 0 not in gone) or len(notes) < self._board.ranks:
+            return
+        still = min(max(note["still"], silent[rank] if rank in gone else 0.0) for rank, note in notes.items())
+        if still < _SAID_AFTER:
+            self._told = False
+        elif not self._told:
+            self._told = True
+            say(f"no rank has got on for {still:.0f} s: {self._places(notes, gone)}")
+        if self._patience and still >= self._patience:
+            self._end(notes, gone, still)
+
+    @staticmethod
+    def _places(notes: dict[int, Any], gone: list[int]) -> str:
+        said = []
+        for rank, note in sorted(notes.items())[:8]:
+            how = "does not answer, and was" if rank in gone else "is"
+            said.append(f"rank {rank} {how} at {note['line'] or 'no line of the script'} after {note['steps']} steps")
+        return "; ".join(said)
+
+    def _end(self, notes: dict[int, Any], gone: list[int], still: float) -> None:
+        self._board.post("waiting", True)
+        for rank, note in sorted(notes.items()):
+            met = f"; met the others last in {note['met']}" if note["met"] else ""
+            say(f"rank {rank}, after {note['steps']} steps{met}:\n{note['stack']}".rstrip())
+        time.sleep(2 * _EACH)  # the others write their stacks into their logs
+        message = f"no rank has got on for {still:.0f} s, and the run is ended: {self._places(notes, gone)}"
+        broken_elsewhere("waiting", message, self._mode)

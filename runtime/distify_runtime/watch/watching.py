@@ -1,0 +1,132 @@
+"""One rank's watch: which steps have been taken, what is looked at after them, and what rank 0 still has to compare."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from torch.optim import Optimizer
+
+from distify_runtime import communicator
+from distify_runtime.environment import is_a_ranks_child
+from distify_runtime.watch.board import Board
+from distify_runtime.watch.mode import Mode
+from distify_runtime.watch.verdict import broken
+
+#: What speaks against what all ranks have left, by rank; empty where nothing does.
+Judge = Callable[[list[Any]], str]
+
+_FIRST, _EVERY = (1, 2, 5, 10, 100), 1000
+#: So many steps lie between a close look and one that a checkpoint asks for.
+_APART = 100
+
+
+def is_due(step: int) -> bool:
+    """Whether it is looked closely after this step, counted from 1."""
+    return step in _FIRST or step % _EVERY == 0
+
+
+class Steps:
+    """Of one optimizer. `number`: in which order they have taken their first step, alike on all ranks."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.taken = 0
+        self.looked = 0  # after which it was last looked closely
+
+
+class _Question:
+    """What all ranks are to answer. Asked for in longer and longer intervals: some rank may never come to it."""
+
+    def __init__(self, judge: Judge, step: int) -> None:
+        self.judge = judge
+        self._asked, self._again = step, step
+
+    def is_due(self, step: int) -> bool:
+        if step < self._again:
+            return False
+        self._again = step + 1 + (step - self._asked)
+        return True
+
+
+class Watching:
+    """`board`: for the thread that trains."""
+
+    def __init__(self, mode: Mode, board: Board) -> None:
+        self.mode = mode
+        self.board = board
+        self.steps = 0  # of all optimizers
+        self.optimizers: WeakKeyDictionary[Optimizer, Steps] = WeakKeyDictionary()
+        #: After each step: has to cost next to nothing.
+        self.after_each: list[Callable[[Watching], None]] = []
+        #: After the steps that are due, with the optimizer.
+        self.looks: list[Callable[[Watching, Optimizer, Steps], None]] = []
+        self._pending: dict[str, _Question] = {}
+        self._numbered = 0
+
+    def after_step(self, optimizer: Optimizer) -> None:
+        if communicator.is_alone() or is_a_ranks_child():  # the others do not train that
+            return
+        steps = self.optimizers.get(optimizer)
+        if steps is None:
+            steps = self.optimizers[optimizer] = Steps(self._numbered)
+            self._numbered += 1
+        self.steps += 1
+        steps.taken += 1
+        for each in self.after_each:
+            each(self)
+        if is_due(steps.taken):
+            self.look(optimizer, steps)
+        if self._pending:
+            self._judge([topic for topic, question in self._pending.items() if question.is_due(self.steps)])
+
+    def before_checkpoint(self) -> None:
+        """Where every rank comes before rank 0 writes one, and elsewhere: looks at what has taken many steps since."""
+        if communicator.is_alone() or is_a_ranks_child():
+            return
+        for optimizer, steps in list(self.optimizers.items()):
+            if steps.taken - steps.looked >= _APART:
+                self.look(optimizer, steps)
+
+    def look(self, optimizer: Optimizer, steps: Steps) -> None:
+        steps.looked = steps.taken
+        for look in self.looks:
+            look(self, optimizer, steps)
+
+    def next_is_due(self) -> bool:
+        """Whether it will be looked closely after the step that comes, of some optimizer."""
+        return not self.optimizers or any(is_due(one.taken + 1) for one in self.optimizers.values())
+
+    def exchange(self, topic: str, value: Any, judge: Judge) -> None:
+        """Leave a value for rank 0, which judges those of all ranks once they are there."""
+        if is_a_ranks_child():
+            return
+        self.board.post(topic, value)
+        if self.board.rank == 0:
+            self._pending[topic] = _Question(judge, self.steps)
+
+    def _judge(self, topics: Iterable[str]) -> None:
+        for topic in topics:
+            values = self.board.everyone(topic)
+            if values is None:
+                continue
+            judge = self._pending.pop(topic).judge
+            self.board.forget(topic)
+            if said := judge(values):
+                broken(topic.partition("/")[0], said, self.mode)
+
+    def judge_all(self, seconds: float) -> None:
+        """Also where the others are still on their way; what they do not come to within these seconds is given up."""
+        until = time.monotonic() + seconds
+        while self._pending and time.monotonic() < until:
+            self._judge(list(self._pending))
+            time.sleep(0.02)
+        self._pending.clear()
+
+
+def ended_well() -> bool:
+    """Whether the script has come to its end without an error."""
+    return getattr(sys, "last_value", None) is None

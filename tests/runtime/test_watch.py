@@ -1,0 +1,145 @@
+"""Converted runs watch themselves: a mistake that torch is silent about ends them, and what is right goes on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from ranks import Ended, run_script
+
+TRAIN = """
+import os, sys, time, torch
+import distify_runtime as rt
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+case = sys.argv[1]
+rt.init_process_group(watch="warn" if case == "warned" else None)
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Dropout(0.1), nn.Linear(8, 1))
+model = net if case in ("unwrapped", "warned") else DistributedDataParallel(rt.convert_sync_batchnorm(net))
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+data = TensorDataset(torch.randn(512, 8), torch.randn(512, 1))
+if case == "torch's sampler":
+    loader = DataLoader(data, 32, sampler=DistributedSampler(data, seed=rt.rank()))
+elif case == "other sizes":
+    data = TensorDataset(*(one[rt.rank():] for one in data.tensors))
+    loader = DataLoader(**rt.shard_training(data, 64, shuffle=True, drop_last=True))
+else:
+    loader = DataLoader(**rt.shard_training(data, 64, shuffle=True))
+rt.seed_ranks_apart()
+step = 0
+for epoch in range(2):
+    if case != "epoch":
+        loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        step += 1
+        if case == "cast" and step == 3:
+            model.double().float()
+        if case == "made anew" and step == 3:
+            model.module[3] = nn.Linear(8, 1)
+        if case == "seed" and step == 3:
+            torch.manual_seed(0)
+        if case == "file" and step == 4:
+            open(sys.argv[2], "w").close()
+        if case == "main file" and step == 4:
+            with rt.main_process_first():
+                open(sys.argv[2], "w").close()
+            rt.main_process_open(sys.argv[2], "a").close()
+        if case == "caught" and step == 5 and rt.rank() == 1:
+            x = x[:, :3]
+        optimizer.zero_grad()
+        try:
+            nn.functional.mse_loss(model(x), y).backward()
+        except RuntimeError:
+            continue
+        if case == "left out" and rt.rank() == 1 and step == 16:
+            continue
+        optimizer.step()
+        if case == "input" and step < 3:
+            noise = torch.zeros(32, requires_grad=True)  # of this rank's samples alone
+            attack = torch.optim.SGD([noise], 1.0)
+            (noise * rt.rank()).sum().backward()
+            attack.step()
+        if case == "waiting" and step == 4 and rt.rank() == 1:
+            time.sleep(1000)
+rt.rank_zero_print("trained", step)
+"""
+
+
+def at(text: str) -> str:
+    """The line with this text, as messages name it."""
+    number = next(index for index, line in enumerate(TRAIN.splitlines(), 1) if text in line)
+    return rf"\(\S*script.py:{number}\)"
+
+
+def trained(case: str, *arguments: str) -> Ended:
+    """Rank 0, which speaks for all; without the note on batches."""
+    ended = run_script(TRAIN, case, *arguments)[0]
+    said = [line for line in ended.err.splitlines(keepends=True) if "distify: batches of 64" not in line]
+    return replace(ended, err="".join(said))
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("unwrapped", "after step 1 of SGD, parameter `0.weight` and 5 more of rank 1 is not rank 0's. Something"),
+        ("cast", "before step 3, `0.weight` of a wrapped model was moved, cast or made anew " + at("model.double")),
+        ("made anew", "before step 3, `3.weight` of a wrapped model was moved, cast or made anew " + at("module[3]")),
+        ("epoch", r"TrainingSampler deals out pass 2 in the order of the pass before: sampler.set_epoch\(epoch\)"),
+        ("torch's sampler", r"DistributedSampler, pass 1: \d+ of 512 samples are dealt out by more than one rank"),
+        ("other sizes", "rank 1 and rank 0 deal out different orders, of data sets of 511 and 512 samples"),
+        ("seed", "ranks 0 and 1 draw the same random numbers after step 5 of SGD: dropout"),
+        ("left out", "the ranks have not taken equally many steps: rank 0 took 16, rank 1 took 15"),
+    ],
+)
+def test_what_is_not_as_it_should_be_ends_the_run(case: str, said: str) -> None:
+    ended = trained(case)
+    assert ended.code == 1
+    assert re.search(said, ended.err), ended.err
+
+
+def test_what_one_rank_catches_the_others_hear_of() -> None:
+    ended = trained("caught")
+    assert ended.code == 1
+    assert (
+        "before step 5, rank 1 has gone on after an error that the others have not had: RuntimeError: mat1" in ended.err
+    )
+
+
+def test_a_file_has_one_writer(tmp_path: object) -> None:
+    ended = trained("file", f"{tmp_path}/log.txt")
+    assert ended.code == 1
+    assert re.search(f"ranks 0 and 1 write one file, {tmp_path}/log.txt {at('open(')}: let rank 0", ended.err)
+
+
+def test_a_run_that_waits_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISTIFY_HANG_TIMEOUT", "4")
+    zero, one = run_script(TRAIN, "waiting")
+    assert zero.code == 1
+    assert re.search(r"no rank has got on for \d+ s, and the run is ended: rank 0 is at .*; rank 1 is at ", zero.err)
+    assert "time.sleep(1000)" in zero.err
+    assert "most recent call first" in one.err  # its own stack, in its own log
+
+
+@pytest.mark.parametrize("case", ["right", "main file", "input"])
+def test_what_is_right_goes_on(case: str, tmp_path: object) -> None:
+    ended = trained(case, f"{tmp_path}/log.txt")
+    assert (ended.code, ended.out, ended.err) == (0, "trained 16\n", "")
+
+
+def test_a_warning_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = trained("warned")
+    assert (ended.code, ended.out) == (0, "trained 16\n")
+    assert ended.err.count("the ranks have come apart") == 1
+    monkeypatch.setenv("DISTIFY_WATCH", "off")
+    assert trained("warned").err == ""
+
+
+def test_another_word_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISTIFY_WATCH", "yes")
+    ended = trained("right")
+    assert ended.code == 1
+    assert ended.err == "distify: DISTIFY_WATCH=yes: it is one of off, warn, on\n"
