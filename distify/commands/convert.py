@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import click
-from distify_codemods import Conversion, NewFile, Outcome
+from distify_codemods import Conversion, NewFile, Options, Outcome
 
 from distify.checklist import checklist, summary
+from distify.commands.arguments import WithArguments
 from distify.config import options_for
 from distify.diff import unified
 from distify.engine import convert_script, needs_person
@@ -26,7 +27,7 @@ from distify.settling import scaling, settling, spelling
 from distify.terminal import ask, is_terminal, put, say, show, width
 
 
-@click.command()
+@click.command(cls=WithArguments)
 @click.argument("path")
 @click.option("-m", "--module", is_flag=True, help="PATH is a module's name, as for `python -m`.")
 @click.option("--yes", "-y", is_flag=True, help="Write without asking.")
@@ -36,6 +37,7 @@ from distify.terminal import ask, is_terminal, put, say, show, width
 )
 @click.option("--in-place", is_flag=True, help="Change PATH itself, and its local modules where need be.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if there is something to convert.")
+@click.option("--verify", is_flag=True, help="Run both first, with what stands behind --; write only what is proved.")
 @click.option("--verbose", "-v", is_flag=True, help="Also list what is not needed, and why.")
 @click.option("--force", is_flag=True, help="Overwrite a file that is there already.")
 @click.option("--partial", is_flag=True, help="Write although something needs you; comments say where.")
@@ -58,6 +60,7 @@ def convert(
     in_place: bool,
     check: bool,
     force: bool,
+    verify: bool,
     verbose: bool,
     models: tuple[str, ...],
     train_loaders: tuple[str, ...],
@@ -68,8 +71,8 @@ def convert(
     """Turn the training script PATH into a distributed one that takes the same steps.
 
     Shows the diff with the reason of each change, then the checklist of every step that distribution needs,
-    and asks before it writes. PATH is never run. Without a terminal and without --yes, nothing is written
-    (exit code 4).
+    and asks before it writes. PATH is never run, but for --verify. Without a terminal and without --yes, nothing
+    is written (exit code 4).
 
     Local modules that PATH imports are converted with it, where they need it: beside themselves, as
     <name>_dist.py, with the imports pointed at those; with --in-place, under their own names; with -o DIR/, in
@@ -83,6 +86,8 @@ def convert(
       distify convert train.py --diff > ddp.patch
       distify convert train.py --in-place         changes train.py itself
       distify convert train.py -o distributed/    leaves the project alone, writes a converted copy
+      distify convert train.py --yes --verify -- --epochs 2
+                                                  runs both, and writes what takes the same steps
       distify convert train.py --check            for CI: exit 1 if unconverted
       distify convert train.py --scale linear     N ranks, a batch N times as large, SGD's rate times N
       distify convert train.py --scale linear --warmup-epochs 2
@@ -92,7 +97,7 @@ def convert(
       distify convert train.py --backend horovod --compression fp16
 
     \b
-    Exit codes: 0 done, 1 --check found work, 2 bad input,
+    Exit codes: 0 done, 1 --check found work, or --verify other steps, 2 bad input,
                 3 something needs you (nothing is written without --partial),
                 4 nothing was written: no --yes, and no terminal to ask at.
     """
@@ -100,6 +105,10 @@ def convert(
         raise click.UsageError("--output and --in-place exclude each other.")
     if yes and (diff or check):
         raise click.UsageError("--diff and --check write nothing: --yes does not go with them.")
+    if verify and (diff or check or scale not in (None, "global")):
+        raise click.UsageError("--verify is for what is written, and for the batch of one process.")
+    if ctx.obj and not verify:
+        raise click.UsageError("what stands behind -- is for --verify.")
     if module:
         path = file_of_module(path)
     if os.path.isdir(path):
@@ -109,6 +118,8 @@ def convert(
         path, backend=backend, strategy=strategy, compression=compression, op=op, partial=partial, models=models,
         train_loaders=train_loaders, scale=scale, warmup_epochs=warmup_epochs, budget=budget,
     )  # fmt: skip
+    if verify:
+        options = _proved(ctx, path, options)
     request = Request(script.path, options, output, yes, diff, check, in_place, force, verbose)
     if request.is_notebook:
         check_notebook(request)
@@ -121,6 +132,17 @@ def convert(
     if not asked.twins:
         asked = replace(asked, others=others_of(script.path, modules.root))
     ctx.exit(_finish(request, convert_script(script, modules, asked), modules))
+
+
+def _proved(ctx: click.Context, path: str, options: Options) -> Options:
+    """With which a conversion is proved; ends the command where none is."""
+    from distify.verification.proof import proved  # only here: it brings torch's launcher
+
+    found = proved(path, options, ctx.obj)
+    if found is None:
+        say(f"{path}: no conversion was proved to take the same steps; nothing was written")
+        ctx.exit(ExitCode.WORK_TO_DO)
+    return found
 
 
 def _finish(request: Request, conversion: Conversion, modules: LocalModules) -> ExitCode:

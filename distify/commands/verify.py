@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import sys
-import tempfile
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from distify_codemods import Options
 
 from distify.checklist import checklist, summary
+from distify.commands.arguments import WithArguments
 from distify.config import options_for
 from distify.errors import DistifyError, ExitCode
-from distify.horovod import check_installed
 from distify.settling import settling, with_backend
 from distify.terminal import say, show, width
 from distify.verification.pairs import Pair, find_pair
 
-if TYPE_CHECKING:
-    from distify.verification.reporting import Report
-    from distify.verification.running import Plan
 
-
-class _WithArguments(click.Command):
-    """What stands behind `--` is the script's."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        split = args.index("--") if "--" in args else len(args)
-        ctx.obj = tuple(args[split + 1 :])
-        return super().parse_args(ctx, args[:split])
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), "[-- ARGS...]"]
-
-
-@click.command(cls=_WithArguments)
+@click.command(cls=WithArguments)
 @click.argument("path")
 @click.argument("converted", required=False)
 @click.option("-np", "--nproc", "ranks", type=click.IntRange(min=2), default=2, show_default=True, metavar="N")
@@ -96,10 +75,6 @@ def verify(
     Exit codes: 0 the same steps (without an optimizer, the same checkpoints), 1 they differ (where, and what that
                 usually means), 2 bad input, or the original itself fails, 3 the script cannot be converted.
     """
-    if os.name == "nt":
-        raise DistifyError("distify verify needs Linux or macOS")
-    if importlib.util.find_spec("torch") is None:
-        raise DistifyError(f"torch is not installed for {sys.executable}, with which the scripts run")
     options = options_for(
         path, backend=backend, strategy=strategy, models=models, train_loaders=train_loaders, budget=budget
     )
@@ -109,10 +84,11 @@ def verify(
     pair = find_pair(path, converted or "", options, anew=anew or settled)
     if pair.needs_person:
         ctx.exit(_say_why_not(path, pair))
-    with tempfile.TemporaryDirectory(prefix="distify-verify-") as folder:
-        report = _report(pair, ranks, steps, dtype, timeout, ctx.obj, Path(os.path.realpath(folder)))
+    # Here, not above: they bring torch's launcher, which `--help` has no use for.
+    from distify.verification.proof import report_of
     from distify.verification.reporting import put_json, put_report
 
+    report = report_of(pair, ctx.obj, ranks, steps, dtype, timeout)
     (put_json if as_json else put_report)(report)
     ctx.exit(ExitCode.WORK_TO_DO if report.first else ExitCode.DONE)
 
@@ -122,50 +98,3 @@ def _say_why_not(path: str, pair: Pair) -> ExitCode:
     show(checklist(pair.conversion.findings, width(sys.stderr), pair.conversion.headline), err=True)
     say(f"{path}: {summary(pair.conversion.findings)}; there is no conversion to verify")
     return ExitCode.NEEDS_PERSON
-
-
-def _report(
-    pair: Pair, ranks: int, steps: int, dtype: str, timeout: float, args: tuple[str, ...], folder: Path
-) -> Report:
-    """Runs both. Raises DistifyError where the original fails."""
-    from distify_runtime.launch import gpu_count, uses_horovod
-
-    from distify.verification.comparing import run_and_compare
-    from distify.verification.copies import make_copies, project_of
-    from distify.verification.reporting import Report
-    from distify.verification.running import Plan
-
-    gpus = gpu_count(sys.executable)
-    plan = Plan(ranks, steps, dtype, args, gpus if gpus >= ranks else 0, timeout, Path(project_of(pair)))
-    base, dist = make_copies(pair, folder)
-    horovod = uses_horovod(dist.script)
-    if horovod:
-        check_installed()
-    done = run_and_compare(pair, plan, (base, dist), folder, horovod)
-    notes = list(done.notes)
-    if done.original.filled:
-        sizes = ", ".join(map(str, dict.fromkeys(done.original.filled)))
-        notes.append(
-            f"last batches of {sizes} do not divide by {ranks} ranks: they repeat some of their samples, and did so "
-            "here in the original, too"
-        )
-    return Report(
-        pair.original.path,
-        _facts(pair, done.plan, gpus, len(done.original.steps), horovod),
-        tuple(done.checks),
-        tuple(notes),
-        done.last_lines,
-    )
-
-
-def _facts(pair: Pair, plan: Plan, gpus: int, steps: int, horovod: bool) -> tuple[tuple[str, str], ...]:
-    library = "Horovod" if horovod else "NCCL" if plan.gpus else "Gloo"
-    device = f"{plan.ranks} GPUs, {library}" if plan.gpus else f"CPU, {library}"
-    if gpus and not plan.gpus:
-        device += f" (of {gpus} GPU{'s' * (gpus > 1)}, there is not one for each rank)"
-    whole = "" if not plan.steps else f"; passes over the data end after {plan.steps_of_pass}, with their last batch"
-    return (
-        ("original", f"{pair.original.path}, in one process"),
-        ("conversion", f"{pair.how}, on {plan.ranks} ranks ({device}, {plan.dtype})"),
-        ("steps", f"{steps}{whole}"),
-    )
