@@ -47,13 +47,19 @@ class RankFailed(AssertionError):
     """A rank raised an exception or did not answer in time."""
 
 
-def on_ranks(function: Callable[..., Any], *arguments: Any, ranks: int = 2, timeout: float = 180) -> list[Any]:
-    """What `function(*arguments)` returns on each rank of a process group. Warnings are errors there."""
+def on_ranks(
+    function: Callable[..., Any], *arguments: Any, ranks: int = 2, timeout: float = 180, watch: str = "on"
+) -> list[Any]:
+    """What `function(*arguments)` returns on each rank of a process group. Warnings are errors there.
+
+    watch: off where ranks are to come apart.
+    """
     with rendezvous(ranks) if over_horovod else _world(ranks) as environments:
         pipes, processes = [], []
         for environment in environments:
             receiver, sender = _forks.Pipe(duplex=False)
-            process = _forks.Process(target=_serve, args=(function, arguments, environment, sender))
+            watched = {**environment, "DISTIFY_WATCH": watch}
+            process = _forks.Process(target=_serve, args=(function, arguments, watched, sender))
             process.start()
             sender.close()
             pipes.append(receiver)
