@@ -32,6 +32,10 @@ _QUIET = {
 }  # fmt: skip
 
 
+#: What the watch says of a run in which nobody gets on.
+_WAITED = "no rank has got on for"
+
+
 @dataclass(frozen=True)
 class Plan:
     """How both are run. `gpus`: how many there are for the ranks, 0 where they run on the CPU."""
@@ -115,6 +119,8 @@ def _environment(plan: Plan, copy: Copy, world_size: int) -> dict[str, str]:
         "OMP_NUM_THREADS": str(max(1, usable_cores() // max(1, world_size))),
         "GLOO_SOCKET_IFNAME": LOOPBACK_INTERFACE,
     }
+    if world_size:
+        env["DISTIFY_WATCH"] = "warn"  # what it says is one of the things that are reported
     if plan.gpus:
         env["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(plan.gpus))))
         env["NCCL_SOCKET_IFNAME"] = LOOPBACK_INTERFACE
@@ -150,8 +156,10 @@ def _failure(error: RunError, plan: Plan, copy: Copy, world_size: int) -> Failed
     first = first_failure(ends, tails)
     if first is None:
         steps = [_steps_in(error.logs / f"{rank}.steps") for rank in range(len(error.codes))]
+        waited = next((line for tail in tails.values() for line in tail.splitlines() if _WAITED in line), "")
+        told = f"; {waited.removeprefix('distify: ')}" if waited else ""
         done = f"after {steps[0]} steps" if len(set(steps)) == 1 else f"after {steps} steps of its ranks"
-        return Failed(f"{who} was stopped {done}: {plan.limit:.0f} seconds were over (--timeout)")
+        return Failed(f"{who} was stopped {done}: {plan.limit:.0f} seconds were over (--timeout){told}")
     tail = tails[first.rank]
     lines = traceback_of(tail) or tail.splitlines()[-LAST_LINES:] or _printed(error.logs, first.rank)
     rank = f"rank {first.rank} of {who}" if world_size else who

@@ -91,7 +91,7 @@ def trained(case: str, *arguments: str) -> Ended:
         ("epoch", r"TrainingSampler deals out pass 2 in the order of the pass before: sampler.set_epoch\(epoch\)"),
         ("torch's sampler", r"DistributedSampler, pass 1: \d+ of 512 samples are dealt out by more than one rank"),
         ("other sizes", "rank 1 and rank 0 deal out different orders, of data sets of 511 and 512 samples"),
-        ("seed", "ranks 0 and 1 draw the same random numbers after step 5 of SGD: dropout"),
+        ("seed", "ranks 0 and 1 draw the same random numbers in the forward pass before step 5 of SGD: dropout"),
         ("left out", "the ranks have not taken equally many steps: rank 0 took 16, rank 1 took 15"),
     ],
 )

@@ -61,7 +61,9 @@ def compare(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) -> li
         ("printed figures", _figures),
         ("one rank prints", _output),
     ]
-    return [_named(name, check(original, ranks, tolerance)) for name, check in checks]
+    found = [_named(name, check(original, ranks, tolerance)) for name, check in checks]
+    said = next((said for trace in ranks for said in trace.watched), "")
+    return [Check("the watch", Difference(said)), *found] if said else found
 
 
 def _named(name: str, check: Check) -> Check:

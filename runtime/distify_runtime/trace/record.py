@@ -26,6 +26,7 @@ from distify_runtime.shared.region import current, is_comparing
 from distify_runtime.trace.moment import NOW
 from distify_runtime.trace.passes import Filling, Reading
 from distify_runtime.trace.patching import wrap
+from distify_runtime.watch import verdict
 
 #: Larger parameters are kept as that many sums, with signs, of their entries: a difference of one of them shows.
 MOST_ENTRIES = 4096
@@ -96,6 +97,7 @@ class Record:
             "share": self.share,
             "filled": self._filling.filled,
             "group_left_open": _is_group_open(),
+            "watched": list(verdict.said.values()),
         }
         _save(fields, self._path)
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from distify_runtime import environment
+from distify_runtime.watch import files
 from distify_runtime.watch.watching import Watching
 
 #: Seconds that rank 0 waits for the others.
@@ -22,6 +23,7 @@ def watch(watching: Watching) -> None:
     @functools.wraps(original)
     def save(*args: Any, **kwargs: Any) -> None:
         watching.judge_all(_PATIENCE)
+        files.opens(args[1] if len(args) > 1 else kwargs.get("f"))
         original(*args, **kwargs)
 
     torch.save = save

@@ -76,7 +76,13 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
     if event != "open" or not _on:
         return
     path, mode, flags = args
-    if not isinstance(path, (str, bytes, os.PathLike)) or not _creates(mode, flags) or _takes_turns():
+    if _creates(mode, flags):
+        opens(path)
+
+
+def opens(path: object) -> None:
+    """This rank makes this file, or writes behind it; `torch.save` does so where Python does not see it."""
+    if not _on or not isinstance(path, (str, bytes, os.PathLike)) or _takes_turns():
         return
     name = os.path.abspath(os.fsdecode(path))
     if name in _opened or len(_opened) >= _MOST or not _is_of_interest(name):

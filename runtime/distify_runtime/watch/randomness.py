@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from distify_runtime.watch.verdict import of_ranks
+from distify_runtime.watch.verdict import of_ranks, say_once
 from distify_runtime.watch.watching import Steps, Watching
 
 
@@ -24,7 +24,8 @@ class Streams(enum.Enum):
 
 _watching: Watching | None = None
 _streams = Streams.UNKNOWN
-_drew = False  # in a pass that was looked at
+#: Where the stream was before a pass that was looked at and has drawn from it.
+_drawn_from: int | None = None
 
 
 def watch(watching: Watching) -> None:
@@ -39,13 +40,14 @@ def are(streams: Streams) -> None:
 
 
 def before_pass() -> Callable[[Exception | None], None]:
-    if _watching is None or _streams is not Streams.APART or not _watching.next_is_due():
+    if _watching is None or not _watching.next_is_due():
         return _nothing
     before = _position()
 
     def behind(error: Exception | None) -> None:
-        global _drew
-        _drew = _drew or _position() != before
+        global _drawn_from
+        if _position() != before:
+            _drawn_from = before
 
     return behind
 
@@ -55,29 +57,37 @@ def _nothing(error: Exception | None) -> None:
 
 
 def look(watching: Watching, optimizer: Optimizer, steps: Steps) -> None:
-    global _drew
-    drew, _drew = _drew, False
+    global _drawn_from
+    drawn_from, _drawn_from = _drawn_from, None
     when = f"step {steps.taken} of {type(optimizer).__name__}"
+
+    def judge(everyone: list[Any]) -> str:
+        return _judged(everyone, when)
+
     topic = f"randomness/{steps.number}/{steps.taken}"
-    watching.exchange(topic, [_streams.value, drew, _position()], lambda everyone: _judged(everyone, when))
+    watching.exchange(topic, [_streams.value, drawn_from, _position()], judge)
 
 
 def _judged(everyone: list[Any], when: str) -> str:
-    positions = [position for *_, position in everyone]
     wanted = {streams for streams, *_ in everyone}
+    positions = [position for *_, position in everyone]
     if wanted == {Streams.ALIKE.value} and len(set(positions)) > 1:
         others = [rank for rank, one in enumerate(positions) if one != positions[0]]
         return (
             f"{of_ranks(others)} and rank 0 do not draw the same random numbers any more after {when}, where all are "
             "to compute the same: something has drawn, or has set a seed, on some ranks only"
         )
-    drew = all(drew for _, drew, _ in everyone)
-    if wanted == {Streams.APART.value} and drew and len(set(positions)) < len(positions):
-        alike = [rank for rank, one in enumerate(positions) if positions.count(one) > 1]
-        return (
-            f"{of_ranks(alike)} draw the same random numbers after {when}: dropout and noise of different samples are "
-            "the same. Something has set one seed on them after rt.seed_ranks_apart()"
-        )
+    drawn_from = [one for _, one, _ in everyone]
+    alike = [rank for rank, one in enumerate(drawn_from) if one is not None and drawn_from.count(one) > 1]
+    if wanted == {Streams.ALIKE.value} or not alike:
+        return ""
+    said = (
+        f"{of_ranks(alike)} draw the same random numbers in the forward pass before {when}: dropout and noise of "
+        "different samples are the same"
+    )
+    if wanted == {Streams.APART.value}:
+        return f"{said}. Something has set one seed on them after rt.seed_ranks_apart()"
+    say_once("randomness", f"{said}, where rt.seed_ranks_apart() does not stand before the training")
     return ""
 
 

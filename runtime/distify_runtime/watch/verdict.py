@@ -8,7 +8,8 @@ from collections.abc import Iterable
 
 from distify_runtime.watch.mode import Mode
 
-_said: set[str] = set()
+#: What has been said, by what it is about.
+said: dict[str, str] = {}
 
 
 class InvariantBroken(BaseException):
@@ -21,20 +22,20 @@ def broken(what: str, message: str, mode: Mode) -> None:
     """In the thread that trains. Raises InvariantBroken, or says it once for each `what`."""
     if mode is Mode.ON:
         raise InvariantBroken(message)
-    _say_once(what, message)
+    say_once(what, message)
 
 
 def broken_elsewhere(what: str, message: str, mode: Mode) -> None:
     """The same in a thread beside it, which may never get on: the process ends here."""
-    _say_once(what, message)
+    say_once(what, message)
     if mode is Mode.ON:
         sys.stdout.flush()
         os._exit(1)
 
 
-def _say_once(what: str, message: str) -> None:
-    if what not in _said:
-        _said.add(what)
+def say_once(what: str, message: str) -> None:
+    if what not in said:
+        said[what] = message
         say(message)
 
 

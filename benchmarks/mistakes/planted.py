@@ -1,0 +1,86 @@
+"""Mistakes that people make when they distribute a script, each a change of what distify writes for `train.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LOOP = "    for x, y in train_loader:\n"
+STEP = "        optimizer.step()\n"
+WRAP = "model = DistributedDataParallel(model, device_ids=rt.device_ids(model))\n"
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """`edits`: what stands in place of what. `cause`: a pattern of what names it; empty: a run cannot show it."""
+
+    name: str
+    edits: tuple[tuple[str, str], ...]
+    cause: str
+
+
+def _one(name: str, old: str, new: str, cause: str) -> Mistake:
+    return Mistake(name, ((old, new),), cause)
+
+
+MISTAKES = (
+    _one("set_epoch forgotten", "    train_loader.sampler.set_epoch(epoch)\n", "", "set_epoch|order"),
+    _one("the batch of one process on each rank", "rt.per_rank_batch_size(24)", "24", "batch"),
+    _one("a rate for a larger batch", "lr=0.05", "lr=0.1", "rate|lr"),
+    _one("samples counted twice in the evaluation", "rt.UnpaddedSampler(test_set)",
+         "torch.utils.data.DistributedSampler(test_set, shuffle=False)", "twice|pad|repeat|evaluat|figure|samples"),
+    _one("an accuracy of one shard", "    correct = rt.all_reduce_sum(correct)\n", "", "shard|reduce|figure|part"),
+    _one("a loss of one shard to the scheduler", "    total = rt.all_reduce_sum(total)\n", "",
+         "rate|schedul|shard|apart"),
+    _one("the loss divided by the ranks once more", "        loss.backward()\n",
+         "        (loss / rt.world_size()).backward()\n", "scale|divid|averag|times"),
+    _one("the gradients summed, not averaged", "        loss.backward()\n",
+         "        (loss * rt.world_size()).backward()\n", "scale|sum|averag|times"),
+    _one("keys with module.", "model.module.state_dict()", "model.state_dict()", "module\\."),
+    _one("everybody prints", "from distify_runtime import rank_zero_print as print\n", "", "print"),
+    _one("everybody saves", "        if rt.is_main_process():\n            torch.save",
+         "        if True:\n            torch.save", "best.pt|write|rank"),
+    _one("everybody logs", "    if rt.is_main_process():\n        with open", "    if True:\n        with open",
+         "log.txt|write|rank"),
+    _one("no SyncBatchNorm", "model = rt.convert_sync_batchnorm(model)\n", "", "[Bb]atch ?[Nn]orm|statistic"),
+    _one("the same dropout on all ranks", "rt.seed_ranks_apart()\n", "", "dropout|random|noise|draw"),
+    _one("a seed in the loop", LOOP, "    torch.manual_seed(epoch)\n" + LOOP, "seed|random|draw"),
+    _one("data drawn apart", "centres = ", "torch.manual_seed(rt.rank())\ncentres = ", "sample|data|seed"),
+    _one("data sets of different sizes", "train_loader = ",
+         "train_set = torch.utils.data.Subset(train_set, range(rt.rank(), 192))\ntrain_loader = ", "sample|size|data"),
+    _one("ranks shuffle by seeds of their own", "rt.TrainingSampler(train_set)",
+         "torch.utils.data.DistributedSampler(train_set, seed=rt.rank())", "sample|seed|order"),
+    _one("nobody shards",
+         "rt.per_rank_batch_size(24),\n                          sampler=rt.TrainingSampler(train_set)", "24, shuffle=True",
+          "whole|shared|shard|share|work"),
+    _one("not wrapped", WRAP, "model.module = model\n", "averag|apart|wrap"),
+    _one("a layer made anew after the wrap", WRAP, WRAP + "model.module[4] = nn.Linear(32, 4)\n",
+         "averag|wrap|anew|apart"),
+    _one("moved after the wrap", WRAP, WRAP + "model.bfloat16().to(torch.get_default_dtype())\n",
+         "averag|wrap|cast|moved"),
+    Mistake("frozen when it was wrapped", (
+        (WRAP, "model[0].weight.requires_grad_(False)\n" + WRAP),
+        (LOOP, "    model.module[0].weight.requires_grad_(epoch > 0)\n" + LOOP),
+    ), "averag|froz|wrap|apart"),
+    _one("trained past the wrapper", "F.cross_entropy(model(x), y)", "F.cross_entropy(model.module(x), y)",
+         "averag|wrap|apart|module"),
+    _one("rank 0 alone starts from something else", "best = 0.0\n",
+         "best = 0.0\nif rt.is_main_process():\n    nn.init.zeros_(model.module[4].weight)\n",
+         "rank|apart|start|begin"),
+    _one("a rate of its own on each rank", "lr=0.05", "lr=0.05 / (1 + rt.rank())", "rate|rank|apart"),
+    _one("a gradient changed on one rank", "        nn.utils.clip",
+         "        if rt.rank():\n            model.module[0].bias.grad.zero_()\n        nn.utils.clip", "apart|rank"),
+    Mistake("an error that one rank catches", (
+        ("        loss = F.cross_entropy(model(x), y)\n",
+         "        if epoch == 1 and rt.rank() == 1 and not caught:\n            x = x[:, :3]\n"
+         "        try:\n            loss = F.cross_entropy(model(x), y)\n"
+         "        except RuntimeError:\n            caught = True\n            continue\n"),
+        ("best = 0.0\n", "best, caught = 0.0, False\n"),
+    ), "step|caught|error"),
+    _one("a rank that leaves out a step", STEP, "        if rt.rank() == 0 or epoch < 2:\n    " + STEP,
+         "step|apart|rank"),
+    _one("an evaluation of rank 0 alone that meets the others", "            correct += (model.module(x)",
+         "            if not rt.is_main_process():\n                continue\n            model.train()\n"
+         "            correct += (model(x)", "wait|time|hang|step|collective|got on"),
+    _one("a rank that sleeps", STEP, STEP + "        if epoch == 1 and rt.rank() == 1:\n            import time\n"
+         "            time.sleep(10_000)\n", "wait|time|hang|got on"),
+)  # fmt: skip
