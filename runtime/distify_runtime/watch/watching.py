@@ -20,6 +20,10 @@ from distify_runtime.watch.verdict import broken
 Judge = Callable[[list[Any]], str]
 
 _FIRST, _EVERY = (1, 2, 5, 10, 100), 1000
+#: Where a script makes so many optimizers, as in inner loops, the later ones are looked at by the steps of all.
+_MANY = 16
+#: What other ranks never come to is given up when so much else is asked.
+_MOST_QUESTIONS = 64
 #: So many steps lie between a close look and one that a checkpoint asks for.
 _APART = 100
 
@@ -78,7 +82,7 @@ class Watching:
         steps.taken += 1
         for each in self.after_each:
             each(self)
-        if is_due(steps.taken):
+        if is_due(steps.taken if steps.number < _MANY else self.steps):
             self.look(optimizer, steps)
         if self._pending:
             self._judge([topic for topic, question in self._pending.items() if question.is_due(self.steps)])
@@ -106,6 +110,8 @@ class Watching:
             return
         self.board.post(topic, value)
         if self.board.rank == 0:
+            if len(self._pending) >= _MOST_QUESTIONS:
+                del self._pending[next(iter(self._pending))]
             self._pending[topic] = _Question(judge, self.steps)
 
     def _judge(self, topics: Iterable[str]) -> None:
