@@ -1,10 +1,10 @@
 """Which of the planted mistakes are seen: by `distify verify`, and by the watch of a converted run.
 
-    python benchmarks/mistakes [NAME ...]
+    python benchmarks/mistakes [--by-hand] [NAME ...]
 
 `train.py` is converted, and each mistake of `planted.py` put into what distify writes. Printed is, for each, what
 verify says of the two runs, and what the watch says, and whether that names the cause. The right conversion comes
-first: nothing may be said of it.
+first: nothing may be said of it. `--by-hand`: the same in `by_hand.py`, which has no watch.
 """
 
 from __future__ import annotations
@@ -16,42 +16,57 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE))
 
-from planted import MISTAKES, Mistake  # noqa: E402
+import planted  # noqa: E402
+import planted_by_hand  # noqa: E402
+from planted import Mistake  # noqa: E402
 
 #: Seconds for a run in which nobody gets on.
 PATIENCE = "8"
 
 
 def main() -> int:
-    wanted = sys.argv[1:]
+    wanted = [one for one in sys.argv[1:] if one != "--by-hand"]
+    by_hand = len(wanted) < len(sys.argv[1:])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        shutil.copy(HERE / "train.py", folder)
-        _distify(folder, "convert", "train.py", "--yes")
-        right = (folder / "train_dist.py").read_text()
-        cases = [Mistake("right", (), ""), *MISTAKES]
+        right, mistakes = _by_hand(folder) if by_hand else _converted(folder)
+        cases = [Mistake("right", (), ""), *mistakes]
         print("| mistake | verify | names the cause | the watch | names the cause |\n| --- | --- | --- | --- | --- |")
-        seen = [_row(folder, right, one) for one in cases if not wanted or one.name in wanted]
-    mistakes = [row for row in seen if row[0] != "right"]
+        seen = [_row(folder, right, one, by_hand) for one in cases if not wanted or one.name in wanted]
+    rows = [row for row in seen if row[0] != "right"]
     for title, index in (("verify sees", 1), ("and names", 2), ("the watch sees", 3), ("and names", 4)):
-        print(f"{title}: {sum(bool(row[index]) for row in mistakes)} of {len(mistakes)}")
+        print(f"{title}: {sum(bool(row[index]) for row in rows)} of {len(rows)}")
     return 0
 
 
-def _row(folder: Path, right: str, mistake: Mistake) -> tuple[str, str, bool, str, bool]:
+def _converted(folder: Path) -> tuple[str, Sequence[Mistake]]:
+    shutil.copy(HERE / "train.py", folder)
+    _distify(folder, "convert", "train.py", "--yes")
+    return (folder / "train_dist.py").read_text(), planted.MISTAKES
+
+
+def _by_hand(folder: Path) -> tuple[str, Sequence[Mistake]]:
+    """torch's own SyncBatchNorm is for GPUs alone: both have another norm."""
+    original = (HERE / "train.py").read_text().replace("BatchNorm1d", "LayerNorm")
+    (folder / "train.py").write_text(original)
+    return (HERE / "by_hand.py").read_text(), planted_by_hand.MISTAKES
+
+
+def _row(folder: Path, right: str, mistake: Mistake, by_hand: bool) -> tuple[str, str, bool, str, bool]:
     text = right
     for old, new in mistake.edits:
         if old not in text:
             raise SystemExit(f"{mistake.name}: the conversion has no {old!r}")
         text = text.replace(old, new, 1)
     (folder / "train_dist.py").write_text(text)
-    by_verify, by_watch = _verified(folder), _watched(folder)
+    by_verify, by_watch = _verified(folder), "" if by_hand else _watched(folder)
     names = [bool(mistake.cause and re.search(mistake.cause, said)) for said in (by_verify, by_watch)]
     row = (mistake.name, by_verify, names[0], by_watch, names[1])
     print("| " + " | ".join(str(one).replace("|", "/") for one in row) + " |", flush=True)
