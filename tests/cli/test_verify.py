@@ -28,6 +28,7 @@ parameters       same                GAP                 the original's after ea
 ranks agree      same                0                                  bit for bit
 work is shared   same                                                   50%, 50%
 samples          same                                                   each as often as in the original, in 2 passes
+dropout          nothing to compare                                     no wrapped model has any
 files            same                                                   1, each of one rank
 checkpoints      same                                                   1, with the original's keys and values
 printed figures  nothing to compare                                     no line about an evaluation was printed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass
@@ -13,6 +13,7 @@ class Moment:
     in_dataset: bool = False  # a sample is being fetched
     each_sample: bool = False  # noise is drawn for each sample, and not one row for all
     initialising: int = 0  # calls of `torch.nn.init` that are under way
+    dropouts: list[tuple[int, int]] = field(default_factory=list)  # of a wrapped model: the step, and where chance was
 
     def step(self) -> None:
         self.steps += 1

@@ -9,12 +9,14 @@ of a loader, and in initialisation: batches that a script chooses by itself, wei
 from __future__ import annotations
 
 import importlib.util
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional, init
+from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 
 from distify_runtime.environment import rank
@@ -30,6 +32,7 @@ _ATEN_DROPOUTS = (
 _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 _FILL = {Tensor.normal_, Tensor.uniform_, Tensor.random_, Tensor.bernoulli_, Tensor.exponential_, Tensor.log_normal_}
 _MAKE = {torch.randn: torch.randn, torch.rand: torch.rand, torch.randn_like: torch.randn, torch.rand_like: torch.rand}
+_MOST_DROPOUTS = 20
 _STEP = 1009  # draws of a step that are told apart
 
 
@@ -40,6 +43,7 @@ def without_dropout() -> None:
     """
 
     def identity(original: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        _note_dropout()
         return input
 
     def setting(number: int, name: str, value: object) -> Callable[..., Any]:
@@ -57,6 +61,14 @@ def without_dropout() -> None:
     wrap(functional, "rrelu", setting(3, "training", False))  # the mean of its slopes
     for name in _RECURRENT:
         wrap(torch._VF, name, _without_recurrent)
+
+
+def _note_dropout() -> None:
+    """Where the stream is from which it would have been drawn: what two ranks draw from one place is the same."""
+    wrapped: Any = DistributedDataParallel._active_ddp_module
+    if wrapped is not None and wrapped.training and torch.is_grad_enabled() and len(NOW.dropouts) < _MOST_DROPOUTS:
+        state = torch.cuda.get_rng_state() if torch.cuda.is_available() else torch.get_rng_state()
+        NOW.dropouts.append((NOW.steps + 1, zlib.crc32(bytes(state.tolist()))))
 
 
 def _without_recurrent(original: Any, *args: Any) -> Any:

@@ -97,6 +97,7 @@ class Record:
             "share": self.share,
             "filled": self._filling.filled,
             "group_left_open": _is_group_open(),
+            "dropouts": NOW.dropouts,
             "watched": list(verdict.said.values()),
         }
         _save(fields, self._path)

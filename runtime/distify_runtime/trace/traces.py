@@ -56,6 +56,7 @@ class Trace:
     #: Where forward passes are shared: numbers that this process has computed with, of those that models were given.
     share: tuple[int, int] = (0, 0)
 
+    dropouts: list[tuple[int, int]] = field(default_factory=list)  # of a wrapped model: the step, and where chance was
     watched: list[str] = field(default_factory=list)  # what the run's own watch has said
     missed: list[str] = field(default_factory=list)  # whole paths beside the project that its copy does not lead to
 

@@ -29,6 +29,7 @@ class _Passes:
         self.number = next(_numbers)
         self.passes = 0
         self.before = 0
+        self.steps = 0  # when the last one began
 
 
 _samplers: WeakKeyDictionary[Any, _Passes] = WeakKeyDictionary()
@@ -70,8 +71,9 @@ def _compare(sampler: Any, indices: array[int], what: list[Any], shuffles: bool,
     passes = _samplers.setdefault(sampler, _Passes())
     passes.passes += 1
     digest = zlib.crc32(indices.tobytes())
-    again = shuffles and digest == passes.before and len(indices) > 9
-    passes.before = digest
+    trained = watching.steps > passes.steps  # a look at a first batch is no pass
+    again = shuffles and trained and digest == passes.before and len(indices) > 9
+    passes.before, passes.steps = digest, watching.steps
     topic = f"samples/{passes.number}/{passes.passes}"
     name, when = type(sampler).__name__, f"pass {passes.passes}"
 
