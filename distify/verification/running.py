@@ -119,8 +119,6 @@ def _environment(plan: Plan, copy: Copy, world_size: int) -> dict[str, str]:
         "OMP_NUM_THREADS": str(max(1, usable_cores() // max(1, world_size))),
         "GLOO_SOCKET_IFNAME": LOOPBACK_INTERFACE,
     }
-    if world_size:
-        env["DISTIFY_WATCH"] = "warn"  # what it says is one of the things that are reported
     if plan.gpus:
         env["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(plan.gpus))))
         env["NCCL_SOCKET_IFNAME"] = LOOPBACK_INTERFACE

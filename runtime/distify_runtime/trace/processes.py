@@ -91,6 +91,7 @@ class Ranks:
         env["OMP_NUM_THREADS"] = "1"
         env.setdefault("PYTHONHASHSEED", "0")  # one order of sets in all processes
         env["CUDA_VISIBLE_DEVICES"] = ""
+        env["DISTIFY_WATCH"] = "warn"  # what it says is one of the things that are compared
         if sys.platform == "linux":
             env["GLOO_SOCKET_IFNAME"] = "lo"  # Gloo would else listen on the address that the host's name has
         return {**env, **world, **self.env}
