@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import zlib
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -26,6 +25,7 @@ _watching: Watching | None = None
 _streams = Streams.UNKNOWN
 #: Where the stream was before a pass that was looked at and has drawn from it.
 _drawn_from: int | None = None
+_before: int | None = None
 
 
 def watch(watching: Watching) -> None:
@@ -39,21 +39,16 @@ def are(streams: Streams) -> None:
     _streams = streams
 
 
-def before_pass() -> Callable[[Exception | None], None]:
-    if _watching is None or not _watching.next_is_due():
-        return _nothing
-    before = _position()
-
-    def behind(error: Exception | None) -> None:
-        global _drawn_from
-        if _position() != before:
-            _drawn_from = before
-
-    return behind
+def before_pass() -> None:
+    global _before
+    looked_at = _watching is not None and _watching.next_is_due()
+    _before = _position() if looked_at else None
 
 
-def _nothing(error: Exception | None) -> None:
-    pass
+def behind_pass(error: Exception | None) -> None:
+    global _drawn_from
+    if _before is not None and _position() != _before:
+        _drawn_from = _before
 
 
 def look(watching: Watching, optimizer: Optimizer, steps: Steps) -> None:

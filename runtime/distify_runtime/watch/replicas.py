@@ -28,9 +28,9 @@ from distify_runtime.watch.watching import Watching
 _wrapped: WeakKeyDictionary[DistributedDataParallel, dict[str, tuple[Tensor, Any]]] = WeakKeyDictionary()
 _inside: WeakSet[nn.Module] = WeakSet()
 _changed = ""
-#: Before a pass; and behind it, with the error that it has raised, or None.
-Before = Callable[[], Callable[[Exception | None], None]]
-_before_passes: list[Before] = []
+#: What is called before a training pass; and what is called behind it, with the error that it has raised, or None.
+Around = tuple[Callable[[], None], Callable[[Exception | None], None]]
+_around: list[Around] = []
 
 
 def exist() -> bool:
@@ -42,9 +42,9 @@ def averages(parameter: Tensor) -> bool:
     return any(one is parameter for held in _wrapped.values() for one, _ in held.values())
 
 
-def notice(before: Iterable[Before]) -> None:
-    """before: called before each training pass of a wrapped model; what it gives is called behind that."""
-    _before_passes.extend(before)
+def notice(around: Iterable[Around]) -> None:
+    """around: what is called around each training pass of a wrapped model."""
+    _around.extend(around)
     _notice_wrapping()
     _notice_changes()
 
@@ -116,12 +116,16 @@ def _changing() -> None:
 
 def _notice_passes() -> None:
     original: Any = DistributedDataParallel.forward
+    # What the model computes may be compiled; this is not. Wrapping a model has loaded the compiler.
+    compiler: Any = sys.modules.get("torch._dynamo")
+    around: Any = [tuple(map(compiler.disable, one)) for one in _around] if compiler else _around
 
     @functools.wraps(original)
     def forward(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled() or not self.training:
             return original(self, *args, **kwargs)
-        behind = [one() for one in _before_passes]
+        for before, _ in around:
+            before()
         error: Exception | None = None
         try:
             return original(self, *args, **kwargs)
@@ -129,10 +133,8 @@ def _notice_passes() -> None:
             error = caught
             raise
         finally:
-            for one in behind:
-                one(error)
+            for _, behind in around:
+                behind(error)
 
-    # What the model computes may be compiled; this is not. Wrapping a model has loaded the compiler.
-    compiler: Any = sys.modules.get("torch._dynamo")
     kept: Any = compiler.disable(forward, recursive=False) if compiler else forward
     DistributedDataParallel.forward = kept  # type: ignore[method-assign]

@@ -31,7 +31,7 @@ def start(given: str | None, takes_turns: Callable[[], bool]) -> Callable[[], No
     if how is Mode.OFF:
         return lambda: None
     watching = Watching(how, _board())
-    replicas.notice([uneven.before_pass, randomness.before_pass])
+    replicas.notice((one.before_pass, one.behind_pass) for one in (uneven, randomness))
     uneven.watch(watching)
     randomness.watch(watching)
     samples.watch(watching)

@@ -7,7 +7,6 @@ batch: from there on, gradients of different steps are averaged, and nothing say
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 
 from distify_runtime.watch import frames
@@ -33,16 +32,15 @@ def watch(watching: Watching) -> None:
     _watching = watching
 
 
-def before_pass() -> Callable[[Exception | None], None]:
+def before_pass() -> None:
     global _passes, _error
     if _error and _watching is not None:  # it has been caught: this rank goes on
         _tell(_watching, _watching.steps + 1, _error)
         _error = ""
     _passes += 1
-    return _behind_pass
 
 
-def _behind_pass(error: Exception | None) -> None:
+def behind_pass(error: Exception | None) -> None:
     global _error
     if error is not None:
         _error = _error or frames.told_of(error)
