@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -84,8 +84,8 @@ class Watching:
             each(self)
         if is_due(steps.taken if steps.number < _MANY else self.steps):
             self.look(optimizer, steps)
-        if self._pending:
-            self._judge([topic for topic, question in self._pending.items() if question.is_due(self.steps)])
+        if self._pending and any([question.is_due(self.steps) for question in self._pending.values()]):
+            self._judge()
 
     def before_checkpoint(self) -> None:
         """Where every rank comes before rank 0 writes one, and elsewhere: looks at what has taken many steps since."""
@@ -114,8 +114,9 @@ class Watching:
                 del self._pending[next(iter(self._pending))]
             self._pending[topic] = _Question(judge, self.steps)
 
-    def _judge(self, topics: Iterable[str]) -> None:
-        for topic in topics:
+    def _judge(self) -> None:
+        """What was asked first comes first: that is where ranks have parted."""
+        for topic in list(self._pending):
             values = self.board.everyone(topic)
             if values is None:
                 continue
@@ -128,7 +129,7 @@ class Watching:
         """Also where the others are still on their way; what they do not come to within these seconds is given up."""
         until = time.monotonic() + seconds
         while self._pending and time.monotonic() < until:
-            self._judge(list(self._pending))
+            self._judge()
             time.sleep(0.02)
         self._pending.clear()
 
