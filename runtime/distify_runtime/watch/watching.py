@@ -84,7 +84,7 @@ class Watching:
             each(self)
         if is_due(steps.taken if steps.number < _MANY else self.steps):
             self.look(optimizer, steps)
-        if self._pending and any([question.is_due(self.steps) for question in self._pending.values()]):
+        if self._pending and any(question.is_due(self.steps) for question in self._pending.values()):
             self._judge()
 
     def before_checkpoint(self) -> None:
