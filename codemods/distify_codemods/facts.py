@@ -198,11 +198,7 @@ def infer(program: Program, run: Run) -> Facts:
     models = tuple(dict.fromkeys([*trained, *settled.models, *by_hand]))
     backwards = tuple(event for event in run.by_kind(Kind.CALL, Kind.METHOD) if _is_backward(event))
     known = {optimizer.obj for optimizer in optimizers}
-    steps = tuple(
-        event for event in run.by_kind(Kind.METHOD)
-        if event.name == "step"
-        and any(obj in known for value in (event.receiver, *event.arguments.positional) for obj in value.objs)
-    )  # fmt: skip
+    steps = tuple(event for event in run.by_kind(Kind.METHOD) if not known.isdisjoint(stepping(event)))
     forwards = [event for event in run.by_kind(Kind.FORWARD) if any(core(obj) in models for obj in event.receiver.objs)]
     over_loaders = _answered(batch_loops(run, backwards, forwards), settled)
     loops = (*over_loaders, *loops_over_shares(run, backwards, forwards, over_loaders))
@@ -240,7 +236,7 @@ def _forwards(run: Run) -> _Forwards:
 
 def _optimizers(run: Run, settled: Settled) -> list[Optimizer]:
     """Whatever is given parameters of a model, or a model that the user names, and is asked to step."""
-    stepped = {obj for event in run.by_kind(Kind.METHOD) if event.name == "step" for obj in event.receiver.objs}
+    stepped = {obj for event in run.by_kind(Kind.METHOD) for obj in stepping(event)}
     added, forwards = _given_later(run), _forwards(run)
     found: dict[Obj, Optimizer] = {}
     for event in run.by_kind(Kind.CALL):
@@ -253,6 +249,12 @@ def _optimizers(run: Run, settled: Settled) -> list[Optimizer]:
             wholes = [_wholes(run, core(part), forwards) for part in given]
             found[made] = _optimizer(event, made, wholes, named, settled)
     return list(found.values())
+
+
+def stepping(event: Event) -> Iterator[Obj]:
+    """What may be an optimizer that takes a step: by its own method, or handed to something else's, as a scaler's."""
+    for value in (event.receiver, *event.arguments.positional) if event.name == "step" else ():
+        yield from value.objs
 
 
 def _given_later(run: Run) -> dict[Obj, list[Arguments]]:

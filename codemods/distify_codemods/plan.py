@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from enum import Enum
 
@@ -184,6 +184,14 @@ class Plan:
     def comes_alone(self, node: cst.CSTNode) -> bool:
         """Whether a guard of the conversion lets rank 0 alone come to a node; of those around it others are asked."""
         return node in self.guards and self.guards[node].alone
+
+    def in_turns(self) -> Iterator[cst.CSTNode]:
+        """What ranks come to one after the other: whole statements, or what is taken out of them to a line above."""
+        for statement, guard in self.guards.items():
+            taken = [node for node, hoist in self.hoists.items() if hoist.statement is statement]
+            out = [one for one in taken if any(one in (node, *self.module.enclosing(node)) for node in guard.around)]
+            if guard.header.startswith("with "):
+                yield from out or [statement]
 
     def hoist(self, statement: cst.CSTNode, node: cst.BaseExpression, name: str, code: str, reason: str) -> None:
         if self._leaves_alone(code, node, reason):

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 from distify_runtime import communicator
 from distify_runtime.environment import is_alone, rank
 from distify_runtime.meeting import collective
+from distify_runtime.per_sample import Leaf, is_per_sample
 from distify_runtime.samplers import ShardedBatchSampler
 
 
@@ -58,9 +59,9 @@ def _current_shares(loader: DataLoader[Any]) -> tuple[list[int], int]:
     return shares, max(1, shares[rank()])
 
 
-def _leaves(value: Any) -> Iterator[Tensor | list[Any]]:
-    """The tensors and per-sample lists in a value, from left to right."""
-    if isinstance(value, Tensor) or _is_per_sample(value):
+def _leaves(value: Any) -> Iterator[Leaf]:
+    """The tensors and per-sample lists or tuples in a value, from left to right."""
+    if isinstance(value, Tensor) or is_per_sample(value):
         yield value
         return
     for element in _elements(value):
@@ -69,7 +70,7 @@ def _leaves(value: Any) -> Iterator[Tensor | list[Any]]:
 
 def _rebuild(value: Any, leaves: Iterator[Any]) -> Any:
     """A copy of `value` with its leaves replaced, from left to right."""
-    if isinstance(value, Tensor) or _is_per_sample(value):
+    if isinstance(value, Tensor) or is_per_sample(value):
         return next(leaves)
     elements = [_rebuild(element, leaves) for element in _elements(value)]
     if isinstance(value, dict):
@@ -92,19 +93,9 @@ def _elements(value: Any) -> list[Any]:
     raise TypeError(f"gather_batch gathers tensors, and lists, tuples and dicts of them, no {type(value).__name__}")
 
 
-def _is_per_sample(value: Any) -> bool:
-    return isinstance(value, list) and not _holds_tensor(value)
-
-
-def _holds_tensor(value: Any) -> bool:
-    if isinstance(value, dict):
-        value = list(value.values())
-    return isinstance(value, Tensor) or (isinstance(value, list | tuple) and any(map(_holds_tensor, value)))
-
-
-def _check_rows(leaf: Tensor | list[Any], rows: int) -> None:
-    if isinstance(leaf, list):
-        found, described = len(leaf), f"a list of {len(leaf)} elements"
+def _check_rows(leaf: Leaf, rows: int) -> None:
+    if not isinstance(leaf, Tensor):
+        found, described = len(leaf), f"a {type(leaf).__name__} of {len(leaf)} elements"
     else:
         found, described = (leaf.shape[0] if leaf.dim() else -1), f"a tensor of shape {tuple(leaf.shape)}"
     if found != rows:
@@ -114,16 +105,17 @@ def _check_rows(leaf: Tensor | list[Any], rows: int) -> None:
         )
 
 
-def _gather(leaves: list[Tensor | list[Any]], shares: list[int]) -> Iterator[Tensor | list[Any]]:
+def _gather(leaves: list[Leaf], shares: list[int]) -> Iterator[Leaf]:
     """Every leaf, put together from all ranks that have a share of the batch."""
-    everyone = communicator.all_gather_object([leaf if isinstance(leaf, list) else _layout(leaf) for leaf in leaves])
+    everyone = communicator.all_gather_object([_layout(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves])
     contributors = [index for index, samples in enumerate(shares) if samples]
     for leaf, described in zip(leaves, zip(*everyone, strict=True), strict=True):
-        if isinstance(leaf, list):
-            yield [element for index in contributors for element in described[index]]
-        else:
+        if isinstance(leaf, Tensor):
             parts = _all_gather(leaf, described)
             yield torch.cat([parts[index] for index in contributors])
+        else:
+            whole = [element for index in contributors for element in described[index]]
+            yield tuple(whole) if isinstance(leaf, tuple) else whole
 
 
 def _layout(tensor: Tensor) -> _Layout:

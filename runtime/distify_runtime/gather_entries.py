@@ -12,6 +12,7 @@ from torch import Tensor
 from distify_runtime import communicator
 from distify_runtime.environment import is_alone, rank, world_size
 from distify_runtime.meeting import collective
+from distify_runtime.per_sample import is_per_sample
 
 
 @collective
@@ -19,8 +20,8 @@ def gather_entries(values: Any, parts: bool = False) -> Any:
     """The entries of all ranks' samples, on every rank. A collective.
 
     `values` has one entry per sample of this rank's share of the batch: a tensor or numpy array with the samples along
-    its first dimension, a list of one entry each, or a tuple or dictionary of such. They come back in the order of one
-    process. What all ranks then compute alike has the gradient of one process.
+    its first dimension, a list of one entry each, a tuple of one text each, or another tuple or dictionary of such.
+    They come back in the order of one process. What all ranks then compute alike has the gradient of one process.
     parts: the share is a piece of the batch (`shard_batch`); else every world-size-th sample (`DistributedSampler`).
     Raises TypeError for what has no entries.
     """
@@ -35,7 +36,7 @@ def _portable(values: Any) -> Any:
     if isinstance(values, dict):
         return {key: _portable(value) for key, value in values.items()}
     if isinstance(values, tuple):
-        return tuple(map(_portable, values))
+        return values if is_per_sample(values) else tuple(map(_portable, values))
     if isinstance(values, list):
         return [one.detach().cpu() if isinstance(one, Tensor) else one for one in values]
     if not _is_array(values):
@@ -46,6 +47,8 @@ def _portable(values: Any) -> Any:
 def _together(mine: Any, everyone: list[Any], parts: bool) -> Any:
     if isinstance(mine, dict):
         return {key: _together(value, [one[key] for one in everyone], parts) for key, value in mine.items()}
+    if isinstance(mine, tuple) and is_per_sample(mine):
+        return tuple(_together(list(mine), everyone, parts))
     if isinstance(mine, tuple):
         return tuple(_together(value, [one[at] for one in everyone], parts) for at, value in enumerate(mine))
     rows = [len(one) for one in everyone]

@@ -15,6 +15,7 @@ from torch.autograd.function import once_differentiable
 from distify_runtime import communicator
 from distify_runtime.environment import is_alone, rank, world_size
 from distify_runtime.meeting import collective
+from distify_runtime.per_sample import Leaf, is_per_sample
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class _Order:
     def samples(self, rows: int) -> int:
         return rows // (self.views * self.rows)
 
-    def together(self, everyone: list[list[Any]]) -> list[Any]:
+    def together(self, everyone: list[Any]) -> list[Any]:
         """The same for lists."""
         entries = [entry for share in everyone for entry in share]
         return [entries[number] for number in self.whole(torch.arange(len(entries)).view(len(everyone), -1))]
@@ -58,7 +59,8 @@ def gather_samples(
     """The whole batch of each value, in the order that one process would have it, on every rank. A collective.
 
     A value holds this rank's share: a tensor with the samples along `dim`, or a list with one element per sample
-    (none a tensor). Tuples, dicts and lists of tensors are gathered element by element; numbers and None stay.
+    (none a tensor), or a tuple with one text per sample. Other tuples, dicts and lists of tensors are gathered element
+    by element; numbers and None stay.
     views: the number of blocks along `dim` that each hold all samples, as after `torch.cat([one, other])`.
     samples: how many samples this rank has, where each may have several rows along `dim`: one behind the other, as in
     a flattened [samples, steps, …], or with `by_step` all those of a step, as in a flattened [steps, samples, …].
@@ -78,7 +80,7 @@ def gather_samples(
     return values[0] if len(values) == 1 else values
 
 
-def _order(leaf: Tensor | list[Any], dim: int, views: int, samples: int, by_step: bool, parts: bool) -> _Order:
+def _order(leaf: Leaf, dim: int, views: int, samples: int, by_step: bool, parts: bool) -> _Order:
     several = _rows(leaf, dim) // samples if samples else 1
     if samples and (several < 1 or _rows(leaf, dim) % samples):
         raise ValueError(
@@ -116,16 +118,17 @@ def _all_gather(share: Tensor) -> Tensor:
     return everyone
 
 
-def _gather(leaf: Tensor | list[Any], order: _Order) -> Any:
+def _gather(leaf: Leaf, order: _Order) -> Any:
     if isinstance(leaf, Tensor):
         return _GatherSamples.apply(leaf, order)  # type: ignore[no-untyped-call]
-    return order.together(communicator.all_gather_object(leaf))
+    whole = order.together(communicator.all_gather_object(leaf))
+    return tuple(whole) if isinstance(leaf, tuple) else whole
 
 
 # ---- what all ranks must agree on
 
 
-def _check(leaves: list[Tensor | list[Any]], orders: list[_Order]) -> None:
+def _check(leaves: list[Leaf], orders: list[_Order]) -> None:
     """Ranks that send different things would wait for ever, or read each other's bytes as something else."""
     described = list(map(_described, leaves, orders))
     sizes = sorted({order.samples(_rows(leaf, order.dim)) for leaf, order in zip(leaves, orders, strict=True)})
@@ -143,24 +146,24 @@ def _check(leaves: list[Tensor | list[Any]], orders: list[_Order]) -> None:
         raise ValueError(f"gather_samples needs shares of one shape: pad the samples to one size ({ranks})")
 
 
-def _where(leaves: list[Tensor | list[Any]]) -> torch.device:
+def _where(leaves: list[Leaf]) -> torch.device:
     """The device that these are sent from: the group has a backend for each kind."""
     return next((leaf.device for leaf in leaves if isinstance(leaf, Tensor)), torch.device("cpu"))
 
 
-def _rows(leaf: Tensor | list[Any], dim: int) -> int:
-    if isinstance(leaf, list):
+def _rows(leaf: Leaf, dim: int) -> int:
+    if not isinstance(leaf, Tensor):
         return len(leaf)
     return leaf.shape[dim] if leaf.dim() > dim else -1
 
 
-def _text(leaf: Tensor | list[Any]) -> str:
-    if isinstance(leaf, list):
-        return f"a list of {len(leaf)}"
+def _text(leaf: Leaf) -> str:
+    if not isinstance(leaf, Tensor):
+        return f"a {type(leaf).__name__} of {len(leaf)}"
     return f"{str(leaf.dtype).removeprefix('torch.')} {tuple(leaf.shape)}"
 
 
-def _described(leaf: Tensor | list[Any], order: _Order) -> str:
+def _described(leaf: Leaf, order: _Order) -> str:
     text, rows = _text(leaf), _rows(leaf, order.dim)
     if isinstance(leaf, Tensor):
         if leaf.layout is not torch.strided:
@@ -177,9 +180,9 @@ def _described(leaf: Tensor | list[Any], order: _Order) -> str:
 # ---- nested values
 
 
-def _leaves(value: Any) -> Iterator[Tensor | list[Any]]:
+def _leaves(value: Any) -> Iterator[Leaf]:
     """The tensors and per-sample lists in a value, from left to right."""
-    if isinstance(value, Tensor) or _is_per_sample(value):
+    if isinstance(value, Tensor) or is_per_sample(value):
         yield value
     else:
         for element in _elements(value):
@@ -188,7 +191,7 @@ def _leaves(value: Any) -> Iterator[Tensor | list[Any]]:
 
 def _rebuild(value: Any, leaves: Iterator[Any]) -> Any:
     """A copy of `value` with its leaves replaced, from left to right."""
-    if isinstance(value, Tensor) or _is_per_sample(value):
+    if isinstance(value, Tensor) or is_per_sample(value):
         return next(leaves)
     elements = [_rebuild(element, leaves) for element in _elements(value)]
     if isinstance(value, dict):
@@ -209,13 +212,3 @@ def _elements(value: Any) -> list[Any]:
     if isinstance(value, (tuple, list)):
         return list(value)
     raise TypeError(f"gather_samples gathers tensors, and lists, tuples and dicts of them, no {type(value).__name__}")
-
-
-def _is_per_sample(value: Any) -> bool:
-    return isinstance(value, list) and not any(_holds_tensor(one) for one in value)
-
-
-def _holds_tensor(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(map(_holds_tensor, value.values()))
-    return isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and any(map(_holds_tensor, value)))

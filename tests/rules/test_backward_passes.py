@@ -155,3 +155,46 @@ def test_statistics_of_an_averaged_model_see_all_batches_once() -> None:
     made, used = UPDATE.strip().splitlines()
     early = converted(script().replace("optimizer =", f"{made}\noptimizer =") + used + "\n")
     assert "update_bn(rt.whole_loader(loader), averaged)" in early
+
+
+STACKED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+loader = DataLoader(TensorDataset(torch.randn(64, 4, 8), torch.randn(64, 4, 8)), batch_size=8, shuffle=True)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {made}
+        self.stack = nn.Transformer{kind}(layer, num_layers=2)
+
+    def forward(self, x):
+        return self.stack(x{memory})
+
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+"""
+LAYER = "nn.Transformer{}Layer(8, 2, batch_first=True)"
+
+
+@pytest.mark.parametrize(("kind", "memory"), [("Encoder", ""), ("Decoder", ", x")])
+@pytest.mark.parametrize(
+    ("made", "wrap"),
+    [
+        ("layer = {}", WRAP),
+        ("layer = self.layer = {}", TOLD),
+        ("layer = {}\n        self.layers = nn.ModuleList([layer])", TOLD),
+    ],
+    ids=["copied", "kept", "kept in a list"],
+)
+def test_what_a_stack_copies_is_no_part_of_the_model(kind: str, memory: str, made: str, wrap: str) -> None:
+    text = STACKED.format(made=made.format(LAYER.format(kind)), kind=kind, memory=memory)
+    assert wrap in converted(text)

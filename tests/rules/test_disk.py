@@ -184,3 +184,35 @@ def test_a_data_set_lists_the_files_that_rank_0_has_written() -> None:
 )
 def test_a_data_set_lists_what_was_there_before(setup: str, after: str) -> None:
     assert "from_main_process" not in converted(script(imports=TOOLS, setup=FILES + setup, data=MADE, after=after))
+
+
+@pytest.mark.parametrize(
+    ("before", "asserted", "after"),
+    [
+        ("", 'assert not {}, "exists"\n', 'os.makedirs("runs/1")\n'),
+        ('os.makedirs("runs/1")\n', "assert {}\n", ""),
+        ('np.save("runs/1", [1])\n', "assert {}\n", ""),
+        ("", "assert not {}\n", "os.makedirs(input())\n"),
+    ],
+    ids=["to be new", "made before", "written before", "anything may be made"],
+)
+def test_what_is_asserted_of_the_disk_is_rank_zeros(before: str, asserted: str, after: str) -> None:
+    asked = 'os.path.exists("runs/1")'
+    new = converted(script(imports=TOOLS + "import numpy as np\n", setup=before + asserted.format(asked) + after))
+    assert asserted.format(f"rt.from_main_process({asked})") in new
+
+
+@pytest.mark.parametrize(
+    ("setup", "after"),
+    [
+        ('assert os.path.exists("pictures")\nos.makedirs("runs")\n', ""),
+        ('assert os.path.exists("runs/1")\n', 'os.makedirs("runs/1")\n'),
+        ('os.makedirs("runs")\nassert len(data_names) == 2\n', ""),
+        ("", 'torch.save(model.state_dict(), "net.pt")\nassert os.path.isdir("pictures")\n'),
+    ],
+    ids=["made elsewhere", "made after training", "no file", "written elsewhere"],
+)
+def test_what_is_asserted_of_other_files_stays(setup: str, after: str) -> None:
+    asserted = next(line for line in (setup + after).splitlines() if line.startswith("assert"))
+    names = "data_names = input().split()\n"
+    assert f"\n{asserted}\n" in converted(script(imports=TOOLS, setup=names + setup, after=after))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from distify_codemods import Level
+from distify_codemods import Level, Options
 
 from tests.rules.scripts import (
     DATA,
@@ -123,6 +123,66 @@ def test_leaves_before_it_downloads() -> None:
     function = 'def fetch():\n    if os.path.exists("x"):\n        return\n    urlretrieve("http://x", "x")\n\n\n'
     before = script(imports=FETCH, setup=f"{function}fetch()\n")
     assert converted(before) == distributed(imports=FETCH, setup=f"{function}{GROUP}{FIRST}    fetch()\n", group="")
+
+
+LEAVES = ("return", "sys.exit()", 'raise FileNotFoundError("pictures")')
+TRAINS = """\
+def main():
+{before}    net = models.resnet18(weights="DEFAULT")
+    data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+    loader = DataLoader(data, batch_size=8, shuffle=True)
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+main()
+"""
+VISION_MODELS = f"import os\nimport sys\n{IMPORTS}from torchvision import models\n"
+STRATEGIES = pytest.mark.parametrize("strategy", ["sharded", "shared"])
+
+
+@STRATEGIES
+@pytest.mark.parametrize("leave", LEAVES)
+def test_a_function_that_trains_is_no_download(leave: str, strategy: str) -> None:
+    """Who leaves before the download is settled by rank 0: the guard must not hold what all ranks meet in."""
+    body = f'    if not os.path.exists("pictures"):\n        {leave}\n'
+    new = converted(VISION_MODELS + TRAINS.format(before=body), Options(strategy=strategy))
+    assert '    if not rt.from_main_process(os.path.exists("pictures")):\n' in new
+    assert '    with rt.main_process_first():\n        net = models.resnet18(weights="DEFAULT")\n' in new
+    assert new.index("init_process_group") < new.index("from_main_process")
+    assert "\nmain()\n" in new
+
+
+@STRATEGIES
+def test_a_branch_that_trains_is_no_download(strategy: str) -> None:
+    text = TRAINS.format(before="").replace("def main():\n", 'if os.path.exists("pictures"):\n').replace("main()\n", "")
+    new = converted(VISION_MODELS + text, Options(strategy=strategy))
+    assert 'if rt.from_main_process(os.path.exists("pictures")):\n' in new
+    assert '    with rt.main_process_first():\n        net = models.resnet18(weights="DEFAULT")\n' in new
+
+
+def test_a_function_that_downloads_where_the_file_is_missing() -> None:
+    """Rank 0 has made the file when another looks: it would not come to the guard."""
+    function, looks = 'def fetch():\n    {}urlretrieve("http://x", "x")\n\n\n', 'os.path.exists("x")'
+    before = script(imports=FETCH, setup=f"{function.format('')}if not {looks}:\n    fetch()\n")
+    guarded, told = function.format(f"{FIRST}        "), f"if not rt.from_main_process({looks}):\n    fetch()\n"
+    assert converted(before) == distributed(imports=FETCH, setup=f"{guarded}{GROUP}{told}", group="")
+
+
+@pytest.mark.parametrize(
+    "before",
+    ['    if not os.path.exists("notes"):\n        print("no notes")\n', "    if len(sys.argv) > 3:\n        return\n"],
+    ids=["nobody leaves", "no file is asked for"],
+)
+def test_tests_that_part_nobody_stay(before: str) -> None:
+    new = converted(VISION_MODELS + TRAINS.format(before=before))
+    assert before in new
+    assert '    with rt.main_process_first():\n        net = models.resnet18(weights="DEFAULT")\n' in new
 
 
 @pytest.mark.parametrize(

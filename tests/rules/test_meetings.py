@@ -6,11 +6,22 @@ import importlib.util
 
 import distify_runtime
 import pytest
-from distify_codemods import Options, Outcome
+from distify_codemods import Level, Options, Outcome
 from distify_codemods.libraries.runtime import BY_ITSELF
 from distify_runtime import meeting
 
-from tests.rules.scripts import IMPORTS, LOOP, blocked, conversion_of, converted, script
+from tests.rules.scripts import (
+    IMPORTS,
+    LOADER,
+    LOOP,
+    MODEL,
+    OPTIMIZER,
+    blocked,
+    conversion_of,
+    converted,
+    indented,
+    script,
+)
 
 TORCHS = (
     IMPORTS
@@ -113,3 +124,32 @@ def test_what_rank_0_draws_of_figures_that_are_alike_is_its_own() -> None:
 def test_a_figure_that_is_put_together_before_it_is_drawn() -> None:
     new = converted(_plotted('open(path, "w").write("plot")', "loss.item()"))
     assert "if rt.is_main_process():\n    plt.savefig" in new
+
+
+# ---- where ranks come one after the other
+
+TRAINS = "def train(data):\n" + indented(LOADER + MODEL + OPTIMIZER + LOOP)
+VISION = f"{IMPORTS}from torchvision import datasets\n\n\n{TRAINS}\n\n"
+
+
+@pytest.mark.parametrize("strategy", ["sharded", "shared"])
+def test_no_training_where_ranks_wait_for_a_download(strategy: str) -> None:
+    text, options = f'{VISION}train(datasets.MNIST(".", download=True))\n', Options(strategy=strategy)
+    codes = {one.code for one in conversion_of(text, options=options).of(Level.BLOCKING)}
+    assert codes & {"DATA03", "MEET01"}
+
+
+@pytest.mark.parametrize("strategy", ["sharded", "shared"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        'data = datasets.MNIST(".", download=True)\n',
+        'data = datasets.MNIST(f"{time.time()}", download=True)\n',
+        'loader = DataLoader(datasets.MNIST(".", download=True), batch_size=8, shuffle=True)\n',
+    ],
+    ids=["alone", "told by rank 0, which goes on", "in the call that makes the loader"],
+)
+def test_downloads_in_turns(data: str, strategy: str) -> None:
+    imports, loader = f"import time\n{VISION}", "" if data.startswith("loader") else LOADER
+    new = converted(script(imports=imports, data=data, loader=loader), Options(strategy=strategy))
+    assert "with rt.main_process_first():\n" in new

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Level, Options, Outcome, SourceFile, convert
+from distify_codemods import Level, Options, Outcome, Said, SourceFile, convert
 
 from tests.rules.scripts import (
     IMPORTS,
@@ -50,6 +50,40 @@ def test_free_parameter_beside_a_model(given: str) -> None:
 def test_parameters_updated_by_hand() -> None:
     """Whoever reads a model's gradients trains it; DistributedDataParallel averages them."""
     assert WRAP in converted(script(optimizer="", loop=BY_HAND))
+
+
+UNHEARD = f"from unheard import instantiate, config\n{IMPORTS}"
+MADE = "optimizer = instantiate(config, params=model.parameters())\n"
+SCALED = LOOP.replace("loss.backward()", "scaler.scale(loss).backward()").replace("optimizer.step()", "{}")
+
+
+@pytest.mark.parametrize("step", ["scaler.step(optimizer)", "optimizer.step()", "stepper.step(optimizer)"])
+@pytest.mark.parametrize("optimizer", [MADE, MADE.replace("params=", "")])
+def test_an_optimizer_of_an_unknown_maker(optimizer: str, step: str) -> None:
+    """It is given a model's parameters and steps, be it by what it is handed to."""
+    setup = "scaler = torch.amp.GradScaler()\nstepper = instantiate(config)\n"
+    before = script(imports=UNHEARD, setup=setup, optimizer=optimizer, loop=SCALED.format(step))
+    assert WRAP in converted(before)
+    told = [one.place.line for one in findings("NET01", before, Level.ADVICE) if one.place is not None]
+    assert told == [line_of(before, "stepper =")]  # every rank makes the optimizer
+
+
+def test_what_is_no_optimizer_is_none() -> None:
+    """Given a model's parameters, and handed to no step."""
+    before = script(imports=UNHEARD, optimizer=MADE, loop=LOOP.replace("optimizer.step()", "optimizer.go()"))
+    assert ("OTHER01", line_of(before, "loss.backward()")) in blocked(before)
+
+
+@pytest.mark.parametrize("model", ["model = nn.Linear(4, 1)\n", "model = instantiate(config)\n"])
+def test_a_module_that_no_optimizer_is_seen_to_have_is_named(model: str) -> None:
+    """The way out is an option, and nothing is said to be updated by hand."""
+    loop = LOOP.replace("optimizer.", "trainer.").replace(".zero_grad", ".clear").replace(".step", ".go")
+    before = script(imports=UNHEARD, model=model, optimizer="trainer = instantiate(config, model)\n", loop=loop)
+    for strategy in ("sharded", "auto"):
+        found = conversion_of(before, options=Options(strategy=strategy)).of(Level.BLOCKING)
+        assert any("--model model" in one.fix for one in found), found
+        assert not any("by hand" in one.message for one in found)
+    assert conversion_of(before, options=Options(models=(Said("model", "--model"),))).outcome is Outcome.CONVERTED
 
 
 def test_parameters_of_no_module_updated_by_hand() -> None:

@@ -310,3 +310,18 @@ def test_no_claim_of_files_that_workers_read(read: str, write: str, known: bool)
     claims = [one.message for one in findings("PATH01", before, Level.NOT_NEEDED)]
     assert any("which a library calls" in one for one in claims) is not known
     assert any(one.endswith("no file is read that the run wrote") for one in claims) is known
+
+
+@pytest.mark.parametrize(
+    ("write", "read"),
+    [('np.save("a.npy", [1])', 'b = np.load("a.npy")'), ('torch.save(x, "a.pt")', 'b = torch.load("a.pt")')],
+    ids=["a file", "a checkpoint"],
+)
+def test_a_function_that_is_left_early_is_no_reading(write: str, read: str) -> None:
+    """The wait stands behind what is waited for, whoever leaves the function before for want of a file."""
+    body = indented(script(imports="", after=f"{write}\n{read}\n"))
+    before = f'{TOOLS}def main():\n    if not os.path.exists("pictures"):\n        return\n{body}main()\n'
+    new = converted(before)
+    assert f"    rt.barrier()\n    {read.partition('(')[0]}(" in new
+    assert new.count("rt.barrier()") == 1
+    assert new.endswith("\nmain()\n")

@@ -107,6 +107,7 @@ def _kinds_of_values() -> dict[str, Any]:
         "several": rt.gather_batch(loader, batch, names, batch[:, 0].to(torch.int8)),
         "grad": rt.gather_batch(loader, weights * 2).requires_grad,
         "nested": rt.gather_batch(loader, {"a": (batch, [batch.bfloat16(), names]), "b": Pair(batch, names)}),
+        "texts": rt.gather_batch(loader, (batch, tuple(names)), tuple(name.encode() for name in names)),
         "complex": rt.gather_batch(loader, torch.complex(weights, weights)),
         "no columns": rt.gather_batch(loader, batch[:, :0]).shape,
     }
@@ -125,6 +126,8 @@ def test_values_of_every_kind_are_gathered() -> None:
         assert batch.equal(rows)
         assert several_names == names
         assert first.equal(rows[:, 0].to(torch.int8))
+        assert values["texts"][0][1] == tuple(names)
+        assert values["texts"][1] == tuple(name.encode() for name in names)
         nested, pair = values["nested"]["a"], values["nested"]["b"]
         assert nested[0].equal(rows)
         assert nested[1][0].equal(rows.bfloat16())
@@ -148,6 +151,8 @@ def _errors() -> list[str]:
             _refused(loader, batch.repeat(3)),
             _refused(loader, ["only one"]),
             _refused(loader, [{"boxes": batch}, {"boxes": batch}]),
+            _refused(loader, ("one", "two", "three")),
+            _refused(loader, (0.5, 0.25)),
             _refused(loader, 3),
             _refused(loader, torch.zeros(2, 4 + rt.rank())),
             _refused(DataLoader(Numbers(8), batch_size=4), batch),
@@ -158,11 +163,13 @@ def _errors() -> list[str]:
 def test_what_is_not_one_row_per_sample_is_refused_on_every_rank() -> None:
     first, second = on_ranks(_errors)
     assert first == second
-    mean, repeated, short, collections, number, shapes, sampler, before, after = first
+    mean, repeated, short, collections, texts, numbers, number, shapes, sampler, before, after = first
     assert "a tensor of shape ()" in mean
     assert "a tensor of shape (6,), not one row for each of this rank's 2 samples" in repeated
     assert "a list of 1 elements" in short
     assert "a list of collections of tensors" in collections
+    assert "a tuple of 3 elements" in texts
+    assert "no float" in numbers  # one for each output of a model?
     assert "no int" in number
     assert "shapes (2, 4), (2, 5) by rank" in shapes
     assert "ShardedBatchSampler" in sampler
@@ -176,3 +183,26 @@ def test_a_world_of_one_gives_the_values_back() -> None:
     assert [batch.tolist() for batch in batches] == [[0, 1], [2, 3], [4]]
     assert rt.gather_batch(loader, batches[0]) is batches[0]
     assert rt.gather_batch(loader, batches[0], 3) == (batches[0], 3)
+
+
+class Named(Dataset[tuple[Tensor, str]]):
+    def __len__(self) -> int:
+        return 7
+
+    def __getitem__(self, index: int) -> tuple[Tensor, str]:
+        return torch.full((2,), index), f"{index}.png"
+
+
+def _named() -> list[Any]:
+    dataset = Named()
+    loader = DataLoader(dataset, batch_sampler=rt.ShardedBatchSampler(dataset, 3))
+    return [rt.gather_batch(loader, x, names) for x, names in loader]
+
+
+def test_texts_of_samples_that_are_tuples() -> None:
+    whole = [(x, names) for x, names in DataLoader(Named(), batch_size=3)]
+    assert isinstance(whole[0][1], tuple)
+    for batches in on_ranks(_named):
+        assert [names for _, names in batches] == [names for _, names in whole]
+        assert all(type(names) is tuple for _, names in batches)
+        assert all(x.equal(y) for (x, _), (y, _) in zip(batches, whole, strict=True))

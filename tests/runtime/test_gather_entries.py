@@ -21,6 +21,7 @@ def _entries() -> Any:
             "tensor": mine.float(),
             "array": mine.numpy(),
             "list": mine.tolist(),
+            "texts": tuple(str(one) for one in mine.tolist()),
             "pair": (torch.stack([mine, -mine], dim=1), [str(one) for one in mine.tolist()]),
         }
     )
@@ -33,6 +34,7 @@ def test_entries_come_in_the_order_of_one_process(ranks: int) -> None:
         assert found["tensor"].equal(whole.float())
         assert isinstance(found["array"], np.ndarray)
         assert found["array"].tolist() == found["list"] == whole.tolist()
+        assert found["texts"] == tuple(found["pair"][1])
         assert found["pair"][0].equal(torch.stack([whole, -whole], dim=1))
         assert found["pair"][1] == [str(one) for one in whole.tolist()]
 

@@ -69,14 +69,17 @@ def _nested() -> Any:
     mine = _dealt(torch.arange(SAMPLES))
     names = [f"sample {number}" for number in mine.tolist()]
     pair = Pair(mine.bool(), names)
-    half, none = rt.gather_samples({"pair": pair, "half": [mine.half(), (mine / 2).bfloat16()]}, (None, 3))
-    return half["pair"]._asdict(), half["half"], none
+    half, none, texts = rt.gather_samples(
+        {"pair": pair, "half": [mine.half(), (mine / 2).bfloat16()]}, (None, 3), (mine, tuple(names))
+    )
+    return half["pair"]._asdict(), half["half"], none, texts[1]
 
 
 def test_nested_values_of_any_type_come_back_as_they_were() -> None:
-    for pair, (half, brain), rest in on_ranks(_nested):
+    for pair, (half, brain), rest, texts in on_ranks(_nested):
         assert pair["rows"].tolist() == torch.arange(SAMPLES).bool().tolist()
         assert pair["names"] == [f"sample {number}" for number in range(SAMPLES)]
+        assert texts == tuple(pair["names"])
         assert half.dtype is torch.float16
         assert brain.tolist() == (torch.arange(SAMPLES) / 2).tolist()
         assert rest == (None, 3)

@@ -13,10 +13,11 @@ from distify_codemods.decisions.base import Blocked
 from distify_codemods.decisions.names import loader_expression
 from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import BatchLoop, Facts, Optimizer, drawn_from, given_to, loaders_in, loaders_of
+from distify_codemods.facts import BatchLoop, Facts, Optimizer, drawn_from, given_to, loaders_in, loaders_of, stepping
 from distify_codemods.inside import core
+from distify_codemods.libraries.torch_nn import is_loss
 from distify_codemods.naming import brief
-from distify_codemods.objects import External
+from distify_codemods.objects import External, Instance
 from distify_codemods.settled import called, is_module
 
 CODE = "READ01"
@@ -107,7 +108,7 @@ def _steppers(facts: Facts) -> Iterator[tuple[Event, Event, list[Obj]]]:
     made = {event.value.single(): event for event in facts.of_kind(Kind.CALL, Kind.METHOD)}
     done: set[Obj] = set()
     for event in facts.of_kind(Kind.METHOD):
-        for obj in event.receiver.objs if event.name == "step" and facts.in_training(event) else ():
+        for obj in stepping(event) if facts.in_training(event) else ():
             if obj in known or obj in done or obj not in made or obj in facts.settled.not_models:
                 continue
             if not isinstance(obj, External) or obj.arguments is None or obj.name.startswith("torch."):
@@ -119,14 +120,28 @@ def _steppers(facts: Facts) -> Iterator[tuple[Event, Event, list[Obj]]]:
                 yield event, made[obj], candidates
 
 
+def to_be_named(facts: Facts) -> str:
+    """How the user says that what training calls is trained, where no optimizer is seen that has its parameters."""
+    called = (event for event in facts.of_kind(Kind.FORWARD) if facts.in_training(event))
+    objs = dict.fromkeys(core(obj) for event in called for obj in event.receiver.objs)
+    modules = [
+        one for one in objs if isinstance(one, Instance) or (isinstance(one, External) and not is_loss(one.name))
+    ]
+    return _joined(_options(facts, modules)) if modules and not facts.models else ""
+
+
 def _is_answered(facts: Facts, candidates: Iterable[Obj]) -> bool:
     answers = facts.settled
     return any(obj in answers.models for obj in candidates) or all(obj in answers.not_models for obj in candidates)
 
 
 def _doubt(facts: Facts, event: Event, message: str, candidates: Iterable[Obj]) -> Blocked:
-    options = [f"--model {_argument(facts.names.of(obj))}" for obj in facts.names.in_order(candidates)]
-    return Blocked(CODE, event.module, event.node, message, f"{_joined(options)} if it trains that; else {_COMMENT}")
+    named = _joined(_options(facts, candidates))
+    return Blocked(CODE, event.module, event.node, message, f"{named} if it trains that; else {_COMMENT}")
+
+
+def _options(facts: Facts, models: Iterable[Obj]) -> list[str]:
+    return [f"--model {_argument(facts.names.of(obj))}" for obj in facts.names.in_order(models)]
 
 
 # ---- loaders

@@ -14,7 +14,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
-from distify_codemods.decisions import agreement, concurrent, enlarging, frozen, played
+from distify_codemods.decisions import agreement, concurrent, doubts, enlarging, frozen, played
 from distify_codemods.decisions.base import Averaging, Blocked, Decisions, SharedPass
 from distify_codemods.decisions.broadcasts import places_of
 from distify_codemods.decisions.loading import decide_loading
@@ -220,11 +220,12 @@ def _trains(facts: Facts, one: Called) -> Blocked:
 
 
 def _nothing(facts: Facts) -> Blocked:
-    event = facts.backwards[0]
+    event, named = facts.backwards[0], doubts.to_be_named(facts)
     return Blocked(
         CODE, event.module, event.node,
         "no forward pass of a trained module is seen in training: ranks would all do the same work",
-        "compute the loss with an `nn.Module` whose parameters the optimizer is given",
+        "compute the loss with an `nn.Module` whose parameters the optimizer is given"
+        + (f", or name it where it is: {named}" if named else ""),
     )  # fmt: skip
 
 

@@ -126,17 +126,28 @@ def _operands(event: Event) -> list[cst.BaseExpression]:
     return []
 
 
-def parts_of(model: Obj) -> list[Obj]:
-    """The model and what it is made of: attributes of local modules, arguments of the library's."""
+def _copied(obj: Obj) -> list[Obj]:
+    if not isinstance(obj, External) or obj.name not in torch_nn.STACKS or obj.arguments is None:
+        return []
+    layer = obj.arguments.get(torch_nn.STACKS[obj.name], 0)
+    return [part for part in (layer.objs if layer is not None else ()) if isinstance(part, External)]
+
+
+def parts_of(model: Obj, without_copied: bool = False) -> list[Obj]:
+    """The model and what it is made of: attributes of local modules, arguments of the library's.
+
+    `without_copied`: but for layers of the library's that are no part of the model, only their copies are.
+    """
     found, queue = dict.fromkeys([model]), [model]
     while queue:
         obj = queue.pop()
         values = list(obj.attributes.values())
         if isinstance(obj, External) and obj.arguments is not None and obj.name.startswith(torch_nn.OWN):
             values += obj.arguments.all()
+        copied = _copied(obj) if without_copied else []
         for value in values:
             for part in contained(value):
-                if isinstance(part, (Instance, External)) and part not in found:
+                if isinstance(part, (Instance, External)) and part not in found and part not in copied:
                     found[part] = None
                     queue.append(part)
     return list(found)

@@ -81,7 +81,8 @@ def left_over(facts: Facts, model: Obj, found: Iterable[Session]) -> Event | Non
 def _layers(facts: Facts, model: Obj) -> list[Obj]:
     """Its layers with parameters that get gradients."""
     frozen = _frozen(facts, model)
-    layers = (part for part in parts_of(model) if isinstance(part, External) and torch_nn.has_parameters(part.name))
+    parts = parts_of(model, without_copied=True)
+    layers = (part for part in parts if isinstance(part, External) and torch_nn.has_parameters(part.name))
     return [part for part in layers if part not in frozen]
 
 

@@ -10,3 +10,8 @@ BY_ITSELF = frozenset(
     map_location per_rank_batch_size per_rank_workers rank rank_zero_logging rank_zero_print scale_learning_rate
     set_epoch shard_batch strip_module_prefix training_loader unwrap whole_loader without_mps world_size""".split()
 )
+
+#: Where rank 0 waits for nobody, so that it may come there first.
+RANK_0_GOES_ON = frozenset(
+    "from_main_process call_on_main_process common_seed main_process_first shard_loading".split()
+)

@@ -49,8 +49,8 @@ ATTENTION = frozenset(
 )
 #: Samples one after another, each as long as it is.
 PACKED = "torch.nn.utils.rnn.PackedSequence"
-#: Several of such layers, each like the first that they are given.
-STACKS = frozenset(["torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder"])
+#: Several copies of the layer that they are given first, and by which name.
+STACKS = {"torch.nn.TransformerEncoder": "encoder_layer", "torch.nn.TransformerDecoder": "decoder_layer"}
 #: Modules that leave the second dimension alone, of two or more: samples that lie along it are taken by themselves.
 #: (A linear layer or a norm along a dimension of samples has their number, and fails with any other.)
 BESIDE = frozenset(

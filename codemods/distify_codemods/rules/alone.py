@@ -19,21 +19,27 @@ _FUNCTIONS = (cst.FunctionDef, cst.Lambda, cst.Module)
 
 
 class Alone:
-    """Of the finished edits: to be asked when all other rules have written theirs."""
+    """Of the finished edits: to be asked when all other rules have written theirs.
 
-    def __init__(self, context: Context) -> None:
-        self._plans = context.plans
+    `in_turns`: where ranks come one after the other instead, and who is first waits for none of them.
+    """
+
+    def __init__(self, context: Context, in_turns: bool = False) -> None:
         calls: set[cst.CSTNode] = set()
+        self._places: set[cst.CSTNode] = set()
         for plan in context.plans.values():
-            calls |= plan.handed_over  # whose arguments all ranks evaluate
-            guarded = filter(plan.comes_alone, plan.guards)
-            calls.update(node for one in guarded for node in tree.walk(one) if isinstance(node, cst.Call))
+            if in_turns:
+                self._places.update(plan.in_turns())
+            else:
+                calls |= plan.handed_over  # whose arguments all ranks evaluate
+                self._places.update(filter(plan.comes_alone, plan.guards))
+        calls.update(node for one in self._places for node in tree.walk(one) if isinstance(node, cst.Call))
         self.functions = _run_by(context.facts, calls) if calls else set()
 
     def holds(self, module: Module, node: cst.CSTNode, beside: bool = False) -> bool:
         """`beside`: what stands before or after a node, and not in it."""
         for around in (*(() if beside else (node,)), *module.enclosing(node)):
-            if module in self._plans and self._plans[module].comes_alone(around):
+            if around in self._places:
                 return True
             if isinstance(around, _FUNCTIONS):
                 return around in self.functions

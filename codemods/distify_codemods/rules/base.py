@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import field
 from functools import cached_property
 
@@ -62,6 +62,7 @@ class Context:
     barriers: list[Barrier] = field(default_factory=list)  # where files are waited for
     read_in_passes: dict[Event, frozenset[Event]] = field(default_factory=dict)  # by `workers.written_for`
     as_before: dict[Origin, bool] = field(default_factory=dict)  # what `disk.is_as_before` has found out
+    met_in: set[cst.CSTNode] | None = None  # by `turns`
     in_the_way: tuple[Finding, ...] = ()  # what sharded data would need a person for
     against: tuple[Finding, ...] = ()  # what speaks against the sharded data that are asked for
 
@@ -272,27 +273,29 @@ class Context:
         return any(guard is not None and guard.header.startswith("with ") for guard in around)
 
     def above_file_tests(
-        self, event: Event, above: Callable[[cst.CSTNode], bool] = lambda _: False
+        self, event: Event, below: Collection[cst.CSTNode], above: Callable[[cst.CSTNode], bool] = lambda _: False
     ) -> tuple[Module, cst.CSTNode]:
         """The event's statement, with its file; under a test of what files there are, the test as well.
 
         Another rank may look after rank 0 is done: a collective must not hang on what it finds.
-        `above`: which other statements around it the place is to be above.
+        `below`: what the place must not come above, whatever it hangs on: with what ranks are to have done before
+        they meet. `above`: which other statements around it the place is to be above.
         """
         place: tuple[Module, cst.CSTNode] | None = None
+        left = False  # whether not every rank gets as far as the function that the place is in
         for here in event.here.up():
             node = here.node
+            if place is not None and node in below:
+                break
             if here.arm == CALLED and place is not None:
-                if not self._may_have_left(event, here.frame):
+                left = self._may_have_left(event, here.frame)
+                if not left:
                     break
-                place = None  # on to the call: not every rank gets as far as here
             if here.arm:
                 continue
-            if (place is None and isinstance(node, (cst.BaseSmallStatement, *_STATEMENTS))) or (
-                place is not None
-                and (above(node) or (isinstance(node, cst.If) and "file" in self.facts.value(node.test).sources))
-            ):
-                place = here.frame.module, node
+            whole = isinstance(node, (cst.BaseSmallStatement, *_STATEMENTS)) and (left or place is None)
+            if whole or (place is not None and (above(node) or self.asks_the_disk(node))):
+                place, left = (here.frame.module, node), False
         return place or (event.module, event.module.statement(event.node))
 
     def _may_have_left(self, event: Event, frame: Frame) -> bool:
@@ -301,19 +304,24 @@ class Context:
             one.kind is Kind.LEAVE
             and one.here.frame is frame
             and one.before(event)
-            and any(
-                isinstance(here.node, cst.If) and "file" in self.facts.value(here.node.test).sources
-                for here in one.here.up()
-                if here.frame is frame
-            )
+            and any(self.asks_the_disk(here.node) for here in one.here.up() if here.frame is frame)
             for one in self.facts.run.events
         )
+
+    def asks_the_disk(self, node: cst.CSTNode) -> bool:
+        """Whether it is a branch on what files there are."""
+        return isinstance(node, cst.If) and "file" in self.facts.value(node.test).sources
 
     @property
     def code(self) -> str:
         """Of the rule that is under way."""
         assert self.rule is not None
         return self.rule.code
+
+
+def ways_to(events: Iterable[Event]) -> set[cst.CSTNode]:
+    """The statements that events happen in, up through the calls."""
+    return {here.node for one in events for here in one.here.up()}
 
 
 def _own_name(module: Module, statement: str) -> str | None:

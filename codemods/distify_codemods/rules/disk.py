@@ -47,10 +47,10 @@ def _may_meet(context: Context, question: Event, write: Event) -> bool:
     if write.before(question) or not write.turns.isdisjoint(question.turns):
         return True
     soon = question.number < write.number < context.facts.first_step
-    return soon and _may_be_below(question, path_of(write, written=True).constant())
+    return soon and may_be_below(question, path_of(write, written=True).constant())
 
 
-def _may_be_below(question: Event, written: object) -> bool:
+def may_be_below(question: Event, written: object) -> bool:
     """Whether what is written may be in the folder that is asked for, or be the file."""
     given = question.receiver if question.kind is Kind.METHOD else next(iter(question.arguments.positional), Value())
     asked = given.constant()

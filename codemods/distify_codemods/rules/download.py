@@ -27,6 +27,7 @@ from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.libraries.registry import Role, tracker
 from distify_codemods.objects import External, Instance, Setting
 from distify_codemods.program import Module
+from distify_codemods.rules import turns
 from distify_codemods.rules.base import MAIN_FIRST, Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.tree import walk
@@ -36,9 +37,9 @@ CODE = "DATA03"
 
 
 def run(context: Context) -> None:
-    found = [event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if downloads(event)]
+    found = downloading(context)
     for event in found:
-        module, place = context.above_file_tests(event)
+        module, place = turns.place(context, event)
         if not context.editable(module, place, "files are downloaded"):
             continue
         within = event.node if place in module.enclosing(event.node) else None
@@ -61,6 +62,10 @@ def run(context: Context) -> None:
         )  # fmt: skip
     if not found and not unknown:
         context.not_needed_if_known("nothing is downloaded")
+
+
+def downloading(context: Context) -> list[Event]:
+    return [event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if downloads(event)]
 
 
 def _unseen(context: Context) -> list[Event]:

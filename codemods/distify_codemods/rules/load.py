@@ -8,7 +8,7 @@ from distify_codemods.arguments import bound
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import checkpoints, effects
 from distify_codemods.rules import attempts, barriers, handed_over
-from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.base import Context, Rule, ways_to
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.save import is_checkpoint
 
@@ -54,7 +54,8 @@ def _wait(context: Context, event: Event, saves: list[Event]) -> None:
     """No rank reads the file before rank 0 has written it."""
     if not saves or context.takes_turns(event) or barriers.serve(context.barriers, event, saves):
         return
-    above = handed_over.outside(context, event, context.above_file_tests(event))
+    before = ways_to(save for save in saves if save.before(event))
+    above = handed_over.outside(context, event, context.above_file_tests(event, before))
     found = attempts.outside(context, event, above, saves)
     if found is None:
         context.needs_you(

@@ -27,9 +27,16 @@ def run(context: Context) -> None:
     tests = {event.node for event in context.facts.of_kind(Kind.TEST) if _asks_for_rank(context, event)}
     parted = _Parted(context, tests)
     found = False
-    alone = Alone(context)
-    for module, node, beside in _meetings(context):
-        if alone.holds(module, node, beside):
+    alone, in_turns = Alone(context), Alone(context, in_turns=True)
+    for module, node, beside, first in _meetings(context):
+        if not first and in_turns.holds(module, node, beside):
+            found = True
+            context.needs_you(
+                "ranks meet here, where the conversion would let them come one after the other, for a download",
+                module, module.statement(node),
+                "download in a statement of its own, before the ranks meet",
+            )  # fmt: skip
+        elif alone.holds(module, node, beside):
             found = True
             context.needs_you(
                 "ranks meet here, and the conversion would let rank 0 alone come, which writes something there",
@@ -116,19 +123,25 @@ def _leaves(leave: Event, node: cst.CSTNode) -> bool:
 # ---- where the ranks of the converted program meet
 
 
-def _meetings(context: Context) -> Iterator[tuple[Module, cst.CSTNode, bool]]:
-    """What is written into it, training, evaluations that are shared; and whether it stands beside the node."""
+def _meetings(context: Context) -> Iterator[tuple[Module, cst.CSTNode, bool, bool]]:
+    """What is written into it, training, evaluations that are shared.
+
+    Also whether it stands beside the node, and whether rank 0 may come first and go on.
+    """
     for module, plan in list(context.plans.items()):
         rt = context.aliases.get((module, "rt"))
         for node, code, beside in _written(plan) if rt else ():
-            if set(re.findall(rf"\b{rt}\.(\w+)", code)) - runtime.BY_ITSELF:
-                yield module, node, beside
+            met = set(re.findall(rf"\b{rt}\.(\w+)", code)) - runtime.BY_ITSELF
+            if met:
+                yield module, node, beside, met <= runtime.RANK_0_GOES_ON
+    for wrap in context.decisions.wraps:
+        yield wrap.module, wrap.statement, True, False
     for event in context.facts.backwards:
-        yield event.module, event.node, False
-    yield from ((module, node, False) for module, node in _shared_passes(context))
+        yield event.module, event.node, False, False
+    yield from ((module, node, False, False) for module, node in _shared_passes(context))
     for loop in context.facts.evaluation_loops:
         if any(context.decisions.sharding_of(one) in (Sharding.SUMS, Sharding.GATHERED) for one in loop.loaders):
-            yield loop.module, loop.node, False
+            yield loop.module, loop.node, False, False
 
 
 def _shared_passes(context: Context) -> Iterator[tuple[Module, cst.CSTNode]]:

@@ -73,9 +73,12 @@ def _is_read_from_afar(event: Event) -> bool:
 def _unknown(context: Context) -> bool:
     """Says of which calls it is not known whom they ask, all in one line."""
     found: dict[str, Event] = {}
-    told = {*context.named_writers, *may_write(context.facts)}  # what to do about those, OUT03 says
-    for event in claims.unknown_calls(context.facts):
-        if event not in told and not context.is_on_main(event.module, event.node):
+    facts = context.facts
+    told = {*context.named_writers, *may_write(facts)}  # what to do about those, OUT03 says
+    trained = {*facts.models, *(one.obj for one in facts.optimizers)}  # which every rank has to make
+    for event in claims.unknown_calls(facts):
+        made = event in told or not trained.isdisjoint(event.value.objs)
+        if not made and not context.is_on_main(event.module, event.node):
             found.setdefault(code_of(event), event)
     for first in list(found.values())[:1]:
         one = len(found) == 1

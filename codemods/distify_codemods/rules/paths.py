@@ -12,7 +12,6 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import code_of, path_of, reads
 from distify_codemods.file_names import may_be_same
 from distify_codemods.interpreter import files
-from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import effects, listings
 from distify_codemods.libraries import paths as table
 from distify_codemods.libraries.checkpoints import LOAD
@@ -22,8 +21,8 @@ from distify_codemods.origins import Origin
 from distify_codemods.program import Module
 from distify_codemods.rules import disk, handed_over, waits
 from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.contended import contended
 from distify_codemods.rules.examples import Example, LeftAlone
-from distify_codemods.rules.once import only_writes
 from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import Value
 
@@ -72,12 +71,12 @@ def _read_later(context: Context) -> str:
 def meetings(context: Context) -> set[cst.CSTNode]:
     """The calls whose results the ranks will tell each other: the process group has to be there before."""
     asked = {event.node for event in context.facts.calls(*table.ASKS)}
-    contended = {one.site for _, origins in _contended(context) for one in origins if one.site is not None}
+    parting = {one.site for _, origins in _contended(context) for one in origins if one.site is not None}
     drawn = {event.node for event in entropy.without_seeds(context.facts)} if context.shares_forwards else set()
     shuffled = {event.node for event in (*entropy.shuffles(context.facts), *entropy.seeded_anew(context.facts))}
     origins = [*_origins(context), *entropy.seeds(context.facts)]
     heard = {one.node for one in outside.askings(context.facts) if one.doing is outside.Doing.HEARD}
-    return asked | contended | drawn | shuffled | heard | {one.site for one in origins if one.site is not None}
+    return asked | parting | drawn | shuffled | heard | {one.site for one in origins if one.site is not None}
 
 
 def _origins(context: Context) -> list[Origin]:
@@ -186,58 +185,7 @@ def _decisions(context: Context) -> bool:
 
 
 def _contended(context: Context) -> Iterator[tuple[Event, list[Origin]]]:
-    """Branches on files that are written meanwhile, each with the questions that they hang on."""
-    meanwhile: _Meanwhile | None = None
-    for event in context.facts.of_kind(Kind.TEST):
-        if isinstance(event.node, (cst.If, cst.While, cst.IfExp)):
-            asked = [one for one in files.of_the_disk(event.value) if isinstance(one, Origin)]
-            if asked:
-                meanwhile = meanwhile or _Meanwhile(context)
-                if meanwhile.contends(event):
-                    yield event, asked
-
-
-class _Meanwhile:
-    """What is written, told and left in the run, looked up once for all tests."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        events = context.facts.run.events
-        told = {one.site for one in _origins(context)}
-        written = [event for event in events if context.writes(event) or event.name in effects.MAKES_FOLDERS]
-        left = context.facts.of_kind(Kind.LEAVE)
-        self._told = [event for event in events if event.node in told]
-        self._written = [event.number for event in written]
-        self._around = {node for event in (*written, *self._told) for node in _arms(event)}
-        self._around_exits = {node for event in left if event.name != "return" for node in _arms(event)}
-        self._left: dict[cst.CSTNode, set[Frame]] = {}
-        for event in left:
-            for node in _arms(event):
-                self._left.setdefault(node, set()).add(event.here.frame)
-
-    def contends(self, test: Event) -> bool:
-        """Whether ranks may see differently what a test asks for, and then do what all of them have to do."""
-        if isinstance(test.node, cst.While):
-            return True
-        if isinstance(test.node, cst.If) and only_writes(self._context, test.module, test.node):
-            return False
-        first_step = self._context.facts.first_step
-        if any(test.number < number < first_step for number in self._written):
-            return True
-        exits = test.number > first_step and test.node in self._around_exits
-        return exits or test.node in self._around or self._is_met_behind(test)
-
-    def _is_met_behind(self, test: Event) -> bool:
-        """Whether who leaves under the test does not come to where rank 0 tells the others something."""
-        left = self._left.get(test.node, set())
-        return bool(left) and any(
-            test.before(event) and any(here.frame in left for here in event.here.up()) for event in self._told
-        )
-
-
-def _arms(event: Event) -> Iterator[cst.CSTNode]:
-    """The statements and expressions that it happens in an arm of."""
-    return (here.node for here in event.here.up() if here.arm)
+    return contended(context, lambda: {one.site for one in _origins(context)})
 
 
 RULE = Rule(

@@ -17,7 +17,7 @@ from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.rules import attempts, barriers, workers
 from distify_codemods.rules.barriers import Conditions
-from distify_codemods.rules.base import Context
+from distify_codemods.rules.base import Context, ways_to
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,7 @@ def _is_within_one_line(write: Event, read: Event) -> bool:
 def _place(context: Context, write: Event, read: list[Event]) -> tuple[Module, cst.CSTNode]:
     """Above what rank 0 alone does there, and above a test of what files there are, unless that is read behind it."""
     guards = context.plan(write.module).guards
-    module, place = context.above_file_tests(write)
-    if any(here.node is place for one in read if one.before(write) for here in one.here.up()):
-        module, place = write.module, write.module.statement(write.node)
+    module, place = context.above_file_tests(write, ways_to(one for one in read if one.before(write)))
     guarded = [node for node in (write.node, *write.module.enclosing(write.node)) if node in guards]
     if module is write.module and guarded and place in (*guarded, *_inside(guarded[-1], module, place)):
         return module, guarded[-1]

@@ -79,8 +79,12 @@ def _by_hand(context: Context) -> Iterator[Blocked]:
     doubted = any(blocked.code == doubts.CODE for blocked in context.decisions.blocked)
     for event in facts.backwards if not (facts.optimizers or facts.models or doubted) else ():
         if dealt_by(event.receiver.sources) or drawn_from(event.receiver.sources):
+            named = doubts.to_be_named(facts)
             what = "parameters are updated by hand, without an optimizer"
-            yield Blocked(CODE, event.module, event.node, what, "use an optimizer of torch.optim")
+            if named:
+                what = "no optimizer is seen that has the parameters of what is called here"
+            fix = f", or say what is trained: {named}" if named else ""
+            yield Blocked(CODE, event.module, event.node, what, f"use an optimizer of torch.optim{fix}")
 
 
 def _turned_off(context: Context) -> bool:

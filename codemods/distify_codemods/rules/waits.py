@@ -11,7 +11,7 @@ from distify_codemods.file_names import Names, into_a_handle
 from distify_codemods.libraries import effects
 from distify_codemods.program import Module
 from distify_codemods.rules import attempts, barriers, handed_over, rewrites, workers
-from distify_codemods.rules.base import Context
+from distify_codemods.rules.base import Context, ways_to
 from distify_codemods.rules.download import downloads
 from distify_codemods.values import Value
 
@@ -47,7 +47,9 @@ def _wait(context: Context, event: Event, waited_for: list[Event]) -> None:
         return
     writing = {node for write in waited_for for node in write.turns}
     module, place = _listing(context, event) or context.above_file_tests(
-        event, lambda node: isinstance(node, (cst.For, cst.While)) and node not in writing
+        event,
+        ways_to(write for write in waited_for if write.before(event)),
+        lambda node: isinstance(node, (cst.For, cst.While)) and node not in writing,
     )
     place_above = handed_over.outside(context, event, (module, place))
     found = attempts.outside(context, event, place_above, waited_for)
