@@ -69,6 +69,7 @@ def _syntax_error(path: str, text: str, problem: cst.ParserSyntaxError) -> Sourc
     message = "does not parse as Python 3"
     try:
         compile(text, path, "exec", dont_inherit=True)
+        return _only_libcst(path, text, line, column, problem)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as own:  # CPython's place and words are better
         if isinstance(own, SyntaxError) and own.lineno:
             line, column = own.lineno, own.offset or column
@@ -76,3 +77,25 @@ def _syntax_error(path: str, text: str, problem: cst.ParserSyntaxError) -> Sourc
     if _PYTHON_2.search(text):
         message = "is Python 2 (or uses names that are keywords in Python 3); convert it with 2to3 first" + message[26:]
     return SourceError(path, message, line, column)
+
+
+def _only_libcst(path: str, text: str, line: int, column: int, problem: cst.ParserSyntaxError) -> SourceError:
+    """Python takes it."""
+    other = _otherwise_indented(text)
+    if other is not None:
+        message = "is indented by other tabs and spaces than the block around it: Python reads that, distify does not"
+        return SourceError(path, f"{message}; replace its tabs by spaces first (expand -i)", other, 1)
+    return SourceError(path, f"is Python 3 that libcst does not read: {problem.message}", line, column)
+
+
+def _otherwise_indented(text: str) -> int | None:
+    """The first line of a block that does not begin with what the block around it begins with, as libcst has it."""
+    around = [""]
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.INDENT:
+            if not token.string.startswith(around[-1]):
+                return token.start[0]
+            around.append(token.string)
+        elif token.type == tokenize.DEDENT:
+            around.pop()
+    return None

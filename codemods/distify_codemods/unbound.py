@@ -8,14 +8,16 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.facts import Facts
 from distify_codemods.libraries import python
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level
 
 _GIVEN = frozenset([*dir(builtins), "__file__", "__builtins__", "__annotations__", "__path__", *python.OF_NOTEBOOKS])
-#: What gives names values in ways of its own.
-_BY_NAME = frozenset({"exec", "eval", "globals", "locals", "vars"})
+#: What gives names values in ways of its own; the last one, where it is not told whose names are meant.
+_OF_ANYTHING = "vars"
+_BY_NAME = frozenset({"exec", "eval", "globals", "locals", _OF_ANYTHING})
 
 
 def unbound_names(facts: Facts) -> tuple[Finding, ...]:
@@ -48,7 +50,20 @@ def _without_value(module: Module) -> set[str]:
     symbols = [(scope is whole, symbol) for scope in scopes for symbol in scope.get_symbols()]
     read = {one.get_name() for top, one in symbols if one.is_referenced() and (top or one.is_global())}
     bound = {one.get_name() for top, one in symbols if _is_bound(one) and (top or one.is_declared_global())}
-    return set() if read & _BY_NAME or _takes_all(module) else read - bound - _GIVEN
+    by_name = read & (_BY_NAME if _may_be_of_the_module(module) else _BY_NAME - {_OF_ANYTHING})
+    return set() if by_name or _takes_all(module) else read - bound - _GIVEN
+
+
+def _may_be_of_the_module(module: Module) -> bool:
+    """`vars()`, `make = vars`, `vars(sys.modules[__name__])`; not `vars(args)`, which has names of its own."""
+    for node in module.parents:
+        if isinstance(node, cst.Name) and node.value == _OF_ANYTHING:
+            call = module.parents[node]
+            if not isinstance(call, cst.Call) or call.func is not node or not call.args:
+                return True
+    return any(
+        isinstance(node, (cst.Name, cst.Attribute)) and tree.dotted(node) in python.ITSELF for node in module.parents
+    )
 
 
 def _scopes(scope: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:

@@ -64,6 +64,30 @@ def test_parameters_that_are_trained_from_the_second_epoch_on(here: Here, script
     assert ended.out.decode().splitlines()[-1] == "train.py: the same steps"
 
 
+@pytest.mark.parametrize(
+    "draw",
+    [
+        "numpy.random.shuffle(rows)",
+        "rows = rows[numpy.random.permutation(64)]",
+        "numpy.random.default_rng().shuffle(rows)",
+        "rows += numpy.random.RandomState().rand(64, 9)",
+    ],
+)
+def test_what_numpy_draws_without_a_seed(draw: str, here: Here, script: Path) -> None:
+    """Whose rows are others in each run: chance is taken out of both runs, and what is left is the conversion."""
+    drawn = f"""\
+def main():
+    rows = numpy.random.rand(64, 9) + numpy.arange(576).reshape(64, 9) / 576
+    {draw}
+    dataset = TensorDataset(*torch.tensor(rows).split([8, 1], dim=1))
+"""
+    made = TRAIN[TRAIN.index(b"def main") : TRAIN.index(b"    loader =")]
+    script.write_bytes(b"import numpy\n" + TRAIN.replace(made, drawn.encode()))
+    ended = here("verify", "train.py")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.decode().splitlines()[-1] == "train.py: the same steps"
+
+
 def test_data_that_lie_beside_the_project(here: Here, script: Path) -> None:
     """In a copy of the project the way to them leads elsewhere: what to do about it is said."""
     data = script.parent.parent / "beside" / "data.txt"

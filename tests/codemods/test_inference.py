@@ -169,11 +169,55 @@ def test_gradients_are_not_recorded_under_no_grad() -> None:
         ("(c(x) @ c(x).t()).mean()", Scale.COUPLED),
         ("(c(x) - c(x).mean()).pow(2).mean()", Scale.COUPLED),
         ("torch.cdist(c(x), y).mean()", Scale.COUPLED),
+        ("(lambda a, net=c: F.mse_loss(net(a), y))(x)", Scale.MEAN),
+        ("(lambda a, of=c(x): F.mse_loss(of, a, reduction='sum'))(y)", Scale.SUM),
         ("strange(c(x), y)", Scale.UNKNOWN),
     ],
 )
 def test_how_a_loss_depends_on_its_batch(expression: str, scale: Scale) -> None:
     assert loss_scale(expression) is scale
+
+
+N = "x.size(0)"
+
+
+@pytest.mark.parametrize(
+    ("expression", "scale"),
+    [
+        (f"torch.randint(2, ({N}, 4))", Scale.SAMPLES),
+        (f"torch.randint(0, 2, ({N},))", Scale.SAMPLES),
+        (f"torch.randint(0, high=2, size=[{N}, 4])", Scale.SAMPLES),
+        ("torch.randint(0, 9, x.shape)", Scale.SAMPLES),
+        (f"torch.randint(0, 2, (4, {N}), generator=None)", Scale.TURNED),
+        ("torch.randint(2, 9, (4, 4))", Scale.CONST),
+        (f"torch.randint(0, {N}, (4,))", Scale.UNKNOWN),
+        (f"torch.randint({N}, ({N},))", Scale.UNKNOWN),
+        (f"torch.normal(0.0, 1.0, ({N}, 4))", Scale.SAMPLES),
+        (f"torch.normal(mean=0.0, std=1.0, size=(4, {N}))", Scale.TURNED),
+        ("torch.normal(x, 1.0)", Scale.SAMPLES),
+        (f"torch.full((4, {N}), 0.5)", Scale.TURNED),
+        (f"torch.full((4,), {N})", Scale.COUNT),
+        ("torch.full((4,), x.mean())", Scale.MEAN),
+        (f"torch.full(({N},), x.mean())", Scale.COUPLED),
+        ("torch.zeros(*x.shape)", Scale.SAMPLES),
+        (f"x.new_full((3, {N}), 2)", Scale.TURNED),
+        (f"torch.arange(0, {N})", Scale.SAMPLES),
+        (f"torch.arange(start=0, end={N})", Scale.SAMPLES),
+        (f"torch.arange({N}, 100)", Scale.UNKNOWN),
+        (f"torch.arange(0, {N}, 2)", Scale.UNKNOWN),
+        (f"numpy.random.randint(0, 9, ({N}, 4))", Scale.SAMPLES),
+        (f"numpy.random.randint(9, size=(4, {N}))", Scale.TURNED),
+        (f"numpy.random.randint(0, {N}, 4)", Scale.UNKNOWN),
+        (f"numpy.random.normal(0, 1, (4, {N}))", Scale.TURNED),
+        (f"numpy.random.zipf(2.0, {N})", Scale.SAMPLES),
+        (f"numpy.random.choice({N}, 3)", Scale.UNKNOWN),
+        (f"numpy.random.choice(x.numpy(), {N})", Scale.COUPLED),
+        (f"numpy.zeros(shape=({N}, 4), dtype=int)", Scale.SAMPLES),
+        (f"torch.FloatTensor({N}, 4)", Scale.SAMPLES),
+    ],
+)
+def test_only_sizes_say_where_the_samples_lie(expression: str, scale: Scale) -> None:
+    assert loss_scale(f"({expression})", "import numpy") is scale
 
 
 @pytest.mark.parametrize(

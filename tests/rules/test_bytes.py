@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 import pytest
+from distify_codemods import SourceError
 
 from tests.rules.scripts import (
     LOOP,
@@ -122,3 +123,25 @@ def test_ours_is_all_there_is() -> None:
     after = after.replace(SHARDED, "loader = DataLoader(data, batch_size=8, shuffle=True)\n")
     assert after.replace("    loader.sampler.set_epoch(epoch)\n", "") == script()
     assert PRINT not in after
+
+
+def test_what_only_libcst_does_not_read() -> None:
+    before = "if True:\n            if True:\n    \t        print(1)\n            print(2)\n"
+    compile(before, "train.py", "exec")
+    with pytest.raises(
+        SourceError, match=r"^train\.py:3:1: is indented by other tabs and spaces than the block around"
+    ):
+        converted(before)
+
+
+@pytest.mark.parametrize(("outer", "inner"), [("\t", "\t    "), ("    ", "    \t"), ("\t", "\t\t")])
+def test_tabs_and_spaces_that_a_block_goes_on_with(outer: str, inner: str) -> None:
+    """The deeper block begins with what the one around it begins with: that is read, and kept."""
+    lines = f"if torch.rand(1) > 2:\n{outer}if torch.rand(1) > 3:\n{inner}x = 1\n"
+    assert lines in converted(script(setup=lines))
+
+
+@pytest.mark.parametrize("before", ["if True:\n    x = 1\n\ty = 2\n", "x = (1,\n"])
+def test_what_python_does_not_read_either(before: str) -> None:
+    with pytest.raises(SourceError, match="does not parse as Python 3"):
+        converted(before)

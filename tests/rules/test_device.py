@@ -201,6 +201,43 @@ def test_model_on_several_gpus() -> None:
     assert blocked(given) == {("DEVICE01", line_of(given, "cuda:0"))}
 
 
+PLACED = """\
+class Placing:
+    kind = "cuda:2"
+
+    def __init__(self, kind="cuda:0"):
+        self.kind = kind
+
+    def __call__(self, rows):
+        return rows.to(self.kind)
+
+
+"""
+
+
+def test_a_default_that_every_call_overrides_is_no_gpu_of_the_script() -> None:
+    setup = f'{PLACED}spare = "cuda:3"\nplace = Placing(kind="cuda:1")\n'
+    given = script(setup=setup, loop=moving(LOOP, "x, y = place(x), y.to(place.kind)"))
+    assert blocked(given) == set()
+    assert "cuda:" not in converted(given)
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        'place, other = Placing(), Placing("cuda:1")',
+        'place, other = Placing("cuda:1"), Placing()',
+        'place, other = Placing("cuda:1"), Placing("cuda:0")',
+        'rest = {}\nplace, other = Placing("cuda:1"), Placing(**rest)',
+        'other = "cuda:0"\nplace, other = Placing("cuda:1"), lambda rows, to=other: rows.to(to)',
+        'first, second = "cuda:0", "cuda:1"\nplace, other = Placing(first), Placing(second)',
+    ],
+)
+def test_a_default_that_a_call_takes_is(setup: str) -> None:
+    given = script(setup=f"{PLACED}{setup}\n", loop=moving(LOOP, "x, y = place(x), other(y)"))
+    assert {code for code, _ in blocked(given)} == {"DEVICE01"}
+
+
 OWN = """\
 class Box:
     def cuda(self, number):

@@ -223,6 +223,41 @@ def test_batches_that_a_rank_may_take_alone() -> None:
     assert not is_shared(script(loop=looked))
 
 
+LOOKED = "x, y = next(iter(loader))"
+
+
+@pytest.mark.parametrize(
+    "looked",
+    [
+        LOOKED,
+        "shape = next(iter(loader))[0].shape",
+        "batches = iter(loader)\n    first = next(batches)\n    second = batches.__next__()",
+    ],
+)
+def test_a_batch_that_all_ranks_look_at(looked: str) -> None:
+    assert is_shared(script(loop=f"{looked}\n    for x, y in loader:"))
+
+
+@pytest.mark.parametrize(
+    "looked",
+    [
+        f"if random.random() > 2:\n        {LOOKED}",
+        f"with open('rows.txt', 'w'):\n        {LOOKED}",
+        f"if os.path.exists('rows'):\n        {LOOKED}",
+        f"try:\n        {LOOKED}\n    except KeyError:\n        pass",
+        "def look():\n        x, y = next(iter(loader))\n        torch.save(x, 'first.pt')\n    look()",
+        "print(next(iter(loader)))",
+        "shown = torch.save(next(iter(loader)), 'first.pt')",
+    ],
+)
+def test_a_batch_that_some_rank_may_not_look_at(looked: str) -> None:
+    assert not is_shared(script(loop=f"{looked}\n    for x, y in loader:"))
+
+
+def test_a_batch_that_is_looked_at_and_no_more() -> None:
+    assert not is_shared(script(loop=f"{LOOKED}\n    for x, y in DataLoader(unknown.Rows()):"))
+
+
 def test_batches_that_are_taken_one_by_one() -> None:
     assert is_shared(script(loop="batches = iter(loader)\n    for step in range(9):\n        x, y = next(batches)"))
 

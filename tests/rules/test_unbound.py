@@ -26,6 +26,13 @@ def test_it_is_the_first_reason() -> None:
     assert "`los`" in second.message
 
 
+def test_what_an_object_holds_gives_no_name_a_value() -> None:
+    """`vars(args)`, which many scripts print."""
+    setup = "import argparse\nargs = argparse.ArgumentParser().parse_args()\nprint(vars(args), {**vars(args)})\n"
+    [found] = said(script(setup=setup, optimizer=""))
+    assert "`optimizer`" in found.message
+
+
 @pytest.mark.parametrize(
     "setup",
     [
@@ -36,6 +43,10 @@ def test_it_is_the_first_reason() -> None:
         "for optimizer in []:\n    pass\n",
         "import somewhere as optimizer\n",
         "class optimizer:\n    pass\n",
+        "vars()['optimizer'] = 1\n",
+        "import sys\nitself = sys.modules[__name__]\nvars(itself)['optimizer'] = 1\n",
+        "import __main__\nvars(__main__)['optimizer'] = 1\n",
+        "print(vars(object()))\nnames = vars\nnames()['optimizer'] = 1\n",
         "print(__file__, __name__, [one for one in range(3)])\noptimizer = None\n",
     ],
 )

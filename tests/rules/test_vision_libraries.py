@@ -1,11 +1,11 @@
-"""Parts of timm that are given batches: losses, and what mixes samples."""
+"""Parts of torchvision and timm that are given batches: losses, what mixes samples, and parts of models."""
 
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Options
+from distify_codemods import Options, Outcome
 
-from tests.rules.scripts import IMPORTS, LOOP, converted, script
+from tests.rules.scripts import IMPORTS, LOOP, conversion_of, converted, script
 
 AUTO = Options()
 CLASSES = "data = TensorDataset(torch.randn(64, 4), torch.randint(0, 3, (64,)))\n"
@@ -48,3 +48,57 @@ def test_samples_that_are_mixed_with_each_other_are_of_the_whole_batch(made: str
     setup = f"mix = {made}\ncriterion = {loss}\n"
     new = _trained(setup, "criterion(model(x), y)", "        x, y = mix(x, y)\n")
     assert "rt.data_parallel(model)" in new
+
+
+NET = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = <made>
+        self.pool = self.body.maxpool
+
+    def forward(self, x):
+        return <called>
+
+
+"""
+BODY = "torchvision.models.resnet18(num_classes=1)"
+
+
+def _of_parts(called: str, made: str = BODY, loop: str = LOOP) -> str:
+    setup = NET.replace("<made>", made).replace("<called>", called)
+    return script(
+        imports=f"{IMPORTS}import timm\nimport torchvision\n", setup=setup, model="model = Net()\n", loop=loop
+    )
+
+
+@pytest.mark.parametrize(
+    ("called", "made"),
+    [
+        ("self.body.fc(self.body.avgpool(self.body.layer1(self.pool(self.body.conv1(x)))).flatten(1))", BODY),
+        ("self.body.classifier(self.body.features(x).flatten(1))", "torchvision.models.vgg11(num_classes=1)"),
+        ("self.body.forward_head(self.body.forward_features(x))", "timm.create_model('resnet18', num_classes=1)"),
+    ],
+)
+def test_parts_of_models_take_each_sample_by_itself(called: str, made: str) -> None:
+    assert "model = DistributedDataParallel(" in converted(_of_parts(called, made), AUTO)
+
+
+@pytest.mark.parametrize(
+    ("called", "made"),
+    [
+        ("self.body.something(x)", BODY),
+        ("self.body.layer1(x)", "unknown.models.resnet18(num_classes=1)"),
+        ("self.body.layer1(x)", "torch.hub.load('a/b', 'resnet18')"),
+        ("self.body.backbone(x)", "torchvision.models.detection.fasterrcnn_resnet50_fpn()"),
+        ("self.body.fc(x.mean(0, keepdim=True)) + self.body.fc(x)", BODY),
+    ],
+)
+def test_other_parts_are_not_known(called: str, made: str) -> None:
+    assert "DistributedDataParallel" not in converted(_of_parts(called, made), AUTO)
+
+
+def test_parts_that_are_called_past_the_model() -> None:
+    """Only gradients of its own forward would be averaged."""
+    before = _of_parts("self.body(x)", loop=LOOP.replace("model(x)", "model.body.fc(x)"))
+    assert conversion_of(before, options=AUTO).outcome is Outcome.REFUSED

@@ -10,9 +10,10 @@ import libcst as cst
 
 from distify_codemods.decisions.base import SharedLoading
 from distify_codemods.decisions.samples import Samples
-from distify_codemods.events import Event, Kind
+from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.interpreter import Machine, run
+from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import torch_data
 
 
@@ -35,11 +36,30 @@ def _is_torchs(loader: Loader) -> bool:
 
 
 def _is_met(facts: Facts, loader: Loader) -> bool:
-    """Whether its batches are taken in loops that all ranks go through together, and nowhere else."""
+    """Whether its batches are taken where all ranks come together, as in loops of training, and nowhere else."""
     same = {one.obj for one in facts.loaders if one.made.node is loader.made.node}
     met = {draw.node for loop in facts.loops if loop.trains or loop.forwards for draw in loop.draws}
     taken = [event for event in facts.of_kind(Kind.DRAW) if event.value.objs & same]
-    return bool(taken) and all(event.node in met for event in taken) and not any(map(facts.left_alone, same))
+    if not any(event.node in met for event in taken) or any(map(facts.left_alone, same)):
+        return False
+    return all(event.node in met or _is_for_all(facts, event) for event in taken)
+
+
+def _is_for_all(facts: Facts, draw: Event) -> bool:
+    """`images, labels = next(iter(loader))` where nothing is around it that is not around training: all come there.
+
+    Where a batch is given to a call, rank 0 may be the one that makes the call: what only shows or writes is its own.
+    """
+    holders = draw.module.enclosing(draw.node)
+    line = next((number for number, one in enumerate(holders) if isinstance(one, cst.BaseStatement)), 0)
+    if any(isinstance(one, cst.Arg) for one in holders[:line]) or not isinstance(holders[line - 1], cst.Assign):
+        return False
+    around = {_key(here) for here in draw.here.up() if here.node is not holders[line]}
+    return any(around <= {_key(here) for here in loop.event.here.up()} for loop in facts.training_loops)
+
+
+def _key(here: Here) -> tuple[cst.CSTNode, str, Frame]:
+    return here.node, here.arm, here.frame
 
 
 def _is_plain(machine: Machine, made: Event) -> bool:

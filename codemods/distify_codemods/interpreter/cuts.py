@@ -14,7 +14,9 @@ from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import root
 from distify_codemods.interpreter import holding
-from distify_codemods.libraries import drawing, torch_tensors
+from distify_codemods.interpreter import sizes as given_sizes
+from distify_codemods.libraries import drawing
+from distify_codemods.libraries import sizes as makers
 from distify_codemods.objects import Arguments, External, Mapping, Sequence, Setting
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import CHANCE, Counter, Cut, Share
@@ -152,12 +154,12 @@ def made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -
     """`torch.randint(high, (batch_size, length))`, `numpy.random.choice(n, batch_size)`; zeros of the batch's size."""
     if machine.cutting is None or (machine.inside_models and not machine.cutting.sizes):
         return None
-    sizes = _sizes_of(name, arguments)
+    sizes = given_sizes.given(name, arguments) if name not in makers.RELATED else None
     if not sizes or any(value.scale is not Scale.CONST for value in sizes):
         return None
     if any(_known(machine, value) for value in sizes):
         return _sized(machine, sizes, node)
-    drawn = name in drawing.SIZED or name in drawing.SHAPED
+    drawn = name in makers.DRAWN or name in makers.CHOSEN
     if drawn and not machine.cutting.sizes and not machine.inside_models and _in_loop(machine) and _size_objs(sizes[0]):
         return _cut(machine, node, _size_objs(sizes[0]), Ordered([CHANCE]), dims=len(sizes))
     return None
@@ -182,23 +184,6 @@ def _is_strange(obj: Obj) -> bool:
     """Something of a library that is neither torch's nor Python's, or a part of it."""
     obj = root(obj)
     return isinstance(obj, External) and not obj.name.startswith(("torch", "builtins."))
-
-
-def _sizes_of(name: str, arguments: Arguments) -> list[Value]:
-    if name in drawing.SIZED:
-        position, keyword = drawing.SIZED[name]
-        size = arguments.get(keyword, position)
-        return _flat(Arguments([size])) if size is not None else []
-    if name in drawing.SHAPED or name in torch_tensors.FILLED:
-        listed = [
-            value
-            for value in (*arguments.positional, *filter(None, map(arguments.keywords.get, ("size", "shape"))))
-            if isinstance(value.single(), Sequence)
-        ]
-        if listed:
-            return _flat(Arguments([listed[-1]]))
-        return list(arguments.positional) if not name.endswith((".randint", ".normal", ".full", ".bernoulli")) else []
-    return []
 
 
 def _known(machine: Machine, value: Value) -> bool:

@@ -17,8 +17,16 @@ if TYPE_CHECKING:
 
 
 def of_lambda(machine: Machine, node: cst.Lambda) -> Value:
+    _defaults(machine, node.params)
     closure = machine.frame.scope
     return Value(machine.made(Function, node, closure, node=node, closure=closure).alone)
+
+
+def _defaults(machine: Machine, params: cst.Parameters) -> None:
+    """They are what they are where the function is defined."""
+    for parameter in (*params.posonly_params, *params.params, *params.kwonly_params):
+        if parameter.default is not None:
+            machine.evaluate(parameter.default)
 
 
 def define(machine: Machine, node: cst.FunctionDef | cst.ClassDef) -> None:
@@ -70,9 +78,7 @@ def _is_callable(obj: Obj) -> bool:
 
 
 def _function(machine: Machine, node: cst.FunctionDef) -> Obj:
-    for parameter in (*node.params.posonly_params, *node.params.params, *node.params.kwonly_params):
-        if parameter.default is not None:
-            machine.evaluate(parameter.default)
+    _defaults(machine, node.params)
     closure = machine.frame.scope
     return machine.made(Function, node, closure, node=node, closure=closure, owner=machine.frame.defines)
 

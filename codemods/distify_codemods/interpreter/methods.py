@@ -17,6 +17,7 @@ from distify_codemods.interpreter import (
     evidence,
     files,
     forms,
+    graph,
     holding,
     interrupts,
     iteration,
@@ -26,7 +27,7 @@ from distify_codemods.interpreter import (
     state,
     tensors,
 )
-from distify_codemods.libraries import drawing, effects, listings, torch_data, torch_nn
+from distify_codemods.libraries import computing, drawing, effects, listings, torch_data, torch_nn
 from distify_codemods.objects import (
     Arguments,
     Bound,
@@ -133,6 +134,9 @@ def _of_an_object(
         return known
     if (own := _own_method(machine, obj, name)) is not None:
         return machine.call_object(own, arguments, node)
+    if machine.inside_models and isinstance(inner, External) and computing.is_a_part(inner.name, name):
+        result = library.call_external_object(machine, inner, arguments, node)
+        return graph.through(machine, inner, arguments, result, node) if machine.tracing and machine.grad else result
     if isinstance(inner, External) and receiver.scale is not Scale.CONST:
         return tensors.method(machine, receiver, name, arguments, node)
     returned = machine.call_back(arguments, node)

@@ -7,55 +7,98 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Const
-from distify_codemods.interpreter import holding
+from distify_codemods.interpreter import holding, scales
 from distify_codemods.libraries import drawing
+from distify_codemods.libraries import sizes as table
 from distify_codemods.objects import Arguments, Sequence, Setting
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import Zero
-from distify_codemods.scale import Scale
+from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import Value, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 S = Scale
-#: The position of `size` in functions of numpy's random numbers; of those with two parameters of a distribution, 2.
-_SIZE_AT = {
-    "random": 0, "random_sample": 0, "sample": 0, "ranf": 0, "standard_normal": 0, "standard_exponential": 0,
-    "standard_cauchy": 0, "exponential": 1, "poisson": 1, "choice": 1, "rayleigh": 1, "chisquare": 1, "geometric": 1,
-    "dirichlet": 1, "power": 1, "pareto": 1, "weibull": 1, "standard_t": 1, "standard_gamma": 1, "triangular": 3,
-    "hypergeometric": 3,
-}  # fmt: skip
+
+
+def given(name: str, arguments: Arguments) -> list[Value] | None:
+    """The sizes that a function is given, one by one where they are known; None: it makes nothing by sizes."""
+    if name in table.COUNTED:
+        return _counted(name, arguments)
+    where = table.of(name)
+    if where is None:
+        return None
+    named = arguments.get(where.name)
+    if named is not None:
+        return holding.flat([named])
+    if where.one_by_one:
+        return holding.flat([*arguments.positional, *filter(None, [arguments.star])])
+    found = arguments.positional[_place(where, arguments)]
+    return holding.flat(found or filter(None, [arguments.star]))
+
+
+def _place(where: table.Sizes, arguments: Arguments) -> slice:
+    """Where among what is given by position the sizes are, if no name says it."""
+    place = where.position if where.position != table.LAST else max(len(arguments.positional) - 1, 1)
+    return slice(place, place + 1)
+
+
+def _counted(name: str, arguments: Arguments) -> list[Value]:
+    """`arange(n)`, `arange(0, n)`: as many as its end says; else it is told by several."""
+    start, end, step = (arguments.get(one, place) for place, one in enumerate(table.COUNTED[name]))
+    if end is None:
+        return [value for value in (start,) if value is not None]
+    plain = (start is None or start.constant() == 0) and (step is None or step.constant() == 1)
+    told = [value for value in (start, end, step) if value is not None]
+    return [end] if plain or all(value.scale is S.CONST for value in told) else [Value(scale=S.UNKNOWN)]
 
 
 def made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    sizes = holding.flat([*arguments.positional, *filter(None, [arguments.keywords.get("size")])])
-    scale = sized(sizes)
+    sizes = given(name, arguments)
+    if sizes is None:  # `torch.FloatTensor(n, 1)`
+        sizes = holding.flat(arguments.positional)
+    scale, sources = _filled(name, arguments, sized(sizes)), sources_of([*sizes, *_entries(name, arguments)])
     if scale is not S.CONST:
-        return Value(scale=scale, sources=sources_of(sizes))
+        return Value(scale=scale, sources=sources)
     settings = (obj for value in sizes for obj in value.objs if isinstance(obj, (Setting, Const)))
-    zero = [machine.made(Zero, node)] if name == "zeros" else []
-    return Value(Ordered(zero), sources=sources_of(sizes).union(settings))
+    zero = [machine.made(Zero, node)] if name.endswith(".zeros") else []
+    return Value(Ordered(zero), sources=sources.union(settings))
 
 
-def makes_by_sizes(name: str, arguments: Arguments) -> bool:
-    """`torch.FloatTensor(n, 1)`, not `torch.FloatTensor([n])`."""
-    given = arguments.positional
-    held = any(isinstance(obj, Sequence) for value in given for obj in value.objs)
-    return name.endswith("Tensor") and bool(given) and given[0].scale is S.COUNT and not held
+def _entries(name: str, arguments: Arguments) -> list[Value]:
+    """What says which entries there are: what is filled in, or between which numbers is drawn."""
+    where = table.of(name)
+    if where is None or not table.is_told_entries(name):
+        return []
+    positional = [] if where.one_by_one else list(arguments.positional)
+    if where.name not in arguments.keywords:
+        del positional[_place(where, arguments)]
+    named = (value for one, value in arguments.keywords.items() if one not in (where.name, *table.OPTIONS))
+    return [*positional, *named]
 
 
-def drawn(name: str, arguments: Arguments) -> Value | None:
-    """What a function of numpy's random numbers draws, if it is given a shape."""
-    module, _, last = name.rpartition(".")
-    if module != drawing.OF_NUMPY:
-        return None
-    size = arguments.get("size", _SIZE_AT.get(last, 2))
-    sizes = arguments.positional if last in ("rand", "randn") else [size] if size is not None else []
-    return Value(scale=sized(holding.flat(sizes)), sources=arguments.sources) if sizes else None
+def _filled(name: str, arguments: Arguments, scale: Scale) -> Scale:
+    """Sizes may be those of the batch, and so may what it is filled with, or between which numbers it is drawn."""
+    entries = [value.scale for value in _entries(name, arguments)]
+    if name in drawing.OF_NUMBERS and PER_SAMPLE & set(entries):
+        return S.COUPLED  # some of the samples, in another order
+    return scales.elementwise(scale, *entries, nonlinear_is_fine=name.endswith(".full"))
+
+
+def makes(name: str, arguments: Arguments) -> bool:
+    """Whether a function is given sizes, as `torch.FloatTensor(n, 1)` is, and not `torch.FloatTensor([n])`."""
+    sizes = given(name, arguments)
+    if sizes is not None:
+        return bool(sizes) and name not in table.CHOSEN
+    positional = arguments.positional
+    held = any(isinstance(obj, Sequence) for value in positional for obj in value.objs)
+    return name.endswith("Tensor") and bool(positional) and positional[0].scale is S.COUNT and not held
 
 
 def sized(sizes: list[Value]) -> Scale:
     """A tensor of these sizes, by which of them is the number of samples."""
+    if any(value.scale is S.UNKNOWN for value in sizes):
+        return S.UNKNOWN
     place = next((place for place, value in enumerate(sizes) if value.scale is S.COUNT), None)
     return S.CONST if place is None else {0: S.SAMPLES, 1: S.TURNED}.get(place, S.UNKNOWN)

@@ -53,10 +53,10 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
     elif name.startswith(torch_optim.FUNCTIONAL):
         given = arguments.all()
         value = Value(scale=S.UNKNOWN if sources_of(given) else S.CONST, sources=sources_of(given))
-    elif (noise := sizes.drawn(name, arguments)) is not None:
-        value = noise
-    elif last in _FUNCTIONS or sizes.makes_by_sizes(last, arguments):
-        value = _FUNCTIONS.get(last, _made)(machine, last, arguments, node)
+    elif sizes.makes(name, arguments):
+        value = _made(machine, name, arguments, node)
+    elif last in _FUNCTIONS:
+        value = _FUNCTIONS[last](machine, last, arguments, node)
     elif name.startswith(torch_nn.FILLS):
         value = NOTHING
     elif name.startswith("math."):
@@ -76,10 +76,10 @@ def _of_the_first(machine: Machine, name: str, arguments: Arguments, node: cst.C
 
 
 def _made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    value = sizes.made(machine, name, arguments, node)
-    if name in ("arange", "randperm") and value.scale is S.SAMPLES:
+    value, last = sizes.made(machine, name, arguments, node), name.rpartition(".")[2]
+    if last in ("arange", "randperm") and value.scale is S.SAMPLES:
         value = value.of(machine.mark(Places, node).alone)
-    return whole.numbered(machine, value, node) if name in ("arange", "randperm", "eye") else value
+    return whole.numbered(machine, value, node) if last in ("arange", "randperm", "eye") else value
 
 
 def _batch_norm(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -156,7 +156,6 @@ def extreme_of_numbers(machine: Machine, arguments: Arguments, node: cst.CSTNode
 
 
 _FUNCTIONS: dict[str, Callable[[Machine, str, Arguments, cst.CSTNode], Value]] = {
-    **dict.fromkeys(_WORDS("zeros ones full empty rand randn randint eye arange randperm"), _made),
     **dict.fromkeys(_WORDS("cat stack concat concatenate hstack vstack pad_sequence"), _joined),
     **dict.fromkeys(("set_grad_enabled", "manual_seed"), lambda machine, name, arguments, node: NOTHING),
     "batch_norm": _batch_norm,

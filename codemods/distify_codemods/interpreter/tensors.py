@@ -131,7 +131,7 @@ def _compared(machine: Machine, name: str, tensor: Value, arguments: Arguments, 
 def _new(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value | None:
     if name == "new" and not any(value.scale is S.COUNT for value in arguments.positional):
         return None
-    value = sizes.made(machine, name.removeprefix("new_"), arguments, node)
+    value = sizes.made(machine, f"torch.{name.removeprefix('new_')}", arguments, node)
     return Value(value.objs, value.scale, value.sources | sources_of([tensor, *arguments.all()]))
 
 

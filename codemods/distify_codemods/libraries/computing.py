@@ -20,6 +20,15 @@ MODULES = (
 )  # fmt: skip
 #: Of these: what was read or fetched can be anything, what detects objects counts boxes.
 OTHERS = ("torch.load", "torch.hub.", "torch.jit.load", "torchvision.models.detection.", *graphs.MIXING)
+#: What models of these have by name, modules and methods that take each sample by itself, as the model does.
+_PARTS = {
+    "torchvision.models.": """conv1 bn1 relu maxpool layer1 layer2 layer3 layer4 avgpool fc features classifier conv0
+    norm0 pool0 stem trunk_output conv_proj encoder heads head norm flatten Conv2d_1a_3x3 Conv2d_2a_3x3 Conv2d_2b_3x3
+    maxpool1 Conv2d_3b_1x1 Conv2d_4a_3x3 maxpool2 conv5""",
+    "timm.": """conv1 bn1 act1 maxpool layer1 layer2 layer3 layer4 global_pool fc conv_stem blocks conv_head bn2 act2
+    classifier patch_embed pos_drop patch_drop norm_pre norm fc_norm head_drop head stem stages layers features
+    forward_features forward_head""",
+}
 #: Message passing: each row of what it is given, a node of a graph, becomes something of its neighbours.
 GRAPHS = ("torch_geometric.nn.", "dgl.nn.", "torch.sparse.mm", "torch.spmm", "torch_sparse.")
 #: What deals graphs out in batches, or a graph in parts.
@@ -47,3 +56,9 @@ SEVERAL = frozenset(
     kthvalue cummax cummin aminmax qr svd eig eigh slogdet lu lstsq frexp std_mean var_mean pad_packed_sequence
     multi_head_attention_forward""".split()
 )
+
+
+def is_a_part(model: str, name: str) -> bool:
+    """Whether it is a part of a library's model, `model` being what made that."""
+    library = next((one for one in _PARTS if model.startswith(one)), "")
+    return library != "" and not model.startswith(OTHERS) and name in _PARTS[library].split()

@@ -55,17 +55,6 @@ NUMBERS = {
     "random.randint": 2, "random.randrange": 3, "random.uniform": 2, "random.gauss": 2, "random.betavariate": 2,
     "numpy.random.randint": 2, "numpy.random.uniform": 2, "numpy.random.normal": 2, "numpy.random.beta": 2,
 }  # fmt: skip
-#: Draws of as many as they are told, and the place and name of that number or shape.
-SIZED = {
-    "random.sample": (1, "k"), "random.choices": (3, "k"), "numpy.random.choice": (1, "size"),
-    "numpy.random.randint": (2, "size"), "numpy.random.normal": (2, "size"), "numpy.random.uniform": (2, "size"),
-    "numpy.random.random": (0, "size"), "torch.multinomial": (1, "num_samples"),
-}  # fmt: skip
-#: Those that are given sizes one by one.
-SHAPED = frozenset(
-    [*(f"torch.{name}" for name in "rand randn randint normal bernoulli".split()),
-     *(f"numpy.random.{name}" for name in "rand randn random_sample".split())]
-)  # fmt: skip
 #: Methods that fill a tensor with random numbers, or return some; and those that draw the weights of a module anew.
 METHODS = frozenset(
     "uniform_ normal_ bernoulli_ random_ exponential_ geometric_ log_normal_ cauchy_ bernoulli multinomial".split()

@@ -85,3 +85,5 @@ SETS_IF_MISSING = "os.environ.setdefault"
 SETS_ENVIRONMENT = frozenset({SETS_IF_MISSING, "os.environ.update", "os.putenv"})
 GETS_ENVIRONMENT = frozenset({"os.environ.get", "os.getenv"})
 READS_ENVIRONMENT = GETS_ENVIRONMENT | {"os.environ.pop"}
+#: By which a module comes to itself.
+ITSELF = frozenset({"sys.modules", "__main__"})

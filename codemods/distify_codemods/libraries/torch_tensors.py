@@ -7,10 +7,6 @@ MEAN = "torch.mean"
 #: Dtypes of masks.
 BOOL = frozenset({"torch.bool", "builtins.bool", "numpy.bool_"})
 ZEROS = ("torch.zeros", "numpy.zeros")
-#: Of sizes, without a draw.
-FILLED = frozenset(
-    f"{library}.{name}" for library in ("torch", "numpy") for name in "zeros ones full empty arange".split()
-)
 #: Of sizes, by the last part of their names.
 OF_SIZES = frozenset("zeros ones full empty rand randn randint arange eye normal randperm permutation".split())
 _COMPUTING = ("torch.", "numpy.", "math.")

@@ -23,9 +23,13 @@ _REASON = "`cuda` is the rank's own GPU, which the process group has set; a numb
 
 def run(context: Context) -> None:
     numbered = list(_numbered(context))
-    indices = {index for module, node, index in numbered if index and not _is_choice(module, node)}
+    named = [one for one in numbered if one[2] and not _is_choice(*one[:2])]
+    if len({index for *_, index in named}) > 1:
+        arriving = _given_elsewhere(context)
+        named = [one for one in named if one[1] in arriving or not _is_kept(*one[:2])]
+    indices = {index for *_, index in named}
     if len(indices) > 1:
-        module, node, _ = numbered[0]
+        module, node, _ = named[0]
         context.needs_you(
             f"tensors are put on several GPUs ({', '.join(sorted(indices))}): a model-parallel script",
             module, node, "data parallelism needs a model that fits on one GPU",
@@ -50,6 +54,26 @@ def _is_choice(module: Module, node: cst.CSTNode) -> bool:
     """Whether a GPU is one of those that an option may name, and not one that the script uses."""
     around = (one for one in module.enclosing(node) if isinstance(one, cst.Arg))
     return any(arg.keyword is not None and arg.keyword.value == "choices" for arg in around)
+
+
+def _is_kept(module: Module, node: cst.CSTNode) -> bool:
+    """Whether a GPU is named as a default, or under a name: nothing is put there unless somebody reads it."""
+    return isinstance(module.parents[node], (cst.Param, cst.Assign, cst.AnnAssign))
+
+
+def _given_elsewhere(context: Context) -> set[cst.CSTNode | None]:
+    """The literals that some other expression gives: a default that each call overrides is none of them."""
+    run = context.facts.run
+    return {
+        obj.site
+        for module in run.frames for node in module.nodes
+        if node in run.values and not _is_bound(node, module.parents.get(node))
+        for obj in run.values[node].objs if obj.site is not node
+    }  # fmt: skip
+
+
+def _is_bound(node: cst.CSTNode, holder: cst.CSTNode | None) -> bool:
+    return isinstance(holder, (cst.AssignTarget, cst.AnnAssign)) and holder.target is node
 
 
 def _plain_cuda(updated: cst.BaseExpression) -> cst.BaseExpression:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import importlib.util
 import os
 import random
 import runpy
@@ -24,6 +25,7 @@ from distify_runtime.trace.looks import watch_looks
 from distify_runtime.trace.noise import same_noise, without_dropout
 from distify_runtime.trace.order import fix_order
 from distify_runtime.trace.passes import Filling, fix_augmentation, watch_passes, without_workers
+from distify_runtime.trace.patching import wrap
 from distify_runtime.trace.precision import compute_in
 from distify_runtime.trace.record import Record, watch
 from distify_runtime.trace.writes import watch_writes
@@ -76,6 +78,19 @@ def _options() -> argparse.Namespace:
 def _seed(seed: int) -> None:
     torch.manual_seed(seed)
     random.seed(seed)
+    if importlib.util.find_spec("numpy") is not None:
+        _seed_numpy(seed)
+
+
+def _seed_numpy(seed: int) -> None:
+    """Its common stream, and where generators that are given no seed get one."""
+    import numpy
+    from numpy.random import bit_generator
+
+    numpy.random.seed(seed)
+    if hasattr(bit_generator, "randbits"):  # no part of what NumPy promises
+        entropy = random.Random(seed)
+        wrap(bit_generator, "randbits", lambda original, bits: entropy.getrandbits(bits))
 
 
 def _run(module: bool, script: str, arguments: list[str]) -> None:
