@@ -30,20 +30,22 @@ class _Layout:
 
 
 @collective
-def gather_batch(loader: DataLoader[Any], *values: Any) -> Any:
+def gather_batch(loader: DataLoader[Any], *values: Any, several_rows: bool = False) -> Any:
     """The whole batch of each value, in the dataset's order, on every rank. A collective.
 
     `loader` is the one being looped over; its batch sampler is a `ShardedBatchSampler`. A value holds this
     rank's share: a tensor with one row per sample, or a list with one element per sample (none a tensor).
     Tuples, dicts and lists of tensors are gathered element by element. Tensors come back detached. One value
     in, one out; several in, a tuple out; in a world of one the values themselves.
+    `several_rows`: each tensor may have several rows for each sample, as many for all, those of a sample together
+    (frames that were folded into the batch); they come in the order of the samples.
     Raises TypeError and ValueError for what does not hold one row per sample.
     """
     if not is_alone():
         shares, rows = _current_shares(loader)
         leaves = [leaf for value in values for leaf in _leaves(value)]
         for leaf in leaves:
-            _check_rows(leaf, rows)
+            _check_rows(leaf, rows, several_rows)
         gathered = _gather(leaves, shares)
         values = tuple(_rebuild(value, gathered) for value in values)
     return values[0] if len(values) == 1 else values
@@ -102,12 +104,13 @@ def _holds_tensor(value: Any) -> bool:
     return isinstance(value, Tensor) or (isinstance(value, list | tuple) and any(map(_holds_tensor, value)))
 
 
-def _check_rows(leaf: Tensor | list[Any], rows: int) -> None:
+def _check_rows(leaf: Tensor | list[Any], rows: int, several: bool) -> None:
     if isinstance(leaf, list):
         found, described = len(leaf), f"a list of {len(leaf)} elements"
     else:
         found, described = (leaf.shape[0] if leaf.dim() else -1), f"a tensor of shape {tuple(leaf.shape)}"
-    if found != rows:
+    folded = several and not isinstance(leaf, list) and found > 0 and found % rows == 0
+    if found != rows and not folded:
         raise ValueError(
             f"gather_batch got {described}, not one row for each of this rank's {rows} samples of the batch: "
             f"gather it before it is reshaped, filtered or reduced"
@@ -122,8 +125,18 @@ def _gather(leaves: list[Tensor | list[Any]], shares: list[int]) -> Iterator[Ten
         if isinstance(leaf, list):
             yield [element for index in contributors for element in described[index]]
         else:
+            _check_alike(described, shares)
             parts = _all_gather(leaf, described)
             yield torch.cat([parts[index] for index in contributors])
+
+
+def _check_alike(layouts: tuple[_Layout, ...], shares: list[int]) -> None:
+    """All samples of a batch have as many rows, on whichever rank: one rank's count says nothing of another's."""
+    rows = [layout.shape[0] // max(1, samples) for layout, samples in zip(layouts, shares, strict=True)]
+    if len(set(rows)) > 1:
+        raise ValueError(
+            f"gather_batch got {', '.join(map(str, rows))} rows for each sample by rank: pad them to one size"
+        )
 
 
 def _layout(tensor: Tensor) -> _Layout:
