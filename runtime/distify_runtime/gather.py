@@ -31,20 +31,22 @@ class _Layout:
 
 
 @collective
-def gather_batch(loader: DataLoader[Any], *values: Any) -> Any:
+def gather_batch(loader: DataLoader[Any], *values: Any, several_rows: bool = False) -> Any:
     """The whole batch of each value, in the dataset's order, on every rank. A collective.
 
     `loader` is the one being looped over; its batch sampler is a `ShardedBatchSampler`. A value holds this
     rank's share: a tensor with one row per sample, or a list with one element per sample (none a tensor).
     Tuples, dicts and lists of tensors are gathered element by element. Tensors come back detached. One value
     in, one out; several in, a tuple out; in a world of one the values themselves.
+    `several_rows`: each tensor may have several rows for each sample, as many for all, those of a sample together
+    (frames that were folded into the batch); they come in the order of the samples.
     Raises TypeError and ValueError for what does not hold one row per sample.
     """
     if not is_alone():
         shares, rows = _current_shares(loader)
         leaves = [leaf for value in values for leaf in _leaves(value)]
         for leaf in leaves:
-            _check_rows(leaf, rows)
+            _check_rows(leaf, rows, several_rows)
         gathered = _gather(leaves, shares)
         values = tuple(_rebuild(value, gathered) for value in values)
     return values[0] if len(values) == 1 else values
@@ -93,12 +95,13 @@ def _elements(value: Any) -> list[Any]:
     raise TypeError(f"gather_batch gathers tensors, and lists, tuples and dicts of them, no {type(value).__name__}")
 
 
-def _check_rows(leaf: Leaf, rows: int) -> None:
+def _check_rows(leaf: Leaf, rows: int, several: bool) -> None:
     if not isinstance(leaf, Tensor):
         found, described = len(leaf), f"a {type(leaf).__name__} of {len(leaf)} elements"
     else:
         found, described = (leaf.shape[0] if leaf.dim() else -1), f"a tensor of shape {tuple(leaf.shape)}"
-    if found != rows:
+    folded = several and isinstance(leaf, Tensor) and found > 0 and found % rows == 0
+    if found != rows and not folded:
         raise ValueError(
             f"gather_batch got {described}, not one row for each of this rank's {rows} samples of the batch: "
             f"gather it before it is reshaped, filtered or reduced"
@@ -111,11 +114,21 @@ def _gather(leaves: list[Leaf], shares: list[int]) -> Iterator[Leaf]:
     contributors = [index for index, samples in enumerate(shares) if samples]
     for leaf, described in zip(leaves, zip(*everyone, strict=True), strict=True):
         if isinstance(leaf, Tensor):
+            _check_alike(described, shares)
             parts = _all_gather(leaf, described)
             yield torch.cat([parts[index] for index in contributors])
         else:
             whole = [element for index in contributors for element in described[index]]
             yield tuple(whole) if isinstance(leaf, tuple) else whole
+
+
+def _check_alike(layouts: tuple[_Layout, ...], shares: list[int]) -> None:
+    """All samples of a batch have as many rows, on whichever rank: one rank's count says nothing of another's."""
+    rows = [layout.shape[0] // max(1, samples) for layout, samples in zip(layouts, shares, strict=True)]
+    if len(set(rows)) > 1:
+        raise ValueError(
+            f"gather_batch got {', '.join(map(str, rows))} rows for each sample by rank: pad them to one size"
+        )
 
 
 def _layout(tensor: Tensor) -> _Layout:

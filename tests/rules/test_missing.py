@@ -28,6 +28,7 @@ def converted(imports: str, files: dict[str, str] | None = None, **more: str) ->
         ("from pkg import nothing", "`pkg.nothing` (train.py:4)"),
         ("import pkg.nothing", "`pkg.nothing` (train.py:4)"),
         ("from pkg.nothing import that", "`pkg.nothing` (train.py:4)"),
+        ("from pkg.nothing import *", "`pkg.nothing` (train.py:4)"),
         ("import helpers", "`helpers` (train.py:4)"),
         ("from helpers.more import one, two", "`helpers.more` (train.py:4)"),
         ("import helpers\nfrom nets import Nt", "`helpers` (train.py:4), `nets.Nt` (train.py:5)"),
@@ -65,6 +66,18 @@ def test_what_another_file_imports() -> None:
     files = {"nets.py": f"from .near import far\nimport helpers\n{IMPORTS}\n\n{NET}"}
     (line,) = told(converted("from nets import Net", files))
     assert line.startswith("not found: `.near` (nets.py:1), `helpers` (nets.py:2); ")
+
+
+def test_what_a_package_takes_all_names_of() -> None:
+    """It may say anew what another file of the package has said before: that it is not there is said."""
+    package = "from .part import *\nfrom pkg.gone import *\nfrom .lost import *\n"
+    (line,) = told(converted("import pkg", {"pkg/__init__.py": package}))
+    assert line.startswith("not found: `pkg.gone` (pkg/__init__.py:2), `.lost` (pkg/__init__.py:3); ")
+
+
+@pytest.mark.parametrize("text", ["import sys\nsys.modules['pkg.gone'] = sys\n", "__path__.append('elsewhere')\n"])
+def test_a_package_that_may_have_more_modules_than_its_folder(text: str) -> None:
+    assert told(converted("from pkg.gone import *", {"pkg/__init__.py": text})) == []
 
 
 def test_a_caller_that_cannot_tell_what_is_installed() -> None:

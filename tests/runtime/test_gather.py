@@ -135,6 +135,43 @@ def test_values_of_every_kind_are_gathered() -> None:
         assert pair.rows.equal(rows)
 
 
+def _folded() -> list[Any]:
+    """Frames that were folded into the batch, beside a label for each; not all ranks have some of the last batch."""
+    seen = []
+    loader = _loader(7, 3)
+    for batch in loader:
+        frames = batch.view(-1, 1) * 10 + torch.arange(3)
+        flat, labels = rt.gather_batch(loader, frames.flatten(), batch, several_rows=True)
+        seen.append((flat.tolist(), labels.tolist()))
+    return seen
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_several_rows_of_each_sample(ranks: int) -> None:
+    batches = [[0, 1, 2], [3, 4, 5], [6]]
+    expected = [([10 * one + frame for one in batch for frame in range(3)], batch) for batch in batches]
+    assert on_ranks(_folded, ranks=ranks) == [expected] * ranks
+
+
+def _wrongly_folded() -> list[str]:
+    loader = _loader(4, 4)
+    batch = next(iter(loader))
+    values = torch.zeros(3), torch.zeros(0), torch.zeros(2 * (1 + rt.rank())), ["a", "b", "c", "d"]
+    found = []
+    for value in values:
+        with pytest.raises(ValueError, match="gather_batch got") as error:
+            rt.gather_batch(loader, value, batch, several_rows=True)
+        found.append(str(error.value))
+    return found
+
+
+def test_other_numbers_of_rows_are_refused() -> None:
+    first, second = on_ranks(_wrongly_folded)
+    assert first == second
+    assert [one for one in first if "not one row for each" in one] == [first[0], first[1], first[3]]
+    assert "1, 2 rows for each sample by rank" in first[2]
+
+
 def _refused(loader: DataLoader[Any], value: Any) -> str:
     with pytest.raises((TypeError, ValueError, RuntimeError)) as error:
         rt.gather_batch(loader, value)

@@ -243,6 +243,7 @@ class Gathering:
     statement: cst.CSTNode
     names: tuple[str, ...]
     loader: str  # the loader's expression
+    several_rows: bool = False  # some may have several rows for each sample, those of a sample together
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.decisions import modes
 from distify_codemods.decisions.base import Gathering, Reduction
+from distify_codemods.decisions.lying import Lying, lying_of
 from distify_codemods.decisions.names import (
     bound_in,
     flat,
@@ -24,6 +25,7 @@ from distify_codemods.decisions.stand_ins import evaluated, may_differ
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_in, loaders_of
 from distify_codemods.inside import core
+from distify_codemods.interpreter import Gathering as Layouts
 from distify_codemods.libraries import python
 from distify_codemods.libraries.effects import IMPURE, PURE
 from distify_codemods.objects import Bound, External, Function
@@ -31,7 +33,6 @@ from distify_codemods.ordered import Ordered
 from distify_codemods.origins import CHANCE, SIGNAL
 from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE, Scale
-from distify_codemods.values import Value
 
 
 @dataclass(frozen=True)
@@ -101,10 +102,13 @@ def gathers(facts: Facts, loop: BatchLoop, everywhere: Sequence[BatchLoop]) -> G
     for event in _effects(facts, loop):
         if any(_contains(statement, event, loop) for statement in before):
             return Refusal(f"line {event.module.place(event.node).line} already uses the batch before the forward pass")
-    names = _needed(facts, loop, before)
-    if isinstance(names, Refusal):
-        return names
-    return Gathering(loop, statements[last], tuple(names), loader)
+    needed = _needed(facts, loop, before)
+    if isinstance(needed, Refusal):
+        return needed
+    several = _have_several_rows(facts, needed)
+    if isinstance(several, Refusal):
+        return several
+    return Gathering(loop, statements[last], tuple(needed), loader, several)
 
 
 # ---- what both need
@@ -232,29 +236,45 @@ def _of_statement(facts: Facts, loop: BatchLoop, statement: cst.CSTNode, accumul
 # ---- gathering
 
 
-def _needed(facts: Facts, loop: BatchLoop, before: Sequence[cst.CSTNode]) -> list[str] | Refusal:
-    """The per-sample names made up to the forward pass that are used after it."""
-    made: dict[str, Value] = {}
+def _needed(facts: Facts, loop: BatchLoop, before: Sequence[cst.CSTNode]) -> dict[str, cst.Name] | Refusal:
+    """The per-sample names made up to the forward pass that are used after it, and where each is made last."""
+    made: dict[str, cst.Name] = {}
     for target in _targets(loop, before):
         for inner in tree.walk(target):
             if isinstance(inner, cst.Name):
-                made[inner.value] = facts.value(inner)
+                made[inner.value] = inner
     flow, inside = loop.module.flow(loop.node), {node for statement in before for node in tree.walk(statement)}
     carried = next((name for name in made if not inside.isdisjoint(flow.carried(loop.node, name))), "")
     if carried:
         return Refusal(f"`{carried}` carries over from one batch to the next")
-    names = []
-    for name, value in made.items():
+    names = {}
+    for name, node in made.items():
+        value = facts.value(node)
         if name == index_name(loop) or inside.issuperset(flow.reads_after(_own(before[-1]), name)):
             continue
         if not loaders_of(value.sources) and value.scale is Scale.CONST:
             continue
         if value.scale not in PER_SAMPLE or any(isinstance(obj, External) for obj in value.objs):
             return Refusal(f"`{name}` is not one entry per sample")
-        names.append(name)
+        names[name] = node
     if any(isinstance(small, cst.AugAssign) for one in before for small in tree.walk(one)):
         return Refusal("something is counted before the forward pass")
     return names if names else Refusal("nothing of the forward pass is used")
+
+
+def _have_several_rows(facts: Facts, names: dict[str, cst.Name]) -> bool | Refusal:
+    """Whether samples may have several rows each: frames or patches that were folded into the batch.
+
+    Those of a sample have to stand together: only then do the parts of a batch, one behind the other, make it up.
+    """
+    laid_out = facts.tried(gathering=Layouts())
+    several = False
+    for name, node in names.items():
+        lying = lying_of(laid_out.value(node))
+        if lying is Lying.OTHERWISE:
+            return Refusal(f"the rows of `{name}` are not seen to be those of one sample after the other")
+        several = several or lying is Lying.SEVERAL_ROWS
+    return several
 
 
 def _targets(loop: BatchLoop, statements: Sequence[cst.CSTNode]) -> Iterator[cst.CSTNode]:

@@ -71,7 +71,7 @@ def texts_of(
     if any(core(obj) is wanted for obj in contained(value)) and not any(isinstance(obj, Parameters) for obj in objs):
         yield 2, name, value
     only = value.single()
-    if depth and isinstance(only, (Instance, Wrapped)):
+    if depth and isinstance(only, (Instance, External, Wrapped)):
         for attribute, held in core(only).attributes.items():
             if attribute.isidentifier():
                 deeper = texts_of(f"{name}.{attribute}", held, wanted, depth - 1, instead)

@@ -72,8 +72,9 @@ def _tried_out(facts: Facts, models: list[Obj]) -> tuple[list[Wrap], dict[Obj, U
         reasons |= {model: _no_place(facts, model, model in moved) for model in open_ones if model not in trial}
         seen = try_out(facts, merged(trial.values()))
         moved |= {model for model in trial if _moved_later(seen, model)}
+        twice = _wrapped_twice(seen)
         right = (model for model in trial if _all_wrapped(seen, model) and not _moved_later(seen, model))
-        chosen = {model: trial[model] for model in right}
+        chosen = {model: trial[model] for model in right if not any(same(model, one) for one in twice)}
         open_ones = {model: more for model, more in open_ones.items() if model in trial and model not in chosen}
         if not open_ones:
             break
@@ -148,6 +149,12 @@ def _all_wrapped(facts: Facts, model: Obj) -> bool:
         for obj in event.receiver.objs
         if core(obj).site is model.site
     )
+
+
+def _wrapped_twice(facts: Facts) -> list[Obj]:
+    """The models that come wrapped to a line that wraps, which is there for another: each for itself, not once more."""
+    made = facts.run.machine.objects.values()
+    return [core(one) for one in made if isinstance(one, Wrapped) and isinstance(one.inner, Wrapped)]
 
 
 def _moved_later(facts: Facts, model: Obj) -> bool:

@@ -282,7 +282,7 @@ def _layout(value: Value, size: str) -> Layout:
     dimension = dimension_of(value)
     if dimension is None:
         raise Impossible("something that is used after the forward pass is no tensor with an entry for each sample")
-    marks = _marks(value)
+    marks = marks_of(value)
     if any(isinstance(mark, Numbered) for mark in marks):
         raise Impossible("numbers of samples are counted out before the forward pass")
     views = [mark for mark in marks if isinstance(mark, Views)]
@@ -302,13 +302,13 @@ def _is_regrouped(value: Value) -> bool:
 
 
 def _marks_of(value: Value, *kinds: type[Obj]) -> bool:
-    return any(isinstance(mark, kinds) for mark in _marks(value))
+    return any(isinstance(mark, kinds) for mark in marks_of(value))
 
 
-def _marks(value: Value) -> set[object]:
+def marks_of(value: Value) -> set[object]:
     found: set[object] = set(value.sources)
     for part in parts_of(value):
-        found |= _marks(part)
+        found |= marks_of(part)
     return found
 
 

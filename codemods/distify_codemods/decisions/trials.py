@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions import figures, pools
 from distify_codemods.decisions.agreement import averages
 from distify_codemods.decisions.base import Averaging, Left, Putting, Reduction, Wrap
@@ -178,11 +179,16 @@ class _Wrapping:
 
     def _wrapped(self, machine: Machine, value: Value) -> Value:
         objs = Ordered(
-            machine.made(Wrapped, self.statement, core(obj), "ours", inner=core(obj), ours=True)
-            if isinstance(obj, (Instance, External, Wrapped)) else obj
-            for obj in value.objs
-        )  # fmt: skip
+            self._one(machine, obj) if isinstance(obj, (Instance, External, Wrapped)) else obj for obj in value.objs
+        )
         return Value(objs, value.scale, value.sources)
+
+    def _one(self, machine: Machine, obj: Obj) -> Wrapped:
+        """Of what another line has wrapped already, a wrap of that wrap, as it would be when the program runs."""
+        mine = machine.made(Wrapped, self.statement, core(obj), "ours", inner=core(obj), ours=True)
+        if not isinstance(obj, Wrapped) or not obj.ours or obj is mine:
+            return mine
+        return machine.made(Wrapped, self.statement, obj, "ours", inner=obj, ours=True)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -10,7 +11,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Ref
 from distify_codemods.libraries import spelling
-from distify_codemods.objects import Local
+from distify_codemods.objects import Local, Sequence
 from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def execute(machine: Machine, node: cst.Import | cst.ImportFrom) -> None:
     elif isinstance(node.names, cst.ImportStar):
         _import_star(machine, node)
     else:
+        _run_packages(machine, *_source(node))
         for alias in node.names:
             assert isinstance(alias.name, cst.Name)
             _import_from(machine, node, alias, alias.name.value)
@@ -63,6 +65,7 @@ def _import(machine: Machine, alias: cst.ImportAlias) -> None:
     if module is not None and (alias.asname is not None or "." not in name):
         value = local(machine, module)
     elif module is not None:
+        _run_packages(machine, name, 0)
         machine.module_frame(module)
         value = package(machine, name)
     else:
@@ -80,7 +83,8 @@ def package(machine: Machine, name: str) -> Value:
         own = local(machine, module) if module else reference(machine, ".".join(parts[:size]))
         if value is not None:
             for obj in own.objs:
-                obj.attributes[parts[size]] = value
+                if module is None or parts[size] not in machine.module_frame(module).env:
+                    obj.attributes[parts[size]] = value
         value = own
     assert value is not None
     return value
@@ -116,12 +120,38 @@ def _import_from(machine: Machine, node: cst.ImportFrom, alias: cst.ImportAlias,
         machine.bind(bound, reference(machine, f"{source}.{name}"))
 
 
+def _run_packages(machine: Machine, source: str, level: int) -> None:
+    """Before `a.b` is imported, `a` is."""
+    parts = source.split(".")
+    for size in range(1, len(parts)):
+        package = machine.program.local_module(machine.frame.module, ".".join(parts[:size]), level)
+        if package is not None:
+            machine.module_frame(package)
+
+
+def bind_to_package(machine: Machine, module: Module) -> None:
+    """Once `a.b` is run, whoever imports it and how, `b` is a name of `a`; what `a` says of it later counts."""
+    path = PurePath(module.path)
+    path = path.parent if module.is_package else path
+    package = machine.program.modules.get(str(path.parent / "__init__.py"))
+    if package is not None and package is not module and package in machine.globals:
+        machine.globals[package].env[path.stem] = local(machine, module)
+
+
+def _exported(env: dict[str, Value]) -> list[tuple[str, Value]]:
+    """What `import *` takes."""
+    named = env["__all__"].single() if "__all__" in env else None
+    names = [one.constant() for one in named.items] if isinstance(named, Sequence) and named.items is not None else []
+    listed = bool(names) and all(isinstance(one, str) for one in names)
+    return [(name, value) for name, value in env.items() if (name in names if listed else not name.startswith("_"))]
+
+
 def _import_star(machine: Machine, node: cst.ImportFrom) -> None:
     source, level = _source(node)
+    _run_packages(machine, source, level)
     module = machine.program.local_module(machine.frame.module, source, level)
     if module is None:
         machine.frame.env.setdefault("*", reference(machine, source))
         return
-    for name, value in list(machine.module_frame(module).env.items()):
-        if not name.startswith("_"):
-            machine.bind(name, value)
+    for name, value in _exported(machine.module_frame(module).env):
+        machine.bind(name, value)

@@ -43,6 +43,7 @@ from distify_codemods.libraries import (
     parallel,
     progress,
     python,
+    spelling,
     standard,
     torch_data,
     torch_nn,
@@ -124,11 +125,10 @@ def _sources(name: str) -> Ordered[Obj | str]:
 
 
 def _is_class(name: str) -> bool:
-    last = name.rsplit(".", 1)[-1]
     if name == devices.DEVICE:
         return True
-    made = name.startswith("torch.") and last.endswith("Tensor")  # torch.LongTensor(3) is a tensor
-    return (last[:1].isupper() or last == "?") and not made
+    made = name.startswith("torch.") and name.endswith("Tensor")  # torch.LongTensor(3) is a tensor
+    return (spelling.is_a_class(name) or name.endswith("?")) and not made
 
 
 def external(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:

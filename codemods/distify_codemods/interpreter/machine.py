@@ -120,6 +120,7 @@ class Machine:
             frame = self.globals[module] = Frame(module.tree, module, AT_THE_TOP, env=Table())
             with reads.once():  # not when the call that came to it is made again
                 self.run_frame(frame, module.tree.body)
+            imports.bind_to_package(self, module)
         return frame
 
     def run_frame(self, frame: Frame, body: Sequence[cst.CSTNode]) -> None:

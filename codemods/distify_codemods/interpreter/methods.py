@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods import libraries
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import contained, core
@@ -113,7 +114,9 @@ def _value(machine: Machine, method: Method, receiver: Value, arguments: Argumen
         return Value(sources=arguments.sources)
     if isinstance(obj, Method) and name in _PARAMETERS and obj.receiver is not None:
         whole = [core(one) for one in obj.receiver.objs if isinstance(one, (Instance, External, Wrapped))]
-        return join(*(_parameters(machine, one, name, node) for one in whole))
+        return join(*(_parameters(machine, _held(machine, one, obj.name, node), name, node) for one in whole))
+    if isinstance(obj, Method) and name in RETURN_THEMSELVES and receiver.scale is Scale.CONST:
+        return receiver  # whatever it is, a module or a tensor, it is that attribute still
     if isinstance(obj, Method) and name == "get":
         return join(tensors.method(machine, receiver, name, arguments, node), _entry(machine, receiver, obj, arguments))
     if isinstance(obj, (Instance, External, Wrapped, Class)):
@@ -153,6 +156,19 @@ def _of_an_object(
 def _all_parameters(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
     machine.optimized.add(core(obj))
     return _parameters(machine, core(obj), method.name, node)
+
+
+def _held(machine: Machine, whole: Obj, name: str, node: cst.CSTNode) -> Obj:
+    """Whose parameters an attribute of something has: a module's of its own, where it is not known what holds it.
+
+    `wrapper.model`: the wrapper need not be a module. If it is, and is called, it is the one that is trained.
+    """
+    if not isinstance(whole, External) or libraries.knows(whole.name.partition(".")[0]):
+        return whole
+    part = machine.made(External, node, whole, name, name=f"{whole.name}.{name}", whole=whole)
+    whole.attributes[name] = Value(part.alone)
+    machine.optimized.add(part)
+    return part
 
 
 def _iterator(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -9,8 +10,8 @@ import libcst as cst
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import files, forms, holding, scales, ways
-from distify_codemods.libraries import torch_optim
-from distify_codemods.objects import External, Function, Mapping, Sequence, Setting
+from distify_codemods.libraries import spelling, torch_nn, torch_optim
+from distify_codemods.objects import Bound, Class, External, Function, Instance, Mapping, Sequence, Setting, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import Choice, Verdict
 from distify_codemods.scale import Scale
@@ -98,19 +99,31 @@ def truth(value: Value) -> bool | None:
     known = value.constant()
     if isinstance(known, (bool, str)) or value.is_none:
         return bool(known)
-    return True if _is_something(value) else None
+    return True if _each(value, _counts_as_true) else None
 
 
-def _is_something(value: Value) -> bool:
-    """An object that is no None and counts as true."""
-    return (
-        bool(value.objs)
-        and not value.open
-        and all(
-            isinstance(obj, Function) or (isinstance(obj, External) and obj.name.startswith(torch_optim.OWN))
-            for obj in value.objs
-        )
-    )
+def _each(value: Value, said: Callable[[Obj], bool]) -> bool:
+    """Whether it holds of all that a value may be."""
+    return bool(value.objs) and not value.open and all(map(said, value.objs))
+
+
+def _is_something(obj: Obj) -> bool:
+    """An object that is no None: a function, a class, and what a class makes."""
+    if isinstance(obj, External):
+        return obj.whole is None and not obj.read and spelling.is_a_class(obj.name)
+    return isinstance(obj, (Function, Class, Instance, Bound, Wrapped))
+
+
+def _counts_as_true(obj: Obj) -> bool:
+    """One that is no None and has no length that may be nought, nor a word of its own to say of that."""
+    if isinstance(obj, Wrapped):
+        return obj.inner is not None and _counts_as_true(obj.inner)
+    if isinstance(obj, External):
+        return _is_something(obj) and (obj.name.startswith(torch_optim.OWN) or torch_nn.is_without_items(obj.name))
+    if isinstance(obj, Instance):
+        plain = obj.of is not None and obj.of.libraries() <= torch_nn.PLAIN_BASES
+        return plain and obj.of is not None and not any(obj.of.member(one) for one in ("__bool__", "__len__"))
+    return _is_something(obj)
 
 
 def _compared(operator: cst.BaseCompOp, left: Value, right: Value) -> bool | None:
@@ -122,7 +135,7 @@ def _compared(operator: cst.BaseCompOp, left: Value, right: Value) -> bool | Non
     if not isinstance(operator, (cst.Equal, cst.NotEqual, cst.Is, cst.IsNot)):
         return None
     positive = isinstance(operator, (cst.Equal, cst.Is))
-    if right.is_none and (left.is_none or _is_something(left)):
+    if right.is_none and (left.is_none or _each(left, _is_something)):
         return left.is_none is positive
     alike = isinstance(one, (str, bool)) and type(one) is type(other)
     return (one == other) is positive if alike else None

@@ -43,3 +43,8 @@ def usual(name: str) -> str:
         found = written.fullmatch(name)
         name = found.expand(known) if found else name
     return name
+
+
+def is_a_class(name: str) -> bool:
+    """Whether something of a library is a class, as all of them write it: a call of one gives an object, never None."""
+    return name.rpartition(".")[2][:1].isupper()

@@ -112,6 +112,12 @@ def has_none(name: str) -> bool:
     return name.endswith(_WITHOUT) and not has_parameters(name)
 
 
+def is_without_items(name: str) -> bool:
+    """Whether it is a layer of torch that has no length: it counts as true."""
+    own = name.removeprefix(OWN)
+    return name.startswith(OWN) and "." not in own and name not in CONTAINERS and not own.startswith("Parameter")
+
+
 def draws_weights(name: str) -> bool:
     """Whether a layer of torch begins with random numbers."""
     own = name.rpartition(".")[2]

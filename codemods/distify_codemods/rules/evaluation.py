@@ -134,7 +134,8 @@ def _reduce(context: Context, reduction: Reduction) -> None:
 def _gather(context: Context, gathering: Gathering) -> None:
     loop, module = gathering.loop, gathering.loop.module
     rt, names = context.rt(module), ", ".join(gathering.names)
-    text = f"{names} = {rt}.gather_batch({gathering.loader}, {names})"
+    several = ", several_rows=True" if gathering.several_rows else ""
+    text = f"{names} = {rt}.gather_batch({gathering.loader}, {names}{several})"
     reason = "the batch put together again: what follows sees all of it, on every rank"
     context.plan(module).insert_after(gathering.statement, text, CODE, reason)
     context.applied(f"each batch is evaluated in shares, and {names} gathered", module, loop.node)

@@ -13,7 +13,7 @@ from distify_codemods.records import dataclass
 from distify_codemods.twins.graph import Graph, Import
 
 #: By which a file gives itself names that no statement of it binds.
-_BINDING = frozenset("globals vars locals setattr exec eval __getattr__ __dict__ modules".split())
+_BINDING = frozenset("globals vars locals setattr exec eval __getattr__ __dict__ __path__ modules".split())
 _CAUGHT = frozenset("ImportError ModuleNotFoundError Exception BaseException".split())
 
 
@@ -59,7 +59,7 @@ def _missing(graph: Graph, one: Import, installed: Callable[[str], bool] | None)
     top = one.dotted.partition(".")[0]
     package = graph.program.local_module(one.module, top, 0)
     if package is not None:
-        return "" if _binds_more(graph, package) else one.dotted
+        return "" if _gives_itself_names(package) else one.dotted  # no name of a package is a module to import from
     if installed is None or top in sys.stdlib_module_names or libraries.knows(top) or installed(top):
         return ""
     return one.dotted
@@ -69,6 +69,10 @@ def _binds_more(graph: Graph, module: Module) -> bool:
     """Whether a file may have names that its statements do not show."""
     if any(one.alias is None and one.source is None for one in graph.imports(module)):
         return True
+    return _gives_itself_names(module)
+
+
+def _gives_itself_names(module: Module) -> bool:
     return any(isinstance(node, cst.Name) and node.value in _BINDING for node in module.nodes)
 
 

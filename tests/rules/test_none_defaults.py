@@ -1,0 +1,83 @@
+"""What a class makes is no None: where something is handed in, what stands in for it otherwise is not made."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.scripts import DATA, IMPORTS, LOADER, LOOP, OPTIMIZER, converted, indented
+
+OTHER = """\
+class Other(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+"""
+SAVED = 'torch.save(model.state_dict(), "a.pt")\n'
+
+
+def handing_in(test: str, made: str, setup: str = "") -> str:
+    """A function that trains what it is given, or another model if it is given none."""
+    body = indented(f"{test}    model = Other()\n{LOADER}{OPTIMIZER}{LOOP}{SAVED}")
+    train = f"def train(model=None):\n{body}\n\n"
+    return f"{IMPORTS}\n\n{OTHER}{setup}{train}{DATA}net = {made}\ntrain(net)\n"
+
+
+@pytest.mark.parametrize(
+    ("test", "made"),
+    [
+        ("if model is None:\n", "nn.Linear(4, 1)"),
+        ("if model is None:\n", "nn.Sequential(nn.Linear(4, 1))"),
+        ("if model is None:\n", "Other()"),
+        ("if model is not None:\n        pass\n    else:\n    ", "Other()"),
+        ("if model is None:\n", "torch.compile(Other())"),
+        ("if not model:\n", "Other()"),
+        ("if not model:\n", "nn.Linear(4, 1)"),
+        ("if model == None:\n", "Other()"),
+    ],
+)
+def test_the_default_is_not_made(test: str, made: str) -> None:
+    after = converted(handing_in(test.replace("\n    ", "\n"), made))
+    assert after.count("DistributedDataParallel(") == 1
+    assert "net = DistributedDataParallel(net, " in after
+    assert "torch.save(model.module.state_dict()" in after
+
+
+@pytest.mark.parametrize(
+    ("test", "made"),
+    [
+        ("if model is None:\n", "None"),
+        ("if model is None:\n", "Other() if data else None"),
+        ("if not model:\n", "Long()"),
+        ("if not model:\n", "nn.Sequential()"),
+    ],
+)
+def test_it_may_be_made(test: str, made: str) -> None:
+    """None, or what may count as false: there the model is wrapped where it is one or the other."""
+    long = "class Long(Other):\n    def __len__(self):\n        return 0\n\n\n"
+    after = converted(handing_in(test, made, long))
+    assert "    model = DistributedDataParallel(model, " in after
+    assert after.count("DistributedDataParallel(") == 1
+    assert "torch.save(model.module.state_dict()" in after or "torch.save(rt.unwrap(model).state_dict()" in after
+
+
+def test_the_second_call_gives_what_the_first_has_made() -> None:
+    """A function that makes a model once."""
+    get = """\
+kept = None
+
+
+def get():
+    global kept
+    if kept is None:
+        kept = Other()
+    return kept
+
+
+"""
+    after = converted(f"{IMPORTS}\n\n{OTHER}{get}{DATA}{LOADER}model = get()\n{OPTIMIZER}{LOOP}print(get())\n")
+    assert after.count("DistributedDataParallel(") == 1
