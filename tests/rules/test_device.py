@@ -426,3 +426,35 @@ def test_one_of_two_devices_that_is_not_seen_is_told() -> None:
     setup = "import yaml\nsettings = yaml.safe_load(text)\n"
     model = 'model = nn.Linear(4, 1).to(settings["device"] if torch.cuda.is_available() else "cpu")\n'
     assert len(findings("DEVICE01", script(setup=setup, model=model), Level.ADVICE)) == 1
+
+
+CHOSEN = (
+    'parser.add_argument("--gpu", type=int, default=0)\nparser.add_argument("--cpu", action="store_true")\n'
+    "args = parser.parse_args()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            'torch.device(args.gpu if args.gpu >= 0 else "cpu")',
+            'torch.device(rt.device() if args.gpu >= 0 else "cpu")',
+        ),
+        ('torch.device("cpu" if args.cpu else 0)', 'torch.device("cpu" if args.cpu else rt.device())'),
+        (
+            'torch.device(args.gpu if torch.cuda.is_available() and not args.cpu else "cpu")',
+            'torch.device(rt.device() if torch.cuda.is_available() and not args.cpu else "cpu")',
+        ),
+        ('torch.device(args.gpu if torch.cuda.is_available() else "cpu")', "rt.device()"),
+        ("torch.device(args.gpu if args.gpu >= 0 else 0)", "rt.device()"),
+        ("torch.device(args.gpu)", "rt.device()"),
+    ],
+)
+def test_who_starts_it_may_choose_the_cpu(before: str, after: str) -> None:
+    """The number is the rank's own; what an option puts in its place stays, as wherever there is none."""
+    given = script(
+        imports=OPTIONS + IMPORTS, setup=f"{PARSER}{CHOSEN}device = {before}\n", model=f"{MODEL}model.to(device)\n"
+    )
+    (line,) = [line for line in converted(given).splitlines() if line.startswith("device = ")]
+    assert line == f"device = {after}"

@@ -11,6 +11,7 @@ from distify_codemods import tree
 from distify_codemods.command_line import is_integer
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import devices
+from distify_codemods.objects import Setting
 from distify_codemods.program import Module
 from distify_codemods.rules import apple, device_map, device_options, gpu_counts, visible_devices
 from distify_codemods.rules.base import Context, Rule, instead
@@ -137,21 +138,38 @@ def _of_event(context: Context, event: Event, read: list[Event]) -> bool:
         return False
     named = tree.keywords(node).get("device")
     if named is not None and event.name != "cuda" and not event.name.startswith(devices.CUDA):
-        return is_integer(context.facts, named, negative=False) and _replace(context, event, named, "device")
+        return _by_number(context, event, named, named, negative=False)
     spell = _SPELLINGS.get((event.kind, event.name))
     return spell is not None and spell(context, event, node)
 
 
 def _made(context: Context, event: Event, node: cst.Call) -> bool:
     """`torch.device("cuda", 1)`"""
-    numbered = len(node.args) > 1 or is_integer(context.facts, node.args[0].value)
-    return numbered and _replace(context, event, node, "device")
+    if len(node.args) > 1:
+        return _replace(context, event, node, "device")
+    return _by_number(context, event, node.args[0].value, node)
 
 
 def _moved(context: Context, event: Event, node: cst.Call) -> bool:
     """`model.to(1)`"""
     first = node.args[0].value
-    return is_integer(context.facts, first) and _replace(context, event, first, "device")
+    return _by_number(context, event, first, first)
+
+
+def _by_number(
+    context: Context, event: Event, given: cst.BaseExpression, whole: cst.BaseExpression, negative: bool = True
+) -> bool:
+    """Replaces the whole where a number is given; where an option chooses between one and "cpu", the number alone."""
+    if isinstance(given, cst.IfExp) and _is_optional(context, given.test):
+        arms = [one for one in (given.body, given.orelse) if is_integer(context.facts, one, negative)]
+        if len(arms) == 1:
+            return _replace(context, event, arms[0], "device")
+    return is_integer(context.facts, given, negative) and _replace(context, event, whole, "device")
+
+
+def _is_optional(context: Context, test: cst.BaseExpression) -> bool:
+    """Whether the person who starts the script has a say in it."""
+    return any(isinstance(obj, Setting) for one in tree.walk(test) for obj in context.facts.value(one).objs)
 
 
 def _hidden(context: Context, event: Event, read: list[Event]) -> bool:
