@@ -391,6 +391,31 @@ def test_a_run_in_which_nothing_is_shared_ends_with_the_reason() -> None:
         on_ranks(_nothing_is_shared)
 
 
+def _one_sample_in_each_step() -> None:
+    class Reading(nn.Module):
+        """What comes later in a sample depends on what came before."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.GRU(4, 4, batch_first=True)
+
+        def forward(self, steps: Tensor) -> Tensor:
+            return self.layer(steps)[0]
+
+    net = Reading()
+    rt.data_parallel(net)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for step in range(20):
+        net(torch.ones(1, 6 + step % 2, 4)).sum().backward()
+        optimizer.step()
+
+
+def test_a_run_of_single_samples_ends_with_that() -> None:
+    """And not with what was found of their entries."""
+    with pytest.raises(RankFailed, match=r"no model could be shared, .*Reading: its batch is one sample, of which"):
+        on_ranks(_one_sample_in_each_step)
+
+
 class Failing(Net):
     calls = 0
 

@@ -92,6 +92,8 @@ def find_plan(
         if isinstance(found, Plan):
             return Found(found, "", check.read)
         why = why or found  # of the likeliest plan
+    if why and call.is_of_one:  # what was tried were its entries
+        why = "its batch is one sample, of which there is nothing to share"
     return Found(None, why, check.read, _agreed(check.traces(whole)))
 
 

@@ -40,6 +40,7 @@ class Forms:
     patterns: dict[Any, Plan | None] = field(default_factory=dict)
     decided: dict[Any, Decided] = field(default_factory=dict)  # by form
     said_small: bool = False
+    why_whole: str = ""  # what was said last of calls that are computed whole
 
     @property
     def any_shared(self) -> bool:
@@ -68,7 +69,7 @@ class Forms:
             self.patterns[form, call.pattern(found.plan.batch)] = found.plan
             self._decided(call).learn(found.read, True)
         elif form is not call.form and found.why:
-            _say_whole(model, call, found.why)
+            self._say_whole(model, call, found.why)
         return found.plan, found.why if form is call.form else ""
 
     def _of_pattern(self, model: SharedModel, call: Call, first: Plan, form: Any) -> Plan | None:
@@ -85,13 +86,18 @@ class Forms:
         found = check.find_plan(model, call, [first])
         self.patterns[key] = found.plan
         if found.plan is None:
-            _say_whole(model, call, found.why)
+            self._say_whole(model, call, found.why)
         return found.plan
 
     def _say_small(self, model: SharedModel, call: Call) -> None:
         if not self.said_small:
             self.said_small = True
-            _say_whole(model, call, "there are fewer samples in it than ranks")
+            self._say_whole(model, call, "there are fewer samples in it than ranks")
+
+    def _say_whole(self, model: SharedModel, call: Call, why: str) -> None:
+        self.why_whole = why
+        shapes = ", ".join(str(tuple(one)) for one in call.sizes)
+        note(f"{model.name}: calls like this one, with shapes {shapes}, are computed whole by every rank: {why}")
 
     def _again(self, model: SharedModel, call: Call, known: Plan) -> Plan | None:
         """The plan as it is found now. It has been found for such calls before: nothing may have changed."""
@@ -155,7 +161,7 @@ class Forms:
         if before is not None:
             before.put_back()
         if not call.trains:
-            _say_whole(model, call, str(error))
+            self._say_whole(model, call, str(error))
 
 
 def even_counts_of(call: Call, plan: Plan) -> tuple[int, ...]:
@@ -181,8 +187,3 @@ def _check_can_be_taken_back(
             f"otherwise than one process would: {why}. And it has left there what cannot be taken back. Share "
             "the parts of the model in its place (`rt.data_parallel(model.part)`)"
         )
-
-
-def _say_whole(model: SharedModel, call: Call, why: str) -> None:
-    shapes = ", ".join(str(tuple(one)) for one in call.sizes)
-    note(f"{model.name}: calls like this one, with shapes {shapes}, are computed whole by every rank: {why}")

@@ -69,6 +69,12 @@ class Call:
         args, kwargs = rebuilt((self.args, self.kwargs), iter(tensors))
         return replace(self, args=args, kwargs=kwargs, tensors=tensors)
 
+    @property
+    def is_of_one(self) -> bool:
+        """Whether a single sample is all that it is given, as far as shapes tell: nothing in it is for two ranks."""
+        rows = [one.shape[0] for one in self.tensors if one.dim() > 1]
+        return bool(rows) and set(rows) == {1} and not any(batch.lists for batch in self.batches())
+
     def batches(self) -> list[Batch]:
         """What the batch could be, the likeliest first."""
         return batches((self.args, self.kwargs), self.tensors)

@@ -40,5 +40,6 @@ def _stop_where_nothing_is_shared(models: Sequence[SharedModel]) -> None:
     tops = [one for one in models if one.depth == 0]
     judged = tops if _steps == _STEPS_TO_SHARE else [one for one in tops if one.given_up]
     if judged and not any(one.is_shared for one in models):
-        why = "; ".join(f"{one.name}: {one.given_up or 'no call of it had a batch to split'}" for one in judged)
+        nothing = "no call of it had a batch to split"
+        why = "; ".join(f"{one.name}: {one.given_up or one.forms.why_whole or nothing}" for one in judged)
         raise RanksParted(f"distify: no model could be shared, so every rank would do all of the work ({why})")
