@@ -19,6 +19,7 @@ from distify_codemods.libraries import effects, outside
 from distify_codemods.libraries.python import BY_NAME
 from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.objects import External, Instance
+from distify_codemods.unbound import is_unbound
 from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import Value
 
@@ -55,8 +56,11 @@ def unless_written(facts: Facts, is_every_ranks: Callable[[Event], bool]) -> str
 
 
 def _is_unknown(facts: Facts, event: Event) -> bool:
+    if event.name == "?" and isinstance(event.node, cst.Call):
+        called = event.node.func
+        return not (_is_of_known_classes(facts.value(called)) or is_unbound(facts, event.module, called))
     if event.name == "?":
-        return not _is_of_known_classes(facts.value(event.node.func) if isinstance(event.node, cst.Call) else Value())
+        return True
     if event.name.startswith("local."):
         return not _is_of_known_classes(event.value)
     if event.name in BY_NAME:

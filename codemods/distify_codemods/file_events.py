@@ -35,6 +35,7 @@ from distify_codemods.origins import Origin
 from distify_codemods.program import Module
 from distify_codemods.values import Value
 
+_HANDLES = frozenset("stream fp file f".split())
 _PATH_KEYWORDS = frozenset("path path_or_buf excel_writer buf fname file filename".split())
 
 
@@ -46,6 +47,15 @@ def writes(event: Event) -> bool:
     if event.name in effects.WRITES or event.name in effects.ALWAYS_WRITE or is_mapped_to_be_written(event):
         return True
     return _is_opened(event.name) and files.is_written(files.modes(event.name, event.arguments)) is True
+
+
+def _returns_a_text(event: Event) -> bool:
+    """`yaml.dump(settings)`, with nothing to write into."""
+    given = event.arguments
+    if event.name not in effects.INTO_A_HANDLE or given.star is not None or given.double_star is not None:
+        return False
+    into = [*given.positional[1:2], *(value for name, value in given.keywords.items() if name in _HANDLES)]
+    return all(value.is_none for value in into)
 
 
 def is_mapped_to_be_written(event: Event) -> bool:
@@ -115,9 +125,11 @@ def path_of(event: Event, written: bool = False) -> Value:
 
 
 def is_in_memory(event: Event) -> bool:
-    """Whether what takes the place of the path is a buffer: `torch.save(state, io.BytesIO())`."""
+    """Whether what takes the place of the path is a buffer, or nothing: `torch.save(state, io.BytesIO())`."""
     if event.kind is Kind.METHOD and place_of_path(event) == effects.ITSELF:
         return False
+    if event.kind is Kind.CALL and _returns_a_text(event):
+        return True
     to = path_of(event).objs or [obj for value in event.arguments.keywords.values() for obj in value.objs]
     buffers = [obj for obj in to if isinstance(obj, External) and obj.name in effects.IN_MEMORY]
     return bool(buffers) and (len(buffers) == len(to) or not path_of(event).objs)

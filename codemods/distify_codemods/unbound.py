@@ -25,6 +25,12 @@ def unbound_names(facts: Facts) -> tuple[Finding, ...]:
     return tuple(_finding(module, node) for module in facts.run.frames for node in _first_reads(facts, module))
 
 
+def is_unbound(facts: Facts, module: Module, node: cst.CSTNode) -> bool:
+    """Whether it is a name that nothing gives a value to: what is called by it is never run."""
+    known = isinstance(node, cst.Name) and node.value in facts.run.machine.unbound
+    return known and isinstance(node, cst.Name) and node.value in _without_value(module)
+
+
 def _finding(module: Module, node: cst.Name) -> Finding:
     return Finding(
         Level.BLOCKING, "OTHER01", "everything else",

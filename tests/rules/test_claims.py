@@ -148,3 +148,12 @@ def test_records_of_absl_are_rank_0s() -> None:
     before = script(imports=imports, loop=LOOP, after='logging.info("done")\n')
     assert "rt.rank_zero_logging()\n" in converted(before)
     assert SHUFFLED in converted(before)
+
+
+def test_what_nothing_gives_a_value_to_asks_nobody() -> None:
+    """A run that comes there ends, in the original, too."""
+    augment = "augment = Augment(3) if len(data) > 100 else None\n"
+    known = said(script(), SHARDED)
+    assert said(script(data=DATA + augment), SHARDED) == known
+    starred = script(imports=f"{IMPORTS}from arena import *\n", data=DATA + augment)
+    assert said(starred, SHARDED) != known  # it may come from there

@@ -472,3 +472,21 @@ def test_what_else_a_loader_calls_is_named(setup: str, loader: str) -> None:
 def test_a_function_that_nobody_calls_is_not_named() -> None:
     before = script(imports=TOOLS, setup="def note(batch):\n    np.save('a', [1])\n")
     assert [one.message for one in findings("OUT03", before, Level.NOT_NEEDED)] == ["no other files are written"]
+
+
+@pytest.mark.parametrize(
+    "text", ["yaml.dump(settings)", "yaml.dump(settings, None)", "yaml.safe_dump(settings, indent=2)"]
+)
+def test_text_that_is_written_nowhere(text: str) -> None:
+    before = script(imports=f"import yaml\n{IMPORTS}", setup='settings = {"lr": 0.1}\n', after=f"text = {text}\n")
+    assert f"\ntext = {text}\n" in converted(before)
+    assert changes("OUT03", before) == []
+
+
+@pytest.mark.parametrize("into", ["file", "stream=file", "**{'stream': file}", "*[file]"])
+def test_text_that_is_written(into: str) -> None:
+    setup = 'settings = {"lr": 0.1}\n'
+    after = f'with open("a.yaml", "w") as file:\n    yaml.dump(settings, {into})\n'
+    assert "if rt.is_main_process():\n    with open" in converted(
+        script(imports=f"import yaml\n{IMPORTS}", setup=setup, after=after)
+    )
