@@ -21,6 +21,10 @@ from distify_runtime.trace.figures import different_figure, without_times
         ("val 0.5 ETA 3.5", "val 0.5 ETA 7.0", False),
         ("Test: [0/3]\tTime  0.624 ( 0.611)\tAcc 50.0", "Test: [0/3]\tTime  0.632 ( 0.703)\tAcc 50.0", False),
         ("Test: [0/3]\tTime  0.624 ( 0.611)\tAcc 50.0", "Test: [0/3]\tTime  0.624 ( 0.611)\tAcc 52.0", True),
+        ("Data(s): 0.016, Acc 50.0", "Data(s): 0.183, Acc 50.0", False),
+        ("Data (ms): 16.2 (17.1) Acc 50.0", "Data (ms): 9.2 (9.1) Acc 50.0", False),
+        ("Data(s): 0.016, Acc 50.0", "Data(s): 0.016, Acc 52.0", True),
+        ("sample(s): 128", "sample(s): 64", True),
         ("Test: [0/3]\tLoss 0.62 (0.61)", "Test: [0/3]\tLoss 0.62 (0.70)", True),
     ],
 )

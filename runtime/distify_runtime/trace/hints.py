@@ -52,14 +52,26 @@ def about_parting(original: Trace, ranks: Sequence[Trace], step: int) -> str:
             f"each rank trains on whole batches: divide the batch size by the {len(ranks)} ranks, and deal the "
             "samples out"
         )
+    drawn = _drawn_elsewhere(original)
     if step == 1:
-        return (
+        return drawn or (
             "other samples (the training loader is not dealt out), BatchNorm with each rank's own statistics, or a "
             "loss that is not the mean over samples"
         )
+    if drawn:
+        return drawn
     if original.filled:
         return "if it is the last batch of a pass: it does not divide by the ranks"
     return "something that happens at this step and not before: a new pass, a last batch, a decision, a schedule"
+
+
+def _drawn_elsewhere(original: Trace) -> str:
+    """Libraries whose random numbers no seed of Python's, NumPy's or torch's reaches."""
+    names = " and ".join(original.own_draws)
+    return names and (
+        f"{names} may draw random numbers of {'their' if len(original.own_draws) > 1 else 'its'} own, which nothing "
+        "seeds here: two runs of the original part then, too. Take out what is drawn so, and compare once more"
+    )
 
 
 def _apart(parts: Sequence[Sequence[torch.Tensor]]) -> bool:

@@ -31,6 +31,8 @@ from distify_runtime.watch import verdict
 #: Larger parameters are kept as that many sums, with signs, of their entries: a difference of one of them shows.
 MOST_ENTRIES = 4096
 _WRAPPERS = (DistributedDataParallel, nn.DataParallel)
+#: Libraries with random numbers that no seed of Python's, NumPy's or torch's reaches.
+_WITH_OWN_DRAWS = ("albumentations", "imgaug", "monai")
 
 _save = torch.save
 
@@ -95,6 +97,7 @@ class Record:
             "world_size": self.world_size,
             "training_inputs": self.training_inputs,
             "share": self.share,
+            "own_draws": [name for name in _WITH_OWN_DRAWS if name in sys.modules],
             "filled": self._filling.filled,
             "group_left_open": _is_group_open(),
             "dropouts": NOW.dropouts,

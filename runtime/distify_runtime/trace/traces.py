@@ -55,6 +55,7 @@ class Trace:
     readings: list[tuple[bool, int, Tensor]] = field(default_factory=list)
     #: Where forward passes are shared: numbers that this process has computed with, of those that models were given.
     share: tuple[int, int] = (0, 0)
+    own_draws: list[str] = field(default_factory=list)  # libraries in it that draw from random numbers of their own
 
     dropouts: list[tuple[int, int]] = field(default_factory=list)  # of a wrapped model: the step, and where chance was
     watched: list[str] = field(default_factory=list)  # what the run's own watch has said
