@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods.decisions.base import SharedPass
 from distify_codemods.decisions.entire import computed_entirely
+from distify_codemods.decisions.one_sample import given_one_sample
 from distify_codemods.interpreter.sparing import TIMES
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level
@@ -43,6 +44,8 @@ def run(context: Context) -> None:
             )  # fmt: skip
     for whole in computed_entirely(context.facts) if context.decisions.shared else ():
         context.advice(whole.message, whole.module, whole.node)
+    for single in given_one_sample(context.facts, (one.held for one in context.decisions.shared)):
+        context.advice(single.message, single.module, single.node)
     _spared(context)
     for finding in context.in_the_way:
         but = ", and need you first:" if finding.level is Level.BLOCKING else ", but"

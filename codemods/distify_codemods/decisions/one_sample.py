@@ -1,0 +1,105 @@
+"""Training that gives a model one sample in each forward pass: of that, ranks can share nothing.
+
+It shows in the text, where a batch is made of one (`x.unsqueeze(0)`, `torch.stack([x])`), and in the
+batch size of a loader. A model may still take it apart inside, into patches or words, so that this is no refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.allocation import Obj
+from distify_codemods.decisions.entire import Entire
+from distify_codemods.decisions.training_calls import in_training
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts, loaders_of
+from distify_codemods.inside import core
+from distify_codemods.naming import brief
+from distify_codemods.program import Module
+
+#: Methods after which a tensor, or what holds some, has as many samples as before.
+_KEEPING = frozenset("to cuda cpu float double half long int bool detach clone contiguous requires_grad_".split())
+_DEEPEST = 8
+
+
+def given_one_sample(facts: Facts, models: Iterable[Obj]) -> Iterator[Entire]:
+    """The models, each at its first call, whose calls in training are all seen to be given one sample."""
+    for model in dict.fromkeys(models):
+        calls = [
+            event for event in facts.of_kind(Kind.FORWARD)
+            if any(core(obj) is model for obj in event.receiver.objs) and in_training(facts, event)
+        ]  # fmt: skip
+        ones = [_of_one(facts, event) for event in calls]
+        if calls and all(ones):
+            yield Entire(calls[0].module, calls[0].node, _told(facts, model, ones[0]))
+
+
+def _told(facts: Facts, model: Obj, made: str) -> str:
+    return (
+        f"each forward pass of `{facts.names.of(model)}` in training is given one sample ({made}): unless the model "
+        "takes it apart, there is nothing to share, every rank does all of the work, and the run ends after its first "
+        "steps; with several samples in a step there would be"
+    )
+
+
+def _of_one(facts: Facts, event: Event) -> str:
+    """What makes the first argument of a call one sample; empty where that is not seen."""
+    if not isinstance(event.node, cst.Call) or not event.node.args:
+        return ""
+    given = event.node.args[0].value
+    return _made_of_one(event.module, given, _DEEPEST) or _of_a_loader(facts, given)
+
+
+def _of_a_loader(facts: Facts, given: cst.BaseExpression) -> str:
+    loaders = loaders_of(facts.value(given).sources)
+    sizes = [one.arguments.get("batch_size", 1) for one in loaders if one.arguments is not None]
+    plain = all(
+        one.arguments is not None and one.arguments.double_star is None and one.arguments.star is None
+        and not {"batch_sampler", "collate_fn"} & one.arguments.keywords.keys()
+        for one in loaders
+    )  # fmt: skip
+    ones = plain and bool(sizes) and all(size is None or size.constant() == 1 for size in sizes)
+    return "a batch of its loader is one" if ones else ""
+
+
+def _made_of_one(module: Module, node: cst.BaseExpression, depth: int) -> str:
+    if depth == 0:
+        return ""
+    if isinstance(node, cst.Name):
+        return _of_a_name(module, node, depth)
+    if isinstance(node, cst.Attribute):  # `tokens.input_ids`
+        return _made_of_one(module, node.value, depth - 1)
+    if isinstance(node, cst.Subscript):
+        first = node.slice[0].slice
+        index = first.value if isinstance(first, cst.Index) else None
+        if isinstance(index, cst.Name) and index.value == "None":
+            return f"`{brief(node)}`"
+        return _made_of_one(module, node.value, depth - 1) if tree.string(index or node) is not None else ""
+    return _of_a_call(module, node, depth) if isinstance(node, cst.Call) else ""
+
+
+def _of_a_name(module: Module, node: cst.Name, depth: int) -> str:
+    found = []
+    for bound in module.flow(node).reaching(node):
+        statement = module.parents.get(module.parents.get(bound, bound))
+        plain = isinstance(statement, cst.Assign) and statement.targets[0].target is bound
+        found.append(
+            _made_of_one(module, statement.value, depth - 1) if plain and isinstance(statement, cst.Assign) else ""
+        )
+    return found[0] if found and all(found) else ""
+
+
+def _of_a_call(module: Module, node: cst.Call, depth: int) -> str:
+    own = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+    if own == "unsqueeze" and any(tree.integer(arg.value) == 0 for arg in node.args):
+        return f"`{brief(node)}`"
+    if own in _KEEPING and isinstance(node.func, cst.Attribute):
+        return _made_of_one(module, node.func.value, depth - 1)
+    listed = node.args[0].value if node.args and not node.args[0].star and own != "cat" else None
+    single = isinstance(listed, (cst.List, cst.Tuple)) and len(listed.elements) == 1
+    if single and isinstance(listed, (cst.List, cst.Tuple)) and isinstance(listed.elements[0], cst.Element):
+        return f"`{brief(node)}`"
+    return ""

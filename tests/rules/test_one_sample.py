@@ -1,0 +1,68 @@
+"""SHARE01: where each forward pass has one sample, ranks have nothing to share, and the checklist says so."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Options
+
+from tests.rules.scripts import DATA, IMPORTS, MODEL, OPTIMIZER, conversion_of
+
+SHARED = Options(strategy="shared")
+TOKENS = "from words import tokenizer\n"
+
+
+def training(given: str, before: str = "", over: str = "x, y in data") -> str:
+    step = f"    loss = (model({given}) - y).square().mean()\n"
+    rest = "    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n"
+    return f"{IMPORTS}{TOKENS}\n{DATA}{MODEL}{OPTIMIZER}for {over}:\n{before}{step}{rest}"
+
+
+def said(before: str) -> list[str]:
+    advice = conversion_of(before, options=SHARED).of(Level.ADVICE)
+    return [one.message for one in advice if "is given one sample" in one.message]
+
+
+@pytest.mark.parametrize(
+    ("given", "before"),
+    [
+        ("x.unsqueeze(0)", ""),
+        ("torch.unsqueeze(x, 0)", ""),
+        ("torch.unsqueeze(x, dim=0).to('cpu')", ""),
+        ("x[None]", ""),
+        ("x[None, ...]", ""),
+        ("torch.stack([x])", ""),
+        ("batch", "    batch = x.unsqueeze(0)\n"),
+        ("batch", "    if len(x) > 2:\n        batch = x[None]\n    else:\n        batch = x.unsqueeze(0)\n"),
+        ("batch.input_ids", "    batch = tokenizer([str(x)], return_tensors='pt').to('cpu')\n"),
+        ("batch['input_ids']", "    batch = tokenizer([str(x)], return_tensors='pt')\n"),
+        ("x", "", ),
+    ],
+)  # fmt: skip
+def test_one_sample_in_each_pass(given: str, before: str) -> None:
+    over = "x, y in DataLoader(data)" if given == "x" else "x, y in data"
+    (message,) = said(training(given, before, over))
+    assert message.startswith("each forward pass of `model` in training is given one sample (")
+
+
+@pytest.mark.parametrize(
+    ("given", "before", "over"),
+    [
+        ("x", "", "x, y in DataLoader(data, batch_size=8)"),
+        ("x", "", "x, y in DataLoader(data, None)"),
+        ("x", "", "x, y in data"),
+        ("torch.stack([x, x])", "", "x, y in data"),
+        ("torch.stack([*x])", "", "x, y in data"),
+        ("torch.cat([x])", "", "x, y in DataLoader(data, 8)"),
+        ("x.unsqueeze(1)", "", "x, y in data"),
+        ("x[:, None]", "", "x, y in data"),
+        ("batch", "    batch = x\n    if len(x) > 2:\n        batch = x[None]\n", "x, y in data"),
+        ("tokenizer(x)", "", "x, y in data"),
+    ],
+)
+def test_others(given: str, before: str, over: str) -> None:
+    assert said(training(given, before, over)) == []
+
+
+def test_a_pass_of_several_beside_one_of_one() -> None:
+    more = "    extra = model(torch.stack([x, x]))\n"
+    assert said(training("x[None]", more)) == []
