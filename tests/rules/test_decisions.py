@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Level
 
-from tests.rules.scripts import IMPORTS, LOADER, LOOP, OPTIMIZER, blocked, changes, converted, indented, line_of, script
+from tests.rules.scripts import (
+    IMPORTS,
+    LOADER,
+    LOOP,
+    OPTIMIZER,
+    blocked,
+    changes,
+    converted,
+    findings,
+    indented,
+    line_of,
+    script,
+)
 
 IN_BATCH = "        loss.backward()\n"
 EVALUATION = """\
@@ -68,6 +81,34 @@ def test_ranks_might_part() -> None:
 )
 def test_rank_0_decides_by_the_time_and_by_chance(test: str, common: str) -> None:
     assert f"    if {common}: break\n" in converted(in_epoch(f"    if {test}: break\n"))
+
+
+NET = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+        self.token = nn.Parameter(torch.randn(1))
+
+    def forward(self, x):
+        return self.layer(x) + self.token
+
+
+model = Net()
+"""
+
+
+def test_figures_that_hang_on_chance_alone_are_of_no_global_batch() -> None:
+    """What a model's own parameter was drawn from is in all that it returns, gathered or not."""
+    setup = "best = 9.0\nother = DataLoader(TensorDataset(torch.randn(64, 4), torch.randn(64, 1)), batch_size=8)\n"
+    test = "    if {0} < best:\n        best = {0}\n        torch.save(model.state_dict(), 'a.pt')\n"
+    evaluation = EVALUATION.replace(', reduction="sum"', "")
+    own = script(setup=setup, model=NET, loop=LOOP + evaluation + test.format("total / len(other)"))
+    batch = script(setup=setup, model=NET, loop=LOOP + test.format("loss.item()"))
+    for before, said in ((own, "the mean of theirs, since"), (batch, "the mean over the global batch")):
+        told = {one.message for one in findings("DECIDE01", before, Level.APPLIED)}
+        assert [one for one in told if said in one] == list(told)
+        assert told
 
 
 def test_time_where_ranks_come_unequally_often() -> None:

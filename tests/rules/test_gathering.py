@@ -53,6 +53,13 @@ def test_whole_batches(kind: str) -> None:
     assert "world_size" not in text.replace("len(x) * rt.world_size()", "")
 
 
+def test_no_figure_of_a_rank_is_kept_where_the_loss_is_that_of_whole_batches() -> None:
+    loop = with_loss(LOOP, GATHERED["outer product"][0]) + "        history.append(loss.item())\n"
+    before = script(imports=LIBRARY, setup="history = []\n", loop=loop)
+    told = [one.message for one in findings("METRIC01", before, Level.NOT_NEEDED)]
+    assert told == ["no figure of a rank's own samples is kept"]
+
+
 OUT = "model(x)"
 CLASSES = "y.argmax(1)"
 

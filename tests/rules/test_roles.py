@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Level
 
-from tests.rules.scripts import IMPORTS, MODEL, OPTIMIZER, blocked, converted, distributed, script
+from tests.rules.scripts import IMPORTS, MODEL, OPTIMIZER, blocked, converted, distributed, findings, script
 
 PHASES = """\
 for epoch in range(3):
@@ -220,7 +221,11 @@ def test_figures_on_the_training_data_that_are_no_sums() -> None:
     ],
 )
 def test_training_loader_used_for_something_else(line: str, new: str) -> None:
-    assert new in converted(script(model=line + MODEL))
+    before = script(model=line + MODEL)
+    assert new in converted(before)
+    done = [one.message for one in findings("EVAL01", before, Level.APPLIED)]
+    whole = "what does not train sees all samples, on every rank, which is right but no faster"
+    assert done == ([whole] if "whole_loader" in new else [])
 
 
 def test_training_loader_given_to_a_library() -> None:

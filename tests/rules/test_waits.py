@@ -52,6 +52,24 @@ def test_what_may_be_the_same_file_is_waited_for(write: str, read: str) -> None:
 
 
 WRITTEN = 'np.save("a.npy", [1])\n'
+MAY = "ranks wait for rank 0 before they read a file that it may have written"
+
+
+@pytest.mark.parametrize(
+    ("read", "said"),
+    [
+        ('a = np.load("a.npy")\n', "a file is read once rank 0 has written it"),
+        ("a = np.load(input())\n", MAY),
+        ('a = unheard.take("a.npy")\n', MAY),
+    ],
+    ids=["the same", "any file", "what may read"],
+)
+def test_of_a_file_that_may_be_another_nothing_more_is_said(read: str, said: str) -> None:
+    before = script(imports=f"import unheard\n{READS}", after=WRITTEN + read)
+    place = line_of(before, read.strip())
+    told = [one.message for one in findings("PATH01", before, Level.APPLIED) if one.place and one.place.line == place]
+    assert said in told
+    assert len([one for one in told if one in (said, MAY)]) == 1
 
 
 def test_ranks_wait_once_before_a_loop_that_reads() -> None:

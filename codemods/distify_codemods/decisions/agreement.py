@@ -77,9 +77,16 @@ def _of_tests(facts: Facts) -> Iterator[Averaging]:
     for event, branch in dict.fromkeys([*decisive, *drawn]):
         for figure in figures.behind(branch.test) or ():
             if facts.value(figure).scale is Scale.MEAN:
-                yield Averaging(event.module, figure, "all ranks decide on the mean over the global batch")
+                yield Averaging(event.module, figure, _why_averaged(facts, figure))
             elif reached_alike(facts, event) and not _is_about_a_draw(facts, event, figure):
                 yield Averaging(event.module, figure, "rank 0 decides for all", told=True)
+
+
+def _why_averaged(facts: Facts, figure: cst.BaseExpression) -> str:
+    value = facts.value(figure)
+    if set(facts.training_loaders).isdisjoint(dealt_by(value.sources | _entries(value))):
+        return "all ranks decide on the mean of theirs, since it may hang on random numbers or the time"
+    return "all ranks decide on the mean over the global batch"
 
 
 def _is_about_a_draw(facts: Facts, event: Event, figure: cst.BaseExpression) -> bool:

@@ -74,7 +74,10 @@ def _view(context: Context, view: View) -> None:
     else:
         pattern = f"{{rt}}.{name}({{{{}}}})"
     _replace(context, view.module, view.node, pattern)
-    context.applied("what does not train sees each sample once", view.module, view.node)
+    done = "what does not train sees each sample once"
+    if view.sharding is not Sharding.SUMS:
+        done = "what does not train sees all samples, on every rank, which is right but no faster"
+    context.applied(done, view.module, view.node)
 
 
 def _shard(context: Context, decision: LoaderDecision) -> None:

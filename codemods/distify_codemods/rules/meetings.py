@@ -174,7 +174,7 @@ RULE = Rule(
     why="A rank that waits where the others never come waits until a time limit ends the run.",
     safety="When all edits are known, it is looked whether any lets ranks meet under an `if rt.is_main_process():` "
     "of the conversion, or under a test of the script's own that asks which rank it is, also in functions that are "
-    "called there; then it needs you.",
+    "called there, or under `with rt.main_process_first():`, where they come one after the other; then it needs you.",
     run=run,
     pitfalls=(17,),
     examples=(LeftAlone(), LeftAlone(end="print(loss.item())")),

@@ -32,7 +32,8 @@ def run(context: Context) -> None:
             event.module, event.node,
         )  # fmt: skip
     if not summed and not kept and not given and not context.decisions.left:
-        context.not_needed(f"no figure of the training loop is kept{_but_the_last(context)}")
+        figure = "a rank's own samples" if context.decisions.joinings else "the training loop"
+        context.not_needed(f"no figure of {figure} is kept{_but_the_last(context)}")
 
 
 def _but_the_last(context: Context) -> str:

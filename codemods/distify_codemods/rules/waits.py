@@ -74,7 +74,11 @@ def _wait(context: Context, event: Event, waited_for: list[Event]) -> None:
         context.applied("a folder is made once rank 0 has removed the old one", event.module, event.node)
     else:
         plan.insert_before(place, text, context.code, "rank 0 has written the file before it is read")
-        context.applied("a file is read once rank 0 has written it", event.module, event.node)
+        agrees = reads(event) and any(context.names.agree(write, event) for write in waited_for)
+        done = "a file is read once rank 0 has written it"
+        if not agrees:
+            done = "ranks wait for rank 0 before they read a file that it may have written"
+        context.applied(done, event.module, event.node)
 
 
 def _may_be_gone(removal: Event, made: Event) -> bool:
