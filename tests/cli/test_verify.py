@@ -88,6 +88,17 @@ def main():
     assert ended.out.decode().splitlines()[-1] == "train.py: the same steps"
 
 
+@pytest.mark.parametrize(
+    "bounds", ["0, 3, x.shape", "0, high=3, size=x.shape", "low=1, high=3, size=x.shape", "3, x.shape"]
+)
+def test_whole_numbers_that_are_drawn_in_training(bounds: str, here: Here, script: Path) -> None:
+    noised = f"model(x + torch.randint({bounds}))".encode()
+    script.write_bytes(TRAIN.replace(b"model(x)", noised))
+    ended = here("verify", "train.py")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.decode().splitlines()[-1] == "train.py: the same steps"
+
+
 def test_data_that_lie_beside_the_project(here: Here, script: Path) -> None:
     """In a copy of the project the way to them leads elsewhere: what to do about it is said."""
     data = script.parent.parent / "beside" / "data.txt"

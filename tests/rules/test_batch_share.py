@@ -220,3 +220,23 @@ def test_generator_of_random_numbers(seed: str, shared: bool) -> None:
     after = converted(before)
     assert "    x = rt.shard_batch(torch.from_numpy(draws.normal(0, 1, (size, 4))).float())\n" in after
     assert "    y = rt.shard_batch(torch.randn(size, 1))\n" in after
+
+
+@pytest.mark.parametrize("opened", ["np.load('rows.npy')", "h5py.File('rows.h5', 'r')['rows']", "zarr.open('rows')"])
+def test_rows_of_an_array_in_a_file(opened: str) -> None:
+    """An open file is an array: what it has for a batch's own places, the batch has."""
+    lines = (
+        "starts = order[i:i + size]\n"
+        "x = torch.tensor(np.array([rows[start:start + 4] for start in starts]))\n"
+        "y = x.sum(1, keepdim=True)\n"
+    )
+    head = f"import h5py\nimport zarr\n{HEAD}rows, order = {opened}, np.arange(64)\nnp.random.shuffle(order)\n"
+    new = converted(looped(lines).replace(HEAD, head))
+    assert "starts = rt.shard_batch(order[i:i + size])" in new
+
+
+def test_what_a_library_has_for_a_batch_is_of_the_batch() -> None:
+    lines = "x, y = inputs[i:i + size], targets[i:i + size]\nx = x - store['rows'][x.long()].mean(0)\n"
+    head = f"import h5py\n{HEAD}store = h5py.File('rows.h5', 'r')\n"
+    new = converted(looped(lines).replace(HEAD, head))
+    assert "x = x - rt.mean_over_ranks(store['rows'][x.long()].mean(0))" in new

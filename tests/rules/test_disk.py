@@ -158,6 +158,11 @@ def test_nothing_is_said_of_all_paths_where_the_disk_is_asked() -> None:
     assert said == ["no file is read that the run wrote"]
     plain = [one.message for one in findings("PATH01", script(), Level.NOT_NEEDED)]
     assert plain == ["every path is the same on all ranks, and no file is read that the run wrote"]
+    best = 'torch.save(model.state_dict(), "best.pt")\nmodel.load_state_dict(torch.load("best.pt"))\n'
+    assert "rt.barrier()" in converted(script(after=best))
+    said = [one.message for one in findings("PATH01", script(after=best), Level.NOT_NEEDED)]
+    waited = "no other file is read that the run wrote than LOAD01 waits for"
+    assert said == [f"every path is the same on all ranks, and {waited}"]
 
 
 FILES = """\

@@ -329,3 +329,30 @@ def test_an_evaluation_without_a_loader_is_not_said_not_to_be() -> None:
     assert said.message.startswith("nothing evaluates on the batches of a loader: every rank evaluates all")
     (said,) = findings("EVAL01", script(), Level.NOT_NEEDED)
     assert said.message.startswith("no evaluation loop")
+
+
+MADE = """\
+def make(rows, shuffle):
+    return DataLoader(rows, batch_size=16, shuffle=shuffle)
+
+
+loader = make(data, True)
+"""
+
+
+def test_one_line_that_makes_both_loaders() -> None:
+    """Nothing else keeps the batches from being split: that is said, and not why there are no sums."""
+    before = script(loader=f"{MADE}other = make(data, False)\n", after=OUTPUTS)
+    line = before.splitlines().index("    return DataLoader(rows, batch_size=16, shuffle=shuffle)") + 1
+    assert [one.message for one in findings("EVAL01", before, Level.ADVICE)] == [
+        f"every rank evaluates everything, which is right but no faster: line {line} makes the training loader as well"
+    ]
+    assert converted(evaluating(OUTPUTS)) == evaluated(GATHERED, SPLIT), "with a call of its own"
+
+
+def test_figures_that_are_kept_are_not_used_while_the_loop_is_under_way() -> None:
+    losses = OUTPUTS.replace("guesses.append(guess)", "guesses.append(guess.mean().item())")
+    said = findings("EVAL01", evaluating(losses, OTHER.replace("16", "16, shuffle=True")), Level.ADVICE)
+    [message] = [one.message for one in said]
+    assert "keeps something of each batch" in message
+    assert "running figures" not in message

@@ -98,6 +98,24 @@ def test_other_parts_are_not_known(called: str, made: str) -> None:
     assert "DistributedDataParallel" not in converted(_of_parts(called, made), AUTO)
 
 
+@pytest.mark.parametrize(
+    ("called", "unused"),
+    [
+        ("self.body(x)", False),
+        ("self.body.forward(x)", False),
+        ("torch.utils.checkpoint.checkpoint(self.body, x, use_reentrant=False)", False),
+        ("self.body.layer1(self.pool(x))", True),
+        ("self.body.fc(x) + nn.functional.relu(x)", True),
+    ],
+)
+def test_what_is_called_in_parts_may_leave_others_without_gradients(called: str, unused: bool) -> None:
+    """DistributedDataParallel would wait for them, and average none that share a bucket with them."""
+    before = _of_parts(f"self.own({called})")
+    new = converted(before.replace("    self.pool = ", "    self.own = nn.Linear(1, 1)\n        self.pool = "), AUTO)
+    assert "model = DistributedDataParallel(" in new
+    assert ("find_unused_parameters=True" in new) is unused
+
+
 def test_parts_that_are_called_past_the_model() -> None:
     """Only gradients of its own forward would be averaged."""
     before = _of_parts("self.body(x)", loop=LOOP.replace("model(x)", "model.body.fc(x)"))

@@ -50,7 +50,9 @@ def sums(facts: Facts, loop: BatchLoop) -> Reduction | Refusal:
     effect = next(_effects(facts, loop), None)
     if effect is not None:
         place = effect.module.place(effect.node)
-        return Refusal(f"line {place.line} uses running figures while the loop is under way")
+        kept = effect.kind is Kind.METHOD and effect.name in _KEEPING
+        what = "keeps something of each batch" if kept else "uses running figures while the loop is under way"
+        return Refusal(f"line {place.line} {what}")
     if _length_is_used(facts, loop):
         return Refusal("the number of batches is used")
     accumulators: list[str] = []
@@ -195,6 +197,10 @@ def _computes(event: Event) -> bool:
 _COMPUTING = frozenset(
     "to cuda cpu float double half item numpy size dim tolist format join keys values items get copy".split()
 )
+
+
+#: Methods that keep what they are given in a list or a set.
+_KEEPING = frozenset({"append", "extend", "insert", "add"})
 
 
 def _length_is_used(facts: Facts, loop: BatchLoop) -> bool:

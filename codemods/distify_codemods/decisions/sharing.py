@@ -48,9 +48,9 @@ def _decide_group(decisions: Decisions, loops: list[BatchLoop]) -> None:
         node: loaders for node, loaders in by_call(facts).items()
         if any(loader.obj in loop.loaders for loop in loops for loader in loaders)
     }  # fmt: skip
-    apart = not _in_two_roles(facts, loops, [loader for loaders in calls.values() for loader in loaders])
+    twofold = _in_two_roles(facts, loops, [loader for loaders in calls.values() for loader in loaders])
     used = [one for loaders in calls.values() for one in loaders if any(one.obj in loop.loaders for loop in loops)]
-    way, why = _way(facts, loops, used, apart)
+    way, why = _way(facts, loops, used, twofold)
     if isinstance(way, str):
         decisions.replicated += tuple((loop, why) for loop in loops)
         sharding = Sharding.REPLICATED
@@ -69,17 +69,22 @@ def _decide_group(decisions: Decisions, loops: list[BatchLoop]) -> None:
             views.decide_view(decisions, loop, sharding)
 
 
-def _in_two_roles(facts: Facts, loops: list[BatchLoop], loaders: list[Loader]) -> bool:
-    """Whether one line, or one loader, serves training as well."""
-    training = facts.training_loaders
+def _in_two_roles(facts: Facts, loops: list[BatchLoop], loaders: list[Loader]) -> str:
+    """Which line, or loader, serves training as well, if there is one."""
     nodes = {loop.node for loop in facts.training_loops}
-    return any(loop.node in nodes for loop in loops) or any(loader.obj in training for loader in loaders)
+    if any(loop.node in nodes for loop in loops):
+        return "the loop trains as well"
+    made = next((loader.made for loader in loaders if loader.obj in facts.training_loaders), None)
+    return f"line {made.module.place(made.node).line} makes the training loader as well" if made is not None else ""
 
 
 def _way(
-    facts: Facts, loops: list[BatchLoop], loaders: list[Loader], apart: bool
+    facts: Facts, loops: list[BatchLoop], loaders: list[Loader], twofold: str
 ) -> tuple[list[Reduction | Gathering] | str, str]:
-    """The best way for all of the loops, and why; "replicated" where none is right for each of them."""
+    """The best way for all of the loops, and why; "replicated" where none is right for each of them.
+
+    `twofold`: what serves training as well, whose batches cannot be split.
+    """
     reason = _never(facts, loops, loaders)
     if reason:
         return "replicated", reason
@@ -87,9 +92,12 @@ def _way(
     for try_out, why in (
         (_sums, "every value that leaves the loop is a sum over samples"),
         (_gathers, "what the model returns is gathered before it is used"),
-    )[: 2 if apart else 1]:
+    ):
         tried = [try_out(facts, loop, loops, loaders) for loop in loops]
         ways = [one for one in tried if not isinstance(one, evaluation.Refusal)]
+        if twofold and try_out is _gathers:
+            reasons = [twofold] if len(ways) == len(tried) else reasons
+            break
         if len(ways) == len(tried):
             return ways, why
         reasons += [one.why for one in tried if isinstance(one, evaluation.Refusal)]

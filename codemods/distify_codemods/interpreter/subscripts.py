@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -36,9 +37,18 @@ def subscript(machine: Machine, node: cst.Subscript) -> Value:
     known = keys[0].constant() if only_index else None
     found = [_item_of(machine, obj, known, only_index, receiver, node) for obj in receiver.objs]
     if found and not all(value is NOTHING for value in found):
-        value = ways.chosen(join(*found), join(*keys))
+        value = _by_keys(receiver, ways.chosen(join(*found), join(*keys)), keys)
         return value if only_index else forms.part(machine, node, keys, value)
     return forms.part(machine, node, keys, _tensor_item(machine, receiver, node, keys))
+
+
+def _by_keys(receiver: Value, value: Value, keys: list[Value]) -> Value:
+    """`file["rows"][drawn]`: what something of a library has for a batch's own keys, the batch has."""
+    ours = all(key.scale is Scale.CONST for key in keys) or value.scale is not Scale.CONST
+    if ours or not any(isinstance(core(obj), External) for obj in receiver.objs):
+        return value
+    scale = scales.elementwise(*(key.scale for key in keys))
+    return replace(value, scale=scale, sources=value.sources | sources_of(keys))
 
 
 def _is_environment(obj: Obj) -> bool:

@@ -58,7 +58,11 @@ SEVERAL = frozenset(
 )
 
 
+def has_parts(model: str) -> bool:
+    """Whether it is a model whose parts are known by name, `model` being what made it."""
+    return model.startswith(tuple(_PARTS)) and not model.startswith(OTHERS)
+
+
 def is_a_part(model: str, name: str) -> bool:
-    """Whether it is a part of a library's model, `model` being what made that."""
-    library = next((one for one in _PARTS if model.startswith(one)), "")
-    return library != "" and not model.startswith(OTHERS) and name in _PARTS[library].split()
+    """Whether it is a part of such a model."""
+    return has_parts(model) and any(name in names.split() for own, names in _PARTS.items() if model.startswith(own))

@@ -27,6 +27,7 @@ from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import Value
 
 CODE = "PATH01"
+_NONE_READ = "no file is read that the run wrote"
 
 
 def run(context: Context) -> None:
@@ -36,10 +37,10 @@ def run(context: Context) -> None:
     found = waits.run(context) or found
     handed_over.advise(context)
     if not found and file_events.named_by_the_time(context.facts):
-        context.not_needed("no file is read that the run wrote, unless below the output folder that OUT03 names")
+        context.not_needed(f"{_NONE_READ}, unless below the output folder that OUT03 names")
     elif not found:
-        late = _read_later(context)
-        context.not_needed_if_known(f"{_said_of_paths(context)}no file is read that the run wrote{late}")
+        what = "no other file is read that the run wrote than LOAD01 waits for" if context.barriers else _NONE_READ
+        context.not_needed_if_known(f"{_said_of_paths(context)}{what}{_read_later(context)}")
 
 
 def _said_of_paths(context: Context) -> str:

@@ -145,7 +145,9 @@ def _make(func: Any, *args: Any, **kwargs: Any) -> Tensor:
     generator, (shape, mine) = _generator(), _drawn(made.shape)
     row: Tensor
     if func is torch.randint:
-        bounds = [one for one in args[:2] if isinstance(one, int)] or [kwargs.get("low", 0), kwargs["high"]]
+        bounds = [one for one in args[:2] if isinstance(one, int)]
+        bounds = [*bounds, kwargs["high"]] if "high" in kwargs else bounds
+        bounds = [kwargs["low"], *bounds] if "low" in kwargs else bounds
         row = mine(torch.randint(*bounds, shape, generator=generator))
     elif func is torch.normal:
         row = _normal(mine(torch.randn(shape, generator=generator, dtype=made.dtype)).to(made.device), *args, **kwargs)
