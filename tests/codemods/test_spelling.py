@@ -80,6 +80,7 @@ def test_layers_with_parameters_are_those_of_torch() -> None:
             has = any(True for _ in layer.parameters())
             assert torch_nn.has_parameters(f"torch.nn.{name}") or not has, name
             assert not torch_nn.has_none(f"torch.nn.{name}") or not has, name
+            assert not torch_nn.draws_weights(f"torch.nn.{name}") or has, name
             made += 1
             break
     assert made > 100

@@ -113,6 +113,7 @@ def test_rank_zero_prepares_a_data_set_first_and_nobody_waits_in_there() -> None
     [
         'rows = dgl.data.utils.load_graphs("a.bin")\n',
         "class Own(torch_geometric.data.InMemoryDataset):\n    pass\n\n\nrows = Own()\n",
+        'class Own(torch_geometric.data.Dataset):\n    def get(self, i):\n        return i\n\n\nrows = Own("a")\n',
         "class Own:\n    def download(self):\n        return 1\n\n\nOwn().download()\n",
         'client = boto3.client("s3")\nclient.download_file("b", "k", "a.h5")\n',
     ],

@@ -52,6 +52,8 @@ POOL = "global_add_pool(x, batch)"
         (POOL, "torch.cat([global_add_pool(x, batch), global_mean_pool(x, batch)], 1)"),
         (POOL, "scatter_mean(x, batch, dim=0)"),
         ("data.y", "data.label"),
+        ("data.batch)", 'getattr(data, "batch", None))'),
+        ("data.edge_index, data", 'getattr(data, "edge_index"), data'),
         ("nn.functional.cross_entropy(out, data.y)", "nn.CrossEntropyLoss()(out, data.y)"),
         ("for data in loader:\n", "for data in loader:\n        data = data.to('cpu')\n"),
     ],

@@ -101,6 +101,8 @@ def leaves_unused(facts: Facts, model: Obj) -> str:
         return ""
     part = next((one for one in parts if not one.sometimes), parts[0])
     name = facts.names.of(part.part)
+    if part.foreign:
+        return f"`{name}` is a library's, and a step is not seen to need all of its parameters"
     if part.last:
         return f"what the last turn of a loop makes with `{name}` goes nowhere"
     return f"`{name}` is used in some steps only" if part.sometimes else f"no training step is seen to use `{name}`"

@@ -9,6 +9,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.decisions.backward_passes import Session
+from distify_codemods.decisions.foreign_parts import ABOUT, not_seen_to_be_used
 from distify_codemods.decisions.last_turns import goes_nowhere
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
@@ -22,11 +23,6 @@ from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.values import Value
 
-#: What may be asked of a layer that says nothing about its use.
-_ABOUT = frozenset(
-    "parameters named_parameters state_dict apply train eval to cuda requires_grad_ extend append".split()
-)
-
 
 @dataclass(frozen=True)
 class Unused:
@@ -35,16 +31,20 @@ class Unused:
     part: Obj
     sometimes: bool
     last: bool = False  # one of several, in the last turn of a loop over them
+    foreign: bool = False  # a library's model, of which the step may need all or not
 
 
 def unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> Iterator[Unused]:
     """What the forward passes before a backward pass leave out of their results."""
-    layers, bodies = _layers(facts, model), _of_libraries(facts, model)
+    layers, bodies, frozen = _layers(facts, model), _of_libraries(facts, model), _frozen(facts, model)
     sequences = (part for part in parts_of(model) if isinstance(part, External) and part.name in torch_nn.CONTAINERS)
     containers: dict[Obj, set[Obj]] = {part: set(parts_of(part)) for part in sequences}  # whose parts are called unseen
     for forward in dict.fromkeys(forward for one in found for forward in one.forwards):
         yield from _unused_in(facts, forward, layers, containers)
         yield from _called_in_parts(facts, forward, bodies)
+        for part in not_seen_to_be_used(facts, model, forward, _inside(facts, forward)):
+            if part not in frozen:
+                yield Unused(part, False, foreign=True)
 
 
 def _called_in_parts(facts: Facts, forward: Event, bodies: Iterable[Obj]) -> Iterator[Unused]:
@@ -153,7 +153,7 @@ def _otherwise(inside: list[Event]) -> dict[Obj, tuple[int, bool]]:
     """
     found: dict[Obj, tuple[int, bool]] = {}
     for number, event in enumerate(inside):
-        if event.kind in (Kind.ATTRIBUTE, Kind.METHOD) and event.name not in _ABOUT:
+        if event.kind in (Kind.ATTRIBUTE, Kind.METHOD) and event.name not in ABOUT:
             for obj in event.receiver.objs:
                 found.setdefault(obj, (number, True))
         elif event.kind is Kind.CALL:

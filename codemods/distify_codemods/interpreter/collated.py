@@ -114,6 +114,11 @@ def of_graphs(machine: Machine, value: Value, node: cst.Call, callee: Value) -> 
     return value.with_sources(Ordered(one for one in value.sources if not isinstance(one, Listed)))
 
 
+def has_always(batch: Value, name: str) -> bool:
+    """Whether a batch has a part of this name, whatever its samples have: of graphs, which node is of which."""
+    return name == graphs.WHICH and any(map(_deals_graphs, batch.sources))
+
+
 def _deals_graphs(source: Obj | str) -> bool:
     return isinstance(source, External) and source.name in torch_data.OF_GRAPHS
 

@@ -10,7 +10,7 @@ import libcst as cst
 from distify_codemods import reads
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.inside import core
-from distify_codemods.interpreter import attributes, by_name, classes, containers, imports, records
+from distify_codemods.interpreter import attributes, by_name, classes, collated, containers, imports, records
 from distify_codemods.libraries import python
 from distify_codemods.objects import Arguments, Class, External, Function, Instance, Local, Mapping
 from distify_codemods.ordered import Ordered
@@ -26,9 +26,13 @@ def _getattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
     holder = arguments.first
     name = arguments.positional[1].constant() if len(arguments.positional) > 1 else None
     objs = attributes.holders(machine, holder, name) if isinstance(name, str) else holder.objs
+    default = arguments.positional[2:3]
+    if not objs and isinstance(name, str) and name.isidentifier() and holder.sources:
+        node = cst.Attribute(cst.Name("_"), cst.Name(name))  # of a batch, say
+        own = attributes.tensor_attribute(machine, holder, name, node)
+        return own if collated.has_always(holder, name) else join(own, *default)
     found = [_named(machine, obj, name, holder) for obj in objs]
     value = join(*found)
-    default = arguments.positional[2:3]
     return value if value.objs or not default else default[0]
 
 

@@ -26,6 +26,8 @@ PREPARE = (
     "dgl.data.DGLDataset",
     "dgl.data.DGLBuiltinDataset",
 )
+#: The methods by which they do so, where a class has them.
+PREPARING = ("download", "process")
 #: Of anything that is not named above.
 RETRIEVES = (".urlretrieve", ".from_pretrained")
 #: Whose `from_pretrained` is given the weights themselves.

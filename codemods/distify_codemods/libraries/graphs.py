@@ -15,6 +15,8 @@ POOLING = frozenset(
         *(f"torch_scatter.scatter_{how}" for how in "add sum mean max min".split()),
     ]
 )  # fmt: skip
+#: What each batch has that a loader of graphs makes: the graph of each node.
+WHICH = "batch"
 #: Where their second argument may be called something else.
 INDEX = ("batch", "index")
 #: Take the nodes of all graphs together where nobody tells them apart: what stands for each sample is then no longer

@@ -77,12 +77,16 @@ _WITH_PARAMETERS = (
     "Transformer", "BatchNorm", "LazyBatchNorm", "_BatchNorm", "SyncBatchNorm", "LayerNorm", "RMSNorm", "GroupNorm",
     "PReLU", "AdaptiveLogSoftmaxWithLoss",
 )  # fmt: skip
-#: How the names of modules end that have none, of torch and of libraries like it.
+#: How the names of torch's own begin that have some if they are told to, or have those of what they hold.
+_MAY_HAVE = ("InstanceNorm", "LazyInstanceNorm", "Module", "Parameter", "Sequential", "Container", "DataParallel",
+             "Buffer", "UninitializedParameter")  # fmt: skip
+#: How the names of modules end that have none, of libraries like torch.
 _WITHOUT = ("Loss", "ReLU", "Softmax", "Sigmoid", "Tanh", "Dropout", "Pool", "Similarity", "Identity", "Flatten")
 #: And of those that draw none: what they have begins as ones and zeros, or is given to them.
 _WITHOUT_DRAWS = (
     *_WITHOUT, "ReLU6", "GELU", "SiLU", "ELU", "LogSoftmax", "Module", "Parameter", "DataParallel", "Norm",
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Pool2d", "Upsample", "Sequential", "ModuleList", "ModuleDict",
+    "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d",
 )  # fmt: skip
 #: What reads the gradients of the parameters that it is given.
 READS_GRADIENTS = ("torch.nn.utils.clip_grad", "torch.nn.utils.get_total_norm")
@@ -108,7 +112,10 @@ def has_parameters(name: str) -> bool:
 
 
 def has_none(name: str) -> bool:
-    """Whether a module, of whatever library, is seen to have no parameters."""
+    """Whether a module, of whatever library, is seen to have no parameters. All layers of torch that have are known."""
+    own = _own_class(name)
+    if own:
+        return not has_parameters(name) and not own.startswith(_MAY_HAVE)
     return name.endswith(_WITHOUT) and not has_parameters(name)
 
 
@@ -121,4 +128,11 @@ def is_without_items(name: str) -> bool:
 def draws_weights(name: str) -> bool:
     """Whether a layer of torch begins with random numbers."""
     own = name.rpartition(".")[2]
-    return name.startswith(OWN) and own[:1].isupper() and not own.endswith(_WITHOUT_DRAWS)
+    drawn = own[:1].isupper() and not own.endswith(_WITHOUT_DRAWS)
+    return name.startswith(OWN) and drawn and not has_none(name)
+
+
+def _own_class(name: str) -> str:
+    """The name of a class of torch.nn itself; empty: it is something else."""
+    own = name.removeprefix(OWN) if name.startswith(OWN) else ""
+    return own if own[:1].isupper() and "." not in own else ""

@@ -17,6 +17,7 @@ from distify_codemods.libraries.downloads import (
     HUB,
     ON_A_HUB,
     PREPARE,
+    PREPARING,
     PRETRAINED,
     ZOOS,
     fetches,
@@ -181,7 +182,8 @@ def _makes_what_downloads(event: Event) -> bool:
     made = [obj for obj in map(core, event.value.objs) if isinstance(obj, Instance)]
     bases = [name for one in made if one.of is not None for name in one.of.libraries()]
     if any(name in PREPARE for name in bases):
-        return bool(event.arguments.all())  # a folder
+        own = [one.of for one in made if one.of is not None]
+        return bool(event.arguments.all()) and any(cls.member(name) is not None for cls in own for name in PREPARING)
     return given is not None and given.constant() is not False and any(not _is_plain(name) for name in bases)
 
 

@@ -196,7 +196,7 @@ class _Check:
         self, whole: Passed, outside: list[Outside], counts: tuple[int, ...]
     ) -> tuple[str, list[str], surroundings.Sizes, bool]:
         """What is left outside: why it cannot be, numbers that may follow from the part, sizes; and if outputs tell."""
-        why = escapes.escaped([one.tensors for one in outside], whole.outside.tensors)
+        why = escapes.escaped([one.tensors for one in outside], whole.outside.tensors, whole.precision)
         if not why and any(one.returned != whole.outside.returned for one in outside):
             why = "it returns something else than tensors that is not the same for a part of the batch"
         numbers = self._numbers | whole.outside.numbers, [self._numbers | one.numbers for one in outside]
@@ -242,7 +242,9 @@ class _Check:
             numbers = surroundings.changed(self._numbers, around.numbers())
             left = born.left(one for one in known if one is not None)
             outside = Outside([*left, *around.filled_with(tensors)], numbers, returned)
-            return Passed(tensors, flowing, found, leaves, changed, drawn.shapes, outside, state.spreads())
+            return Passed(
+                tensors, flowing, found, leaves, changed, drawn.shapes, outside, state.spreads(), born.precision
+            )
 
     def _inputs(self) -> list[Tensor]:
         return [one for one in (*self._model.copies.parameters(), *self._call.tensors) if one.requires_grad]

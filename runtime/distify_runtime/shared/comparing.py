@@ -15,6 +15,8 @@ _ROUNDING = {torch.float64: 1e-7, torch.float32: 2e-3, torch.complex128: 1e-7, t
 _ROUNDING_OF_HALVES = 5e-2
 #: Of numbers that are all nearly the same, as those of an untrained network: what their size alone rounds away.
 _EPSILONS = 16
+#: The same of wide numbers that were computed from narrow ones: each step rounds them by chance, up or down.
+_EPSILONS_OF_STEPS = 2
 #: What is this much smaller than the largest gradient is held against that: it may be nothing but rounding.
 _SMALL = 1e-2
 #: The same for a running mean, held against the spread of what it is a mean of.
@@ -50,6 +52,7 @@ class Passed:
     draws: list[tuple[int, ...]]  # the shapes of what was drawn
     outside: Outside
     spreads: dict[str, float] = field(default_factory=dict)  # by the names of running means in `state`
+    precision: torch.dtype | None = None  # of half size, which something was computed in, whatever came of it
 
     @property
     def differs(self) -> bool:
@@ -94,8 +97,9 @@ def _by_backward(flowing: list[Tensor], inputs: list[Tensor], directions: list[T
 
 def difference(parts: Passed, whole: Passed) -> str:
     """Where they differ, in words; empty: nowhere."""
+    precision = whole.precision
     for part, other in zip(parts.tensors, whole.tensors, strict=True):
-        if part.shape != other.shape or not is_equal(part, other):
+        if part.shape != other.shape or not is_equal(part, other, precision=precision):
             return "a part of the batch gives other values than the whole one: its samples depend on each other"
     largest = max((_norm(one) for one in whole.gradients.values() if one is not None), default=0.0)
     for identity, mine in parts.gradients.items():
@@ -104,31 +108,36 @@ def difference(parts: Passed, whole: Passed) -> str:
             continue
         mine = torch.zeros_like(expected) if mine is None else mine  # type: ignore[arg-type]
         expected = torch.zeros_like(mine) if expected is None else expected
-        if not is_equal(mine, expected, _SMALL * largest):
+        if not is_equal(mine, expected, _SMALL * largest, precision):
             return "a part of the batch has other gradients than the whole one"
-    return _of_states(parts.state, whole.state, whole.spreads)
+    return _of_states(parts.state, whole)
 
 
-def _of_states(parts: dict[str, Tensor], whole: dict[str, Tensor], spreads: dict[str, float]) -> str:
-    for name in whole.keys() | parts.keys():
-        one, other, least = parts.get(name), whole.get(name), _OF_SPREAD * spreads.get(name, 0.0)
-        if one is None or other is None or one.shape != other.shape or not is_equal(one, other, least):
+def _of_states(parts: dict[str, Tensor], whole: Passed) -> str:
+    for name in whole.state.keys() | parts.keys():
+        one, other, least = parts.get(name), whole.state.get(name), _OF_SPREAD * whole.spreads.get(name, 0.0)
+        known = None if one is None or other is None or one.shape != other.shape else (one, other)
+        if known is None or not is_equal(*known, least, whole.precision):
             return f"what it keeps in `{name}` is another thing after a part of the batch than after the whole one"
     return ""
 
 
-def is_equal(one: Tensor, other: Tensor, at_least: float = 0.0) -> bool:
-    """To rounding. `at_least`: what their sizes are taken for if they are smaller."""
+def is_equal(one: Tensor, other: Tensor, at_least: float = 0.0, precision: torch.dtype | None = None) -> bool:
+    """To rounding. `at_least`: what their sizes are taken for if they are smaller; `precision`: what was computed in,
+
+    if that is coarser than theirs: a weight's gradient is as wide as the weight, under autocast, too.
+    """
     if not (other.dtype.is_floating_point or other.dtype.is_complex):
         return torch.equal(one.to(other.dtype), other)
     one, other = one.detach(), other.detach()
     if not torch.equal(one.isfinite(), other.isfinite()):
         return False
     finite = other.isfinite()
-    allowed = _ROUNDING.get(other.dtype, _ROUNDING_OF_HALVES)
+    allowed = _ROUNDING_OF_HALVES if precision is not None else _ROUNDING.get(other.dtype, _ROUNDING_OF_HALVES)
     found = other[finite]
     if other.numel() > 1 and found.numel():  # what all numbers have in common says nothing about which is whose
-        rounded = _EPSILONS * torch.finfo(other.dtype).eps * _norm(found)
+        coarse = 0.0 if precision is None else _EPSILONS_OF_STEPS * torch.finfo(precision).eps
+        rounded = max(_EPSILONS * torch.finfo(other.dtype).eps, coarse) * _norm(found)
         found = found - found.mean()
     else:
         rounded = torch.finfo(other.dtype).tiny

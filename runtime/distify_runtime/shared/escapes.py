@@ -18,6 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from distify_runtime.shared import comparing
 from distify_runtime.shared.comparing import Left
 
+#: What autocast computes in, whatever weights and results are.
+_HALVES = (torch.float16, torch.bfloat16)
 _weak: Any = StorageWeakRef  # untyped in torch
 
 
@@ -27,11 +29,14 @@ class Births(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._born: dict[int, Any] = {}
+        self.precision: torch.dtype | None = None  # the coarsest that anything was computed in, of those of half size
 
     def __torch_dispatch__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
         given = {storage_of(one) for one in _tensors((args, kwargs or {}))}
         for one in _tensors(found):
+            if one.dtype in _HALVES and self.precision is not torch.bfloat16:
+                self.precision = one.dtype
             if (storage := storage_of(one)) and storage not in given:
                 self._born[storage] = _weak(one.untyped_storage())
         return found
@@ -53,7 +58,7 @@ class Births(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return [Left(holders[id(one)], one.detach().cpu()) for one in held]
 
 
-def escaped(everyone: Sequence[Sequence[Left]], whole: Sequence[Left]) -> str:
+def escaped(everyone: Sequence[Sequence[Left]], whole: Sequence[Left], precision: torch.dtype | None = None) -> str:
     """Why a pass cannot be shared that leaves these behind on each rank; empty: all ranks hold what one process would.
 
     whole: what the whole batch leaves. What is made once and kept (a mask, a table of positions) is not in it again.
@@ -63,14 +68,15 @@ def escaped(everyone: Sequence[Sequence[Left]], whole: Sequence[Left]) -> str:
         others = [left[index] for left in everyone if index < len(left)]
         if len(whole) == len(longest):
             others.append(whole[index])
-        alike = all(_is_same(one.tensor, other.tensor) for other in others)
+        alike = all(_is_same(one.tensor, other.tensor, precision) for other in others)
         if not alike or len(others) < len(everyone):
             return f"it leaves a part of the batch in {one.where}, outside of its modules"
     return ""
 
 
-def _is_same(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and one.dtype == other.dtype and comparing.is_equal(one, other)
+def _is_same(one: Tensor, other: Tensor, precision: torch.dtype | None) -> bool:
+    alike = one.shape == other.shape and one.dtype == other.dtype
+    return alike and comparing.is_equal(one, other, precision=precision)
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

@@ -17,7 +17,7 @@ from distify_runtime.environment import is_alone, rank
 from distify_runtime.gradients import broadcast_parameters
 from distify_runtime.meeting import collective
 from distify_runtime.members import modules_of
-from distify_runtime.noticing import notice
+from distify_runtime.noticing import notice, noticed_in
 from distify_runtime.output import note
 from distify_runtime.process_group import at_the_end
 from distify_runtime.randomness import seed_ranks_alike
@@ -51,7 +51,8 @@ def data_parallel(*models: Any, methods: Iterable[str] = (), forward: bool = Tru
     cast, loaded and compiled before and after.
 
     models: modules, None, and lists and dictionaries of modules.
-    methods: their own methods that compute on a batch as `forward` does, as in `model.encode(x)`.
+    methods: what else of theirs computes on a batch, as in `model.encode(x)`: methods, and modules that they hold.
+        Raises TypeError for what is neither.
     forward: False for a `forward` that trains by itself, backward pass and step included: the methods alone are shared.
     """
     if is_alone():
@@ -68,7 +69,9 @@ def data_parallel(*models: Any, methods: Iterable[str] = (), forward: bool = Tru
     costs.watch_loaders()
     at_the_end(_forget)
     for model in found:
-        SharedModel.of(model).patch((*["forward"] * forward, *methods))
+        SharedModel.of(model).patch(["forward"] * forward)
+        for held, method in filter(None, (noticed_in(model, name) for name in methods)):
+            SharedModel.of(held).patch([method])
 
 
 class SharedModel:

@@ -23,23 +23,25 @@ def outputs_of(parts: list[Tensor], whole: Passed, counts: tuple[int, ...]) -> l
         return "a part of the batch gives other outputs than the whole one"
     found: list[Output] = []
     for index, (one, flowing) in enumerate(zip(whole.tensors, whole.flows, strict=True)):
-        output = output_of([parts[index].to(one.device) for parts in everyone], one, flowing, counts)
+        output = output_of([parts[index].to(one.device) for parts in everyone], one, flowing, counts, whole.precision)
         if isinstance(output, str):
             return output
         found.append(output)
     return found
 
 
-def output_of(parts: Sequence[Tensor], whole: Tensor, flows: bool, counts: tuple[int, ...]) -> Output | str:
+def output_of(
+    parts: Sequence[Tensor], whole: Tensor, flows: bool, counts: tuple[int, ...], precision: torch.dtype | None = None
+) -> Output | str:
     """parts: each rank's tensor; flows: whether gradients flow to it. Or why there is no way: it speaks to the user."""
-    if (entry := _entry_of(parts, whole, counts)) is not None:
+    if (entry := _entry_of(parts, whole, counts, precision)) is not None:
         return entry
     is_known = False
     for restored in _restored(parts, whole, counts):
         for output in _options([tuple(part.shape) for part in restored], whole, flows, counts):
             is_known = True
             layout = output.layout(counts, [shape_of(part) for part in restored]) or _Same()
-            if comparing.is_equal(layout.join(restored), whole):
+            if comparing.is_equal(layout.join(restored), whole, precision=precision):
                 return output
     if not is_known:
         shapes = ", ".join(str(tuple(part.shape)) for part in parts)
@@ -48,14 +50,17 @@ def output_of(parts: Sequence[Tensor], whole: Tensor, flows: bool, counts: tuple
     return "a part of the batch gives other values than the whole one: its samples depend on each other"
 
 
-def _entry_of(parts: Sequence[Tensor], whole: Tensor, counts: tuple[int, ...]) -> Output | None:
+def _entry_of(
+    parts: Sequence[Tensor], whole: Tensor, counts: tuple[int, ...], precision: torch.dtype | None
+) -> Output | None:
     """One of a list of samples, which one rank has."""
     numbers = {part.shape[1] for part in parts if part.dim() == 2 and len(part) == 0}
     for number in sorted(one for one in numbers if one < sum(counts)):
         owner, blank = owner_of(number, counts), blank_of(number)
         others = [tuple(part.shape) for rank, part in enumerate(parts) if rank != owner]
         if all(one == blank for one in others) and parts[owner].shape == whole.shape:
-            return Output(-3, whole.dim(), entry=number) if comparing.is_equal(parts[owner], whole) else None
+            is_it = comparing.is_equal(parts[owner], whole, precision=precision)
+            return Output(-3, whole.dim(), entry=number) if is_it else None
     return None
 
 

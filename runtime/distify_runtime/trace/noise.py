@@ -2,8 +2,9 @@
 
 So a rank that draws for its share of a batch gets what one process draws. Where forward passes are shared, each sample
 can have noise of its own: who draws for a part of a batch knows which it is. A single number is left to the script's
-own streams: whether the ranks agree about it is the conversion's business. So is what is drawn before the first batch
-of a loader, and in initialisation: batches that a script chooses by itself, weights.
+own streams: whether the ranks agree about it is the conversion's business. (What has more dimensions is a row of noise,
+for a batch of one sample.) So is what is drawn before the first batch of a loader, and in initialisation: batches that
+a script chooses by itself, weights.
 """
 
 from __future__ import annotations
@@ -122,8 +123,13 @@ class _Noise(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+def _is_a_number(drawn: Tensor) -> bool:
+    """`torch.rand(())`, `torch.rand(1)`, and not `torch.rand(1, 1, 1)`, which is a row for a batch of one sample."""
+    return drawn.numel() == 0 or (drawn.numel() == 1 and drawn.dim() < 2)
+
+
 def _fill(func: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    if tensor.numel() <= 1:
+    if _is_a_number(tensor):
         return func(tensor, *args, **kwargs)  # type: ignore[no-any-return]
     kwargs.pop("generator", None)
     given = [one[:1].cpu() if isinstance(one, Tensor) and one.dim() == tensor.dim() else one for one in args]
@@ -137,7 +143,7 @@ def _make(func: Any, *args: Any, **kwargs: Any) -> Tensor:
     """Draws as it is asked to, to see what comes, and puts the row in its place; the stream is not used up."""
     state = torch.get_rng_state(), torch.cuda.get_rng_state() if torch.cuda.is_available() else None
     made: Tensor = func(*args, **kwargs)
-    if made.numel() <= 1:
+    if _is_a_number(made):
         return made
     torch.set_rng_state(state[0])
     if state[1] is not None:

@@ -1,0 +1,115 @@
+"""Models of libraries, of which a step may leave parameters without gradients: DistributedDataParallel is told."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level
+
+from tests.rules.scripts import converted, findings
+
+HEAD = """\
+import torch
+import torchvision
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizer, ViTModel
+import timm
+
+data = TensorDataset(torch.randn(64, 4), torch.randint(2, (64,)))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+"""
+PART = """
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = {made}
+        self.out = nn.Linear(8, 2)
+        {more}
+
+    def forward(self, x):
+        return self.out({taken})
+
+
+model = Net()
+"""
+STEPS = """
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        optimizer.zero_grad()
+        {step}
+        optimizer.step()
+"""
+PLAIN = "F.cross_entropy(model(x), y).backward()"
+TOLD = "find_unused_parameters=True"
+
+
+def part(made: str, taken: str, more: str = "pass") -> str:
+    return HEAD + PART.format(made=made, taken=taken, more=more) + STEPS.format(step=PLAIN)
+
+
+def whole(made: str, step: str) -> str:
+    return f"{HEAD}model = {made}\n{STEPS.format(step=step)}"
+
+
+@pytest.mark.parametrize(
+    ("made", "taken"),
+    [
+        ('ViTModel.from_pretrained("a")', "self.body(pixel_values=x).last_hidden_state[:, 0]"),
+        ("BertModel(BertConfig())", "self.body(x)[0].mean(1)"),
+        ("BertModel(BertConfig())", 'self.body(x)["last_hidden_state"].mean(1)'),
+        ('BertForSequenceClassification.from_pretrained("a")', "self.body(x).hidden_states[-1].mean(1)"),
+        ('timm.create_model("resnet18")', "self.body.forward_features(x).mean((2, 3))"),
+        ('timm.create_model("resnet18", features_only=True)', "self.body(x)[2].mean((2, 3))"),
+        ("torchvision.models.resnet18()", "self.body.layer1(x).mean((2, 3))"),
+        ('torch.hub.load("facebookresearch/dinov2", "dinov2_vits14")', "self.body(x)"),
+    ],
+)
+def test_what_may_leave_parameters_out_is_told(made: str, taken: str) -> None:
+    text = part(made, taken)
+    assert TOLD in converted(text)
+    [said] = [one for one in findings("MODEL01", text, Level.ADVICE) if "without gradients" in one.message]
+    assert "`self.body` is a library's" in said.message
+
+
+@pytest.mark.parametrize(
+    ("made", "taken"),
+    [
+        ('ViTModel.from_pretrained("a")', "self.body(pixel_values=x).pooler_output"),
+        ('BertModel.from_pretrained("a", add_pooling_layer=False)', "self.body(x).last_hidden_state[:, 0]"),
+        ('BertForSequenceClassification.from_pretrained("a")', "self.body(x).logits"),
+        ('timm.create_model("resnet18", num_classes=8)', "self.body(x)"),
+        ('timm.create_model("resnet18", num_classes=8)', "self.body(x).view(x.shape[0], -1)[:, :8]"),
+        ("torchvision.models.resnet18(num_classes=8)", "torch.relu(self.body(x))"),
+        ("nn.LSTM(4, 8, batch_first=True)", "self.body(x[:, None])[0][:, 0]"),
+        ("nn.Linear(4, 8)", "self.body(x)"),
+    ],
+)
+def test_what_needs_all_is_wrapped_as_it_is(made: str, taken: str) -> None:
+    assert TOLD not in converted(part(made, taken))
+
+
+def test_what_is_asked_of_a_model_without_gradients_is_no_use_of_it() -> None:
+    used = "self.body(x)"
+    more = 'self.tokens = BertTokenizer.from_pretrained("a")'
+    text = part('timm.create_model("resnet18", num_classes=8)', used, more).replace(
+        "        return self", "        self.tokens.decode(x[0])\n        return self"
+    )
+    assert TOLD not in converted(text)
+
+
+@pytest.mark.parametrize(
+    "frozen",
+    ["self.body.requires_grad_(False)", "for one in self.body.parameters():\n            one.requires_grad = False"],
+)
+def test_what_is_frozen_needs_no_gradients(frozen: str) -> None:
+    taken = "self.body(pixel_values=x).last_hidden_state[:, 0]"
+    assert TOLD not in converted(part('ViTModel.from_pretrained("a")', taken, frozen))
+
+
+def test_of_several_results_one_may_leave_the_rest_out() -> None:
+    made = 'torchvision.models.segmentation.deeplabv3_resnet50(weights="DEFAULT")'
+    assert TOLD in converted(whole(made, 'F.cross_entropy(model(x)["out"], y).backward()'))
+    assert TOLD not in converted(whole("torchvision.models.resnet18()", PLAIN))
