@@ -16,7 +16,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, loaders_of
 from distify_codemods.inside import core
 from distify_codemods.interpreter.graph import modules_behind
-from distify_codemods.libraries import computing, torch_nn
+from distify_codemods.libraries import torch_nn
 from distify_codemods.objects import External, Instance, Parameters, Setting
 from distify_codemods.origins import CHANCE, Counter
 from distify_codemods.program import Module
@@ -36,32 +36,14 @@ class Unused:
 
 def unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> Iterator[Unused]:
     """What the forward passes before a backward pass leave out of their results."""
-    layers, bodies, frozen = _layers(facts, model), _of_libraries(facts, model), _frozen(facts, model)
+    layers, frozen = _layers(facts, model), _frozen(facts, model)
     sequences = (part for part in parts_of(model) if isinstance(part, External) and part.name in torch_nn.CONTAINERS)
     containers: dict[Obj, set[Obj]] = {part: set(parts_of(part)) for part in sequences}  # whose parts are called unseen
     for forward in dict.fromkeys(forward for one in found for forward in one.forwards):
         yield from _unused_in(facts, forward, layers, containers)
-        yield from _called_in_parts(facts, forward, bodies)
         for part in not_seen_to_be_used(facts, model, forward, _inside(facts, forward)):
             if part not in frozen:
                 yield Unused(part, False, foreign=True)
-
-
-def _called_in_parts(facts: Facts, forward: Event, bodies: Iterable[Obj]) -> Iterator[Unused]:
-    """`self.resnet.layer1(x)`, and never `self.resnet(x)`: what of it takes part is not seen, and all else does not."""
-    inside = _inside(facts, forward)
-    called = {core(obj) for event in inside if event.kind is Kind.FORWARD for obj in event.receiver.objs}
-    given = {obj for event in inside for value in event.arguments.all() for obj in value.objs}
-    for body in bodies if inside else ():
-        if body not in called and body not in given:
-            yield Unused(body, False)
-
-
-def _of_libraries(facts: Facts, model: Obj) -> list[Obj]:
-    """The models of libraries that it holds under a name of their own, if they get gradients."""
-    frozen, held = _frozen(facts, model), [one for part in parts_of(model) for one in part.attributes.values()]
-    named = dict.fromkeys(core(obj) for value in held for obj in value.objs)
-    return [one for one in named if isinstance(one, External) and computing.has_parts(one.name) and one not in frozen]
 
 
 def _unused_in(
