@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import torch
 from torch.optim import Optimizer
 
 from distify_runtime import communicator
@@ -72,8 +73,8 @@ class Watching:
         self._numbered = 0
 
     def after_step(self, optimizer: Optimizer) -> None:
-        if communicator.is_alone() or is_a_ranks_child():  # the others do not train that
-            return
+        if torch.compiler.is_compiling() or communicator.is_alone() or is_a_ranks_child():
+            return  # a step that is compiled is left as it is; and what one rank does alone, the others do not
         steps = self.optimizers.get(optimizer)
         if steps is None:
             steps = self.optimizers[optimizer] = Steps(self._numbered)
@@ -96,6 +97,8 @@ class Watching:
                 self.look(optimizer, steps)
 
     def look(self, optimizer: Optimizer, steps: Steps) -> None:
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            return  # what is recorded to be done again cannot be waited for
         steps.looked = steps.taken
         for look in self.looks:
             look(self, optimizer, steps)
