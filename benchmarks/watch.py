@@ -78,9 +78,9 @@ def run(steps: int) -> None:
 
     own = _timed(Watching)
     rt.init_process_group()
-    model: Any = DistributedDataParallel(nn.Sequential(*(nn.Linear(384, 384) for _ in range(12))))
+    model: Any = DistributedDataParallel(nn.Sequential(*(nn.Linear(256, 256) for _ in range(12))))
     optimizer = torch.optim.SGD(model.parameters(), 1e-4)
-    batch, times = torch.randn(96, 384), []
+    batch, times = torch.randn(48, 256), []
     for _ in range(WARM_UP + steps):
         began = time.perf_counter()
         optimizer.zero_grad()
