@@ -32,8 +32,8 @@ _QUIET = {
 }  # fmt: skip
 
 
-#: What the watch says of a run in which nobody gets on.
-_WAITED = "no rank has got on for"
+#: What the watch says of a run in which nobody gets on; why comes first.
+_WAITED = ("the ranks are not at the same step", "no rank has got on for")
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,8 @@ def _failure(error: RunError, plan: Plan, copy: Copy, world_size: int) -> Failed
     first = first_failure(ends, tails)
     if first is None:
         steps = [_steps_in(error.logs / f"{rank}.steps") for rank in range(len(error.codes))]
-        waited = next((line for tail in tails.values() for line in tail.splitlines() if _WAITED in line), "")
+        said = [line for tail in tails.values() for line in tail.splitlines()]
+        waited = next((line for mark in _WAITED for line in said if mark in line), "")
         told = f"; {waited.removeprefix('distify: ')}" if waited else ""
         done = f"after {steps[0]} steps" if len(set(steps)) == 1 else f"after {steps} steps of its ranks"
         return Failed(f"{who} was stopped {done}: {plan.limit:.0f} seconds were over (--timeout){told}")

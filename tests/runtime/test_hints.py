@@ -33,3 +33,8 @@ def test_a_mistake_that_has_a_shape_is_that() -> None:
     """A step that is half the original's is no matter of chance."""
     hint = about_parting(run(0.8, own_draws=("albumentations",)), [run(0.9), run(0.9)], 1)
     assert hint.startswith("the step is 2 times too small")
+
+
+def test_a_rank_that_ended_early_has_no_such_step() -> None:
+    hint = about_parting(run(0.9, 0.8), [run(0.9, 0.7), run(0.9)], 2)
+    assert hint == "ranks have unequal numbers of batches, or decide for themselves when to stop"

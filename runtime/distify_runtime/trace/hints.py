@@ -25,6 +25,8 @@ def about_steps(original: Trace, ranks: Sequence[Trace]) -> str:
 
 def about_parting(original: Trace, ranks: Sequence[Trace], step: int) -> str:
     """Of a first step after which parameters are not the original's, or not the same on all ranks."""
+    if any(len(trace.steps) < step for trace in ranks):
+        return about_steps(original, ranks)
     optimizer = original.steps[step - 1][0]
     if _apart([trace.beginnings[optimizer : optimizer + 1] for trace in ranks]):
         return "the ranks begin with other weights each: seed them alike before the model is made"
