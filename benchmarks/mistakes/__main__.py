@@ -80,7 +80,8 @@ def _verified(folder: Path) -> str:
         return (done.stderr.strip().splitlines() or ["nothing"])[-1]
     told = json.loads(done.stdout)
     parted = [check for check in told["checks"] if check["result"] == "differs"]
-    return "; ".join(f"{one['check']}: {one['message']} {one['usually'] or ''}".strip() for one in parted)
+    said = [f"{one['check']}: {one['message']} {one['usually'] or ''}".strip() for one in parted]
+    return "; ".join([*said, *told["last_lines"][-1:]])
 
 
 def _watched(folder: Path) -> str:

@@ -116,6 +116,10 @@ MISTAKES = {
         "parameters", 6, "most `", "set_epoch(epoch)` is missing",
     ),
     "sampler": ("rt.TrainingSampler(training_dataset)", OWN, "parameters", 1, "", "not dealt out"),
+    "seed": (
+        "rt.TrainingSampler(training_dataset)", "torch.utils.data.DistributedSampler(training_dataset, seed=rt.rank())",
+        "samples", None, "shuffle by seeds of their own", "one seed for all ranks",
+    ),
     "wrap": (
         "model = DistributedDataParallel(model, device_ids=rt.device_ids(model))\n", BARE,
         "ranks agree", 1, "rank 1 against rank 0: after step 1", "gradients are not averaged",

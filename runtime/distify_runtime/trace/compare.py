@@ -186,6 +186,10 @@ def _samples(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
         return _nothing("every rank is given whole batches")
     if any(len(trace.readings) != len(original.readings) for trace in ranks) or not original.readings:
         return _nothing("the passes over loaders are not the original's" if original.readings else "no loader has any")
+    seeds = [[one.seed for one in trace.passes] for trace in ranks]
+    if seeds.count(seeds[0]) < len(seeds):
+        hint = "one seed for all ranks: DistributedSampler(..., seed=...)"
+        return _differs("the ranks shuffle by seeds of their own: some samples count twice, others never", hint)
     told = first_difference(original.readings, [trace.readings for trace in ranks])
     if told:
         return _differs(*told)

@@ -46,7 +46,10 @@ def about_parting(original: Trace, ranks: Sequence[Trace], step: int) -> str:
             "or it is divided by the ranks twice"
         )
     if times is not None and abs(times / len(ranks) - 1) < _NEAR:
-        return f"the step is {len(ranks)} times too large: gradients are summed over ranks instead of averaged"
+        return (
+            f"the step is {len(ranks)} times too large: gradients are summed over ranks instead of averaged, or the "
+            "learning rate was scaled, as for a larger batch"
+        )
     if times is not None and abs(times - 1) > _NEAR:
         return f"the step is {times:.3g} times the original's: the loss, the gradients or the learning rate are scaled"
     if ranks[0].training_inputs * len(ranks) > _TOO_MUCH * original.training_inputs:

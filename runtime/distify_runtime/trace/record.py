@@ -75,6 +75,7 @@ class Record:
                 "epoch": sampler.epoch,
                 "samples": len(cast(Any, sampler.dataset)),
                 "first_step": len(self.steps),
+                "seed": getattr(sampler, "seed", 0) if sampler.shuffle else 0,
             }
         )
 

@@ -18,12 +18,16 @@ PROGRAM = Path(__file__).with_name("program.py")
 
 @dataclass(frozen=True)
 class Pass:
-    """A training pass over a DistributedSampler; `first_step`: optimizer steps taken before it began."""
+    """A training pass over a DistributedSampler; `first_step`: optimizer steps taken before it began.
+
+    `seed`: of its order, which a compared run draws otherwise.
+    """
 
     sampler: int
     epoch: int
     samples: int
     first_step: int
+    seed: int = 0
 
 
 @dataclass(frozen=True)
