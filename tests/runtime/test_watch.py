@@ -9,7 +9,7 @@ import pytest
 from ranks import Ended, run_script
 
 TRAIN = """
-import os, sys, time, torch
+import os, sys, tempfile, time, torch
 import distify_runtime as rt
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -48,6 +48,7 @@ for epoch in range(2):
             with rt.main_process_first():
                 open(sys.argv[2], "w").close()
             rt.main_process_open(sys.argv[2], "a").close()
+            tempfile.TemporaryFile().close()
         if case == "caught" and step == 5 and rt.rank() == 1:
             x = x[:, :3]
         optimizer.zero_grad()

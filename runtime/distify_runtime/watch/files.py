@@ -85,8 +85,8 @@ def opens(path: object) -> None:
     if not _on or not isinstance(path, (str, bytes, os.PathLike)) or _takes_turns():
         return
     name = os.path.abspath(os.fsdecode(path))
-    if name in _opened or len(_opened) >= _MOST or not _is_of_interest(name):
-        return
+    if name in _opened or len(_opened) >= _MOST or not _is_of_interest(name) or os.path.isdir(name):
+        return  # a temporary file without a name is opened as its folder
     _opened[name] = _new[name] = frames.line_of_script(sys._getframe(1))
 
 
