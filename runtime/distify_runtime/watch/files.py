@@ -24,6 +24,8 @@ _MAKES = os.O_TRUNC | os.O_APPEND
 #: Devices, and what processes lock each other out by.
 _NO_FILES = ("/dev/", "/proc/", "/sys/")
 _SHARED = (".lock", ".pyc", ".pid")
+#: Where variables of the environment put caches.
+_CACHES = ("XDG_CACHE_HOME", "MPLCONFIGDIR", "TORCH_HOME", "HF_HOME", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 
 _opened: dict[str, str] = {}
 _new: dict[str, str] = {}
@@ -98,4 +100,7 @@ def _creates(mode: str | None, flags: int) -> bool:
 
 
 def _is_of_interest(name: str) -> bool:
-    return not name.startswith(_NO_FILES) and not name.endswith(_SHARED) and "__pycache__" not in name
+    """Libraries keep caches of their own, which they lock or write alike: in hidden folders, or where they are told."""
+    caches = tuple(os.path.abspath(folder) for one in _CACHES if (folder := os.environ.get(one)))
+    hidden = f"{os.sep}." in name or "__pycache__" in name
+    return not hidden and not name.startswith(_NO_FILES + caches) and not name.endswith(_SHARED)
