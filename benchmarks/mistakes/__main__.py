@@ -19,13 +19,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import planted
+import planted_by_hand
+from planted import Mistake
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path.insert(0, str(HERE))
-
-import planted  # noqa: E402
-import planted_by_hand  # noqa: E402
-from planted import Mistake  # noqa: E402
 
 #: Seconds for a run in which nobody gets on.
 PATIENCE = "8"

@@ -70,7 +70,7 @@ def _convert(
         backend = BACKENDS[options.backend].with_options(options.compression, options.op)
     except ValueError as error:
         raise OptionError(str(error)) from None
-    if options.strategy == Strategy.SHARED.value and (other := _only_sharded(options)):
+    if options.strategy == Strategy.SHARED.value and (other := options.only_sharded):
         raise OptionError(f"{other} goes with --strategy sharded: shared forward passes leave steps alone")
     loaded = program.load(source, resolver, options)
     loaded.on_run = on_run
@@ -198,13 +198,7 @@ def _shared(found: Facts) -> decisions.Decisions:
 
 
 def _may_share(options: Options) -> bool:
-    return options.strategy != Strategy.SHARDED.value and not _only_sharded(options)
-
-
-def _only_sharded(options: Options) -> str:
-    """An option that shared forward passes have no part in; empty: none is given."""
-    given = {"--compression": (options.compression, "none"), "--op": (options.op, "average")}
-    return next((f"{name} {value}" for name, (value, default) in given.items() if value != default), "")
+    return options.strategy != Strategy.SHARDED.value and not options.only_sharded
 
 
 def _convert_tensorflow(found: Facts, backend: Backend, options: Options) -> Conversion | None:

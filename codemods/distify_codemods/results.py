@@ -90,6 +90,12 @@ class Options:
         """Whether each rank keeps the batch size of the script, so that the global batch grows."""
         return self.scale != "global"
 
+    @property
+    def only_sharded(self) -> str:
+        """An option that shared forward passes have no part in; empty: none is given."""
+        given = {"--compression": (self.compression, "none"), "--op": (self.op, "average")}
+        return next((f"{name} {value}" for name, (value, default) in given.items() if value != default), "")
+
 
 class Strategy(Enum):
     """What ranks share: all that depends on a batch, or the forward passes of trained models alone."""

@@ -118,8 +118,6 @@ def convert(
         path, backend=backend, strategy=strategy, compression=compression, op=op, partial=partial, models=models,
         train_loaders=train_loaders, scale=scale, warmup_epochs=warmup_epochs, budget=budget,
     )  # fmt: skip
-    if verify:
-        options = _proved(ctx, path, options)
     request = Request(script.path, options, output, yes, diff, check, in_place, force, verbose)
     if request.is_notebook:
         check_notebook(request)
@@ -127,6 +125,8 @@ def convert(
         raise DistifyError(f"{request.target} is the script itself; --in-place changes it")
     if request.may_write and not request.folder:
         check_target(request.target)
+    if verify:
+        request = replace(request, settled=_proved(ctx, path, options))
     modules = LocalModules(script.path)
     asked = request.options
     if not asked.twins:

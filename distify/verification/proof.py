@@ -28,21 +28,25 @@ RANKS, STEPS, DTYPE, TIMEOUT = 2, 20, "float64", 900.0
 def proved(path: str, options: Options, args: tuple[str, ...]) -> Options | None:
     """The options with which the conversion takes the same steps; None where it does not.
 
-    Where sharded data part from the original, shared forward passes are tried. What needs a person is left to whoever
-    converts. Prints the reports.
+    Where sharded data part from the original, and nobody has asked for them, shared forward passes are tried. What
+    needs a person is left to whoever converts. Prints the reports.
     """
-    for tried in (options, replace(options, strategy=Strategy.SHARED.value)):
-        pair = find_pair(path, "", tried, anew=True)
-        if pair.needs_person:
-            return tried if tried is options else None
-        report = report_of(pair, args)
-        put_report(report)
-        if report.first is None:
-            return tried
-        if pair.conversion is None or pair.conversion.strategy is Strategy.SHARED:
-            break
-        say("sharded data part from the original: shared forward passes are tried")
-    return None
+    pair = find_pair(path, "", options, anew=True)
+    if pair.needs_person or _is_same(pair, args):
+        return options
+    sharded = pair.conversion is not None and pair.conversion.strategy is Strategy.SHARDED
+    if not sharded or options.strategy == Strategy.SHARDED.value or options.only_sharded:
+        return None
+    say("sharded data part from the original: shared forward passes are tried")
+    shared = replace(options, strategy=Strategy.SHARED.value)
+    pair = find_pair(path, "", shared, anew=True)
+    return shared if not pair.needs_person and _is_same(pair, args) else None
+
+
+def _is_same(pair: Pair, args: tuple[str, ...]) -> bool:
+    report = report_of(pair, args)
+    put_report(report)
+    return report.first is None
 
 
 def report_of(

@@ -16,6 +16,7 @@ from distify_runtime.trace import traces
 from distify_runtime.trace.processes import Ranks, RunError, read_log
 from distify_runtime.trace.rendezvous import rendezvous
 from distify_runtime.trace.traces import Trace
+from distify_runtime.watch import uneven, waiting
 
 from distify.terminal import is_terminal
 from distify.verification.copies import Copy
@@ -33,7 +34,7 @@ _QUIET = {
 
 
 #: What the watch says of a run in which nobody gets on; why comes first.
-_WAITED = ("the ranks are not at the same step", "no rank has got on for")
+_WAITED = (uneven.APART, waiting.NOBODY)
 
 
 @dataclass(frozen=True)

@@ -237,10 +237,12 @@ def _refuse_alone() -> None:
         )
 
 
-def _meeting(what: str) -> Communicator:
+def _meeting(what: str = "") -> Communicator:
+    """`what`: the collective that it is for, if it is for one."""
     global _met, _meetings
     _refuse_alone()
-    _met, _meetings = what, _meetings + 1
+    if what:
+        _met, _meetings = what, _meetings + 1
     return _current()
 
 
@@ -295,7 +297,7 @@ def broadcast_object(value: Any) -> Any:
 
 def store(waits: bool = True) -> Store:
     """waits: for what some rank waits for, which no rank may come to alone."""
-    return (_meeting("store") if waits else _current()).store()
+    return (_meeting() if waits else _current()).store()
 
 
 def open_purpose(purpose: str) -> dist.ProcessGroup | None:

@@ -57,6 +57,7 @@ def test_one_sample_in_each_pass(given: str, before: str) -> None:
         ("x[:, None]", "", "x, y in data"),
         ("batch", "    batch = x\n    if len(x) > 2:\n        batch = x[None]\n", "x, y in data"),
         ("tokenizer(x)", "", "x, y in data"),
+        ("tokenizer([x])", "", "x, y in DataLoader(data, 8)"),  # whatever it is
     ],
 )
 def test_others(given: str, before: str, over: str) -> None:

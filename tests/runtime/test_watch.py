@@ -146,3 +146,33 @@ def test_another_word_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = trained("right")
     assert ended.code == 1
     assert ended.err == "distify: DISTIFY_WATCH=yes: it is one of off, warn, on\n"
+
+
+KEPT = """
+import torch
+import distify_runtime as rt
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import prune
+
+rt.init_process_group()
+model = DistributedDataParallel(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 1)), find_unused_parameters=True)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+for step in range(4):
+    if step == 1:
+        model.module[1].weight.requires_grad_(False)
+    if step == 2:
+        prune.identity(model.module[0], "weight")  # the same parameter, under another name
+    model.float()
+    optimizer.zero_grad()
+    model(torch.randn(4, 8)).mean().backward()
+    optimizer.step()
+rt.destroy_process_group()
+print("trained")
+"""
+
+
+def test_a_wrapped_model_that_keeps_its_hooks_goes_on() -> None:
+    for ended in run_script(KEPT):
+        assert (ended.code, ended.out) == (0, "trained\n")
+        assert "distify" not in ended.err  # torch says something of its own

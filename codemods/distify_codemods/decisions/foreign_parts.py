@@ -73,7 +73,8 @@ def _needs_all(facts: Facts, part: External, call: Event) -> bool:
 def _without_wrappers(part: External) -> External:
     """The model that something of a library was made around, where that adds to it and takes nothing away."""
     given = part.arguments.get("model", 0) if part.arguments is not None and using.is_around(part.name) else None
-    inner = core(given.single()) if given is not None and given.single() is not None else None  # type: ignore[arg-type]
+    only = given.single() if given is not None else None
+    inner = core(only) if only is not None else None
     return _without_wrappers(inner) if isinstance(inner, External) and inner is not part else part
 
 

@@ -22,6 +22,8 @@ from distify_codemods.program import Module
 
 #: Methods after which a tensor, or what holds some, has as many samples as before.
 _KEEPING = frozenset("to cuda cpu float double half long int bool detach clone contiguous requires_grad_".split())
+#: What a tokenizer is told that is to give tensors, of a list of texts.
+_TOKENS = "return_tensors"
 _DEEPEST = 8
 
 
@@ -98,7 +100,8 @@ def _of_a_call(module: Module, node: cst.Call, depth: int) -> str:
         return f"`{brief(node)}`"
     if own in _KEEPING and isinstance(node.func, cst.Attribute):
         return _made_of_one(module, node.func.value, depth - 1)
-    listed = node.args[0].value if node.args and not node.args[0].star and own != "cat" else None
+    gathers = own == "stack" or any(arg.keyword is not None and arg.keyword.value == _TOKENS for arg in node.args)
+    listed = node.args[0].value if gathers and node.args and not node.args[0].star else None
     single = isinstance(listed, (cst.List, cst.Tuple)) and len(listed.elements) == 1
     if single and isinstance(listed, (cst.List, cst.Tuple)) and isinstance(listed.elements[0], cst.Element):
         return f"`{brief(node)}`"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from distify_runtime.trace.patching import wrap
+from distify_runtime.patching import wrap
 
 #: Audit events of what fails, or goes on quietly, where there is no such file or folder.
 _ASKS = frozenset({"open", "os.listdir", "os.scandir"})

@@ -21,9 +21,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 
 from distify_runtime.environment import rank
+from distify_runtime.patching import enter, wrap
 from distify_runtime.shared.region import current, is_comparing
 from distify_runtime.trace.moment import NOW
-from distify_runtime.trace.patching import enter, wrap
 
 _DROPOUTS = ("dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout")
 _ATEN_DROPOUTS = (

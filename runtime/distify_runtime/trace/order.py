@@ -20,10 +20,10 @@ from torch.utils.data.distributed import DistributedSampler
 
 from distify_runtime import iterables, training_samplers
 from distify_runtime.iterables import ShardedIterable
+from distify_runtime.patching import wrap
 from distify_runtime.proxy import Proxy
 from distify_runtime.randomness import drawn_alike
 from distify_runtime.trace.moment import NOW
-from distify_runtime.trace.patching import wrap
 
 #: Their order is fixed by itself, unless a class made of them draws by itself.
 _KNOWN = (SequentialSampler, RandomSampler, DistributedSampler)

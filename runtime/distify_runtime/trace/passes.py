@@ -13,11 +13,11 @@ from torch.utils.data._utils import fetch
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
 
 from distify_runtime.environment import rank
+from distify_runtime.patching import wrap
 from distify_runtime.proxy import Proxy
 from distify_runtime.randomness import host_state, seed_host, set_host_state
 from distify_runtime.samplers import ShardedBatchSampler
 from distify_runtime.trace.moment import NOW
-from distify_runtime.trace.patching import wrap
 
 #: What a loader is told about its workers; the position of `num_workers` behind the dataset.
 _WORKERS = ("persistent_workers", "prefetch_factor", "multiprocessing_context", "worker_init_fn", "timeout")

@@ -11,7 +11,7 @@ from torch.amp import GradScaler, autocast
 from torch.optim import Optimizer
 from torch.overrides import TorchFunctionMode
 
-from distify_runtime.trace.patching import enter, wrap
+from distify_runtime.patching import enter, wrap
 
 #: What makes a tensor of data that has a type of its own.
 _MAKERS = (torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy, torch.frombuffer)

@@ -21,11 +21,11 @@ from pathlib import Path
 
 import torch
 
+from distify_runtime.patching import wrap
 from distify_runtime.trace.looks import watch_looks
 from distify_runtime.trace.noise import same_noise, without_dropout
 from distify_runtime.trace.order import fix_order
 from distify_runtime.trace.passes import Filling, fix_augmentation, watch_passes, without_workers
-from distify_runtime.trace.patching import wrap
 from distify_runtime.trace.precision import compute_in
 from distify_runtime.trace.record import Record, watch
 from distify_runtime.trace.writes import watch_writes

@@ -21,11 +21,11 @@ from torch.optim.optimizer import (
 from torch.utils.data.distributed import DistributedSampler
 
 from distify_runtime.environment import world_size
+from distify_runtime.patching import wrap
 from distify_runtime.shared.models import shared_model
 from distify_runtime.shared.region import current, is_comparing
 from distify_runtime.trace.moment import NOW
 from distify_runtime.trace.passes import Filling, Reading
-from distify_runtime.trace.patching import wrap
 from distify_runtime.watch import verdict
 
 #: Larger parameters are kept as that many sums, with signs, of their entries: a difference of one of them shows.

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from distify_runtime.trace.patching import wrap
+from distify_runtime.patching import wrap
 
 #: Audit events that change what their arguments (by number) name.
 _CHANGES = {

@@ -5,6 +5,7 @@ Python tells of each `open`. What C libraries open by themselves (HDF5, OpenCV) 
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import sys
@@ -30,17 +31,20 @@ _CACHES = ("XDG_CACHE_HOME", "MPLCONFIGDIR", "TORCH_HOME", "HF_HOME", "TRITON_CA
 _opened: dict[str, str] = {}
 _new: dict[str, str] = {}
 _on = False
+_takes_turns: Callable[[], bool] = bool
 #: By machine and path, what rank 0 has heard: the line on each rank.
 _heard: dict[tuple[str, str], dict[int, str]] = {}
-
-
-_takes_turns: Callable[[], bool] = bool
 
 
 def watch(takes_turns: Callable[[], bool]) -> None:
     """From here on, of this process; but not where ranks do what they do one after the other."""
     global _on, _takes_turns
     _on, _takes_turns = True, takes_turns
+    _listen()
+
+
+@functools.cache
+def _listen() -> None:
     sys.addaudithook(_audit)
 
 
@@ -101,6 +105,6 @@ def _creates(mode: str | None, flags: int) -> bool:
 
 def _is_of_interest(name: str) -> bool:
     """Libraries keep caches of their own, which they lock or write alike: in hidden folders, or where they are told."""
-    caches = tuple(os.path.abspath(folder) for one in _CACHES if (folder := os.environ.get(one)))
+    caches = tuple(os.path.join(os.path.abspath(folder), "") for one in _CACHES if (folder := os.environ.get(one)))
     hidden = f"{os.sep}." in name or "__pycache__" in name
     return not hidden and not name.startswith(_NO_FILES + caches) and not name.endswith(_SHARED)

@@ -20,12 +20,13 @@ from torch.nn.modules.module import (
 )
 from torch.nn.parallel import DistributedDataParallel
 
+from distify_runtime.patching import wrap
 from distify_runtime.watch import frames
 from distify_runtime.watch.verdict import broken
 from distify_runtime.watch.watching import Watching
 
-#: What gathers the gradient of each parameter, by name, as it was when the model was wrapped.
-_wrapped: WeakKeyDictionary[DistributedDataParallel, dict[str, tuple[Tensor, Any]]] = WeakKeyDictionary()
+#: What gathers the gradient of each parameter, as it was when the model was wrapped.
+_wrapped: WeakKeyDictionary[DistributedDataParallel, list[tuple[Tensor, Any]]] = WeakKeyDictionary()
 _inside: WeakSet[nn.Module] = WeakSet()
 _changed = ""
 #: What is called before a training pass; and what is called behind it, with the error that it has raised, or None.
@@ -39,12 +40,12 @@ def exist() -> bool:
 
 def averages(parameter: Tensor) -> bool:
     """Whether a wrapped model averages this parameter's gradient."""
-    return any(one is parameter for held in _wrapped.values() for one, _ in held.values())
+    return any(one is parameter for held in _wrapped.values() for one, _ in held)
 
 
 def notice(around: Iterable[Around]) -> None:
     """around: what is called around each training pass of a wrapped model."""
-    _around.extend(around)
+    _around[:] = around
     _notice_wrapping()
     _notice_changes()
 
@@ -56,55 +57,50 @@ def check(watching: Watching) -> None:
         return
     where, _changed = _changed, ""
     for replica, held in list(_wrapped.items()):
-        present = dict(replica.module.named_parameters())
-        for name, (parameter, gatherer) in held.items():
-            if present.get(name) is not parameter or _gatherer(parameter) is not gatherer:
+        known = {id(parameter): gatherer for parameter, gatherer in held}
+        for name, parameter in replica.module.named_parameters():
+            if parameter.requires_grad and known.get(id(parameter)) is not _gatherer(parameter):
                 message = (
                     f"before step {watching.steps}, `{name}` of a wrapped model was moved, cast or made anew{where}: "
                     "its gradient is no longer averaged, and each rank would train alone. Do that before the model "
                     "is wrapped"
                 )
                 broken("hooks", message, watching.mode)
-                held.update((each, (one, _gatherer(one))) for each, one in present.items() if one.requires_grad)
+                _wrapped[replica] = _gatherers(replica)  # said once
                 break
 
 
+def _gatherers(replica: DistributedDataParallel) -> list[tuple[Tensor, Any]]:
+    return [(one, _gatherer(one)) for one in replica.module.parameters() if one.requires_grad]
+
+
 def _gatherer(parameter: Tensor) -> Any:
-    """The node of the graph that adds up a parameter's gradient, where hooks hang; None where it has none."""
-    if not parameter.requires_grad:
-        return None
+    """The node of the graph that adds up a parameter's gradient, where hooks hang."""
     with torch.enable_grad():
         node: Any = parameter.expand_as(parameter).grad_fn
     return node.next_functions[0][0]
 
 
+@functools.cache
 def _notice_wrapping() -> None:
-    original: Any = DistributedDataParallel.__init__
-
-    @functools.wraps(original)
-    def wrap(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> None:
+    def made(original: Any, self: DistributedDataParallel, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        if not _wrapped:
-            _notice_passes()
-        _wrapped[self] = {
-            name: (one, _gatherer(one)) for name, one in self.module.named_parameters() if one.requires_grad
-        }
+        _notice_passes()
+        _wrapped[self] = _gatherers(self)
         _inside.update(self.modules())
 
-    DistributedDataParallel.__init__ = wrap  # type: ignore[method-assign]
+    wrap(DistributedDataParallel, "__init__", made)
 
 
+@functools.cache
 def _notice_changes() -> None:
-    original: Any = nn.Module._apply
-
-    @functools.wraps(original)
-    def apply(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    def apply(original: Any, self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         done = original(self, *args, **kwargs)
         if self in _inside:
             _changing()
         return done
 
-    nn.Module._apply = apply  # type: ignore[method-assign]
+    wrap(nn.Module, "_apply", apply)
     for register in (register_module_parameter_registration_hook, register_module_module_registration_hook):
         register(lambda module, *_: _changing() if module in _inside else None)
 
@@ -114,14 +110,13 @@ def _changing() -> None:
     _changed = _changed or frames.here() or " "
 
 
+@functools.cache
 def _notice_passes() -> None:
-    original: Any = DistributedDataParallel.forward
-    # What the model computes may be compiled; this is not. Wrapping a model has loaded the compiler.
+    """Once a model has been wrapped, which loads the compiler: what it computes may be compiled, this is not."""
     compiler: Any = sys.modules.get("torch._dynamo")
     around: Any = [tuple(map(compiler.disable, one)) for one in _around] if compiler else _around
 
-    @functools.wraps(original)
-    def forward(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> Any:
+    def forward(original: Any, self: DistributedDataParallel, *args: Any, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled() or not self.training:
             return original(self, *args, **kwargs)
         for before, _ in around:
@@ -136,5 +131,5 @@ def _notice_passes() -> None:
             for _, behind in around:
                 behind(error)
 
-    kept: Any = compiler.disable(forward, recursive=False) if compiler else forward
-    DistributedDataParallel.forward = kept  # type: ignore[method-assign]
+    around_pass = compiler.disable(forward, recursive=False) if compiler else forward
+    wrap(DistributedDataParallel, "forward", around_pass)

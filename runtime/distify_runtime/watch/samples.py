@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from torch.utils.data import DistributedSampler
 
+from distify_runtime.patching import wrap
 from distify_runtime.watch.verdict import of_ranks
 from distify_runtime.watch.watching import Watching
 
@@ -48,21 +49,19 @@ def dealt_from(sampler: Any, order: Sequence[int], shuffles: bool) -> None:
     _compare(sampler, array("q", order), [len(order)], shuffles, _one_order)
 
 
+@functools.cache
 def _notice_torchs() -> None:
     """torch's own sampler deals out the shares of one process by itself: what it gives is looked at."""
-    original = DistributedSampler.__iter__
 
-    @functools.wraps(original)
-    def iterate(self: DistributedSampler[Any]) -> Iterator[Any]:
-        given = original(self)
+    def iterate(original: Any, self: Any) -> Iterator[Any]:
+        given: Iterator[Any] = original(self)
         if _watching is None or self.num_replicas == 1:
             return given
-        indices = array("q", given)
-        samples = len(self.dataset)  # type: ignore[arg-type]
+        indices, samples = array("q", given), len(self.dataset)
         _compare(self, indices, [samples, _marks(indices, samples)], self.shuffle, _parts_of_one)
         return iter(indices)
 
-    DistributedSampler.__iter__ = iterate  # type: ignore[method-assign]
+    wrap(DistributedSampler, "__iter__", iterate)
 
 
 def _compare(sampler: Any, indices: array[int], what: list[Any], shuffles: bool, judge: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable
@@ -40,9 +41,10 @@ def start(given: str | None, takes_turns: Callable[[], bool]) -> Callable[[], No
     watching.after_each += [replicas.check, uneven.check]
     watching.looks += [parameters.look, randomness.look, files.look]
     hook = register_optimizer_step_post_hook(lambda optimizer, *_: watching.after_step(optimizer))
-    waiting = Waiting(_board(), how, seconds, lambda: watching.steps)
+    waiting = Waiting(_board(), how, seconds, watching)
     waiting.start()
 
+    @functools.cache  # once, however often the process group is left
     def end() -> None:
         hook.remove()
         environment.when_asked(None)

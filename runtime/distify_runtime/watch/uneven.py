@@ -17,7 +17,9 @@ from distify_runtime.watch.watching import Watching
 #: A script whose ranks have been uneven together so often has no even course.
 _TOGETHER = 20
 
-#: Seconds after which a rank that stands still has not had the error of another.
+#: How it is said.
+APART = "the ranks are not at the same step"
+#: Seconds after which a rank that stands still behind the head of a pass has not had the error of another.
 _STILL = 5.0
 
 _watching: Watching | None = None
@@ -30,6 +32,11 @@ _told = 0
 def watch(watching: Watching) -> None:
     global _watching
     _watching = watching
+
+
+def passes() -> int:
+    """How many forward passes have begun since the last step."""
+    return _passes
 
 
 def before_pass() -> None:
@@ -69,7 +76,7 @@ class Reader:
         self._found: dict[int, dict[int, Any]] = defaultdict(dict)
 
     def judged(self, notes: dict[int, Any]) -> str:
-        """notes: how many steps each rank has taken by now, and for how many seconds it has been still."""
+        """notes: what each rank has got to by now, and for how many seconds it has been still."""
         for rank, step, *what in (new := self._board.appended("uneven", self._read)):
             self._found[step].setdefault(rank, what)
         self._read += len(new)
@@ -82,7 +89,10 @@ class Reader:
 
 
 def _is_past(note: Any, step: int) -> bool:
-    return note is not None and (note["steps"] > step or note["still"] > _STILL)
+    if note is None:
+        return False
+    waits = note["passes"] > 0 and note["still"] > _STILL  # in a pass, for who has not come to it
+    return bool(note["steps"] > step or waits)
 
 
 def _told_of(step: int, said: dict[int, Any]) -> str:
@@ -95,10 +105,7 @@ def _told_of(step: int, said: dict[int, Any]) -> str:
             f"{of_ranks(sorted(said))} went forward {passes} times (before: {usual}), the others did not: an error may "
             "have been caught, or a rank may have left out a batch"
         )
-    return (
-        f"the ranks are not at the same step: before step {step}, {what}. Their gradients would be averaged with those "
-        "of another step"
-    )
+    return f"{APART}: before step {step}, {what}. Their gradients would be averaged with those of another step"
 
 
 def ends(watching: Watching) -> None:

@@ -9,13 +9,15 @@ import time
 from typing import Any
 
 from distify_runtime import communicator
-from distify_runtime.watch import frames
+from distify_runtime.watch import frames, uneven
 from distify_runtime.watch.board import Board
 from distify_runtime.watch.mode import Mode
 from distify_runtime.watch.pulse import Pulse
-from distify_runtime.watch.uneven import Reader
 from distify_runtime.watch.verdict import broken_elsewhere, say
+from distify_runtime.watch.watching import Watching
 
+#: How it is said.
+NOBODY = "no rank has got on for"
 #: Seconds between two looks; between two notes for the others; after which it is said that nobody gets on.
 _EACH, _BETWEEN, _SAID_AFTER = 1.0, 3.0, 30.0
 #: Seconds after which a rank that leaves no notes is taken to have stopped.
@@ -27,13 +29,13 @@ _JUDGES = 2
 class Waiting(threading.Thread):
     """Beside the training. `board`: of this thread alone. patience: seconds; 0: for ever."""
 
-    def __init__(self, board: Board, mode: Mode, patience: float, steps: Any) -> None:
+    def __init__(self, board: Board, mode: Mode, patience: float, watching: Watching) -> None:
         super().__init__(name="distify-watch", daemon=True)
-        self._board, self._mode, self._patience, self._steps = board, mode, patience, steps
+        self._board, self._mode, self._patience, self._watching = board, mode, patience, watching
         self._over = threading.Event()
         self._pulse = Pulse()
         self._notes: dict[int, tuple[int, float]] = {}  # of each rank: its last note, and since when that is there
-        self._uneven = Reader(board) if board.rank == 0 else None
+        self._uneven = uneven.Reader(board) if board.rank == 0 else None
         self._told = False
 
     def end(self) -> None:
@@ -51,7 +53,7 @@ class Waiting(threading.Thread):
                     self._board.post("pulse", self._note(number, still))
                     if self._board.rank < _JUDGES:
                         self._judge(self._board.present("pulse"), now)
-                if self._board.present("waiting"):
+                if self._board.appended("waiting", 0):
                     self._leave()
                     return
         except RuntimeError:  # the store is gone: so is the run
@@ -69,7 +71,8 @@ class Waiting(threading.Thread):
         return {
             "number": number,
             "still": still,
-            "steps": self._steps(),
+            "steps": self._watching.steps,
+            "passes": uneven.passes(),
             "line": frames.line_of_script(frame),
             "stack": frames.told(frame),
             "met": communicator.last_met(),
@@ -92,7 +95,7 @@ class Waiting(threading.Thread):
             self._told = False
         elif not self._told:
             self._told = True
-            say(f"no rank has got on for {still:.0f} s: {self._places(notes, gone)}")
+            say(f"{NOBODY} {still:.0f} s: {self._places(notes, gone)}")
         if self._patience and still >= self._patience:
             self._end(notes, gone, still)
 
@@ -105,10 +108,10 @@ class Waiting(threading.Thread):
         return "; ".join(said)
 
     def _end(self, notes: dict[int, Any], gone: list[int], still: float) -> None:
-        self._board.post("waiting", True)
+        self._board.append("waiting", True)
         for rank, note in sorted(notes.items()):
             met = f"; met the others last in {note['met']}" if note["met"] else ""
             say(f"rank {rank}, after {note['steps']} steps{met}:\n{note['stack']}".rstrip())
         time.sleep(2 * _EACH)  # the others write their stacks into their logs
-        message = f"no rank has got on for {still:.0f} s, and the run is ended: {self._places(notes, gone)}"
+        message = f"{NOBODY} {still:.0f} s, and the run is ended: {self._places(notes, gone)}"
         broken_elsewhere("waiting", message, self._mode)

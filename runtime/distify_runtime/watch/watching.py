@@ -48,6 +48,7 @@ class _Question:
 
     def __init__(self, judge: Judge, step: int) -> None:
         self.judge = judge
+        self.waited = False
         self._asked, self._again = step, step
 
     def is_due(self, step: int) -> bool:
@@ -129,12 +130,13 @@ class Watching:
                 broken(topic.partition("/")[0], said, self.mode)
 
     def judge_all(self, seconds: float) -> None:
-        """Also where the others are still on their way; what they do not come to within these seconds is given up."""
+        """Also what the others are still on their way to. So long is waited once for each question."""
         until = time.monotonic() + seconds
-        while self._pending and time.monotonic() < until:
+        while not all(one.waited for one in self._pending.values()) and time.monotonic() < until:
             self._judge()
             time.sleep(0.02)
-        self._pending.clear()
+        for one in self._pending.values():
+            one.waited = True
 
 
 def ended_well() -> bool:
