@@ -9,6 +9,7 @@ import tokenize
 
 import libcst as cst
 
+from distify_codemods.indentation import expanded
 from distify_codemods.nesting import too_deep
 from distify_codemods.results import SourceError, SourceFile
 
@@ -36,12 +37,19 @@ def parse(file: SourceFile) -> cst.Module:
         line, what = deep
         raise SourceError(file.path, f"nests {what} too deeply to be parsed", line, 1)
     try:
-        module = cst.parse_module(data)
-        return module if b"\r" not in data else _with_last_newline(file, module)
+        return _parsed(file)
     except cst.ParserSyntaxError as problem:
-        raise _syntax_error(file.path, text, problem) from None
+        pythons = _pythons_error(text, file.path)
+        if pythons is None and (spaces := expanded(text)) is not None:
+            return _parsed(SourceFile(file.path, spaces.encode(encoding)))
+        raise _syntax_error(file.path, text, problem, pythons) from None
     except RecursionError:
         raise SourceError(file.path, "is nested too deeply to be parsed") from None
+
+
+def _parsed(file: SourceFile) -> cst.Module:
+    module = cst.parse_module(file.data)
+    return module if b"\r" not in file.data else _with_last_newline(file, module)
 
 
 def _with_last_newline(file: SourceFile, module: cst.Module) -> cst.Module:
@@ -64,38 +72,22 @@ def _encoding(file: SourceFile) -> str:
         return "utf-8"  # fails to decode below, with the place
 
 
-def _syntax_error(path: str, text: str, problem: cst.ParserSyntaxError) -> SourceError:
-    line, column = problem.raw_line, problem.raw_column + 1
-    message = "does not parse as Python 3"
+def _pythons_error(text: str, path: str) -> Exception | None:
     try:
         compile(text, path, "exec", dont_inherit=True)
-        return _only_libcst(path, text, line, column, problem)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as own:  # CPython's place and words are better
-        if isinstance(own, SyntaxError) and own.lineno:
-            line, column = own.lineno, own.offset or column
-            message += f": {own.msg}"
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as own:
+        return own
+    return None
+
+
+def _syntax_error(path: str, text: str, problem: cst.ParserSyntaxError, pythons: Exception | None) -> SourceError:
+    line, column = problem.raw_line, problem.raw_column + 1
+    if pythons is None:
+        return SourceError(path, f"is Python 3 that libcst does not read: {problem.message}", line, column)
+    message = "does not parse as Python 3"
+    if isinstance(pythons, SyntaxError) and pythons.lineno:  # Python's place and words are better
+        line, column = pythons.lineno, pythons.offset or column
+        message += f": {pythons.msg}"
     if _PYTHON_2.search(text):
         message = "is Python 2 (or uses names that are keywords in Python 3); convert it with 2to3 first" + message[26:]
     return SourceError(path, message, line, column)
-
-
-def _only_libcst(path: str, text: str, line: int, column: int, problem: cst.ParserSyntaxError) -> SourceError:
-    """Python takes it."""
-    other = _otherwise_indented(text)
-    if other is not None:
-        message = "is indented by other tabs and spaces than the block around it: Python reads that, distify does not"
-        return SourceError(path, f"{message}; replace its tabs by spaces first (expand -i)", other, 1)
-    return SourceError(path, f"is Python 3 that libcst does not read: {problem.message}", line, column)
-
-
-def _otherwise_indented(text: str) -> int | None:
-    """The first line of a block that does not begin with what the block around it begins with, as libcst has it."""
-    around = [""]
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.INDENT:
-            if not token.string.startswith(around[-1]):
-                return token.start[0]
-            around.append(token.string)
-        elif token.type == tokenize.DEDENT:
-            around.pop()
-    return None

@@ -1,8 +1,12 @@
-"""Beside shared forward passes: lists of numbers become tensors, workspaces grow with their batch."""
+"""Beside shared forward passes: lists of numbers become tensors, workspaces grow with their batch, buffers are made."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import distify_runtime as rt
+import pytest
 import torch
 from ranks import on_ranks
 from torch import Tensor, nn
@@ -22,9 +26,27 @@ class Noisy(nn.Module):
         return out
 
 
-def _train() -> list[float]:
+class Remembering(nn.Module):
+    """Registers a buffer in its first forward pass, and gives it other tensors in later ones."""
+
+    def __init__(self, follows_batch: bool) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.layer, self.follows_batch = nn.Linear(5, 3), follows_batch
+
+    def forward(self, samples: Tensor) -> Tensor:
+        centre = samples.mean(0) if self.follows_batch else torch.full((5,), 0.5)
+        if "centre" not in self._buffers:
+            self.register_buffer("centre", centre)
+        else:
+            self.centre = 0.9 * self.centre + 0.1 * centre
+        out: Tensor = self.layer(samples - self.centre)
+        return out
+
+
+def _train(make: Callable[[], nn.Module]) -> list[float]:
     torch.set_default_dtype(torch.float64)
-    model = Noisy()
+    model = make()
     rt.data_parallel(model)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     losses = []
@@ -38,7 +60,12 @@ def _train() -> list[float]:
     return [float(one) for one in torch.tensor([[one] for one in losses])]  # each of them is a tensor
 
 
-def test_workspaces_and_lists_of_numbers() -> None:
-    alone = _train()
-    for found in on_ranks(_train):
-        assert found == alone or max(abs(a - b) for a, b in zip(found, alone, strict=True)) < 1e-12
+@pytest.mark.parametrize(
+    "make",
+    [Noisy, partial(Remembering, follows_batch=False), partial(Remembering, follows_batch=True)],
+    ids=["workspace", "new buffer", "new buffer, of the batch"],
+)
+def test_workspaces_and_lists_of_numbers(make: Callable[[], nn.Module]) -> None:
+    alone = _train(make)
+    for found in on_ranks(partial(_train, make)):
+        assert max(abs(a - b) for a, b in zip(found, alone, strict=True)) < 1e-12

@@ -62,7 +62,7 @@ class State:
         for index, (module, attributes, buffers) in enumerate(self._of):
             values = {**{name: one for name, one in attributes.items() if vars(module).get(name) is one}}
             for name, value in (*values.items(), *module._buffers.items()):
-                if isinstance(value, Tensor) and not self._is_as_before(value, buffers.get(name, value)):
+                if isinstance(value, Tensor) and not self._is_as_before(value, attributes.get(name, buffers.get(name))):
                     found[_told(module, name, index)] = value.detach().clone()
         return found
 
