@@ -24,15 +24,11 @@ from torch import Tensor
 from torch._C._distributed_c10d import HashStore, Store
 from torch.distributed.distributed_c10d import _get_default_store
 
+from distify_runtime.launchers import HOROVODRUN, OPEN_MPI
 from distify_runtime.memory import pickled, unpickled
 
-#: How each launcher that Horovod follows says which rank this is: rank, local rank, and how many there are of each.
-HOROVOD_LAUNCHERS = {
-    "HOROVOD_SIZE": ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"),
-    "OMPI_COMM_WORLD_SIZE": (
-        "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-    ),
-}  # fmt: skip
+#: Launchers that Horovod follows by itself.
+HOROVODS_LAUNCHERS = (HOROVODRUN, OPEN_MPI)
 
 
 class Op(Enum):
@@ -202,7 +198,7 @@ def horovod() -> Any:
     by a launcher of Horovod's. Else None.
     """
     hvd: Any = sys.modules.get("horovod.torch")
-    started = "WORLD_SIZE" not in os.environ and any(name in os.environ for name in HOROVOD_LAUNCHERS)
+    started = "WORLD_SIZE" not in os.environ and any(one.world_size in os.environ for one in HOROVODS_LAUNCHERS)
     return hvd if hvd is not None and (started or hvd.is_initialized()) else None
 
 

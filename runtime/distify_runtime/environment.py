@@ -4,54 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 
-from distify_runtime import communicator
+from distify_runtime import communicator, launchers
+from distify_runtime.launchers import Launch
 from distify_runtime.meeting import by_itself
 
-#: Launchers that start several processes without saying so in torchrun's terms, by what they do set.
-_FOREIGN_WORLD_SIZES = {
-    "OMPI_COMM_WORLD_SIZE": "mpirun",
-    "PMI_SIZE": "mpiexec",
-    "SLURM_STEP_NUM_TASKS": "srun",
-    "HOROVOD_SIZE": "horovodrun",
-}
 #: Set by a rank: its process, and what tells it from the others.
 _TAKEN = "DISTIFY_RANK_TAKEN"
 
 
-@dataclass(frozen=True)
-class Launch:
-    """One process's place among those that were started together."""
-
-    rank: int = 0
-    local_rank: int = 0
-    world_size: int = 1
-    local_world_size: int = 1
-
-
 def read_launch() -> Launch:
-    """The launch as the environment describes it; a world of one under plain `python`.
+    """The launch as Horovod has it, in a script that runs over Horovod, else as the environment does."""
+    return _horovod_launch() or launchers.read_launch(os.environ)
 
-    Raises SystemExit where the environment is half set, or was set by a launcher that torch or Horovod cannot follow:
-    N processes that each believe to be alone would train N times the same model.
-    """
-    if (horovod := _horovod_launch()) is not None:
-        return horovod
-    if "WORLD_SIZE" not in os.environ and "RANK" not in os.environ:
-        _refuse_foreign_launcher(_FOREIGN_WORLD_SIZES, "torchrun")
-        return Launch()
-    if os.environ.get("WORLD_SIZE") == "1":
-        return Launch()
-    world_size = _read("WORLD_SIZE")
-    return Launch(
-        rank=_read("RANK"),
-        local_rank=_read("LOCAL_RANK"),
-        world_size=world_size,
-        local_world_size=_read("LOCAL_WORLD_SIZE", default=world_size),
-    )
+
+def tell_torch() -> None:
+    """Put what another launcher than torchrun has said into torchrun's terms, for torch and all who read those."""
+    if communicator.horovod() is None:
+        os.environ |= launchers.in_torchruns_terms(read_launch(), os.environ)
 
 
 def take_rank() -> None:
@@ -171,34 +143,26 @@ def gpu_index() -> int:
     return -1 if found is None else found
 
 
-def _read(name: str, default: int | None = None) -> int:
-    text = os.environ.get(name)
-    if text is None and default is not None:
-        return default
-    if text is None or not text.isdecimal():
-        state = "is not set" if text is None else f"is {text!r}, not a number"
-        raise SystemExit(f"distify: {name} {state}: start the script with torchrun or distify run")
-    return int(text)
-
-
 def _horovod_launch() -> Launch | None:
     """As Horovod sees it, or is going to see it, in a script that runs over it; None in others."""
     hvd = communicator.horovod()
     if hvd is None:
         return None
     if not hvd.is_initialized():
-        names = next(names for name, names in communicator.HOROVOD_LAUNCHERS.items() if name in os.environ)
-        return Launch(*map(_read, names))
+        started_by = next(one for one in communicator.HOROVODS_LAUNCHERS if one.world_size in os.environ)
+        return launchers.launch_of(started_by, os.environ)
     found = Launch(hvd.rank(), hvd.local_rank(), hvd.size(), hvd.local_size())
     if found.world_size == 1:
-        _refuse_foreign_launcher({"WORLD_SIZE": "torchrun", **_FOREIGN_WORLD_SIZES}, "horovodrun")
+        _refuse_lonely()
     return found
 
 
-def _refuse_foreign_launcher(launchers: dict[str, str], right: str) -> None:
-    for name, launcher in launchers.items():
-        if os.environ.get(name, "1") not in ("0", "1"):
+def _refuse_lonely() -> None:
+    """Where several processes were started, and Horovod found itself alone in each."""
+    for launcher in (launchers.TORCHRUN, *launchers.LAUNCHERS):
+        if launcher.claims(os.environ):
+            count, name = os.environ[launcher.world_size], launcher.world_size
             raise SystemExit(
-                f"distify: the {os.environ[name]} processes that {launcher} started ({name}) cannot find "
-                f"each other: start the script with {right} or distify run"
+                f"distify: the {count} processes that {launcher.name} started ({name}) cannot find each other: start "
+                "the script with horovodrun or distify run"
             )

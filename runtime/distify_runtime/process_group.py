@@ -6,6 +6,8 @@ import atexit
 import gc
 import importlib
 import itertools
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +19,16 @@ from torch.nn.parallel import DistributedDataParallel
 
 from distify_runtime import communicator
 from distify_runtime.batch import keep_batch_size
-from distify_runtime.environment import device, is_alone, local_rank, rank, take_rank, world_size
+from distify_runtime.environment import (
+    device,
+    is_alone,
+    local_rank,
+    local_world_size,
+    rank,
+    take_rank,
+    tell_torch,
+    world_size,
+)
 from distify_runtime.meeting import by_itself, collective
 from distify_runtime.metrics import leave_metrics_alone
 from distify_runtime.randomness import seed_ranks_alike
@@ -49,16 +60,28 @@ def init_process_group(per_rank_batch: bool = False, watch: str | None = None) -
     # Its functions' default arguments are the default group at the time of the import. Imported later, as
     # DistributedDataParallel does, they would keep the group and its threads alive past its destruction.
     importlib.import_module("torch.distributed.nn.functional")
+    tell_torch()
     if torch.cuda.is_available():
         torch.cuda.set_device(device())
     alone = is_alone()
     communicator.join(alone)
     if not alone:
         take_rank()
+        _share_cores()
         leave_metrics_alone()
         seed_ranks_alike()
         at_the_end(start(watch, ranks_take_turns))
     atexit.register(destroy_process_group)
+
+
+def _share_cores() -> None:
+    """As many threads under each launcher, if nobody has said how many: torch's own would be all cores in each rank.
+
+    A rank that is bound to cores of its own has as many threads as those by itself.
+    """
+    is_bound = sys.platform == "linux" and len(os.sched_getaffinity(0)) < (os.cpu_count() or 1)
+    if "OMP_NUM_THREADS" not in os.environ and not is_bound:
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // local_world_size()))
 
 
 @by_itself

@@ -44,8 +44,8 @@ def test_before_the_group_the_environment_tells(monkeypatch: pytest.MonkeyPatch)
         ({"WORLD_SIZE": "2", "RANK": "0"}, "LOCAL_RANK is not set: start the script with torchrun"),
         ({"RANK": "1"}, "WORLD_SIZE is not set"),
         ({"WORLD_SIZE": "two", "RANK": "0", "LOCAL_RANK": "0"}, "WORLD_SIZE is 'two', not a number"),
-        ({"OMPI_COMM_WORLD_SIZE": "4"}, "4 processes that mpirun started"),
-        ({"SLURM_STEP_NUM_TASKS": "2"}, "2 processes that srun started"),
+        ({"OMPI_COMM_WORLD_SIZE": "4"}, "OMPI_COMM_WORLD_LOCAL_SIZE is not set"),
+        ({"HOROVOD_SIZE": "2"}, "2 processes that horovodrun started"),
     ],
 )
 def test_an_environment_that_cannot_be_followed_stops_in_one_line(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from distify_runtime.launch.horovod import Horovod, horovodrun
+from distify_runtime.launchers import LOOPBACK_INTERFACE
 
 #: Where a supervisor finds the launcher's socket.
 CHANNEL_VARIABLE = "DISTIFY_CHANNEL"
@@ -19,7 +20,6 @@ CHANNEL_VARIABLE = "DISTIFY_CHANNEL"
 WORD_MARK = ":"
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
-LOOPBACK_INTERFACE = "lo0" if sys.platform == "darwin" else "lo"
 
 
 class LaunchError(Exception):

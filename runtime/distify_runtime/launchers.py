@@ -1,0 +1,209 @@
+"""What each launcher tells the processes that it starts, and where they find each other. No torch here.
+
+One script runs under all of them: what is found is put into torchrun's terms (RANK, LOCAL_RANK, WORLD_SIZE,
+LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT), which torch and other libraries read. Spark and Ray set these by
+themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+LOOPBACK_INTERFACE = "lo0" if sys.platform == "darwin" else "lo"
+#: Ports that ranks meet at where none is given: below those that systems deal out by themselves.
+_PORTS = range(20_000, 32_000)
+#: Set by torchrun in what it starts, whoever has started torchrun.
+_OF_TORCHRUN = "TORCHELASTIC_RUN_ID"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One process's place among those that were started together."""
+
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+    local_world_size: int = 1
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """A launcher, and the variables that say who a process is, and of how many, in all and on its node."""
+
+    name: str
+    rank: str
+    local_rank: str
+    world_size: str
+    local_world_size: str
+    only_with: str = ""  # without this variable the others are not those of a rank
+
+    def claims(self, environ: Mapping[str, str]) -> bool:
+        """Whether it has started this process as one of several."""
+        several = environ.get(self.world_size, "1") not in ("0", "1")
+        return several and (not self.only_with or self.only_with in environ)
+
+
+TORCHRUN = Launcher("torchrun", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+HOROVODRUN = Launcher("horovodrun", "HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE")
+OPEN_MPI = Launcher(
+    "mpirun",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+)
+#: MPICH and Intel MPI.
+HYDRA = Launcher("mpiexec", "PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS", only_with="MPI_LOCALRANKID")
+#: The script of a batch job has the numbers too, but is no step: nobody else is started with it.
+SLURM = Launcher(
+    "srun", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_ID"
+)
+#: The innermost first: MPI's own are started by srun, where there is Slurm, and are those that start ranks.
+LAUNCHERS = (OPEN_MPI, HYDRA, SLURM)
+
+
+def read_launch(environ: Mapping[str, str]) -> Launch:
+    """The launch as the environment describes it; a world of one under plain `python`.
+
+    Raises SystemExit where the environment is half set, or says two things: N processes that each believe to be alone
+    would train N times the same model.
+    """
+    others = [launcher for launcher in LAUNCHERS if launcher.claims(environ)]
+    if TORCHRUN.world_size in environ or TORCHRUN.rank in environ:
+        found = _of_torchrun(environ)
+        if others and _OF_TORCHRUN not in environ:
+            _refuse_contradiction(found, launch_of(others[0], environ), others[0], environ)
+        return found
+    if not others:
+        if HOROVODRUN.claims(environ):
+            count, name = environ[HOROVODRUN.world_size], HOROVODRUN.world_size
+            raise SystemExit(
+                f"distify: the {count} processes that horovodrun started ({name}) cannot find each other: the script "
+                "does not import horovod.torch; start it with torchrun or distify run"
+            )
+        return Launch()
+    return launch_of(others[0], environ)
+
+
+def in_torchruns_terms(launch: Launch, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that are still to be set, so that torch finds the other ranks."""
+    if launch.world_size == 1 or TORCHRUN.world_size in environ:
+        return {}
+    numbers = (launch.rank, launch.local_rank, launch.world_size, launch.local_world_size)
+    names = (TORCHRUN.rank, TORCHRUN.local_rank, TORCHRUN.world_size, TORCHRUN.local_world_size)
+    found = {name: str(number) for name, number in zip(names, numbers, strict=True)}
+    port = _PORTS[zlib.crc32(_job(environ).encode()) % len(_PORTS)]
+    found |= {"MASTER_ADDR": _address(launch, environ), "MASTER_PORT": environ.get("MASTER_PORT", str(port))}
+    if launch.local_world_size == launch.world_size:  # a host's own name need not be one that can be listened at
+        found |= {"GLOO_SOCKET_IFNAME": environ.get("GLOO_SOCKET_IFNAME", LOOPBACK_INTERFACE)}
+    return found
+
+
+def _of_torchrun(environ: Mapping[str, str]) -> Launch:
+    if environ.get(TORCHRUN.world_size) == "1":
+        return Launch()
+    world_size = _read(environ, TORCHRUN.world_size)
+    return Launch(
+        rank=_read(environ, TORCHRUN.rank),
+        local_rank=_read(environ, TORCHRUN.local_rank),
+        world_size=world_size,
+        local_world_size=_read(environ, TORCHRUN.local_world_size, default=world_size),
+    )
+
+
+def launch_of(launcher: Launcher, environ: Mapping[str, str]) -> Launch:
+    """What this launcher says."""
+    here = _tasks_of_node(environ) if launcher is SLURM else _read(environ, launcher.local_world_size)
+    rank, local_rank, world_size = (launcher.rank, launcher.local_rank, launcher.world_size)
+    return Launch(_read(environ, rank), _read(environ, local_rank), _read(environ, world_size), here)
+
+
+def _tasks_of_node(environ: Mapping[str, str]) -> int:
+    """Slurm's "2(x3),1": two tasks on each of the first three nodes, one on the fourth."""
+    counts: list[int] = []
+    for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", environ.get(SLURM.local_world_size, "")):
+        counts += [int(count)] * int(times or 1)
+    node = _read(environ, "SLURM_NODEID")
+    if node >= len(counts):
+        found = environ.get(SLURM.local_world_size)
+        raise SystemExit(f"distify: {SLURM.local_world_size} is {found!r}, and SLURM_NODEID is {node}")
+    return counts[node]
+
+
+def _refuse_contradiction(found: Launch, other: Launch, launcher: Launcher, environ: Mapping[str, str]) -> None:
+    """A launcher that is started by another has more processes than that, or the same."""
+    if found.world_size > other.world_size or (found.world_size, found.rank) == (other.world_size, other.rank):
+        return
+    said = [f"{name}={environ.get(name, '')}" for name in (TORCHRUN.rank, TORCHRUN.world_size)]
+    others = [f"{name}={environ[name]}" for name in (launcher.rank, launcher.world_size)]
+    raise SystemExit(
+        f"distify: {' '.join(said)} contradicts what {launcher.name} says, {' '.join(others)}: unset RANK, LOCAL_RANK, "
+        f"WORLD_SIZE and LOCAL_WORLD_SIZE for {launcher.name}"
+    )
+
+
+def _address(launch: Launch, environ: Mapping[str, str]) -> str:
+    """Where rank 0 is."""
+    if given := environ.get("MASTER_ADDR"):
+        return given
+    if launch.local_world_size == launch.world_size:
+        return "127.0.0.1"
+    if SLURM.claims(environ) and (nodes := environ.get("SLURM_STEP_NODELIST")):
+        return first_host(nodes)
+    raise SystemExit(
+        f"distify: rank {launch.rank} does not know where rank 0 is: give all ranks MASTER_ADDR, the host of rank 0, "
+        "and MASTER_PORT, a free port of it (mpirun -x MASTER_ADDR=… -x MASTER_PORT=…, mpiexec -genv MASTER_ADDR …)"
+    )
+
+
+def first_host(nodes: str) -> str:
+    """`gpu07` of Slurm's `gpu[07-09,12],login1`."""
+    first = re.match(r"([^\[,]*)(?:\[(\d+)[^\]]*\]([^,\[]*))?", nodes)
+    assert first is not None  # each part may be empty
+    return "".join(part or "" for part in first.groups())
+
+
+def _job(environ: Mapping[str, str]) -> str:
+    """What processes that were started together have in common, and others do not."""
+    names = ("PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_STEP_ID")
+    told = [environ[name] for name in names if name in environ]
+    return " ".join(told) or str(_first_ancestor_that_is_no_rank())
+
+
+def _first_ancestor_that_is_no_rank() -> int:
+    """The process that has started this node's ranks, through whatever shells."""
+    process = os.getppid()
+    for parent in _ancestors(process):
+        try:
+            variables = Path(f"/proc/{parent}/environ").read_bytes().split(b"\0")
+        except OSError:  # of another user, or no Linux
+            return process
+        if not any(one.startswith(launcher.rank.encode() + b"=") for launcher in LAUNCHERS for one in variables):
+            return parent
+    return process
+
+
+def _ancestors(process: int) -> Iterator[int]:
+    while process > 1:
+        yield process
+        try:
+            status = Path(f"/proc/{process}/stat").read_text()
+        except OSError:
+            return
+        process = int(status.rpartition(")")[2].split()[1])
+
+
+def _read(environ: Mapping[str, str], name: str, default: int | None = None) -> int:
+    text = environ.get(name)
+    if text is None and default is not None:
+        return default
+    if text is None or not text.isdecimal():
+        state = "is not set" if text is None else f"is {text!r}, not a number"
+        raise SystemExit(f"distify: {name} {state}: start the script with torchrun or distify run")
+    return int(text)

@@ -1,0 +1,127 @@
+"""What each launcher's environment says, as it was seen under the launcher itself."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from distify_runtime.launchers import Launch, first_host, in_torchruns_terms, read_launch
+
+TORCHRUN = {"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "none"}
+OPEN_MPI = {
+    "OMPI_COMM_WORLD_RANK": "1",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+    "OMPI_COMM_WORLD_SIZE": "2",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+    "PMIX_NAMESPACE": "1971060737",
+}
+MPICH = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
+BATCH_SCRIPT = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_NODEID": "0",
+    "SLURM_PROCID": "0",
+    "SLURM_LOCALID": "0",
+    "SLURM_NTASKS": "5",
+    "SLURM_JOB_NODELIST": "gpu[07-09]",
+}
+STEP = {
+    **BATCH_SCRIPT,
+    "SLURM_STEP_ID": "0",
+    "SLURM_STEP_NUM_TASKS": "5",
+    "SLURM_STEP_TASKS_PER_NODE": "2(x2),1",
+    "SLURM_STEP_NODELIST": "gpu[07-09]",
+    "SLURM_PROCID": "4",
+    "SLURM_NODEID": "2",
+}
+#: What srun says where it starts one task on each of two nodes, and that task starts ranks.
+STEP_OF_AGENTS = {
+    **STEP,
+    "SLURM_STEP_NUM_TASKS": "2",
+    "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+    "SLURM_PROCID": "1",
+    "SLURM_NODEID": "1",
+}
+
+
+@pytest.mark.parametrize(
+    ("environ", "found"),
+    [
+        ({}, Launch()),
+        (TORCHRUN, Launch(5, 1, 8, 4)),
+        (OPEN_MPI, Launch(1, 1, 2, 2)),
+        (MPICH, Launch(1, 1, 2, 2)),
+        (STEP, Launch(4, 0, 5, 1)),
+        ({**STEP, "SLURM_PROCID": "2", "SLURM_NODEID": "1"}, Launch(2, 0, 5, 2)),
+        (BATCH_SCRIPT, Launch()),
+        ({**BATCH_SCRIPT, **OPEN_MPI}, Launch(1, 1, 2, 2)),
+        ({**STEP_OF_AGENTS, **MPICH}, Launch(1, 1, 2, 2)),
+        ({**STEP_OF_AGENTS, **TORCHRUN}, Launch(5, 1, 8, 4)),
+        ({**STEP_OF_AGENTS, **TORCHRUN, "RANK": "0", "WORLD_SIZE": "2"}, Launch(0, 1, 2, 4)),
+        ({"WORLD_SIZE": "1", "RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}, Launch()),
+        ({"PMI_RANK": "1", "PMI_SIZE": "5", **STEP}, Launch(4, 0, 5, 1)),
+    ],
+    ids=[
+        *("alone", "torchrun", "Open MPI", "MPICH", "a step", "a step's second node", "a batch script"),
+        *("mpirun in a batch script", "mpiexec over srun", "torchrun in a step", "torchrun of as many in a step"),
+        *("one of one", "srun --mpi=pmi2"),
+    ],
+)
+def test_who_a_process_is(environ: dict[str, str], found: Launch) -> None:
+    assert read_launch(environ) == found
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {**OPEN_MPI, "RANK": "0", "WORLD_SIZE": "1"},
+        {**OPEN_MPI, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2"},
+    ],
+)
+def test_launchers_that_contradict_each_other_are_named(environ: dict[str, str]) -> None:
+    with pytest.raises(
+        SystemExit, match=rf"RANK=0 WORLD_SIZE={environ['WORLD_SIZE']} contradicts what mpirun says, OMPI"
+    ):
+        read_launch(environ)
+
+
+def test_a_launcher_that_passes_on_what_another_says_does_not_contradict_it() -> None:
+    passed_on = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2"}
+    assert read_launch({**OPEN_MPI, **passed_on}) == Launch(1, 1, 2, 2)
+
+
+def test_on_one_node_ranks_meet_at_a_port_of_their_job() -> None:
+    told = in_torchruns_terms(read_launch(OPEN_MPI), OPEN_MPI)
+    other = {**OPEN_MPI, "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_LOCAL_RANK": "0"}
+    assert (told["RANK"], told["LOCAL_RANK"], told["WORLD_SIZE"], told["MASTER_ADDR"]) == ("1", "1", "2", "127.0.0.1")
+    assert told["MASTER_PORT"] == in_torchruns_terms(read_launch(other), other)["MASTER_PORT"]
+    next_job = {**OPEN_MPI, "PMIX_NAMESPACE": "1971060738"}
+    assert told["MASTER_PORT"] != in_torchruns_terms(read_launch(next_job), next_job)["MASTER_PORT"]
+
+
+def test_what_is_given_stays() -> None:
+    given = {"MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "1234", "GLOO_SOCKET_IFNAME": "eth1"}
+    told = in_torchruns_terms(read_launch(OPEN_MPI), {**OPEN_MPI, **given})
+    assert {name: told[name] for name in given} == given
+    assert in_torchruns_terms(read_launch(TORCHRUN), TORCHRUN) == {}
+    assert in_torchruns_terms(Launch(), {}) == {}
+
+
+def test_several_nodes_meet_at_the_first_of_a_step() -> None:
+    assert in_torchruns_terms(read_launch(STEP), STEP)["MASTER_ADDR"] == "gpu07"
+    over_nodes = {**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}
+    with pytest.raises(SystemExit, match=re.escape("give all ranks MASTER_ADDR, the host of rank 0")):
+        in_torchruns_terms(read_launch(over_nodes), over_nodes)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "first"),
+    [
+        ("gpu07", "gpu07"),
+        ("gpu[07-09,12],login1", "gpu07"),
+        ("a1,b2", "a1"),
+        ("rack[3]-n", "rack3-n"),
+        ("gpu-1.example.org", "gpu-1.example.org"),
+    ],
+)
+def test_the_first_host_of_a_list(nodes: str, first: str) -> None:
+    assert first_host(nodes) == first
