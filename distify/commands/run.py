@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,16 +17,22 @@ from distify.horovod import check_installed
 from distify.room import check_room
 from distify.terminal import ask, can_ask, say
 
+if TYPE_CHECKING:
+    from distify_runtime.launch import Horovod, LaunchConfig
+
 
 @click.command(
     "run",
     # What stands behind SCRIPT is the script's, however much it looks like an option of ours.
     context_settings={"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]},
 )
-@click.option("-np", "--nproc", type=int, metavar="N", help="Ranks to start.  [default: one per GPU, else 1]")
+@click.option(
+    "-np", "--nproc", metavar="N", help="Ranks to start on this machine; auto: one per GPU, else 1.  [default: auto]"
+)
 @click.option("-m", "--module", is_flag=True, help="SCRIPT is a module's name, as for `python -m`.")
 @click.option(
     "--logs",
+    "--log-dir",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
     help="Where rank0.log, rank1.log … go.  [default: a new folder in ./distify_logs]",
@@ -48,6 +56,16 @@ from distify.terminal import ask, can_ask, say
     metavar="SECONDS",
     help="How long no rank may get on before the run is ended; 0: for ever.  [default: 300]",
 )
+@click.option(
+    "--tee", type=click.Choice(["0", "all"]), default="0", help="all: every rank on the screen, line by line."
+)
+@click.option("--timeout", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS", help="For the whole run.")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable of the ranks' environment.")
+@click.option("--max-restarts", type=click.IntRange(min=0), default=0, metavar="K", help="How often to start anew.")
+@click.option("--nnodes", metavar="M", help="Machines; A:B for as many of A to B as there are.")
+@click.option("--node-rank", type=click.IntRange(min=0), metavar="R", help="This machine's number among them, from 0.")
+@click.option("--rdzv-endpoint", metavar="HOST:PORT", help="Where machines meet: a port of machine 0's.")
+@click.option("--dry-run", is_flag=True, help="Print the launcher's own command, for a job script, and start nothing.")
 @click.option("--oversubscribe", is_flag=True, help="Start more ranks than this machine has cores or memory for.")
 @click.option("--as-is", is_flag=True, help="Start SCRIPT although it is not converted: each rank trains on its own.")
 @click.option("-H", "--hosts", metavar="HOST:N,…", help="Horovod: the machines, and how many ranks each has.")
@@ -66,26 +84,9 @@ from distify.terminal import ask, can_ask, say
 @click.argument("script")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
-def run(
-    ctx: click.Context,
-    nproc: int | None,
-    module: bool,
-    logs: Path | None,
-    grace: float,
-    watch: str | None,
-    hang_timeout: float | None,
-    oversubscribe: bool,
-    as_is: bool,
-    hosts: str | None,
-    hostfile: str | None,
-    controller: str | None,
-    verbose: bool,
-    timeline: str | None,
-    network_interface: str | None,
-    script: str,
-    args: tuple[str, ...],
-) -> None:
+def run(ctx: click.Context, /, script: str, args: tuple[str, ...], **given: Any) -> None:
     """Launch a converted SCRIPT on N ranks of this machine, with torchrun, or horovodrun where it uses Horovod.
+    On each of several machines, started with its number, on N ranks of each.
 
     Rank 0 is on the screen, every rank in a log of its own. When a rank fails, all are ended and the
     traceback of the one that failed first is printed last. Options of distify come before SCRIPT; what
@@ -96,6 +97,9 @@ def run(
     distify run -np 2 -m pkg.train_dist
     distify run -np 4 -H localhost:4 --verbose main_dist.py
     distify run -np 8 -H one:4,two:4 main_dist.py
+    distify run -np 8 --nnodes 2 --node-rank 0 --rdzv-endpoint node0:29500 train_dist.py
+    distify run -np 8 --max-restarts 3 train_dist.py --epochs 90
+    distify run -np 8 --dry-run train_dist.py
 
     A SCRIPT that is not converted, and more ranks than this machine has room for, are asked about at a
     terminal, and errors elsewhere.
@@ -103,7 +107,7 @@ def run(
     A converted script watches itself: what is the same on all ranks by construction is compared now and then.
 
     The exit code is 0, that of the first failing rank (128 + signal where a signal killed it), 130 after
-    Ctrl-C, or 2 where nothing was started.
+    Ctrl-C, 124 after --timeout, or 2 where nothing was started.
     """
     if os.name == "nt":
         raise DistifyError("distify run needs Linux or macOS")
@@ -111,41 +115,123 @@ def run(
     from distify_runtime import launch as launcher
 
     try:
-        path = launcher.find_module(script) if module else launcher.find_script(script)
-        if path is not None:
-            check_libraries(os.getcwd() if module else os.path.dirname(script), path.read_bytes())
-        given = launcher.Horovod(
-            hosts or "", hostfile or "", controller or "", verbose, timeline or "", network_interface or ""
-        )
-        horovod = given if path is not None and launcher.uses_horovod(path) else None
-        if horovod is not None:
-            check_installed()
-        elif given != launcher.Horovod():
-            raise DistifyError(f"{script} does not use Horovod, which these options are for")
-        elif importlib.util.find_spec("torch") is None:
-            raise DistifyError(f"torch is not installed for {sys.executable}; its torchrun starts the ranks")
-        wanted = nproc if nproc is not None else sum(count for _, count in given.slots()) or None
-        ranks = rank_count(wanted, here=horovod is None or horovod.is_local)
-        if horovod is None or horovod.is_local:
-            check_room(ranks, oversubscribe)
-        if path is not None and ranks > 1 and not as_is and not launcher.looks_distributed(path):
-            script = converted_first(ctx, script, path, module)
-        config = launcher.LaunchConfig(
-            script,
-            args,
-            ranks,
-            logs or launcher.fresh_logs(script, module),
-            module=module,
-            grace=grace,
-            watch=watch,
-            hang_timeout=hang_timeout,
-            horovod=horovod,
-        )
-        if timeline:
+        config = configured(ctx, script, args, Options(**given))
+        if timeline := given["timeline"]:
             say(f"distify: the timeline costs speed; {timeline} opens in chrome://tracing or ui.perfetto.dev")
+        if given["dry_run"]:
+            click.echo(launcher.plain_command(config, os.environ))
+            return
         ctx.exit(launcher.launch(config))
-    except launcher.LaunchError as error:
+    except (launcher.LaunchError, launcher.WrongNodes) as error:
         raise DistifyError(str(error)) from None
+
+
+@dataclass(frozen=True)
+class Options:
+    """What stands before the script on the command line."""
+
+    nproc: str | None
+    module: bool
+    logs: Path | None
+    grace: float
+    watch: str | None
+    hang_timeout: float | None
+    tee: str
+    timeout: float
+    env: tuple[str, ...]
+    max_restarts: int
+    nnodes: str | None
+    node_rank: int | None
+    rdzv_endpoint: str | None
+    dry_run: bool
+    oversubscribe: bool
+    as_is: bool
+    hosts: str | None
+    hostfile: str | None
+    controller: str | None
+    verbose: bool
+    timeline: str | None
+    network_interface: str | None
+
+    @property
+    def wanted(self) -> int | None:
+        """The ranks that are asked for; None for one on each GPU."""
+        if self.nproc in (None, "auto"):
+            return None
+        try:
+            return int(str(self.nproc))
+        except ValueError:
+            raise DistifyError(f"-np {self.nproc}: a number of ranks is wanted, or auto") from None
+
+    @property
+    def variables(self) -> tuple[tuple[str, str], ...]:
+        pairs = [word.partition("=") for word in self.env]
+        for name, sign, _ in pairs:
+            if not name or not sign:
+                raise DistifyError(f"--env {name}: NAME=VALUE is wanted")
+        return tuple((name, value) for name, _, value in pairs)
+
+
+def configured(ctx: click.Context, script: str, args: tuple[str, ...], options: Options) -> LaunchConfig:
+    """What is to be launched, once it is seen that it can be; asks where that may not be meant."""
+    from distify_runtime import launch as launcher
+
+    nodes = launcher.nodes_of(options.nnodes, options.node_rank, options.rdzv_endpoint)
+    path = launcher.find_module(script) if options.module else launcher.find_script(script)
+    if path is not None:
+        check_libraries(os.getcwd() if options.module else os.path.dirname(script), path.read_bytes())
+    horovod = horovod_of(script, path, options)
+    if horovod is None and importlib.util.find_spec("torch") is None:
+        raise DistifyError(f"torch is not installed for {sys.executable}; its torchrun starts the ranks")
+    slots = sum(count for _, count in horovod.slots()) if horovod is not None else 0
+    is_here = horovod is None or horovod.is_local
+    ranks = rank_count(options.wanted or slots or None, here=is_here)
+    if is_here:
+        check_room(ranks, options.oversubscribe or options.dry_run)
+    everywhere = ranks if nodes is None else ranks * 2
+    as_is = options.as_is or options.dry_run
+    if path is not None and everywhere > 1 and not as_is and not launcher.looks_distributed(path):
+        script = converted_first(ctx, script, path, options.module)
+    return launcher.LaunchConfig(
+        script,
+        args,
+        ranks,
+        options.logs or launcher.fresh_logs(script, options.module),
+        module=options.module,
+        grace=options.grace,
+        watch=options.watch,
+        hang_timeout=options.hang_timeout,
+        horovod=horovod,
+        nodes=nodes,
+        max_restarts=options.max_restarts,
+        env=options.variables,
+        timeout=options.timeout,
+        tee=options.tee == "all",
+    )
+
+
+def horovod_of(script: str, path: Path | None, options: Options) -> Horovod | None:
+    """What horovodrun is told, if the script uses Horovod."""
+    from distify_runtime import launch as launcher
+
+    given = launcher.Horovod(
+        options.hosts or "",
+        options.hostfile or "",
+        options.controller or "",
+        options.verbose,
+        options.timeline or "",
+        options.network_interface or "",
+    )
+    if path is not None and launcher.uses_horovod(path):
+        check_installed()
+        if options.nnodes or options.max_restarts:
+            raise DistifyError(
+                f"{script} uses Horovod: --nnodes and --max-restarts are torchrun's; -H names its machines"
+            )
+        return given
+    if given != launcher.Horovod():
+        raise DistifyError(f"{script} does not use Horovod, which these options are for")
+    return None
 
 
 def converted_first(ctx: click.Context, script: str, path: Path, module: bool) -> str:

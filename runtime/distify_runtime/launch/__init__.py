@@ -6,10 +6,11 @@ The processes: this one starts the launcher, that starts `supervisor.py` once pe
 script. The supervisors report here through a socket, which is how the first failing rank is known.
 """
 
-from distify_runtime.launch.config import LaunchConfig, LaunchError, launch_command
+from distify_runtime.launch.config import LaunchConfig, LaunchError, launch_command, plain_command
 from distify_runtime.launch.gpus import check_gpus, gpu_count
 from distify_runtime.launch.horovod import Horovod
 from distify_runtime.launch.logs import fresh_logs
+from distify_runtime.launch.nodes import WrongNodes, nodes_of
 from distify_runtime.launch.runner import launch
 from distify_runtime.launch.target import find_module, find_script, looks_distributed, uses_horovod
 
@@ -17,6 +18,7 @@ __all__ = [
     "Horovod",
     "LaunchConfig",
     "LaunchError",
+    "WrongNodes",
     "check_gpus",
     "find_module",
     "find_script",
@@ -25,5 +27,7 @@ __all__ = [
     "launch",
     "launch_command",
     "looks_distributed",
+    "nodes_of",
+    "plain_command",
     "uses_horovod",
 ]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from distify_runtime.launch.horovod import Horovod, horovodrun
+from distify_runtime.launch.nodes import Nodes, interface_of, local_address
 from distify_runtime.launchers import LOOPBACK_INTERFACE
 
 #: Where a supervisor finds the launcher's socket.
@@ -38,7 +40,8 @@ class LaunchConfig:
     """One launch: `target` (a script's path, or a module's name where `module` is true) on `nproc` ranks.
 
     `args` are the script's own, `logs` is the folder of the ranks' logs, and `grace` the seconds that ranks
-    have between being asked to end and SIGKILL. `patience` are the seconds after which it is said that a rank has
+    have between being asked to end and SIGKILL. `max_restarts`: how often all ranks are started anew after a failure.
+    `patience` are the seconds after which it is said that a rank has
     ended and others go on. `watch` and `hang_timeout` (seconds): how the run watches itself, if not as usual.
     """
 
@@ -54,6 +57,21 @@ class LaunchConfig:
     cores: int = field(default_factory=usable_cores)
     python: str = sys.executable
     horovod: Horovod | None = None  # instead of torchrun
+    nodes: Nodes | None = None  # this machine is one of several
+    max_restarts: int = 0
+    env: tuple[tuple[str, str], ...] = ()  # for the ranks
+    timeout: float = 0.0  # seconds for the whole run; 0: as many as it takes
+    tee: bool = False  # all ranks on the screen, each line behind its rank
+
+    @property
+    def world_size(self) -> int:
+        """Of all machines, if as many as there may be are there."""
+        return self.nproc * (1 if self.nodes is None else self.nodes.most)
+
+    @property
+    def has_rank_0(self) -> bool:
+        """Whether it may be on this machine."""
+        return self.nodes is None or not self.nodes.rank
 
     def log(self, rank: int) -> Path:
         return self.logs / f"rank{rank}.log"
@@ -79,30 +97,56 @@ def launch_command(config: LaunchConfig, environ: Mapping[str, str], scratch: Pa
     `scratch` is an empty folder for the supervisors' socket (`channel`) and for torchrun's own files.
     """
     python = python_command(config.python)
-    words = (*(("-m",) if config.module else ()), config.target, *config.args)
-    supervised = [str(SUPERVISOR), *(WORD_MARK + word for word in words)]
-    torchrun = [
-        *python,
-        *("-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"),
-        *("--nproc-per-node", str(config.nproc), "--max-restarts", "0", "--log-dir", str(scratch)),
-        *supervised,
-    ]
-    argv = torchrun
+    supervised = [str(SUPERVISOR), *(WORD_MARK + word for word in script_words(config))]
+    argv = [*python, "-m", "torch.distributed.run", *torchrun_options(config), "--log-dir", str(scratch), *supervised]
     if config.horovod is not None:
         argv = horovodrun(python, config.horovod, config.nproc, [*python, *supervised])
     # torchrun takes PET_* for its options (a cluster's --nnodes, say) and PYTHON_EXEC for the interpreter.
     env = {name: value for name, value in environ.items() if not name.startswith("PET_") and name != "PYTHON_EXEC"}
     env[CHANNEL_VARIABLE] = str(scratch / "channel")
-    env["PYTHONUNBUFFERED"] = "1"
+    env |= variables(config, environ)
+    # The launcher kills after the grace period; torchrun must not do so before.
+    env.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(math.ceil(config.grace) + 5))
+    return argv, env
+
+
+def script_words(config: LaunchConfig) -> list[str]:
+    """What Python is told to run."""
+    return [*(("-m",) if config.module else ()), config.target, *config.args]
+
+
+def torchrun_options(config: LaunchConfig) -> list[str]:
+    where = ["--standalone", "--local-addr", "127.0.0.1"] if config.nodes is None else config.nodes.options()
+    return [*where, "--nproc-per-node", str(config.nproc), "--max-restarts", str(config.max_restarts)]
+
+
+def variables(config: LaunchConfig, environ: Mapping[str, str]) -> dict[str, str]:
+    """What the ranks' environment says besides, or otherwise."""
+    env = {"PYTHONUNBUFFERED": "1"}
     if config.watch is not None:
         env["DISTIFY_WATCH"] = config.watch
     if config.hang_timeout is not None:
         env["DISTIFY_HANG_TIMEOUT"] = str(config.hang_timeout)
-    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-        env.setdefault(name, LOOPBACK_INTERFACE)
-    env.setdefault("PYTHONHASHSEED", "0")  # one order of sets on all ranks
+    usual = {"PYTHONHASHSEED": "0"}  # one order of sets on all ranks
+    if config.nodes is None:
+        usual |= {"GLOO_SOCKET_IFNAME": LOOPBACK_INTERFACE, "NCCL_SOCKET_IFNAME": LOOPBACK_INTERFACE}
+    elif interface := interface_of(local_address(config.nodes.host, config.nodes.port)):
+        usual |= {"GLOO_SOCKET_IFNAME": interface}
     if config.nproc > 1:  # a single rank has all cores, as under plain python
-        env.setdefault("OMP_NUM_THREADS", str(max(1, config.cores // config.nproc)))
-    # The launcher kills after the grace period; torchrun must not do so before.
-    env.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(math.ceil(config.grace) + 5))
-    return argv, env
+        usual |= {"OMP_NUM_THREADS": str(max(1, config.cores // config.nproc))}
+    return env | {name: value for name, value in usual.items() if name not in environ} | dict(config.env)
+
+
+def plain_command(config: LaunchConfig, environ: Mapping[str, str]) -> str:
+    """The launch without distify, for a shell: the launcher's command, and the variables in front of it."""
+    told = [f"{name}={value}" for name, value in variables(config, environ).items() if environ.get(name) != value]
+    if config.horovod is not None:
+        command = ["horovodrun", *config.horovod.options(config.nproc), *python_command(config.python)]
+        command += script_words(config)
+    else:
+        command = [*python_command(config.python), "-m", "torch.distributed.run", *torchrun_options(config)]
+        command += ["-m"] * config.module
+        # Else torchrun takes what looks like its own, and a first `--`.
+        command += ["--"] * any(word.startswith("-") for word in config.args)
+        command += [config.target, *config.args]
+    return shlex.join(["env", *told, *command])

@@ -32,7 +32,7 @@ def prepare_logs(config: LaunchConfig) -> None:
         for old in config.logs.iterdir():
             if re.fullmatch(r"rank\d+\.log", old.name):
                 old.unlink()  # a rank 3 of an earlier run of four would pass for one of this run
-        for rank in range(config.nproc):
+        for rank in range(config.nproc if config.nodes is None else 0):  # else it shows which ranks are here
             config.log(rank).touch()
     except OSError as error:
         raise LaunchError(f"{config.logs}: cannot hold the logs: {error.strerror}") from None

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,7 @@ from distify_runtime.launch.screen import Screen
 
 LONGEST_WAIT = 0.5  # seconds; SIGCHLD ends a wait, this is for the signal that was merged into another
 FOR_EVER = float("inf")
+TIMED_OUT = 124  # as of timeout(1)
 
 
 def launch(config: LaunchConfig) -> int:
@@ -54,7 +56,7 @@ def launch(config: LaunchConfig) -> int:
     prepare_logs(config)
     _open_standard_streams()
     with contextlib.ExitStack() as stack:
-        log = open_log(config.log(0))
+        log = open_log(config.log(0)) if config.has_rank_0 else os.open(os.devnull, os.O_WRONLY)
         stack.callback(os.close, log)
         screen = Screen(log)
         stack.callback(screen.close)
@@ -92,6 +94,9 @@ class Job:
         self._supervisors: dict[int, Supervisor] = {}
         self._groups: dict[int, int] = {}  # rank: process group
         self._ends: dict[int, RankEnd] = {}
+        self._starts: Counter[int] = Counter()  # rank: how often it was started
+        self._failed: set[int] = set()  # which of the starts a rank of this machine has failed in
+        self._deadline = time.monotonic() + config.timeout if config.timeout else FOR_EVER
         self._signal = 0  # the one that ended the job
         self._kill_at = FOR_EVER
         self._has_told = False  # that a rank has ended and others go on
@@ -101,7 +106,8 @@ class Job:
         spared = children()
         argv, env = launch_command(self.config, os.environ, scratch)
         noun = "rank" if self.config.nproc == 1 else "ranks"
-        self.screen.say(f"distify: {self.config.nproc} {noun}, logs in {self.config.logs}")
+        here = "" if self.config.nodes is None else f" on this one of {self.config.nodes.count} machines"
+        self.screen.say(f"distify: {self.config.nproc} {noun}{here}, logs in {self.config.logs}")
         with open(self.config.agent_log, "wb") as log:
             # A session of its own: Ctrl-C in the terminal is for this process, which passes it on once.
             agent = subprocess.Popen(argv, env=env, stdout=log, stderr=log, start_new_session=True)
@@ -120,6 +126,9 @@ class Job:
     def _wait(self, agent: subprocess.Popen[bytes]) -> None:
         """Waits for the next thing to happen and sees to it."""
         self._look(min(LONGEST_WAIT, max(0.0, self._seconds_left())))
+        if time.monotonic() > self._deadline and not self._signal:
+            self.screen.say(f"distify: not done within {self.config.timeout:g} s (--timeout); ending all ranks")
+            self._end(agent, signal.SIGALRM)
         for number in self._signals():
             if number == signal.SIGWINCH:
                 self.screen.resize()
@@ -173,8 +182,8 @@ class Job:
         for line in lines:
             message = json.loads(line)
             if "pid" in message:
-                self._groups[message["rank"]] = message["pid"]
                 supervisor.rank = message["rank"]
+                self._started(supervisor.rank, message["pid"])
                 self._give_output(supervisor)
             else:
                 self._ended(RankEnd(supervisor.rank, message["code"], message["ended"], message["stopped"]))
@@ -186,20 +195,37 @@ class Job:
                 stopped = self._kill_at < FOR_EVER
                 self._ended(RankEnd(supervisor.rank, -signal.SIGKILL, time.time(), stopped))
 
+    def _started(self, rank: int, group: int) -> None:
+        if rank in self._groups:  # anew, by torchrun: nothing of the last time may go on beside it
+            send(-self._groups[rank], signal.SIGKILL)
+            self._ends.pop(rank, None)
+        self._groups[rank] = group
+        self._starts[rank] += 1
+
     def _give_output(self, supervisor: Supervisor) -> None:
         with contextlib.ExitStack() as stack:
-            if supervisor.rank == 0:
-                targets = self.screen.targets()
+            log = open_log(self.config.log(supervisor.rank))
+            stack.callback(os.close, log)
+            if self.config.tee:
+                target = self.screen.tee(supervisor.rank, log)
+                stack.callback(os.close, target)
+                targets = [target, target]
             else:
-                log = open_log(self.config.log(supervisor.rank))
-                stack.callback(os.close, log)
-                targets = [log, log]
+                targets = self.screen.targets() if supervisor.rank == 0 else [log, log]
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 socket.send_fds(supervisor.connection, [b"\0"], targets)
 
     def _ended(self, end: RankEnd) -> None:
         self._ends[end.rank] = end
-        if end.code != 0:
+        if end.code == 0:
+            return
+        start = self._starts[end.rank]
+        if not end.stopped and start not in self._failed:
+            self._failed.add(start)
+            if len(self._failed) <= self.config.max_restarts:
+                left = f"{len(self._failed)} of {self.config.max_restarts}"
+                self.screen.say(f"distify: rank {end.rank} {end.describe()}; all ranks start anew ({left})")
+        if len(self._failed) > self.config.max_restarts:
             self._kill_at = min(self._kill_at, time.monotonic() + self.config.grace)
 
     def _end(self, agent: subprocess.Popen[bytes], number: int) -> None:
@@ -238,16 +264,18 @@ class Job:
         """Says why the launch ended badly and returns the exit code for it."""
         config = self.config
         if self._signal:
+            if self._signal == signal.SIGALRM:
+                return TIMED_OUT
             self.screen.say(f"distify: ended by {signal.Signals(self._signal).name}; logs in {config.logs}")
             return 128 + self._signal
         tails = {end.rank: read_tail(config.log(end.rank)) for end in self._ends.values() if end.code != 0}
         first = first_failure(list(self._ends.values()), tails)
         if first is not None:
-            lines = failure_lines(first, config.nproc, config.log(first.rank), tails[first.rank])
+            lines = failure_lines(first, config.world_size, config.log(first.rank), tails[first.rank])
             code = first.exit_code
             early = left_early(list(self._ends.values()), first, tails)
             if early is not None:
-                lines.append(early_line(early, config.nproc, config.log(early.rank)))
+                lines.append(early_line(early, config.world_size, config.log(early.rank)))
         else:
             lines, code = agent_lines(config.agent, agent_code, config.agent_log), agent_exit_code(agent_code)
         for line in lines:

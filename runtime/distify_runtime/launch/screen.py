@@ -36,6 +36,20 @@ class Stream:
         self.pending.clear()
 
 
+@dataclass
+class Teed:
+    """What a rank writes to with `--tee all`: its log, and whole lines of it on the screen, behind its name."""
+
+    log: int
+    prefix: bytes
+    begun: bytes = b""
+
+    def lines(self, data: bytes) -> bytes:
+        """What is to be shown now that this has come; at the end, nothing, a line that was begun."""
+        *whole, self.begun = (self.begun + data).split(b"\n") if data else (self.begun, b"")
+        return b"".join(self.prefix + line + b"\n" for line in whole if data or line)
+
+
 class Screen:
     """Rank 0's stdout and stderr. Where ours are one (a terminal, `2>&1`), so are they: order is kept.
 
@@ -49,6 +63,14 @@ class Screen:
         self.err = out if os.path.sameopenfile(STDOUT, STDERR) else _stream(STDERR)
         self.streams = [out] if self.err is out else [out, self.err]
         self._out = out
+        self._teed: dict[int, Teed] = {}  # by what their ranks' output is read at
+
+    def tee(self, rank: int, log: int) -> int:
+        """A descriptor for the stdout and stderr of a rank: what is written there goes into its log, and here."""
+        source, target = os.pipe()
+        os.set_blocking(source, False)
+        self._teed[source] = Teed(os.dup(log), f"[rank{rank}] ".encode())
+        return target
 
     def targets(self) -> list[int]:
         """The descriptors for rank 0's stdout and stderr."""
@@ -56,13 +78,16 @@ class Screen:
 
     def sources(self) -> list[int]:
         """What to wait for; a stream whose reader is slow is left alone until it has caught up."""
-        return [stream.source for stream in self.streams if len(stream.pending) < READ_BYTES]
+        teed = self._teed if len(self._out.pending) < READ_BYTES else ()
+        return [*(stream.source for stream in self.streams if len(stream.pending) < READ_BYTES), *teed]
 
     def sinks(self) -> list[int]:
         return [stream.sink for stream in self.streams if stream.pending]
 
     def read(self, source: int) -> bool:
         """Takes what has come, at most READ_BYTES; False where nothing has."""
+        if source in self._teed:
+            return self._read_teed(source)
         stream = next(stream for stream in self.streams if stream.source == source)
         try:
             data = os.read(source, READ_BYTES)
@@ -70,6 +95,20 @@ class Screen:
             return False
         _write_all(self._log, data)
         stream.add(data)
+        return bool(data)
+
+    def _read_teed(self, source: int) -> bool:
+        teed = self._teed[source]
+        try:
+            data = os.read(source, READ_BYTES)
+        except BlockingIOError:
+            return False
+        _write_all(teed.log, data)
+        self._out.add(teed.lines(data))
+        if not data:  # all who could write there have ended
+            del self._teed[source]
+            os.close(source)
+            os.close(teed.log)
         return bool(data)
 
     def write(self, sink: int) -> None:
@@ -107,6 +146,9 @@ class Screen:
         for stream in self.streams:
             os.close(stream.source)
             os.close(stream.target)
+        for source, teed in self._teed.items():
+            os.close(source)
+            os.close(teed.log)
 
 
 def _stream(sink: int) -> Stream:
