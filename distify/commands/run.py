@@ -185,7 +185,8 @@ def configured(ctx: click.Context, script: str, args: tuple[str, ...], options: 
         raise DistifyError(f"torch is not installed for {sys.executable}; its torchrun starts the ranks")
     slots = sum(count for _, count in horovod.slots()) if horovod is not None else 0
     is_here = horovod is None or horovod.is_local
-    ranks = rank_count(options.wanted or slots or None, here=is_here)
+    wanted = options.wanted
+    ranks = rank_count(wanted if wanted is not None else slots or None, here=is_here)
     if is_here:
         check_room(ranks, options.oversubscribe or options.dry_run)
     everywhere = ranks if nodes is None else ranks * 2
