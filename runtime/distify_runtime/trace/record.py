@@ -181,7 +181,20 @@ def _flatten(value: object, key: str) -> Iterator[tuple[str, object]]:
     elif isinstance(value, Tensor):
         yield key, value.detach().cpu().clone()
     else:
-        yield key, value if isinstance(value, (bool, int, float, str)) else type(value).__name__
+        yield key, _plain(value)
+
+
+def _plain(value: Any) -> object:
+    """A number, text or array as what a trace can hold, whatever class of those it is; else its type's name."""
+    if type(value).__module__ == "numpy":
+        if getattr(value, "shape", ()) == ():
+            value = value.item()
+        elif value.dtype.kind in "biuf":
+            return torch.as_tensor(value.astype("f8" if value.dtype.kind == "f" else "i8"))
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    return type(value).__name__
 
 
 def watch(record: Record, most_steps: int) -> None:
