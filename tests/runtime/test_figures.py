@@ -43,6 +43,8 @@ def test_a_file_named_by_the_time_is_the_same_in_each_run() -> None:
     [
         ("log_2026_November_22_05-44-58AM.log", "log_2026_December_01_11-47-16PM.log", "log_TIME.log"),
         ("net_174705.pt", "net_174723.pt", "net_TIME.pt"),
+        ("log/2026-11-22-05-47-58-118668.txt", "log/2026-11-22-06-01-59-839946.txt", "log/TIME.txt"),
+        ("m-2026-11-22-000123.pt", "m-2026-11-23-000123.pt", "m-TIME-000123.pt"),
         ("run 22.11.2026 17:47.txt", "run 23.11.2026 08:00.txt", "run TIME.txt"),
         (
             "runs/Nov22_21-09-37_here/events.out.tfevents.1763844000.here.4711.0",

@@ -36,6 +36,7 @@ def _figures(line: str) -> Iterator[tuple[float, float]]:
 _PART = r"(?:\d{4}|\d{2}|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*)"
 _MOMENT = re.compile(
     r"(?<=tfevents\.).*"  # the time, the machine, the process, a count
+    rf"|(?<![^\W_]){_PART}(?:[-:_. T]{_PART}){{5}}[-:_]\d{{6}}(?!\d)"  # with microseconds
     rf"|(?<![^\W_]){_PART}(?:[-:_. T]{_PART}){{2,}}(?:\.\d+)?(?!\d)(?:\s?[AP]M)?|\d{{8}}-\d{{6}}|\d{{8,}}(?:\.\d+)?"
     r"|(?<!\d)(?!000)(?:[01]\d|2[0-3])[0-5]\d[0-5]\d(?!\d)"  # 174723
     r"|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\d{2}"
