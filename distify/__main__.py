@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 
 #: 128 + SIGINT; distify/errors.py, which has it too, takes a moment to be imported, in which Ctrl-C may come.
@@ -16,6 +17,7 @@ _THRESHOLDS = (200_000, 10, 10)
 def main() -> None:
     """The console script `distify`; always ends with SystemExit."""
     gc.set_threshold(*_THRESHOLDS)
+    clean_up_when_asked_to_end()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # None where the descriptor is closed
             # A terminal or pipe that cannot spell a character of the user's source must not stop the tool.
@@ -26,6 +28,18 @@ def main() -> None:
         code = _INTERRUPTED
     gc.freeze()  # the process ends: to look through all that it made once more would take a tenth of a diff
     sys.exit(code)
+
+
+def clean_up_when_asked_to_end() -> None:
+    """From now on, SIGTERM and a terminal that is closed end the command as Ctrl-C does: what it has started, too."""
+
+    def end(number: int, _: object) -> None:
+        sys.exit(128 + number)
+
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # and not ignored, as under nohup
+            signal.signal(number, end)
 
 
 def run() -> int:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from command_line import ROOT, CommandLine
+from command_line import ROOT, TRAIN, CommandLine
 
 from distify import __version__
 from distify.cli import COMMANDS
@@ -130,3 +132,31 @@ def test_a_full_disk_is_one_line(distify: CommandLine, script: Path) -> None:
         )
     assert ended.returncode == 2
     assert ended.stderr == b"distify: cannot write the output: No space left on device\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_is_asked_to_end_ends_what_it_has_started(
+    distify: CommandLine, number: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    scratch = tmp_path_factory.mktemp("scratch")
+    pids = scratch / "pids"
+    pids.mkdir()
+    (distify.folder / "train.py").write_bytes(
+        f"import os, time\nopen(os.path.join({str(pids)!r}, str(os.getpid())), 'w').close()\n".encode()
+        + TRAIN.replace(b"        print(", b"        time.sleep(60)\n        print(")
+    )
+    words = [sys.executable, "-m", "distify", "verify", "train.py"]
+    # What tests start may ignore the signal, as under nohup.
+    start = f"import signal; signal.signal({int(number)}, signal.SIG_DFL); "
+    start += f"import os; os.execv({words[0]!r}, {words!r})"
+    command = [sys.executable, "-c", start]
+    env = {**distify.env, "TMPDIR": str(scratch)}
+    with subprocess.Popen(command, cwd=distify.folder, env=env, stderr=subprocess.DEVNULL) as process:
+        while not any(pids.iterdir()):
+            assert process.poll() is None
+            time.sleep(0.1)
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number
+    for pid in pids.iterdir():
+        assert not Path(f"/proc/{pid.name}").exists()
+    assert list(scratch.iterdir()) == [pids]
