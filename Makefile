@@ -7,7 +7,7 @@ PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c con
 # A virtual environment survives neither being moved or copied nor the removal of its Python.
 STALE := $(shell test -x .venv/bin/python && test "$$(cat .venv/made-in 2>/dev/null)" = "$$(pwd -P)" || echo stale)
 
-.PHONY: help demo test test-all test-libraries check horovod clean stale
+.PHONY: help demo test test-all test-libraries test-launchers check horovod clean stale
 .DELETE_ON_ERROR:
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make test     the test suite, at most ten minutes on two cores"
 	@echo "make test-all the same and what is slow or of more ranks, with --backend allreduce and over Horovod too: an hour"
 	@echo "make test-libraries  scripts that use transformers, timm and others, for real, on two ranks"
+	@echo "make test-launchers  one script under MPI, Slurm and on two networks; as root, with apt, it installs them first"
 	@echo "make check     ruff, mypy and the test suite"
 	@echo "make horovod  build Horovod for this torch and install it; its tests are skipped without it"
 	@echo "make clean     remove what the others made"
@@ -27,11 +28,17 @@ test: .venv/test
 
 # Without Horovod (`make horovod`), its tests are skipped, and the end says so.
 test-all: .venv/test
-	DISTIFY_PROGRAMS=8 DISTIFY_EXAMPLES=4 .venv/bin/python -m pytest -n 2 --dist worksteal -m 'not libraries'
+	DISTIFY_PROGRAMS=8 DISTIFY_EXAMPLES=4 .venv/bin/python -m pytest -n 2 --dist worksteal -m 'not libraries and not launchers'
 
 # Scripts that use the libraries that people train with, in an environment of their own: half a gigabyte, some minutes.
 test-libraries: .venv-libraries/test
 	.venv-libraries/bin/python -m pytest -n 2 --dist worksteal -m libraries tests/libraries
+
+# Needs to be root for Slurm's daemons and for networks; what is not there is skipped, and said.
+test-launchers: .venv/test
+	@test "$$(id -u)" != 0 || ! command -v apt-get > /dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+	  --no-install-recommends openmpi-bin mpich slurm-wlm munge iproute2 > /dev/null
+	.venv/bin/python -m pytest -m launchers -rs tests/launchers
 
 check: .venv/dev
 	.venv/bin/python -m ruff check .

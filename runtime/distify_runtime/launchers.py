@@ -7,8 +7,10 @@ themselves.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import socket
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
@@ -154,10 +156,15 @@ def _address(launch: Launch, environ: Mapping[str, str]) -> str:
         return given
     if launch.local_world_size == launch.world_size:
         return "127.0.0.1"
+    why = ""
     if SLURM.claims(environ) and (nodes := environ.get("SLURM_STEP_NODELIST")):
-        return first_host(nodes)
+        host = first_host(nodes)
+        with contextlib.suppress(OSError):
+            socket.getaddrinfo(host, None)
+            return host
+        why = f" (nobody knows the address of {host}, the first of SLURM_STEP_NODELIST)"
     raise SystemExit(
-        f"distify: rank {launch.rank} does not know where rank 0 is: give all ranks MASTER_ADDR, the host of rank 0, "
+        f"distify: rank {launch.rank} does not know where rank 0 is{why}: give all ranks MASTER_ADDR, its host, "
         "and MASTER_PORT, a free port of it (mpirun -x MASTER_ADDR=… -x MASTER_PORT=…, mpiexec -genv MASTER_ADDR …)"
     )
 

@@ -107,9 +107,13 @@ def test_what_is_given_stays() -> None:
 
 
 def test_several_nodes_meet_at_the_first_of_a_step() -> None:
-    assert in_torchruns_terms(read_launch(STEP), STEP)["MASTER_ADDR"] == "gpu07"
+    here = {**STEP, "SLURM_STEP_NODELIST": "localhost,gpu[07-08]"}
+    assert in_torchruns_terms(read_launch(here), here)["MASTER_ADDR"] == "localhost"
+    nowhere = {**STEP, "SLURM_STEP_NODELIST": "no-such-host[07-08]"}
+    with pytest.raises(SystemExit, match=re.escape("(nobody knows the address of no-such-host07, the first of SLURM")):
+        in_torchruns_terms(read_launch(nowhere), nowhere)
     over_nodes = {**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}
-    with pytest.raises(SystemExit, match=re.escape("give all ranks MASTER_ADDR, the host of rank 0")):
+    with pytest.raises(SystemExit, match=re.escape("give all ranks MASTER_ADDR, its host")):
         in_torchruns_terms(read_launch(over_nodes), over_nodes)
 
 
