@@ -18,7 +18,8 @@ Other = TypeVar("Other")
 class Ordered(AbstractSet[Item]):
     """A set that does not change and keeps an order: `Ordered([b, a, b])` is b, a. Equal to any set of the same."""
 
-    __slots__ = ("_items",)
+    __slots__ = ("_items", "told")
+    told: tuple[bool, Any]  # what `values` knows of all in it, once it was asked
 
     def __init__(self, items: InOrder[Item] = ()) -> None:
         self._items = dict.fromkeys(items)
@@ -35,6 +36,11 @@ class Ordered(AbstractSet[Item]):
     def __hash__(self) -> int:
         return hash(frozenset(self._items))
 
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Ordered):
+            return self is other or self._items.keys() == other._items.keys()
+        return super().__eq__(other)
+
     def __ge__(self, other: AbstractSet[object]) -> bool:
         return self._items.keys() >= other
 
@@ -46,6 +52,8 @@ class Ordered(AbstractSet[Item]):
         if not isinstance(other, Ordered):
             return Ordered(chain(self._items, other))
         mine, others = self._items, other._items
+        if not others or mine is others:
+            return self
         if len(mine) >= len(others):
             if mine.keys() >= others.keys():
                 return self

@@ -11,7 +11,7 @@ from distify_codemods.records import dataclass
 from distify_codemods.scale import Scale, either
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class Value:
     """What an expression may evaluate to.
 
@@ -24,18 +24,6 @@ class Value:
     mask: bool = False  # the outcome of a comparison: indexing with it takes some of the samples
     open: bool = False  # or something else, of which nothing is known
     dims: int = 0  # how many dimensions it has at least; 0: that is not known
-
-    def __init__(
-        self,
-        objs: Ordered[Obj] = EMPTY,
-        scale: Scale = Scale.CONST,
-        sources: Ordered[Obj | str] = EMPTY,
-        mask: bool = False,
-        open: bool = False,
-        dims: int = 0,
-    ) -> None:
-        # A frozen class's own initialiser sets fields one by one; a run makes hundreds of thousands of values.
-        self.__dict__.update(objs=objs, scale=scale, sources=sources, mask=mask, open=open, dims=dims)
 
     def single(self) -> Obj | None:
         return next(iter(self.objs)) if len(self.objs) == 1 else None
@@ -56,19 +44,51 @@ class Value:
 
     def constant(self) -> object:
         """The literal that this always is; None for anything else, and for the literal None."""
-        known = {(type(obj.value), obj.value) if isinstance(obj, Const) else None for obj in self.objs}
-        return (next(iter(known)) or (None, None))[1] if len(known) == 1 and not self.open else None
+        return None if self.open else _told(self.objs)[1][1]
 
     @property
     def is_none(self) -> bool:
-        nothing = all(isinstance(obj, Const) and obj.value is None for obj in self.objs)
-        return bool(self.objs) and not self.open and nothing
+        return not self.open and _told(self.objs)[1] == (type(None), None)
+
+    @property
+    def are_literals(self) -> bool:
+        """Whether all that it may be are literals."""
+        return bool(self.objs) and _told(self.objs)[0]
 
     @property
     def is_zero(self) -> bool:
         """Whether it is always zero: what a sum begins with."""
         zeros = all(isinstance(obj, Zero) or _is_the_number_zero(obj) for obj in self.objs)
         return bool(self.objs) and zeros and not self.open and self.scale is Scale.CONST
+
+
+_Told = tuple[bool, tuple[type | None, object]]
+_NO_LITERAL: _Told = False, (None, None)
+
+
+def _told(objs: Ordered[Obj]) -> _Told:
+    """Whether all are literals, and the one that all are alike, with its type.
+
+    It is kept with the set: what an expression was in all contexts may be thousands, and is asked for in each.
+    """
+    found: _Told | None = getattr(objs, "told", None)
+    if found is None:
+        for obj in objs:
+            one = (True, (type(obj.value), obj.value)) if isinstance(obj, Const) else _NO_LITERAL
+            found = one if found is None else _of_both(found, one)
+        found = objs.told = found or _NO_LITERAL
+    return found
+
+
+def _of_both(one: _Told, other: _Told) -> _Told:
+    return one[0] and other[0], one[1] if one[1] == other[1] else (None, None)
+
+
+def _united(one: Ordered[Obj], other: Ordered[Obj]) -> Ordered[Obj]:
+    both = one | other
+    if both is not one and both is not other and (told := getattr(one, "told", None)) is not None:
+        both.told = _of_both(told, _told(other))
+    return both
 
 
 NOTHING = Value()
@@ -87,6 +107,11 @@ def sources_of(values: Iterable[Value]) -> Ordered[Obj | str]:
 
 def join(*values: Value) -> Value:
     """What may be any of the values, as after a branch."""
+    if len(values) == 2:
+        one, other = values
+        if one is other or other is NOTHING:
+            return one
+        return other if one is NOTHING else _join(one, other)
     if len(values) > _MANY and (alike := _alike(values)) is not None:
         return alike
     result = NOTHING
@@ -116,13 +141,15 @@ def _alike(values: tuple[Value, ...]) -> Value | None:
 
 def _join(one: Value, other: Value) -> Value:
     """One of the two where it says all that the other does: most joins add nothing, and new values are dear."""
-    scale = one.scale if one.scale is other.scale else either(one.scale, other.scale)
-    if scale is Scale.SUM and any(value.scale is Scale.CONST and _may_be_added(value) for value in (one, other)):
-        scale = Scale.UNKNOWN  # what must be added up over ranks, or what must not
-    mask, dims = one.mask or other.mask, min(one.dims, other.dims)
+    scale = one.scale
+    if scale is not other.scale:
+        scale = either(scale, other.scale)
+        if scale is Scale.SUM and any(value.scale is Scale.CONST and _may_be_added(value) for value in (one, other)):
+            scale = Scale.UNKNOWN  # what must be added up over ranks, or what must not
+    mask, dims = one.mask or other.mask, one.dims if one.dims < other.dims else other.dims
     objs, sources, open = one.objs, one.sources, one.open or other.open
     if objs is not other.objs:
-        objs = objs | other.objs
+        objs = _united(objs, other.objs)
         open = open or bool(one.objs) is not bool(other.objs)
     if sources is not other.sources:
         sources = sources | other.sources

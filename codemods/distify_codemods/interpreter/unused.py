@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.allocation import Const, Obj
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Event, Here
 from distify_codemods.interpreter import operators
 from distify_codemods.ordered import Ordered
@@ -60,8 +60,9 @@ class Record:
         self.brought: dict[cst.If, list[Module]] = {}  # what is imported in no other place than such an arm
 
     def leave_out(self, machine: Machine, node: cst.If, arm: str, body: Sequence[cst.CSTNode]) -> None:
-        decided = operators.truth(_value(machine, node.test)) is not None
-        if (node, arm) in self.taken or not body or not decided or not is_a_switch(machine, node.test):
+        if (node, arm) in self.taken or not body:
+            return
+        if operators.truth(_value(machine, node.test)) is None or not is_a_switch(machine, node.test):
             return
         key = (node, arm, machine.frame.context)
         known = self.left_out.get(key)
@@ -88,8 +89,7 @@ def _is_constant(machine: Machine, node: cst.BaseExpression) -> bool:
         return all(_is_constant(machine, one.value) for one in node.elements)
     if not isinstance(node, _OPERANDS) or (isinstance(node, cst.Name) and node.value == "__name__"):
         return False
-    objs = _value(machine, node).objs
-    return bool(objs) and all(isinstance(obj, Const) for obj in objs)
+    return _value(machine, node).are_literals
 
 
 def _value(machine: Machine, node: cst.BaseExpression) -> Value:
