@@ -47,8 +47,7 @@ def decide_gatherings(facts: Facts) -> tuple[Facts, tuple[Joining, ...], dict[cs
     if not wrong:
         return facts, (), {}
     snapshots: dict[cst.CSTNode, dict[str, Value]] = {}
-    statements = {here.node for event in facts.run.events for here in event.here.up()}
-    looks = tuple(((node, True), _look(node, snapshots)) for node in statements)
+    looks = tuple(((node, True), _look(node, snapshots)) for node in _around_forwards(facts))
     seen = _run(facts, Gathering(hooks=looks))
     why: dict[cst.CSTNode, str] = {}
     for around in (False, True):
@@ -59,6 +58,13 @@ def decide_gatherings(facts: Facts) -> tuple[Facts, tuple[Joining, ...], dict[cs
         except Impossible as problem:
             why = why or {event.node: problem.why for event in wrong}
     return facts, (), why
+
+
+def _around_forwards(facts: Facts) -> set[cst.CSTNode]:
+    """The statements that a model may be called in last, before a backward pass."""
+    nodes = {event.node for event in facts.forwards}
+    outermost = (one for one in facts.of_kind(Kind.FORWARD) if one.node in nodes)
+    return {here.node for event in outermost if nodes.isdisjoint(event.here.frame.context) for here in event.here.up()}
 
 
 def _is_wrong(facts: Facts, event: Event) -> bool:
