@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from distify_codemods import decisions, facts, half_done, interpreter, later, program, refusals
+from distify_codemods import decisions, facts, half_done, later, program, refusals
 from distify_codemods.answers import answered_once
 from distify_codemods.apply import apply
 from distify_codemods.backends import BACKENDS, Backend
@@ -80,7 +80,7 @@ def _convert(
     refusal = refusals.distributed_already(entry) or refusals.runs_on_tpu(entry) or refusals.left_alone(entry)
     if refusal is not None:
         return Conversion(Outcome.REFUSED, (), (refusal,))
-    found = _followed(loaded)
+    found = facts.follow(loaded)
     if options.commands is not None and not found.backwards:
         by_command = started(source, options, lambda script, given: _convert(script, resolver, given, on_run))
         if by_command is not None:
@@ -108,12 +108,6 @@ def _convert_followed(found: Facts, backend: Backend, options: Options) -> Conve
     if found.run.trial.sparing:
         return _by_few_calls(found, backend, options)
     return _by_strategy(found, backend, options)
-
-
-def _followed(loaded: program.Program) -> Facts:
-    """The facts of the program; where it is too large to follow each call, of one that follows a few of each kind."""
-    found = facts.follow(loaded)
-    return found if found.run.complete else facts.follow(loaded, interpreter.SPARING)
 
 
 def _by_few_calls(found: Facts, backend: Backend, options: Options) -> Conversion:

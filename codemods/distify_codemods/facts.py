@@ -180,13 +180,17 @@ class OverBudget(Exception):
 
 
 def follow(program: Program, trial: Trial = NOTHING_TRIED) -> Facts:
-    """What a run of the program tells; each trial is run once. Raises OverBudget where it does not come to its end."""
+    """What a run of the program tells; each trial is run once. Raises OverBudget where it does not come to its end.
+
+    Where a program is too large to follow each call, what is tried first is a run that follows a few of each kind.
+    """
     known = program.followed
     if trial not in known:
         seen = run(program, trial)
         if not seen.complete and not (trial.shared or trial in (NOTHING_TRIED, SPARING)):
             raise OverBudget
-        known[trial] = infer(program, seen)
+        too_large = not seen.complete and trial == NOTHING_TRIED
+        known[trial] = follow(program, SPARING) if too_large else infer(program, seen)
     return known[trial]
 
 

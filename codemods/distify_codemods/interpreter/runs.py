@@ -11,7 +11,7 @@ from distify_codemods.allocation import CallChain
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.interpreter.machine import Machine
-from distify_codemods.interpreter.trial import NOTHING_TRIED, Trial
+from distify_codemods.interpreter.trial import NOTHING_TRIED, SPARING, Trial
 from distify_codemods.program import Module, Program
 from distify_codemods.records import dataclass
 from distify_codemods.values import Value
@@ -37,8 +37,12 @@ class Run:
 
     def by_kind(self, *kinds: Kind) -> list[Event]:
         """The events of some kinds, in order."""
-        found = [event for kind in kinds for event in self._by_kind.get(kind, ())]
-        return sorted(found, key=lambda event: event.number) if len(kinds) > 1 else found
+        found = self._by_kinds.get(kinds)
+        if found is None:
+            found = [event for kind in kinds for event in self._by_kind.get(kind, ())]
+            found.sort(key=lambda event: event.number)
+            self._by_kinds[kinds] = found
+        return found.copy()
 
     def at(self, node: cst.CSTNode) -> list[Event]:
         """The events of a node, in order."""
@@ -52,6 +56,10 @@ class Run:
         return found
 
     @cached_property
+    def _by_kinds(self) -> dict[tuple[Kind, ...], list[Event]]:
+        return {}
+
+    @cached_property
     def _by_kind(self) -> dict[Kind, list[Event]]:
         found: dict[Kind, list[Event]] = {}
         for event in self.events:
@@ -61,7 +69,8 @@ class Run:
 
 def _about(program: Program, trial: Trial) -> int:
     """How many runs there will be: sharing forward passes takes two, and seldom does all take more than eight."""
-    return len(program.followed) + 2 if trial.shared or trial.sparing else 8
+    before = len(program.followed) + (trial == SPARING)  # the one that did not come to its end
+    return before + 2 if trial.shared or trial.sparing else 8
 
 
 def run(program: Program, trial: Trial = NOTHING_TRIED) -> Run:
