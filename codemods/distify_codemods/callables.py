@@ -24,5 +24,5 @@ def functions(obj: Obj) -> Iterator[tuple[Function, Obj | None]]:
 
 def methods(cls: Class, name: str) -> list[Function]:
     """Those of a class by a name, or of the nearest above it that has it."""
-    found = next((one.attributes[name] for one in cls.order() if name in one.attributes), NOTHING)
+    found = next((one.attributes[name] for one in cls.order if name in one.attributes), NOTHING)
     return [one for one in found.objs if isinstance(one, Function)]

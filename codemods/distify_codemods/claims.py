@@ -71,7 +71,7 @@ def _is_unknown(facts: Facts, event: Event) -> bool:
 def _is_of_known_classes(value: Value) -> bool:
     """Whether these are objects of the script's own classes, of which libraries' known classes do the rest."""
     made = [core(obj) for obj in value.objs]
-    bases = [name for obj in made if isinstance(obj, Instance) and obj.of for name in obj.of.libraries()]
+    bases = [name for obj in made if isinstance(obj, Instance) and obj.of for name in obj.of.libraries]
     return bool(made) and all(isinstance(obj, Instance) for obj in made) and all(map(is_quiet, bases))
 
 

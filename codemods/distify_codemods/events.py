@@ -109,9 +109,10 @@ class Event:
 
     def inside(self, loop: Event) -> bool:
         """Whether it happens in the body of a loop, also in functions called from there."""
+        around = self.here.loops if isinstance(loop.node, (cst.For, cst.While)) else self.here.up()
         return any(
             here.node is loop.node and here.arm == "body" and here.parent_context == loop.here.frame.context
-            for here in self.here.up()
+            for here in around
         )
 
     def inside_of(self, place: Here) -> bool:

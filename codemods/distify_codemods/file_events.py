@@ -69,14 +69,16 @@ def reads(event: Event) -> bool:
     """Whether a file is read, before which ranks may have to wait."""
     if event.kind is Kind.METHOD:
         return _opens(event, written=False) or event.name in effects.READING_METHODS
-    if event.kind is not Kind.CALL or is_in_memory(event):
+    if event.kind is not Kind.CALL:
         return False
     if event.name in effects.MAPPED:
         modes = files.modes(event.name, event.arguments)
-        return modes is None or any("w" not in mode for mode in modes)
-    if _is_opened(event.name):
-        return files.is_written(files.modes(event.name, event.arguments)) is False
-    return effects.reading(event.name) is not None
+        read = modes is None or any("w" not in mode for mode in modes)
+    elif _is_opened(event.name):
+        read = files.is_written(files.modes(event.name, event.arguments)) is False
+    else:
+        read = effects.reading(event.name) is not None
+    return read and not is_in_memory(event)
 
 
 def _is_opened(name: str) -> bool:
@@ -166,8 +168,7 @@ def _is_of_a_library(receiver: Value, name: str) -> bool:
     """Methods of the script's own classes are followed instead."""
     own = [obj.of for obj in map(core, receiver.objs) if isinstance(obj, Instance)]
     return all(
-        one is not None and bool(one.libraries()) and all(name not in cls.attributes for cls in one.order())
-        for one in own
+        one is not None and bool(one.libraries) and all(name not in cls.attributes for cls in one.order) for one in own
     )
 
 
@@ -302,7 +303,7 @@ def is_unknown(event: Event) -> bool:
 def _libraries(obj: Obj) -> Ordered[str]:
     if isinstance(obj, External):
         return Ordered([obj.name])
-    return obj.of.libraries() if isinstance(obj, Instance) and obj.of is not None else EMPTY
+    return obj.of.libraries if isinstance(obj, Instance) and obj.of is not None else EMPTY
 
 
 def _paths(facts: Facts, event: Event) -> list[cst.BaseExpression]:

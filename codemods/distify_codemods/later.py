@@ -136,7 +136,7 @@ def _handed(facts: Facts) -> Iterator[_Handed]:
         if event.name in _BY_NAME:
             yield from _named(facts, event)
     for cls in facts.run.machine.classes if facts.run.events else ():
-        below = any(not name.startswith(_PASSIVE) for name in cls.libraries())
+        below = any(not name.startswith(_PASSIVE) for name in cls.libraries)
         yield from _methods(facts, cls, [*cls.attributes] if below else ["__del__"])
 
 

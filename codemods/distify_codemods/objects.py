@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -40,10 +41,11 @@ class Class(Obj):
     fields: tuple[str, ...] = ()  # of a named tuple that is no class statement
     setters: Table[str, Function] = field(default_factory=Table)  # of properties
 
+    @cached_property
     def order(self) -> list[Class]:
         """The class and its local bases in Python's order of resolution."""
         bases = [base for value in self.bases for base in value.objs if isinstance(base, Class) and base is not self]
-        queues = [one for one in (*(base.order() for base in bases), bases) if one]
+        queues = [one for one in (*(base.order for base in bases), bases) if one]
         found = [self]
         while queues:
             heads = [queue[0] for queue in queues]
@@ -54,7 +56,7 @@ class Class(Obj):
 
     def member(self, name: str) -> Value | None:
         """What the class, or the first of its local bases that has it, has under a name."""
-        return next((one.attributes[name] for one in self.order() if name in one.attributes), None)
+        return next((one.attributes[name] for one in self.order if name in one.attributes), None)
 
     def ancestors(self) -> Iterable[Class]:
         """The class and its local bases, nearest first."""
@@ -68,8 +70,9 @@ class Class(Obj):
                 queue += [base for value in current.bases for base in value.objs if isinstance(base, Class)]
 
     def derives_from(self, *names: str) -> bool:
-        return not self.libraries().isdisjoint(names)
+        return not self.libraries.isdisjoint(names)
 
+    @cached_property
     def libraries(self) -> Ordered[str]:
         """The classes of libraries that it is derived from."""
         bases = (base for one in self.ancestors() for value in one.bases for base in value.objs)

@@ -50,7 +50,7 @@ def _makers(model: Obj, seen: set[Obj]) -> Iterator[bool]:
     if not isinstance(model, Instance) or model.of is None:
         yield not isinstance(model, External) or not torch_nn.has_none(model.name)
         return
-    if model.of.libraries() - torch_nn.PLAIN_BASES:
+    if model.of.libraries - torch_nn.PLAIN_BASES:
         yield True
     for cls in model.of.ancestors():
         yield from _calls(cls.node) if cls.node is not None else ()

@@ -176,7 +176,7 @@ def called_by_libraries(obj: Obj) -> Iterator[Function]:
     """What a library may call of something."""
     yield from (function for function, _ in functions(obj))
     if isinstance(obj, Instance) and obj.of is not None:
-        for owner in obj.of.order():
+        for owner in obj.of.order:
             for name, value in owner.attributes.items():
                 special = name.startswith("__") and name.endswith("__") and name not in _MADE
                 if isinstance(name, str) and (special or name in _ASKED_FOR):

@@ -141,7 +141,7 @@ def _functions(called: Obj) -> list[Function | None]:
         return [called if isinstance(called, Function) else None]
     found: list[Function | None] = []
     for obj in map(core, called.receiver.objs if called.receiver is not None else ()):
-        owners = obj.of.order() if isinstance(obj, Instance) and obj.of is not None else []
+        owners = obj.of.order if isinstance(obj, Instance) and obj.of is not None else []
         value = next((one.attributes[called.name] for one in owners if called.name in one.attributes), NOTHING)
         found += [one if isinstance(one, Function) else None for one in value.objs] or [None]
     return found or [None]

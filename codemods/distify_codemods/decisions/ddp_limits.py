@@ -32,7 +32,7 @@ def _problem(facts: Facts, model: Obj, found: Sequence[Session]) -> tuple[Event,
             return session.backward, "several backward passes follow one forward pass, of which it averages the first"
     if not facts.run.exact:
         return None
-    unused = list(unused_parts(facts, model, found))
+    unused = unused_parts(facts, model, found)
     several = next((session for session in found if len(session.forwards) > 1), None)
     if several is not None and any(one.sometimes for one in unused):
         return several.backward, "parts of it are used in only one of several forward passes before a backward pass"
@@ -96,7 +96,7 @@ def leaves_unused(facts: Facts, model: Obj) -> str:
     """Why it must look for parameters without gradients after each forward pass; nothing where it need not."""
     if not facts.run.exact:
         return ""
-    parts = list(unused_parts(facts, model, sessions(facts, model)))
+    parts = unused_parts(facts, model, sessions(facts, model))
     if not parts:
         return ""
     part = next((one for one in parts if not one.sometimes), parts[0])

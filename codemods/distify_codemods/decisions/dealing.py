@@ -175,8 +175,8 @@ def _iterable(obj: Obj) -> Given:
         return Given.NO
     if cls.derives_from(torch_data.STREAM):
         return Given.YES
-    indexed = any("__getitem__" in one.attributes for one in cls.order())
-    foreign = any(datasets.may_be_stream(name) for name in cls.libraries())
+    indexed = any("__getitem__" in one.attributes for one in cls.order)
+    foreign = any(datasets.may_be_stream(name) for name in cls.libraries)
     return Given.PERHAPS if foreign and not indexed else Given.NO
 
 

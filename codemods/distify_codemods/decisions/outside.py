@@ -98,7 +98,7 @@ def is_of_a_data_set(facts: Facts, here: Here) -> bool:
     given = (loader.arguments.get("dataset", 0) for loader in facts.loaders)
     loaded = (obj for value in given if value is not None for obj in given_to(Arguments([value])))
     classes = (obj.of for obj in loaded if isinstance(obj, Instance) and obj.of is not None)
-    return any(map(is_data_set, owner.libraries())) or any(owner in one.order() for one in classes)
+    return any(map(is_data_set, owner.libraries)) or any(owner in one.order for one in classes)
 
 
 def _minds_errors(event: Event) -> bool:

@@ -99,5 +99,5 @@ def _is_unknown(event: Event) -> bool:
 def _names_of(obj: Obj) -> list[str]:
     obj = root(obj)
     if isinstance(obj, Instance) and obj.of is not None:
-        return list(obj.of.libraries())
+        return list(obj.of.libraries)
     return [obj.name] if isinstance(obj, External) else []

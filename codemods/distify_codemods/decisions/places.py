@@ -125,19 +125,20 @@ class Places:
         """The functions that run in the turns of loops; notes those that not every rank may come to."""
         heads = {(loop.node, loop.event.here.frame.context) for loop in loops}
         found: set[cst.CSTNode] = set()
-        done: set[Here] = set()
+        done: dict[Here, set[cst.CSTNode]] = {}  # what is known to be called from a place, and all around that
         for event in self.facts.run.events:
-            below: list[cst.CSTNode] = []
+            below: set[cst.CSTNode] = set()
             for here in event.here.up():
+                known = done.get(here)
+                if known is not None and below <= known:
+                    break
+                done[here] = below | known if known else below.copy()
                 if here.arm == "body" and (here.node, here.parent_context) in heads:
                     found.update(one for one in below if one is not here.frame.node)
                     break
                 if here.arm and (here.node in self.parting or here.node in self.skipped):
                     self.unsure.update(one for one in below if one is not here.frame.node)
-                if here in done and not below:
-                    break
-                done.add(here)
-                below.append(here.frame.node)
+                below.add(here.frame.node)
         return found
 
     def _training_calls(self) -> Iterable[object]:

@@ -85,7 +85,7 @@ class Samples:
         return not isinstance(obj, (Class, Ref, Method)) or self._may_be_called(obj)
 
     def _is_plain_instance(self, obj: Instance) -> bool:
-        if obj.of is None or any(not one.startswith(loading.BASES) for one in obj.of.libraries()):
+        if obj.of is None or any(not one.startswith(loading.BASES) for one in obj.of.libraries):
             return False
         asked = [(method, given) for name, given in _ASKED.items() if (method := self._method(obj, name)).objs]
         plain = all(self._are_plain_once_called(method, given) for method, given in asked)
@@ -100,7 +100,7 @@ class Samples:
 
     def _holds_plain_things(self, obj: Instance) -> bool:
         """What a library's base calls, if there is one: `self.transform` of a folder of pictures."""
-        own = [base for base in (obj.of.libraries() if obj.of else ()) if base.startswith(datasets.OF_PICTURES)]
+        own = [base for base in (obj.of.libraries if obj.of else ()) if base.startswith(datasets.OF_PICTURES)]
         return not own or all(self._is_part(one) for value in obj.attributes.values() for one in contained(value))
 
     def _method(self, obj: Instance, name: str) -> Value:
@@ -119,7 +119,7 @@ class Samples:
         if isinstance(obj, Partial):
             return obj.function is not None and self._are_plain_functions(obj.function)
         if isinstance(obj, Class):
-            return all(not one.node or self._init(one) for one in obj.order())
+            return all(not one.node or self._init(one) for one in obj.order)
         if isinstance(obj, Ref):
             return loading.computes(obj.name)
         if isinstance(obj, External):
@@ -227,7 +227,7 @@ class Samples:
         """What reading an attribute runs."""
         if not isinstance(obj, Instance) or name in obj.attributes or obj.of is None:
             return True
-        for cls in obj.of.order():
+        for cls in obj.of.order:
             for function in (one for one in cls.attributes.get(name, NOTHING).objs if isinstance(one, Function)):
                 if not self._is_plain_function(function.node):
                     return False

@@ -87,7 +87,7 @@ def _is_of(obj: Obj, function: cst.CSTNode) -> bool:
     if isinstance(obj, Partial):
         return obj.function is not None and any(_is_of(one, function) for one in obj.function.objs)
     cls = obj.of if isinstance(obj, Instance) else obj
-    own = [one for each in cls.order() for one in each.attributes.values()] if isinstance(cls, Class) else []
+    own = [one for each in cls.order for one in each.attributes.values()] if isinstance(cls, Class) else []
     return any(isinstance(one, Function) and one.node is function for value in own for one in value.objs)
 
 

@@ -141,7 +141,7 @@ def _named(obj: Obj) -> str:
 
 def _is_of_torch(obj: Instance) -> bool:
     """A model, a loss, an optimizer: what is given to it may come back as a gradient."""
-    return obj.base is not None or (obj.of is not None and any(n.startswith("torch.") for n in obj.of.libraries()))
+    return obj.base is not None or (obj.of is not None and any(n.startswith("torch.") for n in obj.of.libraries))
 
 
 def _of_augmented(facts: Facts, module: Module, node: cst.AugAssign) -> Iterator[Sink]:

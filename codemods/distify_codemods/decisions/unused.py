@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Const, Obj
+from distify_codemods.answers import answered_once
 from distify_codemods.decisions.backward_passes import Session
 from distify_codemods.decisions.foreign_parts import ABOUT, not_seen_to_be_used
 from distify_codemods.decisions.last_turns import goes_nowhere
@@ -34,8 +35,20 @@ class Unused:
     foreign: bool = False  # a library's model, of which the step may need all or not
 
 
-def unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> Iterator[Unused]:
-    """What the forward passes before a backward pass leave out of their results."""
+@answered_once
+def _known(facts: Facts) -> dict[Obj, list[Unused]]:
+    return {}
+
+
+def unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> list[Unused]:
+    """What the forward passes before a backward pass leave out of their results. `found`: all of that model."""
+    known = _known(facts)
+    if model not in known:
+        known[model] = list(_unused_parts(facts, model, found))
+    return known[model]
+
+
+def _unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> Iterator[Unused]:
     layers, frozen = _layers(facts, model), _frozen(facts, model)
     sequences = (part for part in parts_of(model) if isinstance(part, External) and part.name in torch_nn.CONTAINERS)
     containers: dict[Obj, set[Obj]] = {part: set(parts_of(part)) for part in sequences}  # whose parts are called unseen

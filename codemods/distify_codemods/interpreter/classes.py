@@ -83,7 +83,7 @@ def _inherited(
     machine: Machine, cls: Class, obj: Obj, name: str, node: cst.CSTNode | None, after: Class | None = None
 ) -> Value | None:
     """The attribute of the first class, in the order of resolution, that has it; `after`: behind this one."""
-    order = cls.order()
+    order = cls.order
     for ancestor in order[order.index(after) + 1 if after in order else 0 :]:
         found = ancestor.attributes.get(name)
         if found is not None:
@@ -138,7 +138,7 @@ def fields_table(machine: Machine, obj: Obj) -> Value:
 
 def subclasses(machine: Machine, cls: Class, node: cst.CSTNode) -> Value:
     machine.happened["classes"]  # is noted
-    found = tuple(Value(one.alone) for one in machine.classes if one is not cls and cls in one.order())
+    found = tuple(Value(one.alone) for one in machine.classes if one is not cls and cls in one.order)
     made = machine.made(Sequence, node, cls)
     made.items = found
     return Value(made.alone)
@@ -147,7 +147,7 @@ def subclasses(machine: Machine, cls: Class, node: cst.CSTNode) -> Value:
 def store(machine: Machine, holder: Obj, name: str, value: Value, node: cst.CSTNode) -> None:
     """`holder.name = value`, also through a property's setter or `__setattr__`."""
     if isinstance(holder, Instance) and holder.of is not None:
-        for cls in holder.of.order():
+        for cls in holder.of.order:
             setter = cls.setters.get(name)
             if setter is not None:
                 machine.invoke(setter, Arguments([value]), node, holder)
@@ -189,7 +189,7 @@ def _newly_made(machine: Machine, maker: Value, cls: Class, arguments: Arguments
 
 def derive(machine: Machine, obj: Instance, arguments: Arguments, node: cst.CSTNode) -> None:
     """The constructor of a library's loader, for an object of a class derived from it."""
-    loader = next((name for name in obj.of.libraries() if name in torch_data.LOADERS), "") if obj.of else ""
+    loader = next((name for name in obj.of.libraries if name in torch_data.LOADERS), "") if obj.of else ""
     if loader:
         made = machine.call_reference(loader, arguments, node).single()
         obj.base = made if isinstance(made, External) else None

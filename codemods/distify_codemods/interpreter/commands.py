@@ -92,7 +92,7 @@ def _bound(machine: Machine, function: Function, receiver: Instance) -> Bound:
 
 
 def _public(obj: Instance) -> list[Function]:
-    order = reversed(obj.of.order()) if obj.of is not None else ()
+    order = reversed(obj.of.order) if obj.of is not None else ()
     attributes = {name: value for one in order for name, value in one.attributes.items()}
     return [
         one
@@ -145,7 +145,7 @@ def _parameters(machine: Machine, function: Function, bound: bool) -> dict[str, 
 def _fields(machine: Machine, cls: Class) -> dict[str, Value]:
     """Of a dataclass."""
     found = {}
-    for owner in reversed(cls.order()):
+    for owner in reversed(cls.order):
         for statement in owner.node.body.body if owner.node is not None else ():
             for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
                 if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name):

@@ -88,7 +88,7 @@ def _unknown(machine: Machine, obj: Obj, call: cst.Call) -> str:
     if isinstance(obj, Ref):
         return "" if is_known(obj.name) else obj.name
     if isinstance(obj, External):
-        return _unknown_module(obj, call)
+        return "" if obj.whole is None and computing.is_a_layer(obj.name) else _unknown_module(obj, call)
     if isinstance(obj, Method) and obj.name not in computing.PLAIN:
         whole = root(obj)
         if isinstance(whole, External) and (giver := _owner(machine, whole)) is not None:
@@ -117,7 +117,7 @@ def _owner(machine: Machine, made: External) -> Obj | None:
 
 
 def _unseen_base(obj: Obj) -> str:
-    bases = sorted(obj.of.libraries()) if isinstance(obj, Instance) and obj.of is not None else []
+    bases = sorted(obj.of.libraries) if isinstance(obj, Instance) and obj.of is not None else []
     return next((name for name in bases if not is_known(name)), "")
 
 

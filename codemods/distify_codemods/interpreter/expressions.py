@@ -39,6 +39,16 @@ def evaluate(machine: Machine, node: cst.BaseExpression) -> Value:
     if handler is None:
         return NOTHING
     value = handler(machine, node)
+    if machine.tries:
+        value = _tried(machine, value, node)
+    before = dict.get(machine.values, node)
+    if before is not value:
+        machine.values.grow(node, value if before is None else join(before, value))
+    return value
+
+
+def _tried(machine: Machine, value: Value, node: cst.BaseExpression) -> Value:
+    """With what a trial wants to know of it, or takes as given."""
     if machine.cutting is not None:
         value = cuts.dealt(machine, value, node)
     if machine.gathering is not None and node in machine.gathering.values:
@@ -51,9 +61,6 @@ def evaluate(machine: Machine, node: cst.BaseExpression) -> Value:
         value = parts.followed(machine, evidence.followed(machine, value, node), node)
     if machine.reducing is not None:
         value = reductions.followed(machine, value, node)
-    before = dict.get(machine.values, node)
-    if before is not value:
-        machine.values.grow(node, value if before is None else join(before, value))
     return value
 
 

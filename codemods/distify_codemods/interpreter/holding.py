@@ -173,7 +173,7 @@ def mapped(
 def fields(cls: Class) -> tuple[str, ...]:
     """The annotated names of a class and its bases, in order; those of a named tuple."""
     found: dict[str, None] = {}
-    for one in reversed(cls.order()):
+    for one in reversed(cls.order):
         found.update(dict.fromkeys(one.fields))
         for statement in one.node.body.body if one.node is not None else ():
             for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():

@@ -69,9 +69,9 @@ def _is_one(obj: Obj, kinds: Ordered[Obj]) -> bool | None:
         types = tuple(_NUMBERS[name] for name in names & set(_NUMBERS))
         return isinstance(obj.value, types) if plain else None
     if isinstance(obj, Instance) and obj.of is not None:
-        if classes & set(obj.of.order()):
+        if classes & set(obj.of.order):
             return True
-        return False if plain and obj.of.libraries() <= torch_nn.PLAIN_BASES else None
+        return False if plain and obj.of.libraries <= torch_nn.PLAIN_BASES else None
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -117,6 +118,7 @@ def _run(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -
     return external(machine, name, arguments, node)
 
 
+@cache
 def _sources(name: str) -> Ordered[Obj | str]:
     for prefix, source in _SOURCES.items():
         if name == prefix or (prefix.endswith(".") and name.startswith(prefix)):

@@ -8,6 +8,7 @@ here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import libcst as cst
@@ -57,6 +58,7 @@ class Machine:
         self.reducing = trial.reducing
         self.cutting = trial.cutting
         self.evidence = trial.evidence
+        self.tries = replace(trial, shared=False, sparing=False, drop_data_parallel=False, hooks=()) != NOTHING_TRIED
         self.shared = trial.shared
         self.sparing = trial.sparing
         self.drop_data_parallel = trial.drop_data_parallel
@@ -262,13 +264,9 @@ class Machine:
             self.statements += 1
             outer = self.here
             self.here = Here(outer, statement, self.frame)
-            for hook in self.hooks.get((statement, False), ()):
-                reads.uncertain()
-                hook(self)
+            self._hooked(statement, False)
             falls_through = self.statement(statement)
-            for hook in self.hooks.get((statement, True), ()):
-                reads.uncertain()
-                hook(self)
+            self._hooked(statement, True)
             self.here = outer
             if not falls_through:
                 if isinstance(statement, cst.If):  # `if not SAVE: return`
@@ -277,6 +275,11 @@ class Machine:
             if isinstance(statement, cst.If):
                 self.record.taken.add((statement, BEHIND))
         return True
+
+    def _hooked(self, statement: cst.CSTNode, after: bool) -> None:
+        for hook in self.hooks.get((statement, after), ()) if self.hooks else ():
+            reads.uncertain()
+            hook(self)
 
     def arm(
         self,

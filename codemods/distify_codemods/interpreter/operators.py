@@ -121,7 +121,7 @@ def _counts_as_true(obj: Obj) -> bool:
     if isinstance(obj, External):
         return _is_something(obj) and (obj.name.startswith(torch_optim.OWN) or torch_nn.is_without_items(obj.name))
     if isinstance(obj, Instance):
-        plain = obj.of is not None and obj.of.libraries() <= torch_nn.PLAIN_BASES
+        plain = obj.of is not None and obj.of.libraries <= torch_nn.PLAIN_BASES
         return plain and obj.of is not None and not any(obj.of.member(one) for one in ("__bool__", "__len__"))
     return _is_something(obj)
 

@@ -22,7 +22,7 @@ def optimizer_bases(cls: Class) -> list[str]:
     """The names of the libraries' optimizer classes that a local class derives from."""
     return [
         base.name
-        for one in cls.order()
+        for one in cls.order
         for value in one.bases
         for base in value.objs
         if isinstance(base, Ref) and torch_optim.is_optimizer(base.name)

@@ -83,7 +83,7 @@ def _is_plain(receiver: Obj) -> bool:
     if not isinstance(receiver, Instance) or receiver.of is None:
         return False
     return receiver.of.derives_from(torch_nn.MODULE) or all(
-        name.startswith((*python.PLAIN_BASES, *torch_nn.OF_KERAS)) for name in receiver.of.libraries()
+        name.startswith((*python.PLAIN_BASES, *torch_nn.OF_KERAS)) for name in receiver.of.libraries
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from distify_codemods.libraries import graphs
 
 #: Libraries whose functions are in the tables, or compute nothing on batches.
@@ -66,3 +68,10 @@ def has_parts(model: str) -> bool:
 def is_a_part(model: str, name: str) -> bool:
     """Whether it is a part of such a model."""
     return has_parts(model) and any(name in names.split() for own, names in _PARTS.items() if model.startswith(own))
+
+
+@cache
+def is_a_layer(name: str) -> bool:
+    """Whether it does to each sample what it does alone, whatever it is made with."""
+    plain = name.startswith(MODULES) and not name.startswith((*OTHERS, "transformers."))
+    return plain and name not in PASSING

@@ -67,7 +67,7 @@ def _functions(objs: Iterable[Obj]) -> Iterator[cst.CSTNode]:
         if isinstance(obj, (Class, Instance)):
             cls = obj.of if isinstance(obj, Instance) else obj
             name = "__call__" if isinstance(obj, Instance) else "__init__"
-            for one in cls.order() if cls is not None else ():
+            for one in cls.order if cls is not None else ():
                 if name in one.attributes:
                     yield from _functions(one.attributes[name].objs)
                     break

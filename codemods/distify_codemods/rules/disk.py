@@ -60,10 +60,15 @@ def may_be_below(question: Event, written: object) -> bool:
     return written.removeprefix("./").startswith(folder.removeprefix("./").removeprefix("."))
 
 
+def is_asked(event: Event) -> bool:
+    """Whether it is asked for the age or size of a file, or what asks for that is handed on."""
+    keys = [event.name, *(obj.name for one in event.arguments.all() for obj in one.objs if isinstance(obj, Ref))]
+    return not listings.RAISES.isdisjoint(keys)
+
+
 def may_fail(context: Context, event: Event) -> bool:
     """Whether a rank asks for the age or size of a file that rank 0 may be removing, or that it alone makes."""
-    keys = [event.name, *(obj.name for one in event.arguments.all() for obj in one.objs if isinstance(obj, Ref))]
-    if listings.RAISES.isdisjoint(keys):
+    if not is_asked(event):
         return False
     return any(
         _may_come_before(one, event)

@@ -180,7 +180,7 @@ def _makes_what_downloads(event: Event) -> bool:
     """`class Data(datasets.CIFAR10)` with `download=True`: what its base does is not followed."""
     given = event.arguments.keywords.get("download")
     made = [obj for obj in map(core, event.value.objs) if isinstance(obj, Instance)]
-    bases = [name for one in made if one.of is not None for name in one.of.libraries()]
+    bases = [name for one in made if one.of is not None for name in one.of.libraries]
     if any(name in PREPARE for name in bases):
         own = [one.of for one in made if one.of is not None]
         return bool(event.arguments.all()) and any(cls.member(name) is not None for cls in own for name in PREPARING)

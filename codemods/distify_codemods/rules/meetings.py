@@ -69,7 +69,8 @@ class _Parted:
             event for event in self.facts.of_kind(Kind.LEAVE)
             if event.name != "raise" and any(here.arm and here.node in tests for here in event.here.up())
         ]  # fmt: skip
-        self.functions = {function for event in self.facts.run.events for function in self._called_for_some(event)}
+        events = self.facts.run.events if tests else []
+        self.functions = {function for event in events for function in self._called_for_some(event)}
 
     def holds(self, module: Module, node: cst.CSTNode) -> bool:
         """Whether a node is in such a place; a test that stands inside of it does not part those who come to it."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from distify_codemods import file_events, tree
+from distify_codemods.answers import answered_once
 from distify_codemods.decisions import entropy, outside
 from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
 from distify_codemods.file_events import code_of, path_of, reads
 from distify_codemods.file_names import may_be_same
 from distify_codemods.interpreter import files
@@ -81,8 +83,10 @@ def meetings(context: Context) -> set[cst.CSTNode]:
 
 
 def _origins(context: Context) -> list[Origin]:
-    events = context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.STORE)
-    return list(dict.fromkeys(origin for event in events for origin in _of_a_path(context, event)))
+    for module in _modules(context.facts):
+        context.plan(module)  # files are written, and shown, in the order in which they do something
+    used = _used(context.facts)
+    return list(dict.fromkeys(one for event, origins in used for one in _of_a_path(context, event, origins)))
 
 
 def _own_values(context: Context) -> bool:
@@ -93,25 +97,52 @@ def _own_values(context: Context) -> bool:
     return bool(found)
 
 
-def _of_a_path(context: Context, event: Event) -> Iterator[Origin]:
-    """What the path that every rank uses here was made of."""
-    makes, given = event.name in effects.MAKES_FOLDERS, list[Value]()
-    if event.kind is Kind.STORE or file_events.is_unknown(event):
-        given = list(file_events.own_paths_out_of_sight(context.facts, event))
-        if context.is_on_main(event.module, event.node):
-            return
-    elif makes or reads(event) or listings.is_of_the_disk(event.name) or event.name == LOAD:
+@answered_once
+def _modules(facts: Facts) -> list[Module]:
+    events = facts.of_kind(Kind.CALL, Kind.METHOD, Kind.STORE)
+    return list(dict.fromkeys(event.module for event in events if _is_out_of_sight(event)))
+
+
+@answered_once
+def _used(facts: Facts) -> list[tuple[Event, list[Origin]]]:
+    """Where paths are used, and what they were made of; also where rank 0 may have removed what is asked for."""
+    events = facts.of_kind(Kind.CALL, Kind.METHOD, Kind.STORE)
+    used = ((event, _made_of(facts, event)) for event in events)
+    return [(event, origins) for event, origins in used if origins or disk.is_asked(event)]
+
+
+def _made_of(facts: Facts, event: Event) -> list[Origin]:
+    """What the path that is used here was made of."""
+    given: Iterable[Value] = ()
+    if _is_out_of_sight(event):
+        given = file_events.own_paths_out_of_sight(facts, event)
+    elif (
+        event.name in effects.MAKES_FOLDERS or reads(event) or listings.is_of_the_disk(event.name) or event.name == LOAD
+    ):
         given = [event.receiver, *event.arguments.positional[:1], *event.arguments.keywords.values()]
     elif event.name in LOADERS:
         given = [held for held in _held_by(event.arguments.get("dataset", 0)) if files.of_the_disk(held)]
     elif event.name in table.REMOVALS or event.name in table.MAKES:
-        yield from _made_for_some_time(event)
+        return _made_for_some_time(event)
+    return [one for value in given for one in _origins_of(value)]
+
+
+def _origins_of(value: Value) -> list[Origin]:
+    return [one for one in value.sources if isinstance(one, Origin)]
+
+
+def _is_out_of_sight(event: Event) -> bool:
+    return event.kind is Kind.STORE or file_events.is_unknown(event)
+
+
+def _of_a_path(context: Context, event: Event, origins: list[Origin]) -> Iterator[Origin]:
+    """What the path that every rank uses here was made of, and rank 0 is to tell."""
+    if _is_out_of_sight(event) and context.is_on_main(event.module, event.node):
+        return
     if disk.may_fail(context, event):
-        given = [event.value]
-    for value in given:
-        for source in files.origins(value):
-            if isinstance(source, Origin) and (makes or not disk.is_as_before(context, source)):
-                yield source
+        origins = _origins_of(event.value)
+    makes = event.name in effects.MAKES_FOLDERS
+    yield from (one for one in origins if makes or not disk.is_as_before(context, one))
 
 
 def _held_by(data: Value | None) -> Iterator[Value]:
@@ -121,14 +152,13 @@ def _held_by(data: Value | None) -> Iterator[Value]:
             yield from obj.attributes.values()
 
 
-def _made_for_some_time(event: Event) -> Iterator[Origin]:
+def _made_for_some_time(event: Event) -> list[Origin]:
     """A folder that is removed again, or made where one looks: each rank would have one, and rank 0 removes its own."""
     where = event.arguments.get("dir", 2)
     given = [event.receiver, *event.arguments.all()]
     if event.name in table.MAKES:
         given = [event.value] if where is not None and not where.is_none else []
-    for value in given:
-        yield from (one for one in files.origins(value) if isinstance(one, Origin) and one.name in table.MAKES)
+    return [one for value in given for one in _origins_of(value) if one.name in table.MAKES]
 
 
 def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, done: str) -> None:

@@ -18,13 +18,14 @@ from distify_codemods.rules.download import downloads
 def place(context: Context) -> tuple[cst.CSTNode, bool] | None:
     """After the command line is read, if nothing that matters happens before that; else before the first that does."""
     meetings = paths.meetings(context)
-    events = [event for event in context.facts.run.events if _level(context, event, meetings)]
     early = meetings | {event.node for event in records.records(context)}
-    first = next((event for event in events if event.node in early or (_matters(event) and not event.unused)), None)
+    begins = (one for one in context.facts.run.events if one.node in early or (_matters(one) and not one.unused))
+    first = next((event for event in begins if _level(context, event, meetings)), None)
     if first is None:
         return None
     spine = _spine(context, first)
-    parsed = next((event for event in events if event.kind is Kind.ARGUMENTS_PARSED), None)
+    read = context.facts.of_kind(Kind.ARGUMENTS_PARSED)
+    parsed = next((event for event in read if _level(context, event, meetings)), None)
     if parsed is not None and parsed.before(first):
         for (frame, one), (other_frame, other) in zip(_own(context, parsed), spine, strict=False):
             if frame is other_frame and one is not other:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import cache, partial
 
 import libcst as cst
 
@@ -90,11 +91,12 @@ def _by_hand(context: Context) -> Iterator[Blocked]:
 def _turned_off(context: Context) -> bool:
     """Training and figures where a constant of the script does not let it come: decisions have not seen them."""
     places: dict[cst.If, Module] = {}
+    is_set = cache(partial(_is_set, context))
     for event in context.facts.run.events:
         if event.unused and _is_of_training(event):
             for here in event.here.up():
                 if isinstance(here.node, cst.If) and here.node.test not in context.facts.run.unused:
-                    if _is_set(context, here.node.test):
+                    if is_set(here.node.test):
                         places.setdefault(here.node, here.frame.module)
                     break
     for branch, module in places.items():
@@ -106,7 +108,7 @@ def _turned_off(context: Context) -> bool:
     brought = context.facts.run.machine.record.brought
     trains = {branch: [one for one in brought[branch] if _has_training(one)] for branch in brought}
     for branch, files in trains.items():
-        if files and branch not in places and _is_set(context, branch.test):
+        if files and branch not in places and is_set(branch.test):
             module = context.facts.module_of(branch)
             places[branch] = module
             context.advice(

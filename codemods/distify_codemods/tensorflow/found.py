@@ -120,7 +120,7 @@ def is_of(value: Value, pattern: str) -> bool:
 def _names(obj: Obj) -> Iterable[str]:
     """What a library calls it; of an object of an own class, what it derives from."""
     of = getattr(obj, "of", None)
-    return of.libraries() if of is not None else [obj.name] if isinstance(obj, External) else []
+    return of.libraries if of is not None else [obj.name] if isinstance(obj, External) else []
 
 
 def _each_once(events: Iterable[Event]) -> list[Event]:
