@@ -41,6 +41,8 @@ class Steps:
         self.number = number
         self.taken = 0
         self.looked = 0  # after which it was last looked closely
+        self.course: object = None  # by which the last one came
+        self.turns = 0  # how often that has changed
 
 
 class _Question:
@@ -68,6 +70,8 @@ class Watching:
         self.optimizers: WeakKeyDictionary[Optimizer, Steps] = WeakKeyDictionary()
         #: After each step: has to cost next to nothing.
         self.after_each: list[Callable[[Watching], None]] = []
+        #: In each step: by which course it came. One that comes by another than the one before is due, too.
+        self.courses: list[Callable[[], object]] = []
         #: After the steps that are due, with the optimizer.
         self.looks: list[Callable[[Watching, Optimizer, Steps], None]] = []
         self._pending: dict[str, _Question] = {}
@@ -82,12 +86,22 @@ class Watching:
             self._numbered += 1
         self.steps += 1
         steps.taken += 1
+        turns = self._turns(steps)
         for each in self.after_each:
             each(self)
-        if is_due(steps.taken if steps.number < _MANY else self.steps):
+        if turns or is_due(steps.taken if steps.number < _MANY else self.steps):
             self.look(optimizer, steps)
         if self._pending and any(question.is_due(self.steps) for question in self._pending.values()):
             self._judge()
+
+    def _turns(self, steps: Steps) -> bool:
+        """Whether this step is due by its course; where that changes again and again, it is not each time."""
+        course = [one() for one in self.courses]
+        before, steps.course = steps.course, course
+        if steps.taken == 1 or course == before:
+            return False
+        steps.turns += 1
+        return is_due(steps.turns)
 
     def before_checkpoint(self) -> None:
         """Where every rank comes before rank 0 writes one, and elsewhere: looks at what has taken many steps since."""
