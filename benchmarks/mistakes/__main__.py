@@ -44,7 +44,7 @@ WAYS = {
 }  # fmt: skip
 RIGHT = Mistake("right", (), "")
 #: Seconds for a run in which nobody gets on; for a whole run.
-PATIENCE, LIMIT = "8", 300.0
+PATIENCE, LIMIT = "8", 90.0
 STEPS = "steps{rank}.txt"
 
 

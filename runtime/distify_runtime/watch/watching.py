@@ -20,7 +20,7 @@ from distify_runtime.watch.verdict import broken
 #: What speaks against what all ranks have left, by rank; empty where nothing does.
 Judge = Callable[[list[Any]], str]
 
-_FIRST, _EVERY = (1, 2, 5, 10, 100), 1000
+_FIRST, _EVERY = (1, 2, 5, 10, 20, 50, 100, 200, 500), 1000
 #: Where a script makes so many optimizers, as in inner loops, the later ones are looked at by the steps of all.
 _MANY = 16
 #: What other ranks never come to is given up when so much else is asked.
