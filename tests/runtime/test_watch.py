@@ -13,7 +13,7 @@ import os, sys, tempfile, time, numpy, torch
 import distify_runtime as rt
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset, random_split
 
 case = sys.argv[1]
 rt.init_process_group(watch="warn" if case == "warned" else None)
@@ -32,6 +32,13 @@ optimizer = torch.optim.SGD(model.parameters(), 0.01)
 data = TensorDataset(torch.randn(512, 8), torch.randn(512, 1))
 if case == "torch's sampler":
     loader = DataLoader(data, 32, sampler=DistributedSampler(data, seed=rt.rank()))
+elif case in ("other samples", "split apart", "split"):
+    if case == "other samples":
+        data = TensorDataset(torch.randn(512, 8) + rt.rank(), data.tensors[1])
+    else:
+        draw = torch.Generator().manual_seed(rt.rank() if case == "split apart" else 0)
+        data = random_split(TensorDataset(*(one.repeat(2, 1) for one in data.tensors)), [512, 512], draw)[0]
+    loader = DataLoader(**rt.shard_training(data, 64, shuffle=True))
 elif case == "other sizes":
     data = TensorDataset(*(one[rt.rank():] for one in data.tensors))
     loader = DataLoader(**rt.shard_training(data, 64, shuffle=True, drop_last=True))
@@ -104,6 +111,8 @@ def trained(case: str, *arguments: str) -> Ended:
         ("epoch", r"TrainingSampler deals out pass 2 in the order of the pass before: sampler.set_epoch\(epoch\)"),
         ("torch's sampler", r"DistributedSampler, pass 1: \d+ of 512 samples are dealt out by more than one rank"),
         ("other sizes", "rank 1 and rank 0 deal out different orders, of data sets of 511 and 512 samples"),
+        ("other samples", "rank 1 and rank 0 hold other samples each: are they drawn by a seed of each rank's?"),
+        ("split apart", "rank 1 and rank 0 hold other parts of a data set each: is it split by a seed of each rank's?"),
         ("seed", "ranks 0 and 1 draw the same random numbers in the forward pass before step 5 of SGD: dropout"),
         ("left out", "the ranks have not taken equally many steps: rank 0 took 16, rank 1 took 15"),
     ],
@@ -137,7 +146,7 @@ def test_a_run_that_waits_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch) -> 
     assert "most recent call first" in one.err  # its own stack, in its own log
 
 
-@pytest.mark.parametrize("case", ["right", "main file", "input"])
+@pytest.mark.parametrize("case", ["right", "main file", "input", "split"])
 def test_what_is_right_goes_on(case: str, tmp_path: object) -> None:
     ended = trained(case, f"{tmp_path}/log.txt")
     assert (ended.code, ended.out, ended.err) == (0, "trained 16\n", "")

@@ -134,14 +134,24 @@ class Watching:
 
     def _judge(self) -> None:
         """What was asked first comes first: that is where ranks have parted."""
+        late: list[str] = []
         for topic in list(self._pending):
-            values = self.board.everyone(topic)
-            if values is None:
-                continue
-            judge = self._pending.pop(topic).judge
-            self.board.forget(topic)
-            if said := judge(values):
-                broken(topic.partition("/")[0], said, self.mode)
+            said = self._said_of(topic)
+            if said is None:
+                late.append(topic)
+            elif said:  # answers to what was asked before it may have come meanwhile
+                kind = topic.partition("/")[0]
+                earlier = (self._said_of(one) for one in late if one.startswith(f"{kind}/"))
+                broken(kind, next(filter(None, earlier), said), self.mode)
+
+    def _said_of(self, topic: str) -> str | None:
+        """None where some rank has not answered yet."""
+        values = self.board.everyone(topic)
+        if values is None:
+            return None
+        judge = self._pending.pop(topic).judge
+        self.board.forget(topic)
+        return judge(values)
 
     def judge_all(self, seconds: float) -> None:
         """Also what the others are still on their way to. So long is waited once for each question."""
