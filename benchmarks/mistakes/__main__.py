@@ -166,7 +166,7 @@ def _verified(folder: Path) -> str:
     told = json.loads(out)
     parted = [check for check in told["checks"] if check["result"] == "differs"]
     said = [f"{one['check']}: {one['message']} {one['usually'] or ''}".strip() for one in parted]
-    return "; ".join([*said, *told["last_lines"][-1:]])
+    return "; ".join([*said, *told["last_lines"][-8:]])
 
 
 def _watched(folder: Path) -> tuple[str, str]:
