@@ -170,7 +170,7 @@ def _verified(folder: Path) -> str:
 
 
 def _watched(folder: Path) -> tuple[str, str]:
-    """What it said, and how many steps rank 0 had taken by then."""
+    """What it said, and at which step: by its own words, else how many rank 0 had taken in the end."""
     command = [str(HERE / "counted.py"), str(folder / STEPS), str(folder / "train_dist.py")]
     env = {"DISTIFY_WATCH": "on", "DISTIFY_HANG_TIMEOUT": PATIENCE}
     ranks = processes.Ranks(command, 2, folder, folder / "logs", env, LIMIT)
@@ -183,7 +183,8 @@ def _watched(folder: Path) -> tuple[str, str]:
     ended = [line for line in said if "the run is ended" in line] or said
     steps = folder / STEPS.format(rank=0)
     last = re.sub(r"^.*?(distify|InvariantBroken): ", "", ended[-1]) if ended else ""
-    return last, steps.read_text() if steps.exists() else "0"
+    told = re.search(r"\bstep (\d+)", last)
+    return last, told[1] if told else steps.read_text() if steps.exists() else "0"
 
 
 def _distify(folder: Path, *words: str) -> tuple[str, str]:
