@@ -15,6 +15,7 @@ from distify_runtime.meeting import collective
 from distify_runtime.members import modules_of, tensors_of
 from distify_runtime.output import stop
 from distify_runtime.overlap import CHANGED, SPARSE, agreed, dense_gradient, held_of, reducer_of
+from distify_runtime.watch import course
 
 #: Bytes that travel in one collective, as in DistributedDataParallel.
 BUCKET_BYTES = 25 * 2**20
@@ -51,6 +52,7 @@ def all_reduce_gradients(*of: Any) -> None:
     if is_alone():
         return
     parameters = _distinct(tensors_of(of))
+    course.averaged(len(parameters))
     reducer = reducer_of(parameters)
     gradients = [parameter.grad for parameter in parameters]
     kinds = reducer.agree(gradients) if reducer else agreed(list(map(held_of, gradients)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from distify_runtime.trace.hints import about_parting
+from distify_runtime.trace.hints import about_parting, about_steps
 from distify_runtime.trace.traces import Trace
 
 
@@ -38,3 +38,17 @@ def test_a_mistake_that_has_a_shape_is_that() -> None:
 def test_a_rank_that_ended_early_has_no_such_step() -> None:
     hint = about_parting(run(0.9, 0.8), [run(0.9, 0.7), run(0.9)], 2)
     assert hint == "ranks have unequal numbers of batches, or decide for themselves when to stop"
+
+
+@pytest.mark.parametrize(
+    ("steps", "hint"),
+    [
+        (4, "each rank kept the whole batch size; divide it by the 2 ranks"),
+        (7, "an error that is caught, or a batch that is left out"),
+        (9, "an error that is caught, or a batch that is left out"),
+        (16, "the training loader is not dealt out: each rank goes through all of it"),
+    ],
+)
+def test_another_number_of_steps(steps: int, hint: str) -> None:
+    ours = run(*[0.9] * steps)
+    assert about_steps(run(*[0.9] * 8), [ours, ours]).startswith(hint)

@@ -9,21 +9,36 @@ import pytest
 from ranks import Ended, run_script
 
 TRAIN = """
-import os, sys, tempfile, time, torch
+import os, sys, tempfile, time, numpy, torch
 import distify_runtime as rt
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset, random_split
 
 case = sys.argv[1]
 rt.init_process_group(watch="warn" if case == "warned" else None)
 torch.manual_seed(0)
-net = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Dropout(0.1), nn.Linear(8, 1))
+
+
+class Noisy(nn.Module):
+    def forward(self, x):
+        return x + torch.from_numpy(numpy.random.rand(len(x), 1)).float()
+
+
+noisy = Noisy() if case.startswith("NumPy") else nn.Identity()
+net = nn.Sequential(noisy, nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Dropout(0.1), nn.Linear(8, 1))
 model = net if case in ("unwrapped", "warned") else DistributedDataParallel(rt.convert_sync_batchnorm(net))
 optimizer = torch.optim.SGD(model.parameters(), 0.01)
 data = TensorDataset(torch.randn(512, 8), torch.randn(512, 1))
 if case == "torch's sampler":
     loader = DataLoader(data, 32, sampler=DistributedSampler(data, seed=rt.rank()))
+elif case in ("other samples", "split apart", "split"):
+    if case == "other samples":
+        data = TensorDataset(torch.randn(512, 8) + rt.rank(), data.tensors[1])
+    else:
+        draw = torch.Generator().manual_seed(rt.rank() if case == "split apart" else 0)
+        data = random_split(TensorDataset(*(one.repeat(2, 1) for one in data.tensors)), [512, 512], draw)[0]
+    loader = DataLoader(**rt.shard_training(data, 64, shuffle=True))
 elif case == "other sizes":
     data = TensorDataset(*(one[rt.rank():] for one in data.tensors))
     loader = DataLoader(**rt.shard_training(data, 64, shuffle=True, drop_last=True))
@@ -39,9 +54,11 @@ for epoch in range(2):
         if case == "cast" and step == 3:
             model.double().float()
         if case == "made anew" and step == 3:
-            model.module[3] = nn.Linear(8, 1)
+            model.module[4] = nn.Linear(8, 1)
         if case == "seed" and step == 3:
             torch.manual_seed(0)
+        if case == "NumPy's seed" and step == 1:
+            numpy.random.seed(0)
         if case == "file" and step == 4:
             open(sys.argv[2], "w").close()
         if case == "main file" and step == 4:
@@ -88,12 +105,14 @@ def trained(case: str, *arguments: str) -> Ended:
 @pytest.mark.parametrize(
     ("case", "said"),
     [
-        ("unwrapped", "after step 1 of SGD, parameter `0.weight` and 5 more of rank 1 is not rank 0's. Something"),
-        ("cast", "before step 3, `0.weight` of a wrapped model was moved, cast or made anew " + at("model.double")),
-        ("made anew", "before step 3, `3.weight` of a wrapped model was moved, cast or made anew " + at("module[3]")),
+        ("unwrapped", "after step 1 of SGD, parameter `1.weight` and 5 more of rank 1 is not rank 0's. Something"),
+        ("cast", "before step 3, `1.weight` of a wrapped model was moved, cast or made anew " + at("model.double")),
+        ("made anew", "before step 3, `4.weight` of a wrapped model was moved, cast or made anew " + at("module[4]")),
         ("epoch", r"TrainingSampler deals out pass 2 in the order of the pass before: sampler.set_epoch\(epoch\)"),
         ("torch's sampler", r"DistributedSampler, pass 1: \d+ of 512 samples are dealt out by more than one rank"),
         ("other sizes", "rank 1 and rank 0 deal out different orders, of data sets of 511 and 512 samples"),
+        ("other samples", "rank 1 and rank 0 hold other samples each: are they drawn by a seed of each rank's?"),
+        ("split apart", "rank 1 and rank 0 hold other parts of a data set each: is it split by a seed of each rank's?"),
         ("seed", "ranks 0 and 1 draw the same random numbers in the forward pass before step 5 of SGD: dropout"),
         ("left out", "the ranks have not taken equally many steps: rank 0 took 16, rank 1 took 15"),
     ],
@@ -127,7 +146,7 @@ def test_a_run_that_waits_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch) -> 
     assert "most recent call first" in one.err  # its own stack, in its own log
 
 
-@pytest.mark.parametrize("case", ["right", "main file", "input"])
+@pytest.mark.parametrize("case", ["right", "main file", "input", "split"])
 def test_what_is_right_goes_on(case: str, tmp_path: object) -> None:
     ended = trained(case, f"{tmp_path}/log.txt")
     assert (ended.code, ended.out, ended.err) == (0, "trained 16\n", "")
@@ -139,6 +158,13 @@ def test_a_warning_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ended.err.count("the ranks have come apart") == 1
     monkeypatch.setenv("DISTIFY_WATCH", "off")
     assert trained("warned").err == ""
+
+
+def test_what_numpy_draws_alike_is_said() -> None:
+    ended = trained("NumPy's seed")
+    assert (ended.code, ended.out) == (0, "trained 16\n")
+    assert "ranks 0 and 1 draw the same random numbers of NumPy in the forward pass before step 1 of SGD" in ended.err
+    assert trained("NumPy's noise").err == ""
 
 
 def test_another_word_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

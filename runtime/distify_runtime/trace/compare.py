@@ -199,7 +199,7 @@ def _samples(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
 
 def _dropout(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
     """It is taken out of both runs; where it would have been drawn from tells whether ranks draw the same."""
-    if not any(trace.dropouts for trace in ranks):
+    if not any(trace.dropouts for trace in ranks) or any(trace.shares_forwards for trace in ranks):
         return _nothing("no wrapped model has any")
     for places in zip(*(trace.dropouts for trace in ranks), strict=False):
         step = places[0][0]

@@ -18,8 +18,10 @@ def about_steps(original: Trace, ranks: Sequence[Trace]) -> str:
     got, wanted, world = len(ranks[0].steps), len(original.steps), len(ranks)
     if len({len(trace.steps) for trace in ranks}) > 1:
         return "ranks have unequal numbers of batches, or decide for themselves when to stop"
-    if got < wanted:
+    if got * _TOO_MUCH <= wanted:
         return f"each rank kept the whole batch size; divide it by the {world} ranks"
+    if got < wanted * _TOO_MUCH:
+        return "an error that is caught, or a batch that is left out, which ranks decide each by its own share"
     return "the training loader is not dealt out: each rank goes through all of it (no DistributedSampler)"
 
 
@@ -33,7 +35,7 @@ def about_parting(original: Trace, ranks: Sequence[Trace], step: int) -> str:
     if _apart([[trace.steps[step - 1][1]] for trace in ranks]):
         return (
             "the ranks' gradients are not averaged: the model is not wrapped in DistributedDataParallel, or training "
-            "goes around the wrap"
+            "goes around the wrap; or they are clipped before they are averaged"
         )
     if _apart([original.beginnings[optimizer : optimizer + 1], ranks[0].beginnings[optimizer : optimizer + 1]]):
         return "the ranks begin with other weights than the original: something draws random numbers before the model"
@@ -67,7 +69,10 @@ def about_parting(original: Trace, ranks: Sequence[Trace], step: int) -> str:
         return drawn
     if original.filled:
         return "if it is the last batch of a pass: it does not divide by the ranks"
-    return "something that happens at this step and not before: a new pass, a last batch, a decision, a schedule"
+    return (
+        "something that happens at this step and not before: a new pass, a last batch, a decision, a schedule, or "
+        "gradients that are not clipped here: where they are, it is hidden that they are summed over ranks"
+    )
 
 
 def _drawn_elsewhere(original: Trace) -> str:

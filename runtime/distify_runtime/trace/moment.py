@@ -14,6 +14,7 @@ class Moment:
     each_sample: bool = False  # noise is drawn for each sample, and not one row for all
     initialising: int = 0  # calls of `torch.nn.init` that are under way
     dropouts: list[tuple[int, int]] = field(default_factory=list)  # of a wrapped model: the step, and where chance was
+    unwrapped_dropouts: list[tuple[int, int]] = field(default_factory=list)  # of others, as under Horovod
 
     def step(self) -> None:
         self.steps += 1

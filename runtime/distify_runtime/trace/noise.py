@@ -44,7 +44,7 @@ def without_dropout() -> None:
     """
 
     def identity(original: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        _note_dropout()
+        _note_dropout(kwargs.get("training", kwargs.get("train", args[1] if len(args) > 1 else True)))
         return input
 
     def setting(number: int, name: str, value: object) -> Callable[..., Any]:
@@ -64,12 +64,14 @@ def without_dropout() -> None:
         wrap(torch._VF, name, _without_recurrent)
 
 
-def _note_dropout() -> None:
+def _note_dropout(training: object) -> None:
     """Where the stream is from which it would have been drawn: what two ranks draw from one place is the same."""
     wrapped: Any = DistributedDataParallel._active_ddp_module
-    if wrapped is not None and wrapped.training and torch.is_grad_enabled() and len(NOW.dropouts) < _MOST_DROPOUTS:
+    noted = NOW.unwrapped_dropouts if wrapped is None else NOW.dropouts
+    in_training = NOW.in_training and training if wrapped is None else wrapped.training
+    if in_training and torch.is_grad_enabled() and len(noted) < _MOST_DROPOUTS:
         state = torch.cuda.get_rng_state() if torch.cuda.is_available() else torch.get_rng_state()
-        NOW.dropouts.append((NOW.steps + 1, zlib.crc32(bytes(state.tolist()))))
+        noted.append((NOW.steps + 1, zlib.crc32(bytes(state.tolist()))))
 
 
 def _without_recurrent(original: Any, *args: Any) -> Any:

@@ -17,6 +17,8 @@ import os
 import random
 import runpy
 import sys
+import time
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -31,6 +33,12 @@ from distify_runtime.trace.record import Record, watch
 from distify_runtime.trace.writes import watch_writes
 
 FIRST_SEED = 1234
+
+#: The script's variables, which live until the interpreter ends, as in life. A model in DistributedDataParallel that
+#: goes as the script ends takes its process group along, and waits for ever if a thread of that wants the interpreter.
+_kept: list[object] = []
+#: Seconds in which those threads finish what they are at.
+_LAST_WORDS = 0.05
 
 
 def main() -> None:
@@ -95,12 +103,15 @@ def _seed_numpy(seed: int) -> None:
 
 def _run(module: bool, script: str, arguments: list[str]) -> None:
     sys.argv = [script, *arguments]
-    if module:
-        sys.path[0] = os.getcwd()
-        runpy.run_module(script, run_name="__main__", alter_sys=True)
-    else:
-        sys.path[0] = str(Path(script).resolve().parent)
-        runpy.run_path(script, run_name="__main__")
+    sys.path[0] = os.getcwd() if module else str(Path(script).resolve().parent)
+    try:
+        run = partial(runpy.run_module, alter_sys=True) if module else runpy.run_path
+        _kept.append(run(script, run_name="__main__"))
+    except BaseException as error:
+        _kept.append(error)
+        raise
+    finally:
+        time.sleep(_LAST_WORDS)
 
 
 if __name__ == "__main__":

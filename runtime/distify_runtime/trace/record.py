@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any, cast
 
 import torch
@@ -101,7 +102,7 @@ class Record:
             "own_draws": [name for name in _WITH_OWN_DRAWS if name in sys.modules],
             "filled": self._filling.filled,
             "group_left_open": _is_group_open(),
-            "dropouts": NOW.dropouts,
+            "dropouts": NOW.dropouts or NOW.unwrapped_dropouts,
             "watched": list(verdict.said.values()),
         }
         _save(fields, self._path)
@@ -218,6 +219,8 @@ def _watch_training(record: Record, most_steps: int) -> None:
             record.share = (record.share[0] + mine, record.share[1] + numbers)
 
     def step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if _is_inside_of_a_step(optimizer, sys._getframe(1)):
+            return
         record.step(optimizer)
         NOW.step()
         if most_steps and NOW.steps >= most_steps:
@@ -226,6 +229,16 @@ def _watch_training(record: Record, most_steps: int) -> None:
     register_module_forward_pre_hook(enter)
     register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: record.begin(optimizer))
     register_optimizer_step_post_hook(step)
+
+
+def _is_inside_of_a_step(optimizer: Optimizer, calls: FrameType) -> bool:
+    """Whether it is the step of a class that its own class calls, as Horovod's does: torch calls hooks for both."""
+    frame = calls.f_back
+    while frame is not None:
+        if frame.f_code is calls.f_code and frame.f_locals.get("self") is optimizer:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_split(module: nn.Module) -> bool:

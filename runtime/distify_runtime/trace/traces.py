@@ -61,7 +61,9 @@ class Trace:
     share: tuple[int, int] = (0, 0)
     own_draws: list[str] = field(default_factory=list)  # libraries in it that draw from random numbers of their own
 
-    dropouts: list[tuple[int, int]] = field(default_factory=list)  # of a wrapped model: the step, and where chance was
+    dropouts: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # the step, and where chance was; of wrapped models, if any has some
     watched: list[str] = field(default_factory=list)  # what the run's own watch has said
     missed: list[str] = field(default_factory=list)  # whole paths beside the project that its copy does not lead to
 

@@ -9,6 +9,8 @@ import traceback
 from types import FrameType
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+#: Also of an environment that lies beneath this one.
+_INSTALLED = {"site-packages", "dist-packages"}
 #: Of a stack.
 _MOST_LINES = 20
 #: What is installed; a script of the user's stands elsewhere.
@@ -18,7 +20,8 @@ _LIBRARIES = tuple(
 
 
 def is_of_script(file: str) -> bool:
-    return not file.startswith("<") and not os.path.realpath(file).startswith(_LIBRARIES)
+    real = os.path.realpath(file)
+    return not file.startswith("<") and not real.startswith(_LIBRARIES) and _INSTALLED.isdisjoint(real.split(os.sep))
 
 
 def line_of_script(frame: FrameType | None) -> str:

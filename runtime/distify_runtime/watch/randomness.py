@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import enum
+import pickle
+import random
+import sys
+import zlib
 from typing import Any
 
 import torch
@@ -23,9 +27,10 @@ class Streams(enum.Enum):
 
 _watching: Watching | None = None
 _streams = Streams.UNKNOWN
-#: Where the stream was before a pass that was looked at and has drawn from it.
-_drawn_from: int | None = None
-_before: int | None = None
+#: Where torch's, Python's and NumPy's streams were before a pass that was looked at; None where it has not drawn.
+_drawn_from: list[int | None] = []
+_before: list[int] = []
+_NAMES = ("", "Python's random", "NumPy")
 
 
 def watch(watching: Watching) -> None:
@@ -42,25 +47,25 @@ def are(streams: Streams) -> None:
 def before_pass() -> None:
     global _before
     looked_at = _watching is not None and _watching.next_is_due()
-    _before = _position() if looked_at else None
+    _before = _positions() if looked_at else []
 
 
 def behind_pass(error: Exception | None) -> None:
     global _drawn_from
-    if _before is not None and _position() != _before:
-        _drawn_from = _before
+    if _before and (behind := _positions()) != _before:
+        _drawn_from = [one if now != one else None for one, now in zip(_before, behind, strict=True)]
 
 
 def look(watching: Watching, optimizer: Optimizer, steps: Steps) -> None:
     global _drawn_from
-    drawn_from, _drawn_from = _drawn_from, None
+    drawn_from, _drawn_from = _drawn_from, []
     when = f"step {steps.taken} of {type(optimizer).__name__}"
 
     def judge(everyone: list[Any]) -> str:
         return _judged(everyone, when)
 
     topic = f"randomness/{steps.number}/{steps.taken}"
-    watching.exchange(topic, [_streams.value, drawn_from, _position()], judge)
+    watching.exchange(topic, [_streams.value, drawn_from, _torchs()], judge)
 
 
 def _judged(everyone: list[Any], when: str) -> str:
@@ -72,21 +77,39 @@ def _judged(everyone: list[Any], when: str) -> str:
             f"{of_ranks(others)} and rank 0 do not draw the same random numbers any more after {when}, where all are "
             "to compute the same: something has drawn, or has set a seed, on some ranks only"
         )
-    drawn_from = [one for _, one, _ in everyone]
-    alike = [rank for rank, one in enumerate(drawn_from) if one is not None and drawn_from.count(one) > 1]
-    if wanted == {Streams.ALIKE.value} or not alike:
+    if wanted == {Streams.ALIKE.value}:
         return ""
-    said = (
-        f"{of_ranks(alike)} draw the same random numbers in the forward pass before {when}: dropout and noise of "
-        "different samples are the same"
-    )
-    if wanted == {Streams.APART.value}:
-        return f"{said}. Something has set one seed on them after rt.seed_ranks_apart()"
-    say_once("randomness", f"{said}, where rt.seed_ranks_apart() does not stand before the training")
+    for index, name in enumerate(_NAMES):
+        drawn_from = [one[index] if one else None for _, one, _ in everyone]
+        alike = [rank for rank, one in enumerate(drawn_from) if one is not None and drawn_from.count(one) > 1]
+        if not alike:
+            continue
+        said = (
+            f"{of_ranks(alike)} draw the same random numbers{f' of {name}' if name else ''} in the forward pass before "
+            f"{when}: dropout and noise of different samples are the same"
+        )
+        if wanted != {Streams.APART.value}:
+            if not name:
+                say_once("randomness", f"{said}, where rt.seed_ranks_apart() does not stand before the training")
+            continue
+        said += ". Something has set one seed on them after rt.seed_ranks_apart()"
+        if not name:
+            return said
+        say_once(name, f"{said}, unless it is meant to choose the same on all ranks")  # a layer to leave out, say
     return ""
 
 
-def _position() -> int:
+def _positions() -> list[int]:
+    numpy = sys.modules.get("numpy")
+    others = [random.getstate(), numpy.random.get_state()[1:3] if numpy else None]
+    return [_torchs(), *map(_digest, others)]
+
+
+def _digest(state: object) -> int:
+    return zlib.crc32(pickle.dumps(state))
+
+
+def _torchs() -> int:
     """Where torch's streams are: the CPU's, and the GPU's by what the CPU knows of it."""
     states = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
     return sum(sums([one[: len(one) // 8 * 8].view(torch.int64) for one in states]))

@@ -21,7 +21,7 @@ from torch.nn.modules.module import (
 from torch.nn.parallel import DistributedDataParallel
 
 from distify_runtime.patching import wrap
-from distify_runtime.watch import frames
+from distify_runtime.watch import course, frames
 from distify_runtime.watch.verdict import broken
 from distify_runtime.watch.watching import Watching
 
@@ -96,18 +96,19 @@ def _notice_wrapping() -> None:
 def _notice_changes() -> None:
     def apply(original: Any, self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         done = original(self, *args, **kwargs)
-        if self in _inside:
-            _changing()
+        _changing(self)
         return done
 
     wrap(nn.Module, "_apply", apply)
     for register in (register_module_parameter_registration_hook, register_module_module_registration_hook):
-        register(lambda module, *_: _changing() if module in _inside else None)
+        register(lambda module, *_: _changing(module))
 
 
-def _changing() -> None:
+def _changing(module: nn.Module) -> None:
     global _changed
-    _changed = _changed or frames.here() or " "
+    course.changed()
+    if module in _inside:
+        _changed = _changed or frames.here() or " "
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from torch.utils.data import DistributedSampler
 
 from distify_runtime.patching import wrap
+from distify_runtime.watch import datasets
 from distify_runtime.watch.verdict import of_ranks
 from distify_runtime.watch.watching import Watching
 
@@ -83,6 +84,8 @@ def _compare(sampler: Any, indices: array[int], what: list[Any], shuffles: bool,
         return said and f"{name}, {when}: {said}"
 
     watching.exchange(topic, [again, digest, *what], judged)
+    if passes.passes == 1 and (told := datasets.fingerprint(getattr(sampler, "dataset", None))):
+        watching.exchange(f"data/{passes.number}", told, datasets.judged)
 
 
 def _one_order(everyone: list[Any]) -> str:

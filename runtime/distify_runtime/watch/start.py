@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,10 +10,10 @@ from torch._C._distributed_c10d import Store
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from distify_runtime import communicator, environment
-from distify_runtime.watch import checkpoints, files, parameters, randomness, replicas, samples, uneven
+from distify_runtime.watch import checkpoints, course, files, parameters, randomness, replicas, samples, uneven
 from distify_runtime.watch.board import Board
 from distify_runtime.watch.mode import Mode, mode, patience
-from distify_runtime.watch.verdict import InvariantBroken, say
+from distify_runtime.watch.verdict import InvariantBroken, end_process, say
 from distify_runtime.watch.waiting import Waiting
 from distify_runtime.watch.watching import Watching, ended_well
 
@@ -38,6 +36,7 @@ def start(given: str | None, takes_turns: Callable[[], bool]) -> Callable[[], No
     samples.watch(watching)
     files.watch(takes_turns)
     checkpoints.watch(watching)
+    watching.courses.append(course.taken)
     watching.after_each += [replicas.check, uneven.check]
     watching.looks += [parameters.look, randomness.look, files.look]
     hook = register_optimizer_step_post_hook(lambda optimizer, *_: watching.after_step(optimizer))
@@ -73,5 +72,4 @@ def _end(watching: Watching) -> None:
         pass  # the store has gone with its rank: the launcher says why
     except InvariantBroken as broken:
         say(str(broken))
-        sys.stdout.flush()
-        os._exit(1)
+        end_process()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 from collections.abc import Iterable
@@ -29,8 +30,15 @@ def broken_elsewhere(what: str, message: str, mode: Mode) -> None:
     """The same in a thread beside it, which may never get on: the process ends here."""
     say_once(what, message)
     if mode is Mode.ON:
-        sys.stdout.flush()
-        os._exit(1)
+        end_process()
+
+
+def end_process() -> None:
+    """At once, with the processes that it has started: a worker that sleeps would never see that nobody waits."""
+    sys.stdout.flush()
+    for child in multiprocessing.active_children():
+        child.kill()
+    os._exit(1)
 
 
 def say_once(what: str, message: str) -> None:

@@ -20,7 +20,7 @@ from distify_runtime.watch.verdict import broken
 #: What speaks against what all ranks have left, by rank; empty where nothing does.
 Judge = Callable[[list[Any]], str]
 
-_FIRST, _EVERY = (1, 2, 5, 10, 100), 1000
+_FIRST, _EVERY = (1, 2, 5, 10, 20, 50, 100, 200, 500), 1000
 #: Where a script makes so many optimizers, as in inner loops, the later ones are looked at by the steps of all.
 _MANY = 16
 #: What other ranks never come to is given up when so much else is asked.
@@ -41,6 +41,8 @@ class Steps:
         self.number = number
         self.taken = 0
         self.looked = 0  # after which it was last looked closely
+        self.course: object = None  # by which the last one came
+        self.turns = 0  # how often that has changed
 
 
 class _Question:
@@ -68,6 +70,8 @@ class Watching:
         self.optimizers: WeakKeyDictionary[Optimizer, Steps] = WeakKeyDictionary()
         #: After each step: has to cost next to nothing.
         self.after_each: list[Callable[[Watching], None]] = []
+        #: In each step: by which course it came. One that comes by another than the one before is due, too.
+        self.courses: list[Callable[[], object]] = []
         #: After the steps that are due, with the optimizer.
         self.looks: list[Callable[[Watching, Optimizer, Steps], None]] = []
         self._pending: dict[str, _Question] = {}
@@ -82,12 +86,22 @@ class Watching:
             self._numbered += 1
         self.steps += 1
         steps.taken += 1
+        turns = self._turns(steps)
         for each in self.after_each:
             each(self)
-        if is_due(steps.taken if steps.number < _MANY else self.steps):
+        if turns or is_due(steps.taken if steps.number < _MANY else self.steps):
             self.look(optimizer, steps)
         if self._pending and any(question.is_due(self.steps) for question in self._pending.values()):
             self._judge()
+
+    def _turns(self, steps: Steps) -> bool:
+        """Whether this step is due by its course; where that changes again and again, it is not each time."""
+        course = [one() for one in self.courses]
+        before, steps.course = steps.course, course
+        if steps.taken == 1 or course == before:
+            return False
+        steps.turns += 1
+        return is_due(steps.turns)
 
     def before_checkpoint(self) -> None:
         """Where every rank comes before rank 0 writes one, and elsewhere: looks at what has taken many steps since."""
@@ -120,14 +134,24 @@ class Watching:
 
     def _judge(self) -> None:
         """What was asked first comes first: that is where ranks have parted."""
+        late: list[str] = []
         for topic in list(self._pending):
-            values = self.board.everyone(topic)
-            if values is None:
-                continue
-            judge = self._pending.pop(topic).judge
-            self.board.forget(topic)
-            if said := judge(values):
-                broken(topic.partition("/")[0], said, self.mode)
+            said = self._said_of(topic)
+            if said is None:
+                late.append(topic)
+            elif said:  # answers to what was asked before it may have come meanwhile
+                kind = topic.partition("/")[0]
+                earlier = (self._said_of(one) for one in late if one.startswith(f"{kind}/"))
+                broken(kind, next(filter(None, earlier), said), self.mode)
+
+    def _said_of(self, topic: str) -> str | None:
+        """None where some rank has not answered yet."""
+        values = self.board.everyone(topic)
+        if values is None:
+            return None
+        judge = self._pending.pop(topic).judge
+        self.board.forget(topic)
+        return judge(values)
 
     def judge_all(self, seconds: float) -> None:
         """Also what the others are still on their way to. So long is waited once for each question."""

@@ -1,0 +1,138 @@
+"""A run in which a rank waits for ever is ended in the time given, with where each rank is; nothing is left running."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ranks import run_script
+
+from tests.grid import slow
+
+TRAIN = """
+import os, signal, sys, threading, time, torch
+import distify_runtime as rt
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset, get_worker_info
+
+case, folder = sys.argv[1:]
+rank = int(os.environ["RANK"])
+
+
+class Points(Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        worker = get_worker_info()
+        if worker is not None:
+            open(f"{folder}/worker{rank}.{os.getpid()}", "w").close()
+            if case == "worker" and rank == 1 and index >= 32:
+                time.sleep(1000)  # in the worker
+        return torch.randn(8), torch.randn(1)
+
+
+def evaluate(model):
+    if rank == 0:
+        rt.barrier()  # which rank 1 never enters
+    return model
+
+
+rt.init_process_group()
+torch.manual_seed(0)
+model = DistributedDataParallel(nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+workers = {"num_workers": 2, "persistent_workers": True} if case in ("worker", "slow worker") else {}
+loader = DataLoader(Points(), 8, **workers)
+open(f"{folder}/rank{rank}.{os.getpid()}", "w").close()
+step = 0
+for epoch in range(2):
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+        step += 1
+        if step == 3:
+            if case == "collective":
+                evaluate(model)
+                threading.Event().wait()  # rank 1
+            if case == "stopped" and rank == 1:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            if case == "slow worker" and rank == 1:
+                time.sleep(3)  # less than the time given
+rt.rank_zero_print("trained", step)
+"""
+
+
+def assert_nothing_runs(folder: Path) -> None:
+    """Ranks and their workers; what has ended and is only not yet waited for does not count."""
+    pids = [int(one.suffix[1:]) for one in folder.iterdir() if one.name.startswith(("rank", "worker"))]
+    assert pids
+    until = time.monotonic() + 5
+    while (running := [pid for pid in pids if _runs(pid)]) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not running
+
+
+def _runs(pid: int) -> bool:
+    if sys.platform != "linux":
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.parametrize(
+    ("case", "zero_waits_in", "one_waits_in"),
+    [
+        ("collective", r"in evaluate\s+rt.barrier\(\)", r"threading.Event\(\).wait\(\)"),
+        ("worker", r"nn.functional.mse_loss\(model\(x\), y\).backward\(\)", r"for x, y in loader:"),
+    ],
+)
+def test_a_rank_that_waits_for_ever_ends_the_run(
+    case: str, zero_waits_in: str, one_waits_in: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DISTIFY_HANG_TIMEOUT", "4")
+    began = time.monotonic()
+    zero, one = run_script(TRAIN, case, str(tmp_path), fresh=True)
+    assert (zero.code, one.code) == (1, 1)
+    assert time.monotonic() - began < 90  # most of it the start
+    assert re.search(r"no rank has got on for \d+ s, and the run is ended: rank 0 is at .*; rank 1 is at ", zero.err)
+    of_zero, _, of_one = zero.err.partition("distify: rank 1, after")
+    assert re.search(zero_waits_in, of_zero), zero.err
+    assert re.search(one_waits_in, of_one), zero.err
+    assert_nothing_runs(tmp_path)
+
+
+@slow  # a rank that does not answer is given up after 15 s
+def test_a_rank_that_is_stopped_from_outside_ends_the_run(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "ran").mkdir()
+    words = ["run", "-np", "2", "--oversubscribe", "--as-is", "--hang-timeout", "4", "--grace", "2", "train.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "distify", *words, "stopped", str(tmp_path / "ran")],
+        cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert re.search(r"the run is ended: rank 0 is at .*; rank 1 does not answer, and was at ", done.stderr), (
+        done.stderr
+    )
+    assert_nothing_runs(tmp_path / "ran")
+
+
+def test_a_rank_that_is_slow_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISTIFY_HANG_TIMEOUT", "15")
+    for ended in run_script(TRAIN, "slow worker", str(tmp_path), fresh=True):
+        assert (ended.code, "distify" in ended.err) == (0, False), ended.err
+    assert_nothing_runs(tmp_path)
