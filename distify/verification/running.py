@@ -50,6 +50,8 @@ class Plan:
     limit: float
     spare: Path  # the user's project
     each_sample: bool = False  # noise is drawn for each sample, and not one row for all
+    chance: bool = False  # random numbers are as they are, and what is drawn is written down
+    workers: int = 0  # of loaders that ask for some
 
     @property
     def steps_of_pass(self) -> int:
@@ -88,10 +90,12 @@ def _run(
     plan: Plan, copy: Copy, logs: Path, world_size: int, more: list[str], worlds: Sequence[Mapping[str, str]] = ()
 ) -> list[Trace]:
     options = [
-        *("--out", str(logs / "{rank}.pt"), "--dtype", plan.dtype, "--steady"),
+        *("--out", str(logs / "{rank}.pt"), "--dtype", plan.dtype),
         *("--steps", str(plan.steps), "--steps-of-pass", str(plan.steps_of_pass)),
         *("--root", str(copy.folder), "--spare", str(plan.spare), *more),
+        *(["--chance"] if plan.chance else ["--steady"]),
         *(["--each-sample"] if plan.each_sample else []),
+        *("--workers", str(plan.workers)),
     ]
     command = [str(traces.PROGRAM), *options, *copy.words, *plan.args]
     env = _environment(plan, copy, world_size)

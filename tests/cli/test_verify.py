@@ -28,7 +28,7 @@ parameters       same                GAP                 the original's after ea
 ranks agree      same                0                                  bit for bit
 work is shared   same                                                   50%, 50%
 samples          same                                                   each as often as in the original, in 2 passes
-dropout          nothing to compare                                     no wrapped model has any
+noise            nothing to compare                                     nothing is drawn for samples
 files            same                                                   1, each of one rank
 checkpoints      same                                                   1, with the original's keys and values
 printed figures  nothing to compare                                     no line about an evaluation was printed
@@ -97,6 +97,65 @@ def test_whole_numbers_that_are_drawn_in_training(bounds: str, here: Here, scrip
     ended = here("verify", "train.py")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.decode().splitlines()[-1] == "train.py: the same steps"
+
+
+def test_noise_that_all_ranks_draw_alike(distify: CommandLine, here: Here, script: Path) -> None:
+    """It is one row in the runs whose parameters are compared, and shows in a run of its own."""
+    script.write_bytes(TRAIN.replace(b"model(x)", b"model(x + 0.1 * torch.randn_like(x))"))
+    assert distify("convert", "train.py", "--yes").code == 0
+    converted = script.with_name("train_dist.py")
+    right = converted.read_text()
+    assert right.count("rt.seed_ranks_apart()") == 1
+    for text, code in ((right, 0), (right.replace("rt.seed_ranks_apart()", "pass"), 1)):
+        converted.write_text(text)
+        ended = here("verify", "train.py", "--json")
+        assert (ended.code, ended.err) == (code, ""), ended.out.decode()
+        checks = {check["check"]: check for check in json.loads(ended.out)["checks"]}
+        assert checks["parameters"]["result"] == "same"
+        told = "draw the same noise (`randn_like`)" if code else "each rank draws its own, as one process does (p = "
+        assert told in checks["noise"]["message"]
+
+
+OWN = """\
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        x, y = self.rows[index]
+        return x + 0.1 * torch.rand(8), y
+
+
+def main"""
+
+
+def test_loaders_with_workers(distify: CommandLine, here: Here, script: Path) -> None:
+    """The steps are the same with workers as well; what only they do wrong shows in a run of its own."""
+    text = TRAIN.decode().replace("def main", OWN, 1).replace("TensorDataset(torch", "Rows(TensorDataset(torch")
+    text = text.replace("torch.randn(64, 1))", "torch.randn(64, 1)))").replace(
+        "shuffle=True", "shuffle=True, num_workers=3"
+    )
+    script.write_text(text)
+    assert distify("convert", "train.py", "--yes").code == 0
+    converted = script.with_name("train_dist.py")
+    right = converted.read_text()
+    assert right.count("x + 0.1") == 1
+    for wrong in ("", "0 if torch.utils.data.get_worker_info() is None else rt.rank()"):
+        converted.write_text(right.replace("x + 0.1", f"x + ({wrong}) + 0.1") if wrong else right)
+        ended = here("verify", "train.py", "--json")
+        assert (ended.code, ended.err) == (int(bool(wrong)), ""), ended.out.decode()
+        checks = {check["check"]: check for check in json.loads(ended.out)["checks"]}
+        assert checks["parameters"]["result"] == "same"
+        if wrong:
+            assert checks["workers"]["step"] == 1
+            assert "with 2 workers: rank 0: after step 1 parameters differ by" in checks["workers"]["message"]
+        else:
+            assert checks["workers"]["message"] == "6 steps with 2 for each loader"
+            assert "each rank draws its own, as one process does" in checks["noise"]["message"]
+            assert list(checks)[5:8] == ["samples", "workers", "noise"]
 
 
 def test_data_that_lie_beside_the_project(here: Here, script: Path) -> None:

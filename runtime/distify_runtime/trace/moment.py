@@ -13,6 +13,8 @@ class Moment:
     in_dataset: bool = False  # a sample is being fetched
     each_sample: bool = False  # noise is drawn for each sample, and not one row for all
     initialising: int = 0  # calls of `torch.nn.init` that are under way
+    drawn: bool = False  # something was, or would have been, that may be noise for samples
+    workers: bool = False  # a loader has asked for some
     dropouts: list[tuple[int, int]] = field(default_factory=list)  # of a wrapped model: the step, and where chance was
 
     def step(self) -> None:

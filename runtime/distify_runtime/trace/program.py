@@ -22,10 +22,11 @@ from pathlib import Path
 import torch
 
 from distify_runtime.patching import wrap
+from distify_runtime.trace.draws import watch_draws
 from distify_runtime.trace.looks import watch_looks
-from distify_runtime.trace.noise import same_noise, without_dropout
+from distify_runtime.trace.noise import same_noise, watch_initialising, without_dropout
 from distify_runtime.trace.order import fix_order
-from distify_runtime.trace.passes import Filling, fix_augmentation, watch_passes, without_workers
+from distify_runtime.trace.passes import Filling, fix_augmentation, watch_passes, workers
 from distify_runtime.trace.precision import compute_in
 from distify_runtime.trace.record import Record, watch
 from distify_runtime.trace.writes import watch_writes
@@ -44,10 +45,15 @@ def main() -> None:
     watch_writes(record.written, options.root, options.spare, options.out.resolve().with_suffix(".refused"))
     watch_looks(options.root, options.spare, options.out.resolve().with_suffix(".missed"))
     watch_passes(options.steps_of_pass, filling, record.readings)
-    without_dropout()
     compute_in(options.dtype)
+    watch_initialising()
+    if options.chance:
+        watch_draws(options.out.resolve().with_suffix(".draws"))
+    else:
+        without_dropout()
+    if options.steady or options.chance:
+        workers(options.workers)
     if options.steady:
-        without_workers()
         fix_augmentation()
         same_noise(options.each_sample)
     _seed(FIRST_SEED + int(os.environ.get("RANK", os.environ.get("HOROVOD_RANK", "0"))))
@@ -67,6 +73,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--each-sample", action="store_true", help="has noise of its own, where forward passes are shared"
     )
+    parser.add_argument("--chance", action="store_true", help="leave dropout as it is, and write down what is drawn")
+    parser.add_argument("--workers", type=int, default=0, help="that loaders have which ask for some")
     parser.add_argument("--root", type=Path, help="change no file outside of this folder")
     parser.add_argument("--spare", type=Path, help="and none in this one, wherever it lies")
     parser.add_argument("-m", dest="module", action="store_true")

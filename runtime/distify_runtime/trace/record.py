@@ -101,6 +101,8 @@ class Record:
             "own_draws": [name for name in _WITH_OWN_DRAWS if name in sys.modules],
             "filled": self._filling.filled,
             "group_left_open": _is_group_open(),
+            "drawn": NOW.drawn,
+            "workers": NOW.workers,
             "dropouts": NOW.dropouts,
             "watched": list(verdict.said.values()),
         }

@@ -61,6 +61,8 @@ class Trace:
     share: tuple[int, int] = (0, 0)
     own_draws: list[str] = field(default_factory=list)  # libraries in it that draw from random numbers of their own
 
+    drawn: bool = False  # in training, something that may be noise for samples
+    workers: bool = False  # a loader has asked for some
     dropouts: list[tuple[int, int]] = field(default_factory=list)  # of a wrapped model: the step, and where chance was
     watched: list[str] = field(default_factory=list)  # what the run's own watch has said
     missed: list[str] = field(default_factory=list)  # whole paths beside the project that its copy does not lead to
