@@ -24,6 +24,7 @@ import torch
 from distify_runtime.patching import wrap
 from distify_runtime.trace.draws import watch_draws
 from distify_runtime.trace.looks import watch_looks
+from distify_runtime.trace.moves import move_as_on_a_gpu
 from distify_runtime.trace.noise import same_noise, watch_initialising, without_dropout
 from distify_runtime.trace.order import fix_order
 from distify_runtime.trace.passes import Filling, fix_augmentation, watch_passes, workers
@@ -53,6 +54,8 @@ def main() -> None:
         without_dropout()
     if options.steady or options.chance:
         workers(options.workers)
+    if not torch.cuda.is_available():
+        move_as_on_a_gpu()
     if options.steady:
         fix_augmentation()
         same_noise(options.each_sample)

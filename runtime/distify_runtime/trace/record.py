@@ -104,6 +104,7 @@ class Record:
             "drawn": NOW.drawn,
             "workers": NOW.workers,
             "dropouts": NOW.dropouts,
+            "hooks": verdict.said.get("hooks", ""),
             "watched": list(verdict.said.values()),
         }
         _save(fields, self._path)

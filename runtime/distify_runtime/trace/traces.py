@@ -64,6 +64,7 @@ class Trace:
     drawn: bool = False  # in training, something that may be noise for samples
     workers: bool = False  # a loader has asked for some
     dropouts: list[tuple[int, int]] = field(default_factory=list)  # of a wrapped model: the step, and where chance was
+    hooks: str = ""  # of it, what is about a wrapped model that has lost its hooks
     watched: list[str] = field(default_factory=list)  # what the run's own watch has said
     missed: list[str] = field(default_factory=list)  # whole paths beside the project that its copy does not lead to
 
