@@ -28,6 +28,7 @@ class Compared:
     plan: Plan
     notes: tuple[str, ...] = ()
     last_lines: tuple[str, ...] = ()
+    ranks: Sequence[Trace] = ()
 
 
 def run_and_compare(pair: Pair, plan: Plan, copies: tuple[Copy, Copy], folder: Path, horovod: bool) -> Compared:
@@ -45,7 +46,7 @@ def run_and_compare(pair: Pair, plan: Plan, copies: tuple[Copy, Copy], folder: P
     except Failed as failed:
         _check_input(failed, pair)
         return Compared(original, [Check("it runs", Difference(failed.reason))], plan, notes, tuple(failed.lines))
-    done = Compared(original, compare(original, traces, _TOLERANCES[plan.dtype]), plan, notes)
+    done = Compared(original, compare(original, traces, _TOLERANCES[plan.dtype]), plan, notes, ranks=traces)
     return _looked_at(done, pair, traces, folder, horovod)
 
 
@@ -61,12 +62,12 @@ def _compare_shared(
         original = _run_whole(pair, plan, make_copies(pair, folder / "whole")[0], folder / "whole.logs")
     checks = compare(original, traces, _TOLERANCES[plan.dtype])
     if not any(check.difference and check.name == "parameters" for check in checks):
-        return Compared(original, checks, plan, notes)
+        return Compared(original, checks, plan, notes, ranks=traces)
     plan = replace(plan, each_sample=True)
     base, dist = make_copies(pair, folder / "each_sample")
     original = _run_whole(pair, plan, base, folder / "each_sample.logs")
     traces = run_converted(plan, dist, folder / "each_sample_converted.logs", horovod)
-    return Compared(original, compare(original, traces, _TOLERANCES[plan.dtype]), plan, notes)
+    return Compared(original, compare(original, traces, _TOLERANCES[plan.dtype]), plan, notes, ranks=traces)
 
 
 def _looked_at(done: Compared, pair: Pair, traces: Sequence[Trace], folder: Path, horovod: bool) -> Compared:

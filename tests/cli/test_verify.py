@@ -5,6 +5,7 @@ The first of each kind are processes of their own, as a user's; the runs of the 
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import pickle
 import re
@@ -156,6 +157,41 @@ def test_loaders_with_workers(distify: CommandLine, here: Here, script: Path) ->
             assert checks["workers"]["message"] == "6 steps with 2 for each loader"
             assert "each rank draws its own, as one process does" in checks["noise"]["message"]
             assert list(checks)[5:8] == ["samples", "workers", "noise"]
+
+
+HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
+
+
+@pytest.mark.skipif(not HAS_MATPLOTLIB, reason="matplotlib is not installed")
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_a_picture_of_both_runs(suffix: str, here: Here, script: Path) -> None:
+    picture = script.with_name(f"run.{suffix}")
+    ended = here("verify", "train.py", "--plot", picture.name)
+    assert (ended.code, ended.err) == (0, "")
+    drawn = picture.read_bytes()
+    assert drawn.startswith(b"\x89PNG" if suffix == "png" else b"<?xml")
+    if suffix == "svg":
+        texts = re.findall(rb"<!-- (.*?) -->", drawn)  # that of each text, which is drawn as outlines
+        for text in (b"loss", b"original", b"converted", b"largest difference of a parameter", b"optimizer step"):
+            assert text in texts, texts
+
+
+@pytest.mark.parametrize(
+    ("picture", "told"),
+    [
+        ("run.xyz", "run.xyz: matplotlib writes no .xyz; it writes "),
+        ("run", "run: matplotlib goes by the end of the name, and there is none; it writes "),
+        ("nowhere/run.svg", "nowhere/run.svg: cannot be written: there is no folder nowhere"),
+    ],
+)
+def test_a_picture_that_cannot_be_drawn(picture: str, told: str, distify: CommandLine, script: Path) -> None:
+    """Said before anything runs."""
+    script.write_bytes(b"raise SystemExit(5)\n" + TRAIN)
+    ended = distify("verify", "train.py", "--plot", picture)
+    assert (ended.code, ended.out) == (2, b"")
+    missing = f"{picture}: matplotlib, which draws it, is not installed: pip install 'distify[plot]'"
+    assert ended.err.startswith(f"distify: {told if HAS_MATPLOTLIB else missing}")
+    assert len(ended.err.splitlines()) == 1
 
 
 def test_data_that_lie_beside_the_project(here: Here, script: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import nan
 
 
 @dataclass
@@ -15,11 +16,13 @@ class Moment:
     initialising: int = 0  # calls of `torch.nn.init` that are under way
     drawn: bool = False  # something was, or would have been, that may be noise for samples
     workers: bool = False  # a loader has asked for some
+    loss: float = nan  # of which gradients have been taken since the last step, all together
     dropouts: list[tuple[int, int]] = field(default_factory=list)  # of a wrapped model: the step, and where chance was
 
     def step(self) -> None:
         self.steps += 1
         self.draws = 0
+        self.loss = nan
 
     @property
     def draws_noise(self) -> bool:

@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
+from math import isnan
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,6 +41,7 @@ _save = torch.save
 class Record:
     def __init__(self, path: Path, filling: Filling) -> None:
         self.steps: list[tuple[int, Tensor]] = []
+        self.losses: list[float] = []
         self.beginnings: list[Tensor] = []  # of each optimizer: its parameters before its first step
         self.names: list[list[tuple[str, int]]] = []  # and what they are called, with how many entries are kept
         self.passes: list[dict[str, int]] = []
@@ -66,6 +68,7 @@ class Record:
     def step(self, optimizer: Optimizer) -> None:
         kept = _joined([_kept(parameter) for parameter in _parameters(optimizer)])
         self.steps.append((_number(self._optimizers, optimizer), kept))
+        self.losses.append(NOW.loss)
         self._progress.write(b".")
 
     def sampler_pass(self, sampler: DistributedSampler[Any]) -> None:
@@ -89,6 +92,7 @@ class Record:
         """Puts down what has happened so far."""
         fields = {
             "steps": self.steps,
+            "losses": self.losses,
             "beginnings": self.beginnings,
             "names": self.names,
             "passes": self.passes,
@@ -226,6 +230,14 @@ def _watch_training(record: Record, most_steps: int) -> None:
         if most_steps and NOW.steps >= most_steps:
             _end(record, at_once=NOW.steps > most_steps)
 
+    def backward(original: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        of = [tensors] if isinstance(tensors, Tensor) else [one for one in tensors if isinstance(one, Tensor)]
+        if not is_comparing():
+            losses = [float(one.detach()) for one in of if one.numel() == 1 and not one.is_complex()]
+            NOW.loss = sum(losses, 0.0 if isnan(NOW.loss) else NOW.loss) if losses else NOW.loss
+        return original(tensors, *args, **kwargs)
+
+    wrap(torch.autograd, "backward", backward)
     register_module_forward_pre_hook(enter)
     register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: record.begin(optimizer))
     register_optimizer_step_post_hook(step)
