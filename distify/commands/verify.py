@@ -70,8 +70,8 @@ def verify(
     Both compute in float64, see the same samples in the same order, and have no dropout; noise and augmentation are
     drawn alike, BatchNorm is real. After every step the parameters of every rank are held against the original's,
     then files, checkpoints, printed figures, and how the work was shared. Epochs are cut short (--steps 0: not).
-    Where loaders ask for workers, both run a few steps with two; and where anything is drawn for samples, a few with
-    chance: whether ranks draw as one process does.
+    If both are the same, a few steps follow with what was taken out: with workers, where loaders ask for them, under
+    autocast, and with chance: whether ranks draw noise for their samples as one process does.
 
     \b
     Examples:

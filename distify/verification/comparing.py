@@ -12,7 +12,7 @@ from distify_runtime.trace.traces import Trace
 
 from distify.errors import DistifyError
 from distify.verification.copies import Copy, make_copies
-from distify.verification.looks import Looks, with_chance, with_workers
+from distify.verification.looks import Looks, with_chance, with_rounding, with_workers
 from distify.verification.pairs import Pair
 from distify.verification.running import Failed, OtherTypes, Plan, in_float32, looked_for, run_converted, run_original
 
@@ -74,7 +74,8 @@ def _looked_at(done: Compared, pair: Pair, traces: Sequence[Trace], folder: Path
     """With what short runs of other kinds show, for as long as both are the same."""
     shared = any(trace.shares_forwards for trace in traces)
     looks = Looks(pair, done.plan, folder, horovod, shared)
-    for look in (partial(with_workers, looks, _TOLERANCES[done.plan.dtype]), partial(with_chance, looks)):
+    workers = partial(with_workers, looks, _TOLERANCES[done.plan.dtype])
+    for look in (workers, partial(with_rounding, looks), partial(with_chance, looks)):
         if any(check.difference for check in done.checks):
             break
         seen = look((done.original, *traces))

@@ -18,8 +18,14 @@ from distify.verification.running import Failed, Plan, run_converted, run_origin
 #: Worker processes of each loader that asks for any.
 WORKERS = 2
 _STEPS_WITH_WORKERS, _STEPS_WITH_CHANCE = 6, 8
-#: Of what is compared with workers: what they can change.
-_OF_WORKERS = ("optimizer steps", "parameters", "ranks agree", "samples")
+_STEPS_WITH_ROUNDING = 4
+#: Of what is compared, what can be another with workers, or in other precision.
+_OF_STEPS = ("optimizer steps", "parameters", "ranks agree", "samples")
+_MIXED = "mixed precision"
+#: bfloat16 keeps eight bits; and a mistake changes a step by half of it, or doubles it.
+_ROUNDED = Tolerance(1e-6, 0.2, 0.2)
+#: Of calls of layers: a shared pass may call some more.
+_SAME_PART = 0.1
 
 
 @dataclass(frozen=True)
@@ -67,12 +73,38 @@ def with_workers(looks: Looks, tolerance: Tolerance, traces: Sequence[Trace]) ->
         original, ranks = looks.runs("workers", plan)
     except Failed as failed:
         return _of_failure(failed, "workers", f"with {WORKERS} workers for each loader that asks for any")
-    checks = [check for check in compare(original, ranks, tolerance) if check.name in _OF_WORKERS]
+    checks = [check for check in compare(original, ranks, tolerance) if check.name in _OF_STEPS]
     parted = next((check.difference for check in checks if check.difference), None)
     if parted is not None:
         return Seen(Check("workers", replace(parted, message=f"with {WORKERS} workers: {parted.message}")))
     gap = next((check.largest for check in checks if check.name == "parameters"), None)
     return Seen(Check("workers", found=f"{len(original.steps)} steps with {WORKERS} for each loader", largest=gap))
+
+
+def with_rounding(looks: Looks, traces: Sequence[Trace]) -> Seen:
+    """The same comparison, with autocast as the script has it: each rank rounds by itself."""
+    if not any(trace.mixed for trace in traces):
+        return Seen()
+    plan = replace(looks.plan, steps=_STEPS_WITH_ROUNDING, dtype="float32", mixed=True)
+    try:
+        original, ranks = looks.runs("mixed", plan)
+    except Failed as failed:
+        return _of_failure(failed, _MIXED, "in mixed precision")
+    wanted = _rounded(original)
+    for rank, trace in enumerate(ranks):
+        if abs(_rounded(trace) - wanted) > _SAME_PART:
+            message = f"rank {rank} calls {_rounded(trace):.0%} of its layers under autocast, the original {wanted:.0%}"
+            return Seen(Check(_MIXED, Difference(message, hint="autocast has to be entered where the model is called")))
+    checks = [check for check in compare(original, ranks, _ROUNDED) if check.name in _OF_STEPS]
+    parted = next((check.difference for check in checks if check.difference), None)
+    if parted is not None:
+        return Seen(Check(_MIXED, replace(parted, message=f"under autocast: {parted.message}")))
+    gap = next((check.largest for check in checks if check.name == "parameters"), None)
+    return Seen(Check(_MIXED, found=f"{len(original.steps)} steps, {wanted:.0%} of calls under autocast", largest=gap))
+
+
+def _rounded(trace: Trace) -> float:
+    return trace.rounded[0] / max(1, trace.rounded[1])
 
 
 def with_chance(looks: Looks, traces: Sequence[Trace]) -> Seen:

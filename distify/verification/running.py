@@ -51,6 +51,7 @@ class Plan:
     spare: Path  # the user's project
     each_sample: bool = False  # noise is drawn for each sample, and not one row for all
     chance: bool = False  # random numbers are as they are, and what is drawn is written down
+    mixed: bool = False  # precision is, where the script says so
     workers: int = 0  # of loaders that ask for some
 
     @property
@@ -95,6 +96,7 @@ def _run(
         *("--root", str(copy.folder), "--spare", str(plan.spare), *more),
         *(["--chance"] if plan.chance else ["--steady"]),
         *(["--each-sample"] if plan.each_sample else []),
+        *(["--mixed"] if plan.mixed else []),
         *("--workers", str(plan.workers)),
     ]
     command = [str(traces.PROGRAM), *options, *copy.words, *plan.args]

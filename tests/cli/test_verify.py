@@ -159,6 +159,33 @@ def test_loaders_with_workers(distify: CommandLine, here: Here, script: Path) ->
             assert list(checks)[5:8] == ["samples", "workers", "noise"]
 
 
+@pytest.mark.parametrize("strategy", ["sharded", "shared"])
+def test_mixed_precision(strategy: str, distify: CommandLine, here: Here, script: Path) -> None:
+    """It is left in a run of its own: who loses it, and who takes other steps in it, is told."""
+    within = b"            with torch.autocast('cpu', dtype=torch.bfloat16):\n                loss ="
+    script.write_bytes(TRAIN.replace(b"            loss =", within))
+    assert distify("convert", "train.py", "--yes", "--strategy", strategy).code == 0
+    converted = script.with_name("train_dist.py")
+    right = converted.read_text()
+    assert right.count("dtype=torch.bfloat16") == 1
+    lost = right.replace("dtype=torch.bfloat16", "enabled=False")
+    larger = right.replace("lr=0.1", "lr=0.2 if torch.is_autocast_enabled('cpu') else 0.1").replace(
+        "def main():\n", "def main():\n    torch.autocast('cpu', dtype=torch.bfloat16).__enter__()\n"
+    )
+    said = {right: "4 steps, 100% of calls under autocast", lost: "rank 0 calls 0% of its layers under autocast"}
+    said[larger] = "under autocast: rank 0: after step 1 parameters differ by"
+    for text, told in said.items():
+        converted.write_text(text)
+        ended = here("verify", "train.py", "--json")
+        assert (ended.code, ended.err) == (int(text != right), ""), ended.out.decode()
+        checks = {check["check"]: check for check in json.loads(ended.out)["checks"]}
+        assert checks["parameters"]["result"] == "same"
+        assert checks["mixed precision"]["message"].startswith(told)
+        assert [name for name, check in checks.items() if check["result"] == "differs"] == ["mixed precision"] * (
+            text != right
+        )
+
+
 HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 
 

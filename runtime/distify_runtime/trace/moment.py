@@ -17,6 +17,7 @@ class Moment:
     drawn: bool = False  # something was, or would have been, that may be noise for samples
     workers: bool = False  # a loader has asked for some
     loss: float = nan  # of which gradients have been taken since the last step, all together
+    mixed: bool = False  # the script has asked for mixed precision
     dropouts: list[tuple[int, int]] = field(default_factory=list)  # of a wrapped model: the step, and where chance was
 
     def step(self) -> None:

@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from torch.overrides import TorchFunctionMode
 
 from distify_runtime.patching import enter, wrap
+from distify_runtime.trace.moment import NOW
 
 #: What makes a tensor of data that has a type of its own.
 _MAKERS = (torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy, torch.frombuffer)
@@ -40,10 +41,11 @@ def _is_float(value: object) -> bool:
     return value is torch.float32 or (isinstance(value, str) and value in _FLOATS)
 
 
-def compute_in(dtype: str) -> None:
-    """From here on `float64`, or what the script itself says, but in no mixed precision."""
-    wrap(autocast, "__init__", _disabled)
-    wrap(GradScaler, "__init__", _disabled)
+def compute_in(dtype: str, mixed: bool = False) -> None:
+    """From here on `float64`, or what the script itself says; in mixed precision only if that is asked for."""
+    wrap(autocast, "__init__", _noted if mixed else _disabled)
+    if not mixed:
+        wrap(GradScaler, "__init__", _disabled)
     if dtype == "float32":
         wrap(Optimizer, "__init__", _with_epsilon)
         return
@@ -64,8 +66,13 @@ def _rebuilt(original: Any, *args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs)
 
 
-def _disabled(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+def _noted(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
     original(self, *args, **kwargs)
+    NOW.mixed |= bool(self._enabled)
+
+
+def _disabled(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+    _noted(original, self, *args, **kwargs)
     self._enabled = False
 
 
@@ -80,7 +87,8 @@ def _widened(value: Any) -> Any:
     if isinstance(value, Tensor):
         return _as_double(value) if value.dtype == torch.float32 else value
     if isinstance(value, torch.nn.Module):
-        return value.double()
+        module: Any = value
+        return module._apply(lambda one: one.double() if one.is_floating_point() else one)
     if type(value) in (list, tuple):
         return type(value)(map(_widened, value))
     if isinstance(value, dict):

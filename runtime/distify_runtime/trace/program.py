@@ -46,7 +46,7 @@ def main() -> None:
     watch_writes(record.written, options.root, options.spare, options.out.resolve().with_suffix(".refused"))
     watch_looks(options.root, options.spare, options.out.resolve().with_suffix(".missed"))
     watch_passes(options.steps_of_pass, filling, record.readings)
-    compute_in(options.dtype)
+    compute_in(options.dtype, options.mixed)
     watch_initialising()
     if options.chance:
         watch_draws(options.out.resolve().with_suffix(".draws"))
@@ -77,6 +77,7 @@ def _options() -> argparse.Namespace:
         "--each-sample", action="store_true", help="has noise of its own, where forward passes are shared"
     )
     parser.add_argument("--chance", action="store_true", help="leave dropout as it is, and write down what is drawn")
+    parser.add_argument("--mixed", action="store_true", help="leave mixed precision in the run")
     parser.add_argument("--workers", type=int, default=0, help="that loaders have which ask for some")
     parser.add_argument("--root", type=Path, help="change no file outside of this folder")
     parser.add_argument("--spare", type=Path, help="and none in this one, wherever it lies")

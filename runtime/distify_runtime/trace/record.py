@@ -51,6 +51,7 @@ class Record:
         self.world_size = 1
         self.training_inputs = 0
         self.share = (0, 0)
+        self.rounded = (0, 0)
         self._optimizers: list[Optimizer] = []
         self._samplers: list[object] = []
         self._path = path
@@ -106,6 +107,8 @@ class Record:
             "filled": self._filling.filled,
             "group_left_open": _is_group_open(),
             "drawn": NOW.drawn,
+            "mixed": NOW.mixed,
+            "rounded": self.rounded,
             "workers": NOW.workers,
             "dropouts": NOW.dropouts,
             "hooks": verdict.said.get("hooks", ""),
@@ -221,6 +224,8 @@ def _watch_training(record: Record, most_steps: int) -> None:
         mine = numbers // world_size() if split else numbers
         if not module._modules:
             record.training_inputs += mine
+            rounds = any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
+            record.rounded = (record.rounded[0] + rounds, record.rounded[1] + 1)
         if current() is None and (split or (not module._modules and module._parameters)):  # no loss
             record.share = (record.share[0] + mine, record.share[1] + numbers)
 

@@ -64,6 +64,8 @@ class Trace:
 
     drawn: bool = False  # in training, something that may be noise for samples
     workers: bool = False  # a loader has asked for some
+    mixed: bool = False  # the script has asked for mixed precision
+    rounded: tuple[int, int] = (0, 0)  # calls of innermost modules in training: under autocast, and all
     dropouts: list[tuple[int, int]] = field(default_factory=list)  # of a wrapped model: the step, and where chance was
     hooks: str = ""  # of it, what is about a wrapped model that has lost its hooks
     watched: list[str] = field(default_factory=list)  # what the run's own watch has said
