@@ -155,17 +155,6 @@ def test_what_is_not_noise_of_samples(name: str, apart: bool, tmp_path: Path) ->
     assert looked_at(converted, mine, tmp_path).empty
 
 
-def test_forward_passes_that_are_shared(tmp_path: Path) -> None:
-    """Every rank loads whole batches, whose augmentation is one; dropout is of each rank's part."""
-    from distify_codemods import Options, SourceFile, convert
-
-    pair = original(SCRIPT, tmp_path)
-    (new,) = convert(SourceFile("train.py", SCRIPT.encode()), lambda *_: None, Options(strategy="shared")).files
-    found = looked_at(pair, new.after.decode(), tmp_path)
-    assert found.difference is None, found
-    assert not found.empty
-
-
 def drawn(seed: int, rows: int, spread: float = 1.0, place: str = "") -> list[Drawn]:
     source = random.Random(seed)
     return [
