@@ -19,13 +19,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional, init
 from torch.nn.parallel import DistributedDataParallel
-from torch.overrides import TorchFunctionMode
 
 from distify_runtime.environment import rank
-from distify_runtime.patching import enter, wrap
+from distify_runtime.patching import wrap
 from distify_runtime.shared.region import current, is_comparing
 from distify_runtime.trace.draws import PYTHON
 from distify_runtime.trace.moment import NOW
+from distify_runtime.trace.precision import handle
 
 _DROPOUTS = ("dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout")
 _ATEN_DROPOUTS = (
@@ -91,7 +91,7 @@ def watch_initialising() -> None:
 def same_noise(each_sample: bool = False) -> None:
     NOW.each_sample = each_sample
     wrap(functional, "gumbel_softmax", _gumbel_softmax)
-    enter(_Noise())
+    handle(dict.fromkeys((*_FILL, *_MAKE, torch.randint, torch.normal, torch.bernoulli), _draw))
     _same_numpy_noise()
     for name in PYTHON:
         wrap(random, name, _noted)
@@ -127,18 +127,11 @@ def _key() -> int:
     return NOW.steps * _STEP + NOW.draws
 
 
-class _Noise(TorchFunctionMode):
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if not NOW.draws_noise or is_comparing() or kwargs.get("generator") is not None:
-            return func(*args, **kwargs)
-        if func in _FILL:
-            NOW.drawn |= func is not Tensor.random_ or args[0].dim() > 0  # a seed
-            return _fill(func, *args, **kwargs)
-        if func in _MAKE or func in (torch.randint, torch.normal, torch.bernoulli):
-            NOW.drawn = True
-            return _make(func, *args, **kwargs)
+def _draw(func: Any, args: Any, kwargs: Any) -> Any:
+    if not NOW.draws_noise or is_comparing() or kwargs.get("generator") is not None:
         return func(*args, **kwargs)
+    NOW.drawn |= func is not Tensor.random_ or args[0].dim() > 0  # a seed
+    return (_fill if func in _FILL else _make)(func, *args, **kwargs)
 
 
 def _is_a_number(drawn: Tensor) -> bool:

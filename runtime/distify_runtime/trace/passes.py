@@ -83,24 +83,26 @@ def fix_augmentation() -> None:
     """What is drawn for a sample depends on its index alone, whoever fetches it and when."""
 
     def fetch_samples(original: Any, self: Any, index: Any) -> Any:
-        if not self.auto_collation:
-            return self.collate_fn(_sample(self.dataset, index))
-        return self.collate_fn([_sample(self.dataset, one) for one in index])
+        indices = index if self.auto_collation else [index]
+        state = host_state()  # once for a batch: that of NumPy takes longer than small samples do
+        outside, NOW.in_dataset = NOW.in_dataset, True
+        try:
+            samples = [_sample(self.dataset, one, looked_at=number == 0) for number, one in enumerate(indices)]
+        finally:
+            NOW.in_dataset = outside
+            set_host_state(state)
+        return self.collate_fn(samples if self.auto_collation else samples[0])
 
     wrap(fetch._MapDatasetFetcher, "fetch", fetch_samples)
 
 
-def _sample(dataset: Any, index: Any) -> Any:
-    state = host_state()
+def _sample(dataset: Any, index: Any, looked_at: bool) -> Any:
+    """looked_at: whether it draws, as long as none is known to."""
     seed_host(int(index) % 2**31 if hasattr(index, "__index__") else sum(repr(index).encode()))
-    outside, NOW.in_dataset = NOW.in_dataset, True
-    before = host_state()
-    try:
-        return dataset[index]
-    finally:
-        NOW.drawn = NOW.drawn or not _same_state(before, host_state())
-        NOW.in_dataset = outside
-        set_host_state(state)
+    before = host_state() if looked_at and not NOW.drawn else None
+    sample = dataset[index]
+    NOW.drawn = NOW.drawn or (before is not None and not _same_state(before, host_state()))
+    return sample
 
 
 def _same_state(one: dict[str, Any], other: dict[str, Any]) -> bool:

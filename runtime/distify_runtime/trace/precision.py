@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -21,17 +22,43 @@ _FLOATS = ("torch.FloatTensor", "torch.cuda.FloatTensor")
 _LEAST_EPSILON = 1e-3
 
 
+#: What is called in place of functions of torch's, with the function, its arguments and those with names.
+_handlers: dict[Any, Callable[[Any, Any, Any], Any]] = {}
+_entered: list[TorchFunctionMode] = []
+
+
+def handle(functions: dict[Any, Callable[[Any, Any, Any], Any]]) -> None:
+    """Has these called instead. In one mode: each costs a call for all that is asked of torch, attributes included."""
+    _handlers.update(functions)
+    if not _entered:
+        _begin(_Handled())
+
+
+def _begin(mode: TorchFunctionMode) -> None:
+    _entered.append(mode)
+    enter(mode)
+
+
+class _Handled(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        handler = _handlers.get(func)
+        return handler(func, args, kwargs or {}) if handler else func(*args, **(kwargs or {}))
+
+
 class _Wide(TorchFunctionMode):
     """Who asks for float gets double."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
         if func is Tensor.float:
             return Tensor.double(args[0])
-        if any(_is_float(one) for one in args) or any(_is_float(one) for one in kwargs.values()):
-            args = tuple(torch.float64 if _is_float(one) else one for one in args)
+        for one in args:
+            if _is_float(one):
+                args = tuple(torch.float64 if _is_float(one) else one for one in args)
+                break
+        if kwargs:
             kwargs = {name: torch.float64 if _is_float(one) else one for name, one in kwargs.items()}
-        result = func(*args, **kwargs)
+        handler = _handlers.get(func)
+        result = handler(func, args, kwargs or {}) if handler else func(*args, **(kwargs or {}))
         if func in _MAKERS and result.dtype == torch.float32:
             return result.double().requires_grad_(result.requires_grad)
         return result
@@ -50,7 +77,7 @@ def compute_in(dtype: str, mixed: bool = False) -> None:
         wrap(Optimizer, "__init__", _with_epsilon)
         return
     torch.set_default_dtype(torch.float64)
-    enter(_Wide())
+    _begin(_Wide())
     vars(torch)["FloatTensor"] = vars(torch)["DoubleTensor"]
     if torch.cuda.is_available():
         vars(torch.cuda)["FloatTensor"] = vars(torch.cuda)["DoubleTensor"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import sys
@@ -12,6 +13,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.nn import functional
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import (
@@ -67,7 +69,8 @@ class Record:
         self.names.append([(name, len(one)) for name, one in zip(_names(parameters), kept, strict=True)])
 
     def step(self, optimizer: Optimizer) -> None:
-        kept = _joined([_kept(parameter) for parameter in _parameters(optimizer)])
+        with torch._C.DisableTorchFunction():  # the modes around the script have no business here
+            kept = _joined([_kept(parameter) for parameter in _parameters(optimizer)])
         self.steps.append((_number(self._optimizers, optimizer), kept))
         self.losses.append(NOW.loss)
         self._progress.write(b".")
@@ -151,11 +154,11 @@ def _kept(parameter: Tensor) -> Tensor:
     if len(entries) <= MOST_ENTRIES:
         return entries
     rows = -(-len(entries) // MOST_ENTRIES)
-    padded = torch.zeros(rows * MOST_ENTRIES, dtype=torch.float64)
-    padded[: len(entries)] = entries
+    padded = functional.pad(entries, (0, rows * MOST_ENTRIES - len(entries)))
     return _signs(rows) @ padded.view(rows, MOST_ENTRIES)
 
 
+@functools.cache
 def _signs(rows: int) -> Tensor:
     """Plus and minus ones without a period (Thue and Morse's), the same everywhere."""
     return torch.tensor([-1.0 if bin(row).count("1") % 2 else 1.0 for row in range(rows)], dtype=torch.float64)
