@@ -172,6 +172,8 @@ def _failure(error: RunError, plan: Plan, copy: Copy, world_size: int) -> Failed
     rank = f"rank {first.rank} of {who}" if world_size else who
     missed = traces.missed_of(error.logs / f"{first.rank}.pt")
     told = _left_behind(lines, plan, copy) or (f": {looked_for(plan, copy, missed)}" if missed else "")
+    watched = next(filter(None, (traces.watched_of(error.logs / f"{one}.pt") for one in tails)), "")
+    told += f"; before that the watch has said: {watched}" if watched else ""
     reason = f"{rank} {first.describe()}{told}"
     wide = plan.dtype == "float64" and lines and _TYPES.search(lines[-1])
     return (OtherTypes if wide else Failed)(reason, _without_program(lines))

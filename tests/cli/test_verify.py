@@ -349,6 +349,21 @@ def test_a_rank_that_fails(distify: CommandLine, script: Path) -> None:
     assert "distify_runtime" not in ended.out.decode()
 
 
+def test_what_the_watch_has_said_before_a_rank_failed(distify: CommandLine, here: Here, script: Path) -> None:
+    assert distify("convert", "train.py", "--yes").code == 0
+    converted = script.with_name("train_dist.py")
+    text = converted.read_text().replace("    rt.seed_ranks_apart()\n", "    rt.seed_ranks_apart(); model.double()\n")
+    text = text.replace('print("[epoch]", epoch)', "undefined")
+    assert text.count("model.double()") == text.count("undefined") == 1
+    converted.write_text(text)
+    ended = here("verify", "train.py")
+    assert ended.code == 1
+    *_, error, last = ended.out.decode().splitlines()
+    assert "NameError: name 'undefined' is not defined" in error
+    assert "failed with exit code 1; before that the watch has said: before step 1, `" in last
+    assert "of a wrapped model was moved, cast or made anew" in last
+
+
 def test_an_original_that_fails(distify: CommandLine, script: Path) -> None:
     script.write_bytes(TRAIN.replace(b"batch_size=16", b"batch_size=as_many"))
     ended = distify("verify", "train.py")

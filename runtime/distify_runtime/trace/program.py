@@ -18,6 +18,7 @@ import random
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -31,6 +32,7 @@ from distify_runtime.trace.passes import Filling, fix_augmentation, watch_passes
 from distify_runtime.trace.precision import compute_in
 from distify_runtime.trace.record import Record, watch
 from distify_runtime.trace.writes import watch_writes
+from distify_runtime.watch import verdict
 
 FIRST_SEED = 1234
 
@@ -44,6 +46,7 @@ def main() -> None:
     fix_order()
     watch(record, options.steps)
     watch_writes(record.written, options.root, options.spare, options.out.resolve().with_suffix(".refused"))
+    _keep_what_is_said(options.out.resolve().with_suffix(".watched"))
     watch_looks(options.root, options.spare, options.out.resolve().with_suffix(".missed"))
     watch_passes(options.steps_of_pass, filling, record.readings)
     compute_in(options.dtype, options.mixed)
@@ -85,6 +88,17 @@ def _options() -> argparse.Namespace:
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     return parser.parse_args()
+
+
+def _keep_what_is_said(path: Path) -> None:
+    """Of the run's own watch, at once: who crashes afterwards may write no trace."""
+
+    def say(original: Any, message: str) -> None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{message}\n")
+        original(message)
+
+    wrap(verdict, "say", say)
 
 
 def _seed(seed: int) -> None:

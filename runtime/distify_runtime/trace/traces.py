@@ -104,6 +104,13 @@ def missed_of(path: Path) -> list[str]:
     return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
 
+def watched_of(path: Path) -> str:
+    """What the watch of the process that writes its trace to `path` said first, also where it came to no end."""
+    file = path.with_suffix(".watched")
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return lines[0] if lines else ""
+
+
 def files_in(folder: Path) -> list[str]:
     found = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return sorted(str(path.relative_to(folder)) for path in found)
