@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 from distify_codemods import Options
@@ -14,6 +15,9 @@ from distify.errors import DistifyError, ExitCode
 from distify.settling import settling, with_backend
 from distify.terminal import say, show, width
 from distify.verification.pairs import Pair, find_pair
+
+if TYPE_CHECKING:
+    from distify.verification.reporting import Report
 
 
 @click.command(cls=WithArguments)
@@ -33,6 +37,9 @@ from distify.verification.pairs import Pair, find_pair
     help="For each of the runs.  [default: 900]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.option(
+    "--plot", "picture", metavar="FILE", help="Draw losses and distances into FILE: .svg, .png (needs matplotlib)."
+)
 @click.option("--anew", is_flag=True, help="Convert, although a converted script is there.")
 @with_backend
 @settling
@@ -46,6 +53,7 @@ def verify(
     dtype: str,
     timeout: float,
     as_json: bool,
+    picture: str | None,
     anew: bool,
     backend: str | None,
     strategy: str | None,
@@ -62,6 +70,8 @@ def verify(
     Both compute in float64, see the same samples in the same order, and have no dropout; noise and augmentation are
     drawn alike, BatchNorm is real. After every step the parameters of every rank are held against the original's,
     then files, checkpoints, printed figures, and how the work was shared. Epochs are cut short (--steps 0: not).
+    If both are the same, a few steps follow with what was taken out: with workers, where loaders ask for them, under
+    autocast, and with chance: whether ranks draw noise for their samples as one process does.
 
     \b
     Examples:
@@ -70,6 +80,7 @@ def verify(
       distify verify train.py by_hand.py       a conversion that you have written, or changed
       distify verify train.py --steps 0        everything, to the end
       distify verify train.py --json > report.json
+      distify verify train.py --plot run.svg   both losses, and the distance of the parameters, over the steps
 
     \b
     Exit codes: 0 the same steps (without an optimizer, the same checkpoints), 1 they differ (where, and what that
@@ -80,6 +91,10 @@ def verify(
     )
     if options.scale != "global":
         raise DistifyError("a larger global batch takes other steps than one process does: there is nothing to compare")
+    if picture:
+        from distify.verification.plotting import check_plot
+
+        check_plot(picture)
     settled = bool(backend or strategy or models or train_loaders or budget != Options.budget)
     pair = find_pair(path, converted or "", options, anew=anew or settled)
     if pair.needs_person:
@@ -89,8 +104,19 @@ def verify(
     from distify.verification.reporting import put_json, put_report
 
     report = report_of(pair, ctx.obj, ranks, steps, dtype, timeout)
+    if picture:
+        _draw(report, path, picture)
     (put_json if as_json else put_report)(report)
     ctx.exit(ExitCode.WORK_TO_DO if report.first else ExitCode.DONE)
+
+
+def _draw(report: Report, path: str, picture: str) -> None:
+    from distify.verification.plotting import plot
+
+    if report.curves is None:
+        say(f"{picture}: not drawn, since the converted script did not come to its end")
+    else:
+        plot(report.curves, path, picture)
 
 
 def _say_why_not(path: str, pair: Pair) -> ExitCode:

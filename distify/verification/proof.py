@@ -18,6 +18,7 @@ from distify.terminal import say
 from distify.verification.comparing import run_and_compare
 from distify.verification.copies import make_copies, project_of
 from distify.verification.pairs import Pair, find_pair
+from distify.verification.plotting import curves_of
 from distify.verification.reporting import Report, put_report
 from distify.verification.running import Plan
 
@@ -89,6 +90,7 @@ def _report(
         tuple(done.checks),
         tuple(notes),
         done.last_lines,
+        curves_of(done.original, done.ranks) if done.ranks else None,
     )
 
 

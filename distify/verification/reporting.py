@@ -12,6 +12,7 @@ from distify_runtime.trace.compare import Check
 
 from distify.checklist import wrapped
 from distify.terminal import Line, is_terminal, put, show, width
+from distify.verification.plotting import Curves
 
 _HEADERS = ("check", "result", "largest difference", "parts at step", "")
 
@@ -25,6 +26,7 @@ class Report:
     checks: tuple[Check, ...]
     notes: tuple[str, ...] = ()
     last_lines: tuple[str, ...] = ()  # of a converted script that failed
+    curves: Curves | None = None  # None where it has
 
     @property
     def first(self) -> Check | None:

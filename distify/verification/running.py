@@ -50,6 +50,9 @@ class Plan:
     limit: float
     spare: Path  # the user's project
     each_sample: bool = False  # noise is drawn for each sample, and not one row for all
+    chance: bool = False  # random numbers are as they are, and what is drawn is written down
+    mixed: bool = False  # precision is, where the script says so
+    workers: int = 0  # of loaders that ask for some
 
     @property
     def steps_of_pass(self) -> int:
@@ -88,10 +91,13 @@ def _run(
     plan: Plan, copy: Copy, logs: Path, world_size: int, more: list[str], worlds: Sequence[Mapping[str, str]] = ()
 ) -> list[Trace]:
     options = [
-        *("--out", str(logs / "{rank}.pt"), "--dtype", plan.dtype, "--steady"),
+        *("--out", str(logs / "{rank}.pt"), "--dtype", plan.dtype),
         *("--steps", str(plan.steps), "--steps-of-pass", str(plan.steps_of_pass)),
         *("--root", str(copy.folder), "--spare", str(plan.spare), *more),
+        *(["--chance"] if plan.chance else ["--steady"]),
         *(["--each-sample"] if plan.each_sample else []),
+        *(["--mixed"] if plan.mixed else []),
+        *("--workers", str(plan.workers)),
     ]
     command = [str(traces.PROGRAM), *options, *copy.words, *plan.args]
     env = _environment(plan, copy, world_size)
@@ -166,6 +172,8 @@ def _failure(error: RunError, plan: Plan, copy: Copy, world_size: int) -> Failed
     rank = f"rank {first.rank} of {who}" if world_size else who
     missed = traces.missed_of(error.logs / f"{first.rank}.pt")
     told = _left_behind(lines, plan, copy) or (f": {looked_for(plan, copy, missed)}" if missed else "")
+    watched = next(filter(None, (traces.watched_of(error.logs / f"{one}.pt") for one in tails)), "")
+    told += f"; before that the watch has said: {watched}" if watched else ""
     reason = f"{rank} {first.describe()}{told}"
     wide = plan.dtype == "float64" and lines and _TYPES.search(lines[-1])
     return (OtherTypes if wide else Failed)(reason, _without_program(lines))

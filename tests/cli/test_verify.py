@@ -5,6 +5,7 @@ The first of each kind are processes of their own, as a user's; the runs of the 
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import pickle
 import re
@@ -28,7 +29,7 @@ parameters       same                GAP                 the original's after ea
 ranks agree      same                0                                  bit for bit
 work is shared   same                                                   50%, 50%
 samples          same                                                   each as often as in the original, in 2 passes
-dropout          nothing to compare                                     no wrapped model has any
+noise            nothing to compare                                     nothing is drawn for samples
 files            same                                                   1, each of one rank
 checkpoints      same                                                   1, with the original's keys and values
 printed figures  nothing to compare                                     no line about an evaluation was printed
@@ -97,6 +98,127 @@ def test_whole_numbers_that_are_drawn_in_training(bounds: str, here: Here, scrip
     ended = here("verify", "train.py")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.decode().splitlines()[-1] == "train.py: the same steps"
+
+
+def test_noise_that_all_ranks_draw_alike(distify: CommandLine, here: Here, script: Path) -> None:
+    """It is one row in the runs whose parameters are compared, and shows in a run of its own."""
+    script.write_bytes(TRAIN.replace(b"model(x)", b"model(x + 0.1 * torch.randn_like(x))"))
+    assert distify("convert", "train.py", "--yes").code == 0
+    converted = script.with_name("train_dist.py")
+    right = converted.read_text()
+    assert right.count("rt.seed_ranks_apart()") == 1
+    for text, code in ((right, 0), (right.replace("rt.seed_ranks_apart()", "pass"), 1)):
+        converted.write_text(text)
+        ended = here("verify", "train.py", "--json")
+        assert (ended.code, ended.err) == (code, ""), ended.out.decode()
+        checks = {check["check"]: check for check in json.loads(ended.out)["checks"]}
+        assert checks["parameters"]["result"] == "same"
+        told = "draw the same noise (`randn_like`)" if code else "each rank draws its own, as one process does (p = "
+        assert told in checks["noise"]["message"]
+
+
+OWN = """\
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        x, y = self.rows[index]
+        return x + 0.1 * torch.rand(8), y
+
+
+def main"""
+
+
+def test_loaders_with_workers(distify: CommandLine, here: Here, script: Path) -> None:
+    """The steps are the same with workers as well; what only they do wrong shows in a run of its own."""
+    text = TRAIN.decode().replace("def main", OWN, 1).replace("TensorDataset(torch", "Rows(TensorDataset(torch")
+    text = text.replace("torch.randn(64, 1))", "torch.randn(64, 1)))").replace(
+        "shuffle=True", "shuffle=True, num_workers=3"
+    )
+    script.write_text(text)
+    assert distify("convert", "train.py", "--yes").code == 0
+    converted = script.with_name("train_dist.py")
+    right = converted.read_text()
+    assert right.count("x + 0.1") == 1
+    for wrong in ("", "0 if torch.utils.data.get_worker_info() is None else rt.rank()"):
+        converted.write_text(right.replace("x + 0.1", f"x + ({wrong}) + 0.1") if wrong else right)
+        ended = here("verify", "train.py", "--json")
+        assert (ended.code, ended.err) == (int(bool(wrong)), ""), ended.out.decode()
+        checks = {check["check"]: check for check in json.loads(ended.out)["checks"]}
+        assert checks["parameters"]["result"] == "same"
+        if wrong:
+            assert checks["workers"]["step"] == 1
+            assert "with 2 workers: rank 0: after step 1 parameters differ by" in checks["workers"]["message"]
+        else:
+            assert checks["workers"]["message"] == "6 steps with 2 for each loader"
+            assert "each rank draws its own, as one process does" in checks["noise"]["message"]
+            assert list(checks)[5:8] == ["samples", "workers", "noise"]
+
+
+@pytest.mark.parametrize("strategy", ["sharded", "shared"])
+def test_mixed_precision(strategy: str, distify: CommandLine, here: Here, script: Path) -> None:
+    """It is left in a run of its own: who loses it, and who takes other steps in it, is told."""
+    within = b"            with torch.autocast('cpu', dtype=torch.bfloat16):\n                loss ="
+    script.write_bytes(TRAIN.replace(b"            loss =", within))
+    assert distify("convert", "train.py", "--yes", "--strategy", strategy).code == 0
+    converted = script.with_name("train_dist.py")
+    right = converted.read_text()
+    assert right.count("dtype=torch.bfloat16") == 1
+    lost = right.replace("dtype=torch.bfloat16", "enabled=False")
+    larger = right.replace("lr=0.1", "lr=0.2 if torch.is_autocast_enabled('cpu') else 0.1").replace(
+        "def main():\n", "def main():\n    torch.autocast('cpu', dtype=torch.bfloat16).__enter__()\n"
+    )
+    said = {right: "4 steps, 100% of calls under autocast", lost: "rank 0 calls 0% of its layers under autocast"}
+    said[larger] = "under autocast: rank 0: after step 1 parameters differ by"
+    for text, told in said.items():
+        converted.write_text(text)
+        ended = here("verify", "train.py", "--json")
+        assert (ended.code, ended.err) == (int(text != right), ""), ended.out.decode()
+        checks = {check["check"]: check for check in json.loads(ended.out)["checks"]}
+        assert checks["parameters"]["result"] == "same"
+        assert checks["mixed precision"]["message"].startswith(told)
+        assert [name for name, check in checks.items() if check["result"] == "differs"] == ["mixed precision"] * (
+            text != right
+        )
+
+
+HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
+
+
+@pytest.mark.skipif(not HAS_MATPLOTLIB, reason="matplotlib is not installed")
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_a_picture_of_both_runs(suffix: str, here: Here, script: Path) -> None:
+    picture = script.with_name(f"run.{suffix}")
+    ended = here("verify", "train.py", "--plot", picture.name)
+    assert (ended.code, ended.err) == (0, "")
+    drawn = picture.read_bytes()
+    assert drawn.startswith(b"\x89PNG" if suffix == "png" else b"<?xml")
+    if suffix == "svg":
+        texts = re.findall(rb"<!-- (.*?) -->", drawn)  # that of each text, which is drawn as outlines
+        for text in (b"loss", b"original", b"converted", b"largest difference of a parameter", b"optimizer step"):
+            assert text in texts, texts
+
+
+@pytest.mark.parametrize(
+    ("picture", "told"),
+    [
+        ("run.xyz", "run.xyz: matplotlib writes no .xyz; it writes "),
+        ("run", "run: matplotlib goes by the end of the name, and there is none; it writes "),
+        ("nowhere/run.svg", "nowhere/run.svg: cannot be written: there is no folder nowhere"),
+    ],
+)
+def test_a_picture_that_cannot_be_drawn(picture: str, told: str, distify: CommandLine, script: Path) -> None:
+    """Said before anything runs."""
+    script.write_bytes(b"raise SystemExit(5)\n" + TRAIN)
+    ended = distify("verify", "train.py", "--plot", picture)
+    assert (ended.code, ended.out) == (2, b"")
+    missing = f"{picture}: matplotlib, which draws it, is not installed: pip install 'distify[plot]'"
+    assert ended.err.startswith(f"distify: {told if HAS_MATPLOTLIB else missing}")
+    assert len(ended.err.splitlines()) == 1
 
 
 def test_data_that_lie_beside_the_project(here: Here, script: Path) -> None:
@@ -225,6 +347,21 @@ def test_a_rank_that_fails(distify: CommandLine, script: Path) -> None:
     assert "NameError: name 'loder' is not defined" in error
     assert last == "train.py: differs: rank 0 of the converted script failed with exit code 1"
     assert "distify_runtime" not in ended.out.decode()
+
+
+def test_what_the_watch_has_said_before_a_rank_failed(distify: CommandLine, here: Here, script: Path) -> None:
+    assert distify("convert", "train.py", "--yes").code == 0
+    converted = script.with_name("train_dist.py")
+    text = converted.read_text().replace("    rt.seed_ranks_apart()\n", "    rt.seed_ranks_apart(); model.double()\n")
+    text = text.replace('print("[epoch]", epoch)', "undefined")
+    assert text.count("model.double()") == text.count("undefined") == 1
+    converted.write_text(text)
+    ended = here("verify", "train.py")
+    assert ended.code == 1
+    *_, error, last = ended.out.decode().splitlines()
+    assert "NameError: name 'undefined' is not defined" in error
+    assert "failed with exit code 1; before that the watch has said: before step 1, `" in last
+    assert "of a wrapped model was moved, cast or made anew" in last
 
 
 def test_an_original_that_fails(distify: CommandLine, script: Path) -> None:

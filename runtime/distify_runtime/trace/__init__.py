@@ -8,5 +8,8 @@ moment   where a run is, in steps
 order    every pass over a loader has an order that follows from its number
 passes   long passes are cut short, and a last batch that ranks cannot share evenly is filled up
 noise    dropout is off, and a sample's augmentation, and noise for a batch, are the same for whoever draws them
+draws    in a run of its own, what is drawn where chance is left in, and by whom
+chance   whether ranks draw as one process does
+moves    models lose their hooks as on a GPU
 precision  float64, also where a script says float
 """

@@ -56,7 +56,7 @@ def compare(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) -> li
         ("ranks agree", _agreement),
         ("work is shared", _work),
         ("samples", _samples),
-        ("dropout", _dropout),
+        ("noise", _noise),
         ("files", _files),
         ("checkpoints", _checkpoints),
         ("printed figures", _figures),
@@ -197,17 +197,20 @@ def _samples(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
     return _same(f"each as often as in the original, in {count} pass{'es' * (count > 1)}")
 
 
-def _dropout(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
-    """It is taken out of both runs; where it would have been drawn from tells whether ranks draw the same."""
+def _noise(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
+    """It is taken out of both runs; where dropout would have been drawn from tells whether ranks draw the same.
+
+    `chance.py` says more of it, from runs in which it is real.
+    """
     if not any(trace.dropouts for trace in ranks) or any(trace.shares_forwards for trace in ranks):
-        return _nothing("no wrapped model has any")
+        return _nothing("nothing is drawn for samples")
     for places in zip(*(trace.dropouts for trace in ranks), strict=False):
         step = places[0][0]
         alike = [rank for rank, place in enumerate(places) if places.count(place) > 1]
         if alike:
             hint = "`rt.seed_ranks_apart()`, or a seed with the rank in it, is missing before the training"
             return _differs(f"ranks {' and '.join(map(str, alike))} draw the same dropout", hint, step)
-    return _same("each rank draws its own")
+    return _same("each rank draws its own dropout")
 
 
 def _share(original: Trace, trace: Trace) -> float:

@@ -33,7 +33,7 @@ def about_parting(original: Trace, ranks: Sequence[Trace], step: int) -> str:
     if _apart([trace.beginnings[optimizer : optimizer + 1] for trace in ranks]):
         return "the ranks begin with other weights each: seed them alike before the model is made"
     if _apart([[trace.steps[step - 1][1]] for trace in ranks]):
-        return (
+        return next((trace.hooks for trace in ranks if trace.hooks), "") or (
             "the ranks' gradients are not averaged: the model is not wrapped in DistributedDataParallel, or training "
             "goes around the wrap; or they are clipped before they are averaged"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import nan
 
 
 @dataclass
@@ -13,12 +14,17 @@ class Moment:
     in_dataset: bool = False  # a sample is being fetched
     each_sample: bool = False  # noise is drawn for each sample, and not one row for all
     initialising: int = 0  # calls of `torch.nn.init` that are under way
+    drawn: bool = False  # something was, or would have been, that may be noise for samples
+    workers: bool = False  # a loader has asked for some
+    loss: float = nan  # of which gradients have been taken since the last step, all together
+    mixed: bool = False  # the script has asked for mixed precision
     dropouts: list[tuple[int, int]] = field(default_factory=list)  # of a wrapped model: the step, and where chance was
     unwrapped_dropouts: list[tuple[int, int]] = field(default_factory=list)  # of others, as under Horovod
 
     def step(self) -> None:
         self.steps += 1
         self.draws = 0
+        self.loss = nan
 
     @property
     def draws_noise(self) -> bool:

@@ -10,6 +10,7 @@ a script chooses by itself, weights.
 from __future__ import annotations
 
 import importlib.util
+import random
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,12 +19,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional, init
 from torch.nn.parallel import DistributedDataParallel
-from torch.overrides import TorchFunctionMode
 
 from distify_runtime.environment import rank
-from distify_runtime.patching import enter, wrap
+from distify_runtime.patching import wrap
 from distify_runtime.shared.region import current, is_comparing
+from distify_runtime.trace.draws import PYTHON
 from distify_runtime.trace.moment import NOW
+from distify_runtime.trace.precision import handle
 
 _DROPOUTS = ("dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout")
 _ATEN_DROPOUTS = (
@@ -49,6 +51,7 @@ def without_dropout() -> None:
 
     def setting(number: int, name: str, value: object) -> Callable[..., Any]:
         def call(original: Any, *args: Any, **kwargs: Any) -> Any:
+            NOW.drawn |= kwargs.get(name, args[number] if len(args) > number else value) != value
             if name in kwargs:
                 return original(*args, **{**kwargs, name: value})
             return original(*args[:number], *(value for _ in args[number : number + 1]), *args[number + 1 :], **kwargs)
@@ -66,6 +69,7 @@ def without_dropout() -> None:
 
 def _note_dropout(training: object) -> None:
     """Where the stream is from which it would have been drawn: what two ranks draw from one place is the same."""
+    NOW.drawn |= torch.is_grad_enabled()
     wrapped: Any = DistributedDataParallel._active_ddp_module
     noted = NOW.unwrapped_dropouts if wrapped is None else NOW.dropouts
     in_training = NOW.in_training and training if wrapped is None else wrapped.training
@@ -76,17 +80,29 @@ def _note_dropout(training: object) -> None:
 
 def _without_recurrent(original: Any, *args: Any) -> Any:
     """Its share is their only number with a point; where it stands is another place for packed sequences."""
+    NOW.drawn |= any(isinstance(one, float) and one > 0 for one in args)
     return original(*(0.0 if isinstance(one, float) else one for one in args))
+
+
+def watch_initialising() -> None:
+    for name in vars(init):
+        if name.endswith("_") and not name.startswith("_"):
+            wrap(init, name, _initialising)
 
 
 def same_noise(each_sample: bool = False) -> None:
     NOW.each_sample = each_sample
-    for name in vars(init):
-        if name.endswith("_") and not name.startswith("_"):
-            wrap(init, name, _initialising)
     wrap(functional, "gumbel_softmax", _gumbel_softmax)
-    enter(_Noise())
+    handle(dict.fromkeys((*_FILL, *_MAKE, torch.randint, torch.normal, torch.bernoulli), _draw))
     _same_numpy_noise()
+    for name in PYTHON:
+        wrap(random, name, _noted)
+
+
+def _noted(original: Any, *args: Any, **kwargs: Any) -> Any:
+    """A number by itself, which is left to the script."""
+    NOW.drawn |= NOW.draws_noise
+    return original(*args, **kwargs)
 
 
 def _initialising(original: Any, *args: Any, **kwargs: Any) -> Any:
@@ -113,16 +129,11 @@ def _key() -> int:
     return NOW.steps * _STEP + NOW.draws
 
 
-class _Noise(TorchFunctionMode):
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if not NOW.draws_noise or is_comparing() or kwargs.get("generator") is not None:
-            return func(*args, **kwargs)
-        if func in _FILL:
-            return _fill(func, *args, **kwargs)
-        if func in _MAKE or func in (torch.randint, torch.normal, torch.bernoulli):
-            return _make(func, *args, **kwargs)
+def _draw(func: Any, args: Any, kwargs: Any) -> Any:
+    if not NOW.draws_noise or is_comparing() or kwargs.get("generator") is not None:
         return func(*args, **kwargs)
+    NOW.drawn |= func is not Tensor.random_ or args[0].dim() > 0  # a seed
+    return (_fill if func in _FILL else _make)(func, *args, **kwargs)
 
 
 def _is_a_number(drawn: Tensor) -> bool:
@@ -212,6 +223,7 @@ def _same_numpy_noise() -> None:
 def _sized(name: str, before: int) -> Callable[..., Any]:
     def draw(original: Any, *args: Any, size: Any = None, **kwargs: Any) -> Any:
         size = args[before] if len(args) > before else size
+        NOW.drawn |= NOW.draws_noise
         shape = tuple(size) if isinstance(size, (tuple, list)) else () if size is None else (int(size),)
         if not shape or not NOW.draws_noise or is_comparing():
             return original(*args[:before], size=size, **kwargs)
@@ -222,6 +234,7 @@ def _sized(name: str, before: int) -> Callable[..., Any]:
 
 def _shaped(name: str) -> Callable[..., Any]:
     def draw(original: Any, *shape: int) -> Any:
+        NOW.drawn |= NOW.draws_noise
         drawn = bool(shape) and NOW.draws_noise and not is_comparing()
         return _array(name, shape, *_rows(shape)) if drawn else original(*shape)
 

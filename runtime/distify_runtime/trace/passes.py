@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.utils.data import BatchSampler, DataLoader
+from torch.utils.data import BatchSampler, DataLoader, get_worker_info
 from torch.utils.data._utils import fetch
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
 
@@ -50,41 +51,66 @@ class _Pass:
     ended: bool = False
 
 
-def without_workers() -> None:
-    """Nothing may depend on a scheduler, and random numbers of other processes cannot be followed."""
+def workers(most: int) -> None:
+    """Loaders that ask for worker processes get so many; with none, nothing depends on a scheduler."""
 
     def init(original: Any, self: Any, dataset: Any, *args: Any, **kwargs: Any) -> None:
         given = list(args)
-        if len(given) > _NUM_WORKERS:
-            given[_NUM_WORKERS] = 0
+        positional = len(given) > _NUM_WORKERS
+        asked = given[_NUM_WORKERS] if positional else kwargs.get("num_workers", 0)
+        count = most if asked else 0
+        NOW.workers |= bool(asked)
+        if positional:
+            given[_NUM_WORKERS] = count
         else:
-            kwargs["num_workers"] = 0
-        kwargs = {name: value for name, value in kwargs.items() if name not in _WORKERS}
+            kwargs["num_workers"] = count
+        if not count:
+            kwargs = {name: value for name, value in kwargs.items() if name not in _WORKERS}
+        elif "fork" in multiprocessing.get_all_start_methods():
+            kwargs["multiprocessing_context"] = "fork"  # they are watched as the process itself is
         original(self, dataset, *given, **kwargs)
 
+    def create(original: Any, *args: Any, **kwargs: Any) -> Any:
+        if get_worker_info() is not None:
+            NOW.in_training = True  # no batch has come by in this process, and what it draws is for batches
+        return original(*args, **kwargs)
+
     wrap(DataLoader, "__init__", init)
+    wrap(_DatasetKind, "create_fetcher", create)
 
 
 def fix_augmentation() -> None:
     """What is drawn for a sample depends on its index alone, whoever fetches it and when."""
 
     def fetch_samples(original: Any, self: Any, index: Any) -> Any:
-        if not self.auto_collation:
-            return self.collate_fn(_sample(self.dataset, index))
-        return self.collate_fn([_sample(self.dataset, one) for one in index])
+        indices = index if self.auto_collation else [index]
+        state = host_state()  # once for a batch: that of NumPy takes longer than small samples do
+        outside, NOW.in_dataset = NOW.in_dataset, True
+        try:
+            samples = [_sample(self.dataset, one, looked_at=number == 0) for number, one in enumerate(indices)]
+        finally:
+            NOW.in_dataset = outside
+            set_host_state(state)
+        return self.collate_fn(samples if self.auto_collation else samples[0])
 
     wrap(fetch._MapDatasetFetcher, "fetch", fetch_samples)
 
 
-def _sample(dataset: Any, index: Any) -> Any:
-    state = host_state()
+def _sample(dataset: Any, index: Any, looked_at: bool) -> Any:
+    """looked_at: whether it draws, as long as none is known to."""
     seed_host(int(index) % 2**31 if hasattr(index, "__index__") else sum(repr(index).encode()))
-    outside, NOW.in_dataset = NOW.in_dataset, True
-    try:
-        return dataset[index]
-    finally:
-        NOW.in_dataset = outside
-        set_host_state(state)
+    before = host_state() if looked_at and not NOW.drawn else None
+    sample = dataset[index]
+    NOW.drawn = NOW.drawn or (before is not None and not _same_state(before, host_state()))
+    return sample
+
+
+def _same_state(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    numpy = all(
+        a is b or (a is not None and b is not None and a[2] == b[2] and (a[1] == b[1]).all())
+        for a, b in [(one["numpy"], other["numpy"])]
+    )
+    return one["torch"].equal(other["torch"]) and one["python"] == other["python"] and numpy
 
 
 def watch_passes(most_steps: int, filling: Filling, readings: list[Reading]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch.optim import Optimizer
 from torch.overrides import TorchFunctionMode
 
 from distify_runtime.patching import enter, wrap
+from distify_runtime.trace.moment import NOW
 
 #: What makes a tensor of data that has a type of its own.
 _MAKERS = (torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy, torch.frombuffer)
@@ -20,17 +22,43 @@ _FLOATS = ("torch.FloatTensor", "torch.cuda.FloatTensor")
 _LEAST_EPSILON = 1e-3
 
 
+#: What is called in place of functions of torch's, with the function, its arguments and those with names.
+_handlers: dict[Any, Callable[[Any, Any, Any], Any]] = {}
+_entered: list[TorchFunctionMode] = []
+
+
+def handle(functions: dict[Any, Callable[[Any, Any, Any], Any]]) -> None:
+    """Has these called instead. In one mode: each costs a call for all that is asked of torch, attributes included."""
+    _handlers.update(functions)
+    if not _entered:
+        _begin(_Handled())
+
+
+def _begin(mode: TorchFunctionMode) -> None:
+    _entered.append(mode)
+    enter(mode)
+
+
+class _Handled(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        handler = _handlers.get(func)
+        return handler(func, args, kwargs or {}) if handler else func(*args, **(kwargs or {}))
+
+
 class _Wide(TorchFunctionMode):
     """Who asks for float gets double."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
         if func is Tensor.float:
             return Tensor.double(args[0])
-        if any(_is_float(one) for one in args) or any(_is_float(one) for one in kwargs.values()):
-            args = tuple(torch.float64 if _is_float(one) else one for one in args)
+        for one in args:
+            if _is_float(one):
+                args = tuple(torch.float64 if _is_float(one) else one for one in args)
+                break
+        if kwargs:
             kwargs = {name: torch.float64 if _is_float(one) else one for name, one in kwargs.items()}
-        result = func(*args, **kwargs)
+        handler = _handlers.get(func)
+        result = handler(func, args, kwargs or {}) if handler else func(*args, **(kwargs or {}))
         if func in _MAKERS and result.dtype == torch.float32:
             return result.double().requires_grad_(result.requires_grad)
         return result
@@ -40,15 +68,16 @@ def _is_float(value: object) -> bool:
     return value is torch.float32 or (isinstance(value, str) and value in _FLOATS)
 
 
-def compute_in(dtype: str) -> None:
-    """From here on `float64`, or what the script itself says, but in no mixed precision."""
-    wrap(autocast, "__init__", _disabled)
-    wrap(GradScaler, "__init__", _disabled)
+def compute_in(dtype: str, mixed: bool = False) -> None:
+    """From here on `float64`, or what the script itself says; in mixed precision only if that is asked for."""
+    wrap(autocast, "__init__", _noted if mixed else _disabled)
+    if not mixed:
+        wrap(GradScaler, "__init__", _disabled)
     if dtype == "float32":
         wrap(Optimizer, "__init__", _with_epsilon)
         return
     torch.set_default_dtype(torch.float64)
-    enter(_Wide())
+    _begin(_Wide())
     vars(torch)["FloatTensor"] = vars(torch)["DoubleTensor"]
     if torch.cuda.is_available():
         vars(torch.cuda)["FloatTensor"] = vars(torch.cuda)["DoubleTensor"]
@@ -64,8 +93,13 @@ def _rebuilt(original: Any, *args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs)
 
 
-def _disabled(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+def _noted(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
     original(self, *args, **kwargs)
+    NOW.mixed |= bool(self._enabled)
+
+
+def _disabled(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+    _noted(original, self, *args, **kwargs)
     self._enabled = False
 
 
@@ -80,7 +114,8 @@ def _widened(value: Any) -> Any:
     if isinstance(value, Tensor):
         return _as_double(value) if value.dtype == torch.float32 else value
     if isinstance(value, torch.nn.Module):
-        return value.double()
+        module: Any = value
+        return module._apply(lambda one: one.double() if one.is_floating_point() else one)
     if type(value) in (list, tuple):
         return type(value)(map(_widened, value))
     if isinstance(value, dict):

@@ -20,17 +20,21 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from distify_runtime.patching import wrap
+from distify_runtime.trace.draws import watch_draws
 from distify_runtime.trace.looks import watch_looks
-from distify_runtime.trace.noise import same_noise, without_dropout
+from distify_runtime.trace.moves import move_as_on_a_gpu
+from distify_runtime.trace.noise import same_noise, watch_initialising, without_dropout
 from distify_runtime.trace.order import fix_order
-from distify_runtime.trace.passes import Filling, fix_augmentation, watch_passes, without_workers
+from distify_runtime.trace.passes import Filling, fix_augmentation, watch_passes, workers
 from distify_runtime.trace.precision import compute_in
 from distify_runtime.trace.record import Record, watch
 from distify_runtime.trace.writes import watch_writes
+from distify_runtime.watch import verdict
 
 FIRST_SEED = 1234
 
@@ -50,12 +54,20 @@ def main() -> None:
     fix_order()
     watch(record, options.steps)
     watch_writes(record.written, options.root, options.spare, options.out.resolve().with_suffix(".refused"))
+    _keep_what_is_said(options.out.resolve().with_suffix(".watched"))
     watch_looks(options.root, options.spare, options.out.resolve().with_suffix(".missed"))
     watch_passes(options.steps_of_pass, filling, record.readings)
-    without_dropout()
-    compute_in(options.dtype)
+    compute_in(options.dtype, options.mixed)
+    watch_initialising()
+    if options.chance:
+        watch_draws(options.out.resolve().with_suffix(".draws"))
+    else:
+        without_dropout()
+    if options.steady or options.chance:
+        workers(options.workers)
+    if not torch.cuda.is_available():
+        move_as_on_a_gpu()
     if options.steady:
-        without_workers()
         fix_augmentation()
         same_noise(options.each_sample)
     _seed(FIRST_SEED + int(os.environ.get("RANK", os.environ.get("HOROVOD_RANK", "0"))))
@@ -75,12 +87,26 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--each-sample", action="store_true", help="has noise of its own, where forward passes are shared"
     )
+    parser.add_argument("--chance", action="store_true", help="leave dropout as it is, and write down what is drawn")
+    parser.add_argument("--mixed", action="store_true", help="leave mixed precision in the run")
+    parser.add_argument("--workers", type=int, default=0, help="that loaders have which ask for some")
     parser.add_argument("--root", type=Path, help="change no file outside of this folder")
     parser.add_argument("--spare", type=Path, help="and none in this one, wherever it lies")
     parser.add_argument("-m", dest="module", action="store_true")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     return parser.parse_args()
+
+
+def _keep_what_is_said(path: Path) -> None:
+    """Of the run's own watch, at once: who crashes afterwards may write no trace."""
+
+    def say(original: Any, message: str) -> None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{message}\n")
+        original(message)
+
+    wrap(verdict, "say", say)
 
 
 def _seed(seed: int) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
+from math import isnan
 from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.nn import functional
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import (
@@ -41,6 +44,7 @@ _save = torch.save
 class Record:
     def __init__(self, path: Path, filling: Filling) -> None:
         self.steps: list[tuple[int, Tensor]] = []
+        self.losses: list[float] = []
         self.beginnings: list[Tensor] = []  # of each optimizer: its parameters before its first step
         self.names: list[list[tuple[str, int]]] = []  # and what they are called, with how many entries are kept
         self.passes: list[dict[str, int]] = []
@@ -50,6 +54,7 @@ class Record:
         self.world_size = 1
         self.training_inputs = 0
         self.share = (0, 0)
+        self.rounded = (0, 0)
         self._optimizers: list[Optimizer] = []
         self._samplers: list[object] = []
         self._path = path
@@ -65,8 +70,10 @@ class Record:
         self.names.append([(name, len(one)) for name, one in zip(_names(parameters), kept, strict=True)])
 
     def step(self, optimizer: Optimizer) -> None:
-        kept = _joined([_kept(parameter) for parameter in _parameters(optimizer)])
+        with torch._C.DisableTorchFunction():  # the modes around the script have no business here
+            kept = _joined([_kept(parameter) for parameter in _parameters(optimizer)])
         self.steps.append((_number(self._optimizers, optimizer), kept))
+        self.losses.append(NOW.loss)
         self._progress.write(b".")
 
     def sampler_pass(self, sampler: DistributedSampler[Any]) -> None:
@@ -90,6 +97,7 @@ class Record:
         """Puts down what has happened so far."""
         fields = {
             "steps": self.steps,
+            "losses": self.losses,
             "beginnings": self.beginnings,
             "names": self.names,
             "passes": self.passes,
@@ -102,7 +110,12 @@ class Record:
             "own_draws": [name for name in _WITH_OWN_DRAWS if name in sys.modules],
             "filled": self._filling.filled,
             "group_left_open": _is_group_open(),
+            "drawn": NOW.drawn,
+            "mixed": NOW.mixed,
+            "rounded": self.rounded,
+            "workers": NOW.workers,
             "dropouts": NOW.dropouts or NOW.unwrapped_dropouts,
+            "hooks": verdict.said.get("hooks", ""),
             "watched": list(verdict.said.values()),
         }
         _save(fields, self._path)
@@ -142,11 +155,11 @@ def _kept(parameter: Tensor) -> Tensor:
     if len(entries) <= MOST_ENTRIES:
         return entries
     rows = -(-len(entries) // MOST_ENTRIES)
-    padded = torch.zeros(rows * MOST_ENTRIES, dtype=torch.float64)
-    padded[: len(entries)] = entries
+    padded = functional.pad(entries, (0, rows * MOST_ENTRIES - len(entries)))
     return _signs(rows) @ padded.view(rows, MOST_ENTRIES)
 
 
+@functools.cache
 def _signs(rows: int) -> Tensor:
     """Plus and minus ones without a period (Thue and Morse's), the same everywhere."""
     return torch.tensor([-1.0 if bin(row).count("1") % 2 else 1.0 for row in range(rows)], dtype=torch.float64)
@@ -215,6 +228,8 @@ def _watch_training(record: Record, most_steps: int) -> None:
         mine = numbers // world_size() if split else numbers
         if not module._modules:
             record.training_inputs += mine
+            rounds = any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
+            record.rounded = (record.rounded[0] + rounds, record.rounded[1] + 1)
         if current() is None and (split or (not module._modules and module._parameters)):  # no loss
             record.share = (record.share[0] + mine, record.share[1] + numbers)
 
@@ -226,6 +241,14 @@ def _watch_training(record: Record, most_steps: int) -> None:
         if most_steps and NOW.steps >= most_steps:
             _end(record, at_once=NOW.steps > most_steps)
 
+    def backward(original: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        of = [tensors] if isinstance(tensors, Tensor) else [one for one in tensors if isinstance(one, Tensor)]
+        if not is_comparing():
+            losses = [float(one.detach()) for one in of if one.numel() == 1 and not one.is_complex()]
+            NOW.loss = sum(losses, 0.0 if isnan(NOW.loss) else NOW.loss) if losses else NOW.loss
+        return original(tensors, *args, **kwargs)
+
+    wrap(torch.autograd, "backward", backward)
     register_module_forward_pre_hook(enter)
     register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: record.begin(optimizer))
     register_optimizer_step_post_hook(step)

@@ -51,6 +51,7 @@ class Trace:
     world_size: int
     training_inputs: int  # numbers fed to innermost modules in training
     group_left_open: bool
+    losses: list[float] = field(default_factory=list)  # at each step, all that gradients were taken of since the last
     beginnings: list[Tensor] = field(default_factory=list)  # of each optimizer: its parameters before its first step
     names: list[list[tuple[str, int]]] = field(default_factory=list)  # of each optimizer: parameters, entries
     written: list[str] = field(default_factory=list)  # opened for writing, relative to the working folder
@@ -61,9 +62,13 @@ class Trace:
     share: tuple[int, int] = (0, 0)
     own_draws: list[str] = field(default_factory=list)  # libraries in it that draw from random numbers of their own
 
-    dropouts: list[tuple[int, int]] = field(
-        default_factory=list
-    )  # the step, and where chance was; of wrapped models, if any has some
+    drawn: bool = False  # in training, something that may be noise for samples
+    workers: bool = False  # a loader has asked for some
+    mixed: bool = False  # the script has asked for mixed precision
+    rounded: tuple[int, int] = (0, 0)  # calls of innermost modules in training: under autocast, and all
+    #: The step, and where chance was; of wrapped models, if any has some.
+    dropouts: list[tuple[int, int]] = field(default_factory=list)
+    hooks: str = ""  # of it, what is about a wrapped model that has lost its hooks
     watched: list[str] = field(default_factory=list)  # what the run's own watch has said
     missed: list[str] = field(default_factory=list)  # whole paths beside the project that its copy does not lead to
 
@@ -98,6 +103,13 @@ def missed_of(path: Path) -> list[str]:
     """What the process that writes its trace to `path` looked for beside its working copy, in vain."""
     file = path.with_suffix(".missed")
     return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+
+def watched_of(path: Path) -> str:
+    """What the watch of the process that writes its trace to `path` said first, also where it came to no end."""
+    file = path.with_suffix(".watched")
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return lines[0] if lines else ""
 
 
 def files_in(folder: Path) -> list[str]:

@@ -1,0 +1,230 @@
+"""Whether N ranks draw noise for their samples as one process does: as much of it, independently, of the same laws.
+
+Judged is what a rank draws for its own share of the samples: where the original draws M numbers, some M/N of them. What
+all draw as often and in the same shapes as the original (a choice for a whole batch, noise on weights) may be alike on
+all ranks or not.
+
+Three questions, none of which rounding or the order of the samples can answer wrongly:
+
+- Do two ranks draw from one place of a stream? Then they draw the same.
+- Are the numbers of two ranks large together? Fisher's exact test, of numbers of one law.
+- Are the ranks' numbers distributed as the original's? Kolmogorov's and Smirnov's distance of two samples, with the
+  bound of Dvoretzky, Kiefer and Wolfowitz, which holds for any law and any number of samples.
+
+A chance is given times the number of questions (Bonferroni), and taken for a mistake below `RARE`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+
+from distify_runtime.trace.compare import Check, Difference
+from distify_runtime.trace.draws import Drawn
+
+RARE = 1e-5
+#: Numbers that are looked at of each kind and rank.
+_MOST = 20_000
+#: A total below that part of the original's, where some rank draws none, is no matter of padding.
+_LACKING = 0.75
+_APART = "`rt.seed_ranks_apart()`, or a seed with the rank in it, is missing before the training"
+_WORKERS = (
+    "workers draw from what their process has drawn when the pass began, or from what `worker_init_fn` says: seed the "
+    "ranks apart before that"
+)
+_LAW = "a rate, a spread or a bound was divided or multiplied by the number of ranks, or depends on a rank's share"
+
+#: By source: what is drawn of it, in order.
+Draws = dict[str, list[Drawn]]
+
+
+@dataclass(frozen=True)
+class _Found:
+    chance: float
+    message: str
+    hint: str = ""
+    step: int | None = None
+
+
+def noise(original: Sequence[Drawn], ranks: Sequence[Sequence[Drawn]]) -> Check:
+    one, parts = _for_samples(original, ranks)
+    if not any(parts):
+        alike = "what is drawn, is drawn as in the original by all ranks" if original else "nothing is drawn"
+        return Check("noise", found=alike, empty=True)
+    found = [*_lacking(one, parts), *_same(parts), *_together(parts), *_other_laws(one, parts)]
+    worst = min(found, key=lambda asked: asked.chance, default=None)
+    chance = min(1.0, worst.chance * len(found)) if worst else 1.0
+    if worst and chance < RARE:
+        because = f" (p = {chance:.1g})" if chance else ""
+        return Check("noise", Difference(worst.message + because, worst.step, hint=worst.hint))
+    amount = sum(drawn.amount for part in parts for draws in part.values() for drawn in draws)
+    return Check("noise", found=f"{amount} numbers: each rank draws its own, as one process does (p = {chance:.2g})")
+
+
+def _for_samples(original: Sequence[Drawn], ranks: Sequence[Sequence[Drawn]]) -> tuple[Draws, list[Draws]]:
+    """What is drawn for shares of the samples: of the original, and of each rank."""
+    counts = [Counter(map(_kind, drawn)) for drawn in (original, *ranks)]
+    alike = {kind for kind, count in counts[0].items() if all(other[kind] == count for other in counts)}
+    all_of_it, *shares = [_by_source(one for one in drawn if _kind(one) not in alike) for drawn in (original, *ranks)]
+    shared = {
+        source
+        for source, draws in all_of_it.items()
+        if 0 < max(_amount(part.get(source, [])) for part in shares) <= _amount(draws) / math.sqrt(len(ranks))
+    }
+    kept = [{source: drawn for source, drawn in part.items() if source in shared} for part in (all_of_it, *shares)]
+    return kept[0], kept[1:]
+
+
+def _kind(drawn: Drawn) -> Hashable:
+    return drawn.step, drawn.source, drawn.shape
+
+
+def _by_source(drawn: Iterator[Drawn]) -> Draws:
+    found: Draws = defaultdict(list)
+    for one in drawn:
+        found[one.source].append(one)
+    return dict(found)
+
+
+def _amount(draws: Sequence[Drawn]) -> int:
+    return sum(drawn.amount for drawn in draws)
+
+
+def _lacking(original: Draws, parts: Sequence[Draws]) -> Iterator[_Found]:
+    for source, draws in original.items():
+        none = [rank for rank, part in enumerate(parts) if source not in part]
+        if none and sum(_amount(part.get(source, [])) for part in parts) < _LACKING * _amount(draws):
+            message = f"{_ranks(none)} draw{'s' * (len(none) == 1)} none of the noise (`{source}`) of the original"
+            yield _Found(0.0, message, "what one rank draws and sends to the others is the same for all their samples")
+
+
+def _same(parts: Sequence[Draws]) -> Iterator[_Found]:
+    """Draws from one place of a stream, at whatever step."""
+    for source in _sources(parts):
+        ranks_at: dict[str, dict[int, int]] = defaultdict(dict)
+        for rank, part in enumerate(parts):
+            for drawn in part.get(source, []):
+                ranks_at[drawn.place].setdefault(rank, drawn.step)
+        met = [ranks for ranks in ranks_at.values() if len(ranks) > 1]
+        if met:
+            ranks = min(met, key=lambda ranks: min(ranks.values()))
+            yield _alike(0.0, sorted(ranks), source, min(ranks.values()))
+
+
+def _together(parts: Sequence[Draws]) -> Iterator[_Found]:
+    """Numbers of one law that two ranks draw at the same time."""
+    for source in _sources(parts):
+        for one, other in itertools.combinations(range(len(parts)), 2):
+            pairs = _pairs(parts[one].get(source, []), parts[other].get(source, []))
+            for law, numbers in pairs.items():
+                if law:
+                    yield _alike(_fisher(numbers), [one, other], source, None)
+
+
+def _pairs(ours: Sequence[Drawn], theirs: Sequence[Drawn]) -> dict[str, list[tuple[float, float]]]:
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    steps = [[_of_laws(draws, step) for draws in (ours, theirs)] for step in sorted({one.step for one in ours})]
+    for here, there in steps:
+        for law, numbers in here.items():
+            found[law].extend(zip(numbers, there.get(law, []), strict=False))
+    return {law: numbers[:_MOST] for law, numbers in found.items()}
+
+
+def _of_laws(draws: Sequence[Drawn], step: int) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = defaultdict(list)
+    for drawn in draws:
+        if drawn.step == step and drawn.numbers:
+            found[f"({drawn.law})"].extend(drawn.numbers)
+    return found
+
+
+def _alike(chance: float, ranks: list[int], source: str, step: int | None) -> _Found:
+    message = f"{_ranks(ranks)} draw the same noise (`{source}`) for different samples"
+    return _Found(chance, message, _WORKERS if " in worker " in source else _APART, step)
+
+
+def _other_laws(original: Draws, parts: Sequence[Draws]) -> Iterator[_Found]:
+    for source in original:
+        wanted: list[float] = []
+        got: list[float] = []
+        for theirs, ours in _aligned(original[source], [part.get(source, []) for part in parts]):
+            count = min(len(theirs), len(ours))  # so that both are mixed of the same laws
+            wanted += theirs[:count]
+            got += ours[:count]
+        if wanted:
+            message = (
+                f"what the ranks draw (`{source}`) is distributed otherwise than the original's: a mean of "
+                f"{_mean(got):.3g} instead of {_mean(wanted):.3g}, a spread of {_spread(got):.3g} instead of "
+                f"{_spread(wanted):.3g}"
+            )
+            yield _Found(_kolmogorov(wanted[:_MOST], got[:_MOST]), message, _LAW)
+
+
+def _aligned(original: Sequence[Drawn], parts: Sequence[Sequence[Drawn]]) -> Iterator[tuple[list[float], list[float]]]:
+    """The original's numbers of a draw, and those of all ranks; of steps in which all draw equally often."""
+    for step in sorted({drawn.step for drawn in original}):
+        draws = [[drawn for drawn in one if drawn.step == step] for one in (original, *parts)]
+        if len({len(one) for one in draws}) == 1:
+            for theirs, *ours in zip(*draws, strict=True):
+                of_one_law = len({one.law for one in ours}) == 1  # and not of what is in each rank's batch
+                if of_one_law and all(one.numbers for one in (theirs, *ours)):
+                    yield list(theirs.numbers), _evenly(ours)
+
+
+def _evenly(draws: Sequence[Drawn]) -> list[float]:
+    least = min(len(drawn.numbers) for drawn in draws)
+    return [number for numbers in zip(*(drawn.numbers[:least] for drawn in draws), strict=True) for number in numbers]
+
+
+def _sources(parts: Sequence[Draws]) -> list[str]:
+    return list(dict.fromkeys(source for part in parts for source in part))
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {' and '.join(map(str, ranks))}"
+
+
+# ---- statistics
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return math.fsum(numbers) / len(numbers)
+
+
+def _spread(numbers: Sequence[float]) -> float:
+    mean = _mean(numbers)
+    return math.sqrt(math.fsum((number - mean) ** 2 for number in numbers) / len(numbers))
+
+
+def _fisher(pairs: Sequence[tuple[float, float]]) -> float:
+    """Two-sided: how often independent numbers are above their mean together so much more, or less, often."""
+    if not pairs:
+        return 1.0
+    means = [_mean(side) for side in zip(*pairs, strict=True)]
+    above = [(one > means[0], other > means[1]) for one, other in pairs]
+    count, ours, theirs = len(above), sum(one for one, _ in above), sum(other for _, other in above)
+    both = sum(one and other for one, other in above)
+    least, most = max(0, ours + theirs - count), min(ours, theirs)
+    whole = _choices(count, ours)
+    chances = [
+        math.exp(_choices(theirs, k) + _choices(count - theirs, ours - k) - whole) for k in range(least, most + 1)
+    ]
+    return min(1.0, 2 * min(math.fsum(chances[: both - least + 1]), math.fsum(chances[both - least :])))
+
+
+def _choices(all_of_them: int, some: int) -> float:
+    """The logarithm of a binomial coefficient."""
+    return math.lgamma(all_of_them + 1) - math.lgamma(some + 1) - math.lgamma(all_of_them - some + 1)
+
+
+def _kolmogorov(one: Sequence[float], other: Sequence[float]) -> float:
+    """A bound of how often two samples of one law are so far apart."""
+    first, second = Counter(one), Counter(other)
+    gap, farthest = 0.0, 0.0
+    for number in sorted({*first, *second}):
+        gap += first[number] / len(one) - second[number] / len(other)
+        farthest = max(farthest, abs(gap))
+    return min(1.0, math.e * math.exp(-2 * farthest**2 * len(one) * len(other) / (len(one) + len(other))))
