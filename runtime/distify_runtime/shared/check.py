@@ -1,10 +1,10 @@
 """Parts against the whole: a plan is followed only where a shared pass gives what a whole one gives.
 
-At the first training call of each form of arguments, and again at calls 2, 10, 100 and 1000, the whole batch goes
-through the model once more on every rank. Outputs, buffers and attributes that the pass changed, and the gradients of
-one random projection of the outputs are compared. The model's state, random numbers and `.grad` stay as they are. It
-costs about two forward and backward passes of the whole batch each time, and memory for the parameters three times
-more: as they were, and the gradients of both passes.
+At the first call of each form of arguments, and for those that train again at calls 2, 10, 100 and 1000, the whole
+batch goes through the model once more on every rank. Outputs, buffers and attributes that the pass changed, and the
+gradients of one random projection of the outputs are compared. The model's state, random numbers and `.grad` stay as
+they are. It costs about two forward and backward passes of the whole batch each time, and memory for the parameters
+three times more: as they were, and the gradients of both passes.
 """
 
 from __future__ import annotations
@@ -66,19 +66,23 @@ class Found:
 
 
 def find_plan(
-    model: SharedModel, call: Call, known: Sequence[Plan] | None, counts: tuple[int, ...] | None = None
+    model: SharedModel,
+    call: Call,
+    known: Sequence[Plan] | None,
+    counts: tuple[int, ...] | None = None,
+    vouched: bool = False,
 ) -> Found:
     """The first plan, of those known or of all that could be, that passes. All ranks find the same. Collectives.
 
-    counts: the samples of each rank; else as uneven as can be.
+    counts: the samples of each rank; else as uneven as can be. vouched: gradients of such calls have been compared.
     """
-    check = _Check(model, call.cut_off(), counts)
+    check = _Check(model, call.cut_off(), counts, vouched)
     before = numpy_position()
     with _unseen():
         whole = check.whole(())
         model.draws_numpy = model.draws_numpy or numpy_position() != before
     if _first(whole if isinstance(whole, _OutOfMemory) else ""):
-        return _of_fewer(model, call, known)
+        return _of_fewer(model, call, known, vouched)
     raised = _first(whole if isinstance(whole, _Raised) else "")
     failed = raised or _first(whole if isinstance(whole, str) else "")
     if failed or isinstance(whole, str):  # where it raises an error, the call itself raises it
@@ -97,12 +101,12 @@ def find_plan(
     return Found(None, why, check.read, _agreed(check.traces(whole)))
 
 
-def _of_fewer(model: SharedModel, call: Call, known: Sequence[Plan] | None) -> Found:
+def _of_fewer(model: SharedModel, call: Call, known: Sequence[Plan] | None, vouched: bool) -> Found:
     """Of as many samples as one process has memory for: what holds for these, is taken to hold for all."""
     for batch in [plan.batch for plan in known] if known else call.batches():
         samples = batch.samples(call.tensors) // 2
         if samples >= 2 * world_size() and not batch.lists:
-            found = find_plan(model, call.narrowed(batch, samples), known)
+            found = find_plan(model, call.narrowed(batch, samples), known, vouched=vouched)
             if found.plan is not None:
                 note(f"{model.name} is checked on {samples} samples of a batch: there is no memory for all of them")
                 return found
@@ -110,9 +114,9 @@ def _of_fewer(model: SharedModel, call: Call, known: Sequence[Plan] | None) -> F
 
 
 def _candidates(call: Call, whole: Passed) -> Iterator[Plan]:
-    returns_loss = any(one.dim() == 0 and flowing for one, flowing in zip(whole.tensors, whole.flows, strict=True))
     for batch in call.batches():
-        if returns_loss:
+        samples = batch.samples(call.tensors)
+        if any(one.is_floating_point() and samples not in one.shape for one in whole.tensors):  # it may be a loss
             yield Plan(batch, [], exact_losses=True)
         yield Plan(batch, [])
         if batch.lists:
@@ -122,8 +126,8 @@ def _candidates(call: Call, whole: Passed) -> Iterator[Plan]:
 class _Check:
     """One call, in parts and whole."""
 
-    def __init__(self, model: SharedModel, call: Call, counts: tuple[int, ...] | None = None) -> None:
-        self._model, self._call, self._counts = model, call, counts
+    def __init__(self, model: SharedModel, call: Call, counts: tuple[int, ...] | None, vouched: bool) -> None:
+        self._model, self._call, self._counts, self._vouched = model, call, counts, vouched
         self._readings = Readings()
         self.read: Mixture = frozenset()
         self._wholes: dict[tuple[Dims, ...], Passed | str] = {}
@@ -156,7 +160,7 @@ class _Check:
         if why or (names and (why := self._following(names, outside, lambda: self._part(plan, counts, along)))):
             return why
         self._model.copies.add_strays([one for identity, one in part.leaves.items() if identity in whole.leaves])
-        outputs = _agreed(outputs_of(part.tensors, whole, counts))
+        outputs = _agreed(outputs_of(part.tensors, whole, counts, plan.outputs, self._vouched))
         if isinstance(outputs, str):
             return outputs
         if len(plan.outputs) == len(outputs):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +23,8 @@ _EPSILONS_OF_STEPS = 2
 _SMALL = 1e-2
 #: The same for a running mean, held against the spread of what it is a mean of.
 _OF_SPREAD = 0.1
+#: How exactly the weights of the parts have to show, where no gradients vouch for them.
+_OF_WEIGHTS = 1e-2
 
 
 @dataclass
@@ -142,6 +146,25 @@ def is_equal(one: Tensor, other: Tensor, at_least: float = 0.0, precision: torch
     else:
         rounded = torch.finfo(other.dtype).tiny
     return _norm((one - other)[finite]) <= allowed * max(_norm(found), at_least) + rounded
+
+
+class Weights(enum.Enum):
+    """Whether the numbers of the parts tell that those of the whole are their mean, or their sum."""
+
+    SHOWN = enum.auto()
+    OTHERS = enum.auto()  # near it, and not to rounding
+    UNSEEN = enum.auto()  # the parts are too much alike: it would look so with any weights
+
+
+def weights(parts: Sequence[Tensor], joined: Tensor, whole: Tensor, precision: torch.dtype | None) -> Weights:
+    """Held against what the parts differ by: what they have in common is the same with any weights."""
+    if not all(bool(one.isfinite().all()) for one in (*parts, whole)):
+        return Weights.UNSEEN
+    eps = max(_EPSILONS * torch.finfo(whole.dtype).eps, 0.0 if precision is None else torch.finfo(precision).eps)
+    rounded, spread = eps * _norm(whole), max(_norm(part - parts[0]) for part in parts)
+    if _norm(joined - whole) > _ROUNDING.get(whole.dtype, _ROUNDING[torch.float32]) * spread + rounded:
+        return Weights.OTHERS
+    return Weights.SHOWN if rounded <= _OF_WEIGHTS * spread else Weights.UNSEEN
 
 
 def _norm(tensor: Tensor) -> float:

@@ -12,6 +12,7 @@ from distify_runtime.shared.check import Traces
 from distify_runtime.shared.decided import Decided
 from distify_runtime.shared.messages import RanksParted
 from distify_runtime.shared.plans import Call, Plan
+from distify_runtime.shared.proposals import Near
 from distify_runtime.shared.readings import Readings, readings_differ_at
 from distify_runtime.shared.region import even_counts
 from distify_runtime.shared.state import State
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Calls of a model, counted from 1, at which a plan that holds is checked once more.
 CHECKED_CALLS = (2, 10, 100, 1000)
+#: So many calls without gradients are each checked, where a value has been taken for a mean or sum of the parts'.
+EACH_CALL = 4
 
 
 class NotInParts(Exception):
@@ -39,7 +42,8 @@ class Forms:
     plans: dict[Any, Plan | None] = field(default_factory=dict)  # by form
     patterns: dict[Any, Plan | None] = field(default_factory=dict)
     decided: dict[Any, Decided] = field(default_factory=dict)  # by form
-    said_small: bool = False
+    shared: int = 0  # calls
+    small: int = 0  # calls with fewer samples than there are ranks
     why_whole: str = ""  # what was said last of calls that are computed whole
 
     @property
@@ -62,7 +66,7 @@ class Forms:
         if all(batch.samples(call.tensors) < world_size() for batch in call.batches()):
             self._say_small(model, call)
             return None, ""
-        found = check.find_plan(model, call, None)
+        found = check.find_plan(model, call, None, vouched=self._is_vouched(call))
         if found.plan is not None or found.why:
             self.plans[form] = found.plan
         if found.plan is not None:
@@ -79,6 +83,8 @@ class Forms:
         key = form, call.pattern(first.batch)
         known = self.patterns.get(key)
         if key in self.patterns:
+            if known is not None:
+                known.followed += 1
             if known is None or not self._is_checked(model.calls, call, known):
                 return known
             known = self.patterns[key] = self._again(model, call, known)
@@ -90,8 +96,8 @@ class Forms:
         return found.plan
 
     def _say_small(self, model: SharedModel, call: Call) -> None:
-        if not self.said_small:
-            self.said_small = True
+        self.small += 1
+        if self.small == 1:
             self._say_whole(model, call, "there are fewer samples in it than ranks")
 
     def _say_whole(self, model: SharedModel, call: Call, why: str) -> None:
@@ -109,6 +115,8 @@ class Forms:
                 return known  # what this very batch decides: that is looked at when its pass is over
         if found.plan is not None:
             decided.learn(found.read, True)
+        elif isinstance(found.why, Near) or (known.guesses and not call.trains and known.followed <= EACH_CALL):
+            self._say_whole(model, call, found.why)
         elif model.calls > 2:  # until then, nothing can have drifted
             raise RanksParted(
                 f"distify: {model.name} no longer computes in parts what it computes of a whole batch (call "
@@ -118,9 +126,16 @@ class Forms:
         return found.plan
 
     def _is_checked(self, calls: int, call: Call, plan: Plan) -> bool:
-        is_a_power_of_2 = calls & (calls - 1) == 0
-        often = not plan.seen or self._decided(call).differing_numbers
-        return call.trains and (calls in CHECKED_CALLS or (is_a_power_of_2 and often))
+        """What was guessed is checked without gradients, too: nothing else tells that it was a mean by chance."""
+        if not call.trains:
+            return plan.guesses and (plan.followed <= EACH_CALL or _is_power_of_2(plan.followed))
+        often = plan.guesses or not plan.seen or self._decided(call).differing_numbers
+        return calls in CHECKED_CALLS or (often and _is_power_of_2(calls))
+
+    def _is_vouched(self, call: Call) -> bool:
+        """Whether gradients have shown, in calls of the same arguments, that what comes out is a mean or a sum."""
+        shown = [one.outputs for form, one in self.plans.items() if one is not None and form[:2] == call.form[:2]]
+        return any(output.dim == -1 and not output.guessed for outputs in shown for output in outputs)
 
     # ---- what passes decide by their part of the batch
 
@@ -151,6 +166,7 @@ class Forms:
             take_back_draws()
             if before is not None:
                 before.put_back()
+        self.shared += stands
         return stands
 
     def no_longer(self, model: SharedModel, call: Call, error: NotInParts, before: State | None) -> None:
@@ -162,6 +178,10 @@ class Forms:
             before.put_back()
         if not call.trains:
             self._say_whole(model, call, str(error))
+
+
+def _is_power_of_2(number: int) -> bool:
+    return number & (number - 1) == 0
 
 
 def even_counts_of(call: Call, plan: Plan) -> tuple[int, ...]:

@@ -11,6 +11,10 @@ from torch import Tensor
 
 from distify_runtime import communicator
 
+#: As many numbers are compared as they are.
+_FEW = 64
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
 
 class Layout(ABC):
     """`take` and `join` are each other's adjoint: the one is the backward pass of the other."""
@@ -92,6 +96,40 @@ class Weighted(Layout):
 
     def shapes(self, mine: Sequence[int]) -> list[Sequence[int]]:
         return [mine] * len(self.weights)
+
+
+class Differ(Exception):
+    """What all ranks are to have alike is not the same on all of them. Raised on every rank."""
+
+
+class Alike(Layout):
+    """All ranks have the same, to the last bit."""
+
+    def take(self, whole: Tensor, rank: int) -> Tensor:
+        return whole
+
+    def join(self, parts: Sequence[Tensor]) -> Tensor:
+        """Raises Differ."""
+        if any(not torch.equal(_bytes(part), _bytes(parts[0])) for part in parts):
+            raise Differ
+        return parts[0]
+
+    def shapes(self, mine: Sequence[int]) -> list[Sequence[int]]:
+        return [mine] * communicator.world_size()
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    return tensor.detach().resolve_conj().contiguous().reshape(-1).view(torch.uint8)
+
+
+def alike(tensor: Tensor) -> Tensor:
+    """Few numbers that stand for it where ranks compare what they have alike."""
+    tensor = tensor.detach()
+    if tensor.numel() <= _FEW:
+        return tensor
+    real = (torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor).contiguous()
+    words = real.view(_BITS[real.element_size()]).to(torch.int64)  # sums of integers do not go by their order
+    return torch.stack([words.sum(), words.square().sum()])
 
 
 def _unfolded(tensor: Tensor, dim: int, outer: int) -> Tensor:

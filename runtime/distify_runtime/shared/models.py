@@ -178,7 +178,7 @@ class SharedModel:
             with suppress(Surprise):
                 if found_now.plan is not None:
                     whole = found_now.plan.gathered(inside, found, call.sizes)
-                    plan.outputs = found_now.plan.outputs
+                    plan.outputs, plan.agreed = found_now.plan.outputs, found_now.plan.agreed
                     return whole
             raise NotInParts(found_now, f"its outputs do not follow the batch: {surprise}") from None
 

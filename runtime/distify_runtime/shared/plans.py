@@ -14,7 +14,7 @@ from distify_runtime.shared import messages, operations, shapes
 from distify_runtime.shared.batches import Batch, batches
 from distify_runtime.shared.entries import blank_of, lists_in, owner_of
 from distify_runtime.shared.given import Given
-from distify_runtime.shared.layouts import Layout, Owned, Rows, Weighted
+from distify_runtime.shared.layouts import Alike, Differ, Layout, Owned, Rows, Weighted, alike
 from distify_runtime.shared.region import Region, even_counts
 from distify_runtime.shared.shapes import Agreed, Shape, Surprise
 from distify_runtime.shared.structure import Unknown, object_in, rebuilt, tensors_in
@@ -141,6 +141,7 @@ class Output:
     steps_first: bool = False  # a dimension of (steps, samples) in one, not (samples, steps)
     ragged: bool = False  # how much a rank has does not follow from its number of samples
     weight: str = "mean"  # or "sum"
+    guessed: bool = False  # from its values alone: no gradients have shown what the parts count for
     entry: int = 0
 
     def restored(self, mine: Tensor, samples: int) -> Tensor:
@@ -152,7 +153,7 @@ class Output:
         """What was once found not to follow from the number of samples does so by chance."""
         return replace(self, ragged=True, steps_first=False) if before.ragged and before.dim == self.dim else self
 
-    def layout(self, counts: tuple[int, ...], parts: Sequence[Shape]) -> Layout | None:
+    def layout(self, counts: tuple[int, ...], parts: Sequence[Shape]) -> Layout:
         """parts: each rank's. Raises Surprise."""
         if self.dim == -3:
             owner, blank = owner_of(self.entry, counts), blank_of(self.entry)
@@ -165,7 +166,7 @@ class Output:
                 raise Surprise
             total = sum(counts)
             weights = tuple(count / total if self.weight == "mean" else 1.0 for count in counts)
-            return Weighted(weights) if self.dim == -1 else None
+            return Weighted(weights) if self.dim == -1 else Alike()
         at = 1 + self.dim
         if any(len(part) != 1 + self.dims or _without(part, at) != _without(parts[0], at) for part in parts):
             raise Surprise
@@ -193,6 +194,11 @@ class Plan:
     sizes: tuple[tuple[str, str], ...] = ()  # attributes that count samples: a module's name, and the attribute's
     lists: bool = False  # whether outputs are lists, with an entry for each sample
     agreed: dict[Any, Agreed] = field(default_factory=dict)  # by the sizes of the arguments
+    followed: int = 1  # calls that have followed it
+
+    @property
+    def guesses(self) -> bool:
+        return any(one.guessed for one in self.outputs)
 
     def gathered(self, region: Region, found: Sequence[Tensor], sizes: Any) -> list[Tensor]:
         """The whole tensors; `sizes`: those of the arguments. A collective. Raises Surprise on every rank."""
@@ -215,7 +221,7 @@ class Plan:
     def _agree(self, region: Region, mine: Sequence[Tensor]) -> Agreed:
         """A collective. Raises Surprise on every rank."""
         everyone = shapes.exchanged(region.tag, mine, len(self.outputs))
-        layouts: list[Layout | None] = []
+        layouts: list[Layout] = []
         for index, output in enumerate(self.outputs):
             parts = [one[index] for one in everyone]
             try:
@@ -223,26 +229,36 @@ class Plan:
             except Surprise:
                 told = ", ".join(map(shapes.told, parts))
                 raise Surprise(f"tensor {index + 1} of the outputs has shapes {told} on the ranks") from None
-        sent = [(one, layout) for one, layout in zip(mine, layouts, strict=True) if layout is not None]
-        size = messages.size_of([one for one, _ in sent], [layout.shapes(one.shape) for one, layout in sent])
-        device = sent[0][0].device if sent else torch.device("cpu")
-        return Agreed(everyone, layouts, size, device)
+        sent = [one for _, one, _ in _sent(mine, layouts)]
+        size = messages.size_of(sent, [layout.shapes(one.shape) for _, one, layout in _sent(mine, layouts)])
+        return Agreed(everyone, layouts, size, sent[0].device if sent else torch.device("cpu"))
 
 
 def _gathered(region: Region, mine: list[Tensor], agreed: Agreed) -> list[Tensor] | None:
     """Or None, on every rank, where some rank's shapes are others than agreed. A collective."""
-    sent = [(index, layout) for index, layout in enumerate(agreed.layouts) if layout is not None]
-    if not sent:
+    if not agreed.layouts:
         region.readings.everyone = messages.exchange(region.tag, [], [], read=region.readings.words).read
         return mine
     if not agreed.fits(mine):
         agreed.differ(region.tag)
         return None
-    parts = [mine[index] for index, _ in sent]
+    sent = _sent(mine, agreed.layouts)
+    layouts, parts = [layout for *_, layout in sent], [one for _, one, _ in sent]
     try:
-        whole = operations.gather(region.tag, [layout for _, layout in sent], parts, region.anchors, region.readings)
+        whole = operations.gather(region.tag, layouts, parts, region.anchors, region.readings)
     except messages.Misfit:
         return None
-    for (index, _), one in zip(sent, whole, strict=True):
-        mine[index] = one
+    except Differ:
+        raise Surprise("what was the same for all parts is another thing for each") from None
+    for (index, _, layout), one in zip(sent, whole, strict=True):
+        mine[index] = mine[index] if isinstance(layout, Alike) else one
     return mine
+
+
+def _sent(mine: Sequence[Tensor], layouts: Sequence[Layout]) -> list[tuple[int, Tensor, Layout]]:
+    """What travels of each output, by its place. Last comes what is only compared: the first says where to travel."""
+    found = [
+        (index, alike(one) if isinstance(layout, Alike) else one, layout)
+        for index, (one, layout) in enumerate(zip(mine, layouts, strict=True))
+    ]
+    return sorted(found, key=lambda one: isinstance(one[2], Alike))

@@ -3,30 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from distify_runtime import communicator
 from distify_runtime.shared import comparing
-from distify_runtime.shared.comparing import Passed
+from distify_runtime.shared.comparing import Passed, Weights
 from distify_runtime.shared.entries import blank_of, owner_of
-from distify_runtime.shared.layouts import Layout
+from distify_runtime.shared.layouts import Differ
 from distify_runtime.shared.plans import Output
 from distify_runtime.shared.shapes import shape_of
 
 
-def outputs_of(parts: list[Tensor], whole: Passed, counts: tuple[int, ...]) -> list[Output] | str:
-    """How each tensor comes together. A collective."""
+class Near(str):
+    """Why there is no way, where one would do but for its last digits."""
+
+
+def outputs_of(
+    parts: list[Tensor], whole: Passed, counts: tuple[int, ...], before: Sequence[Output], vouched: bool
+) -> list[Output] | str:
+    """How each tensor comes together. A collective.
+
+    before: as they did, if that is known. vouched: whether gradients have shown of such calls what parts count for.
+    """
     everyone = communicator.all_gather_object([part.cpu() for part in parts])
     if any(len(one) != len(whole.tensors) for one in everyone):
         return "a part of the batch gives other outputs than the whole one"
     found: list[Output] = []
     for index, (one, flowing) in enumerate(zip(whole.tensors, whole.flows, strict=True)):
-        output = output_of([parts[index].to(one.device) for parts in everyone], one, flowing, counts, whole.precision)
+        mine = [parts[index].to(one.device) for parts in everyone]
+        output = output_of(mine, one, flowing, counts, whole.precision)
         if isinstance(output, str):
             return output
-        found.append(output)
+        if output.dim == -1 and not any(whole.flows):
+            is_known = vouched or (len(before) == len(whole.tensors) and before[index].dim == -1)
+            if why := _unproven(output, mine, one, counts, whole.precision, is_known):
+                return why
+        found.append(replace(output, guessed=output.dim == -1 and not flowing))
     return found
 
 
@@ -40,14 +56,38 @@ def output_of(
     for restored in _restored(parts, whole, counts):
         for output in _options([tuple(part.shape) for part in restored], whole, flows, counts):
             is_known = True
-            layout = output.layout(counts, [shape_of(part) for part in restored]) or _Same()
-            if comparing.is_equal(layout.join(restored), whole, precision=precision):
-                return output
+            with suppress(Differ):
+                joined = output.layout(counts, [shape_of(part) for part in restored]).join(restored)
+                if comparing.is_equal(joined, whole, precision=precision):
+                    return output
     if not is_known:
         shapes = ", ".join(str(tuple(part.shape)) for part in parts)
         told = f"a part of the batch gives shapes {shapes}, the whole one {tuple(whole.shape)}"
         return f"its outputs do not follow the batch: {told}"
     return "a part of the batch gives other values than the whole one: its samples depend on each other"
+
+
+def _unproven(
+    output: Output,
+    parts: Sequence[Tensor],
+    whole: Tensor,
+    counts: tuple[int, ...],
+    precision: torch.dtype | None,
+    is_known: bool,
+) -> str:
+    """What speaks against a mean or sum of the parts that there are no gradients of: one number may be near by chance.
+
+    is_known: whether it has been shown before, so that parts which tell nothing do not speak against it.
+    """
+    if not whole.dtype.is_floating_point:
+        return ""
+    joined = output.layout(counts, [shape_of(part) for part in parts]).join(parts)
+    found = comparing.weights(parts, joined, whole, precision)
+    if found is Weights.OTHERS:
+        return Near(f"the {output.weight} of what its parts give is near to what the whole one gives, and is not it")
+    if found is Weights.UNSEEN and output.weight == "mean" and not is_known:
+        return Near("what it gives for parts is too much alike to tell whether their mean is that of the whole one")
+    return ""
 
 
 def _entry_of(
@@ -95,15 +135,3 @@ def _options(
                 yield Output(dim, whole.dim(), steps_first=True)
         else:
             yield Output(dim, whole.dim(), ragged=True)
-
-
-class _Same(Layout):
-    def take(self, whole: Tensor, rank: int) -> Tensor:
-        return whole
-
-    def join(self, parts: Sequence[Tensor]) -> Tensor:
-        alike = all(torch.equal(part, parts[0]) for part in parts)
-        return parts[0] if alike else torch.full_like(parts[0], 0)
-
-    def shapes(self, mine: Sequence[int]) -> list[Sequence[int]]:
-        return [mine]

@@ -41,7 +41,7 @@ class Agreed:
     """`shapes[r]`: those of rank r's parts. `size`: how long a message with those that are sent is, in bytes."""
 
     shapes: list[list[Shape]]
-    layouts: list[Layout | None]
+    layouts: list[Layout]
     size: int
     device: torch.device
 
