@@ -15,7 +15,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn import functional
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import (
     Optimizer,
@@ -26,10 +26,10 @@ from torch.utils.data.distributed import DistributedSampler
 
 from distify_runtime.environment import world_size
 from distify_runtime.patching import wrap
-from distify_runtime.shared.models import shared_model
-from distify_runtime.shared.region import current, is_comparing
+from distify_runtime.shared.region import is_comparing
 from distify_runtime.trace.moment import NOW
 from distify_runtime.trace.passes import Filling, Reading
+from distify_runtime.trace.work import Work, is_split
 from distify_runtime.watch import verdict
 
 #: Larger parameters are kept as that many sums, with signs, of their entries: a difference of one of them shows.
@@ -53,7 +53,7 @@ class Record:
         self.written: list[str] = []
         self.world_size = 1
         self.training_inputs = 0
-        self.share = (0, 0)
+        self.work = Work()
         self.rounded = (0, 0)
         self._optimizers: list[Optimizer] = []
         self._samplers: list[object] = []
@@ -106,7 +106,7 @@ class Record:
             "written": self.written,
             "world_size": self.world_size,
             "training_inputs": self.training_inputs,
-            "share": self.share,
+            "share": self.work.share,
             "own_draws": [name for name in _WITH_OWN_DRAWS if name in sys.modules],
             "filled": self._filling.filled,
             "group_left_open": _is_group_open(),
@@ -224,18 +224,17 @@ def _watch_training(record: Record, most_steps: int) -> None:
     def enter(module: nn.Module, inputs: tuple[Any, ...]) -> None:
         if not module.training or not torch.is_grad_enabled() or is_comparing():
             return
-        numbers, split = sum(value.numel() for value in inputs if isinstance(value, Tensor)), _is_split(module)
-        mine = numbers // world_size() if split else numbers
+        numbers = sum(value.numel() for value in inputs if isinstance(value, Tensor))
         if not module._modules:
-            record.training_inputs += mine
+            record.training_inputs += numbers // world_size() if is_split(module) else numbers
             rounds = any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
             record.rounded = (record.rounded[0] + rounds, record.rounded[1] + 1)
-        if current() is None and (split or (not module._modules and module._parameters)):  # no loss
-            record.share = (record.share[0] + mine, record.share[1] + numbers)
+        record.work.enter(module, numbers)
 
     def step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if _is_inside_of_a_step(optimizer, sys._getframe(1)):
             return
+        record.work.step()
         record.step(optimizer)
         NOW.step()
         if most_steps and NOW.steps >= most_steps:
@@ -250,6 +249,7 @@ def _watch_training(record: Record, most_steps: int) -> None:
 
     wrap(torch.autograd, "backward", backward)
     register_module_forward_pre_hook(enter)
+    register_module_forward_hook(lambda module, *_: record.work.leave(module))
     register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: record.begin(optimizer))
     register_optimizer_step_post_hook(step)
 
@@ -262,12 +262,6 @@ def _is_inside_of_a_step(optimizer: Optimizer, calls: FrameType) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def _is_split(module: nn.Module) -> bool:
-    """Whether these numbers are those of a whole batch, of which the module itself gets this rank's part."""
-    shared = shared_model(module)
-    return shared is not None and not shared.given_up and current() is None
 
 
 def _end(record: Record, at_once: bool) -> None:
