@@ -210,3 +210,61 @@ def test_batches_of_one_sample_are_told(loader: str, setup: str, told: str, stra
 )
 def test_batches_that_may_be_larger_are_not_told_of(loader: str, setup: str, strategy: str) -> None:
     assert not _told_of_one_sample(loader, setup, strategy=strategy)
+
+
+def _told_of_few_samples(loader: str, setup: str = "", **options: str) -> list[str]:
+    imports = f"import argparse\nimport json\n{IMPORTS}"
+    given = loader if "\n" in loader else f"loader = DataLoader(data, {loader})\n"
+    conversion = conversion_of(script(imports=imports, setup=setup, loader=given), options=Options(**options))
+    return [one.message for one in conversion.of(Level.ADVICE) if one.code == "BATCH01"]
+
+
+@pytest.mark.parametrize(
+    ("loader", "setup", "unless"),
+    [
+        ("batch_size=2", "", ""),
+        ("batch_size=7", "", ""),
+        ("batch_size=args.batch_size", PARSER.replace("SIZE", "2"), "unless the option `batch_size` is given, "),
+    ],
+)
+def test_fewer_samples_than_ranks_are_told(loader: str, setup: str, unless: str) -> None:
+    """A batch of two samples has nothing for a third rank, however it is shared."""
+    (message,) = _told_of_few_samples(loader, setup, strategy="shared")
+    size = 7 if "7" in loader else 2
+    assert message.startswith(f"{unless}a batch has {size} samples, and so there is work for {size} ranks at most: ")
+    assert not _told_of_few_samples(loader, setup, strategy="shared", scale="linear")
+    (message,) = _told_of_few_samples(loader, setup, strategy="sharded")
+    assert message.startswith(f"{unless}of a batch of {size}, each of 4 ranks gets ")
+
+
+@pytest.mark.parametrize(
+    ("loader", "setup"),
+    [
+        ("batch_size=8", ""),
+        ("batch_size=args.batch_size", PARSER.replace("SIZE", "8")),
+        ("batch_size=settings['size']", "settings = json.load(open('settings.json'))\n"),
+        ("batch_sampler=[[0, 1], [2, 3]]", ""),
+        ("batch_size=size", "size = 2 if json.load(open('settings.json')) else 8\n"),
+    ],
+)
+def test_what_may_be_enough_for_all_ranks_is_not_told_of(loader: str, setup: str) -> None:
+    assert not _told_of_few_samples(loader, setup, strategy="shared")
+
+
+BY_SIZE = """
+def made(size=None):
+    if size:
+        return DataLoader(data, batch_size=size)
+    else:
+        return DataLoader(data, shuffle=True)
+
+loader = made(GIVEN)
+"""
+
+
+@pytest.mark.parametrize("strategy", ["sharded", "shared"])
+@pytest.mark.parametrize(("given", "told"), [("size=64", False), ("", True), ("size=len(data)", True)])
+def test_a_branch_that_no_caller_takes(given: str, told: bool, strategy: str) -> None:
+    """What is made there is made never: nobody leaves the size away."""
+    found = _told_of_few_samples(BY_SIZE.replace("GIVEN", given), strategy=strategy)
+    assert any(ONE in one for one in found) is told

@@ -18,6 +18,8 @@ CODE = "BATCH01"
 
 #: With fewer samples a device seldom has enough to do; seen at as many ranks as a machine often has devices.
 _FEW, _RANKS = 8, 4
+#: As many devices as one machine often has: a batch with fewer samples has none for some of them.
+_MOST_RANKS = 8
 _LARGER = "make it at least as large as there are ranks, or convert with --scale linear"
 
 
@@ -54,6 +56,13 @@ def _enlarge(context: Context) -> None:
                     f"{alone}: such a batch is shared only where the run finds that parts of the sample can be, and "
                     f"where it finds none it ends; {_LARGER}", loader.made.module, loader.call,
                 )  # fmt: skip
+            elif found := _few_samples(facts, loader):
+                unless, size = found
+                context.advice(
+                    f"{unless}a batch has {size} samples, and so there is work for {size} ranks at most: of more, each "
+                    f"computes it whole, and a run in which nothing is shared ends; {_LARGER}",
+                    loader.made.module, loader.call,
+                )  # fmt: skip
         context.not_needed("every rank sees the batch size of the script")
 
 
@@ -67,12 +76,15 @@ def _advise(context: Context, decision: LoaderDecision) -> None:
         )  # fmt: skip
         return
     sizes = {value.constant() for value in decision.batch_sizes}
-    size = sizes.pop() if len(sizes) == 1 else None
+    size, unless = sizes.pop() if len(sizes) == 1 else None, ""
+    few = {_few_samples(context.facts, loader) for loader in decision.loaders}
+    if size is None and len(few) == 1 and (found := few.pop()):
+        unless, size = found
     if type(size) is int and 1 < size < _FEW * _RANKS:
         share = f"{size // _RANKS} samples" if size >= 2 * _RANKS else "a single one" if size >= _RANKS else "none"
         context.advice(
-            f"of a batch of {size}, each of {_RANKS} ranks gets {share}: too few to be worth it, unless a sample is "
-            f"much work; --scale linear keeps {size} on each rank, and scales the learning rate",
+            f"{unless}of a batch of {size}, each of {_RANKS} ranks gets {share}: too few to be worth it, unless a "
+            f"sample is much work; --scale linear keeps {size} on each rank, and scales the learning rate",
             decision.module, decision.node,
         )  # fmt: skip
 
@@ -80,7 +92,7 @@ def _advise(context: Context, decision: LoaderDecision) -> None:
 def _one_sample(facts: Facts, loader: Loader) -> str:
     """What makes its batches ones of a single sample, if that is seen."""
     size = loader.arguments.get("batch_size", 1)
-    if dealing.given(loader, "batch_sampler") is not dealing.Given.NO:
+    if dealing.given(loader, "batch_sampler") is not dealing.Given.NO or _is_passed_by(facts, loader):
         return ""
     if size is None:
         plain = loader.obj.name == torch_data.LOADER and not dealing.partial(loader)
@@ -92,6 +104,31 @@ def _one_sample(facts: Facts, loader: Loader) -> str:
     if isinstance(only, Setting) and command_line.integers(facts).get(only.name) == 1:
         return f"unless the option `{only.name}` is given, each batch has one sample"
     return ""
+
+
+def _few_samples(facts: Facts, loader: Loader) -> tuple[str, int] | None:
+    """How many samples its batches have, if that is seen and too few for some ranks; and what else may be given."""
+    value = loader.arguments.get("batch_size", 1)
+    only = value.single() if value is not None and not value.open else None
+    if dealing.given(loader, "batch_sampler") is not dealing.Given.NO or _is_passed_by(facts, loader):
+        return None
+    unless, size = "", only.value if isinstance(only, Const) else None
+    if isinstance(only, Setting):
+        unless, size = f"unless the option `{only.name}` is given, ", command_line.integers(facts).get(only.name)
+    return (unless, size) if type(size) is int and 1 < size < _MOST_RANKS else None
+
+
+def _is_passed_by(facts: Facts, loader: Loader) -> bool:
+    """Whether it stands in a branch that the values of the script do not lead to: no caller leaves the size away."""
+    below: cst.CSTNode = loader.call
+    while (above := loader.made.module.parents.get(below)) is not None:
+        if isinstance(above, cst.If) and below is not above.test:
+            test = facts.value(above.test)
+            holds = {bool(one.value) if isinstance(one, Const) else None for one in test.objs}
+            if not test.open and holds == {below is not above.body}:
+                return True
+        below = above
+    return False
 
 
 def _divide(context: Context, division: Division) -> None:
@@ -114,8 +151,8 @@ RULE = Rule(
     "of the batch.",
     safety="When a training loader's batch size also sizes tensors in the training loop, it is divided where it "
     "is defined. Where forward passes are shared, `--scale linear` and `--scale none` make the batches that all ranks "
-    "see larger, and tensors that are sized by the batch size need you. Batches that are seen to be of one sample are "
-    "advice.",
+    "see larger, and tensors that are sized by the batch size need you. Batches that are seen to be of one sample, or "
+    "of too few for some ranks, are advice.",
     run=run,
     pitfalls=(3,),
     examples=(
