@@ -72,7 +72,7 @@ class Forms:
         if found.plan is not None:
             self.patterns[form, call.pattern(found.plan.batch)] = found.plan
             self._decided(call).learn(found.read, True)
-        elif form is not call.form and found.why:
+        elif found.why and (form is not call.form or (isinstance(found.why, Near) and not call.trains)):
             self._say_whole(model, call, found.why)
         return found.plan, found.why if form is call.form else ""
 

@@ -7,6 +7,7 @@ is scaled, who writes.
 moment   where a run is, in steps
 order    every pass over a loader has an order that follows from its number
 passes   long passes are cut short, and a last batch that ranks cannot share evenly is filled up
+repeats  such a batch counts once in a running variance
 noise    dropout is off, and a sample's augmentation, and noise for a batch, are the same for whoever draws them
 draws    in a run of its own, what is drawn where chance is left in, and by whom
 chance   whether ranks draw as one process does

@@ -33,6 +33,7 @@ from distify_runtime.trace.order import fix_order
 from distify_runtime.trace.passes import Filling, fix_augmentation, watch_passes, workers
 from distify_runtime.trace.precision import compute_in
 from distify_runtime.trace.record import Record, watch
+from distify_runtime.trace.repeats import count_repeats_once
 from distify_runtime.trace.writes import watch_writes
 from distify_runtime.watch import verdict
 
@@ -57,6 +58,7 @@ def main() -> None:
     _keep_what_is_said(options.out.resolve().with_suffix(".watched"))
     watch_looks(options.root, options.spare, options.out.resolve().with_suffix(".missed"))
     watch_passes(options.steps_of_pass, filling, record.readings)
+    count_repeats_once(filling.ranks)
     compute_in(options.dtype, options.mixed)
     watch_initialising()
     if options.chance:
