@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from distify_runtime.alike import alike, from_main_process_each
     from distify_runtime.apple import without_mps
     from distify_runtime.batch import per_rank_batch_size, per_rank_workers, shard_batch
     from distify_runtime.batchnorm import average_running_statistics, convert_sync_batchnorm
@@ -73,6 +74,7 @@ __all__ = [
     "TrainingSampler",
     "UnpaddedSampler",
     "add_module_prefix",
+    "alike",
     "all_reduce_gradients",
     "all_reduce_mean",
     "all_reduce_sum",
@@ -94,6 +96,7 @@ __all__ = [
     "draw_alike",
     "evaluation_loader",
     "from_main_process",
+    "from_main_process_each",
     "gather_batch",
     "gather_entries",
     "gather_samples",
@@ -141,6 +144,8 @@ __all__ = [
 
 #: Where each name lives.
 _HOME = {
+    "alike": "alike",
+    "from_main_process_each": "alike",
     "per_rank_batch_size": "batch",
     "shard_batch": "batch",
     "per_rank_workers": "batch",

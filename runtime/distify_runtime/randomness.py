@@ -6,6 +6,7 @@ import itertools
 import random
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
@@ -22,6 +23,9 @@ _calls = itertools.count()
 
 #: Ranks that part anew do not get the streams again that they had.
 _partings = itertools.count()
+
+#: What all ranks know of the parting since which they draw apart; None while they draw alike.
+_parted: str | None = None
 
 T = TypeVar("T")
 
@@ -61,8 +65,11 @@ def seed_ranks_apart(*models: Any) -> None:
     if models:
         _seed_apart_inside(list(modules_of(models)))
         return
+    global _parted
     streams.are(streams.Streams.APART)
-    seed = random.Random(f"{common_seed()}/{rank()}/{next(_partings)}").getrandbits(31)
+    common, parting = common_seed(), next(_partings)
+    _parted = None if is_alone() else f"{common}/{parting}"
+    seed = random.Random(f"{common}/{rank()}/{parting}").getrandbits(31)
     if rank() == 0:
         return
     torch.manual_seed(seed)
@@ -133,8 +140,10 @@ def seed_ranks_alike() -> None:
     Rank 0 goes on with the stream it has: what is drawn now, the split of the next fold say, is what it would have
     drawn by itself.
     """
+    global _parted
     if is_alone():
         return
+    _parted = None
     streams.are(streams.Streams.UNKNOWN)
     state = communicator.broadcast_object(_random_state() if rank() == 0 else None)
     if rank() != 0:
@@ -142,6 +151,27 @@ def seed_ranks_alike() -> None:
     if rank() == 1 and state["hash"] != hash("distify"):
         text = "each rank orders sets of strings by hashes of its own: start all ranks with PYTHONHASHSEED=0"
         print(f"distify: {text}", file=sys.stderr)
+
+
+@contextmanager
+def drawing_alike(name: str) -> Iterator[None]:
+    """While ranks draw apart: all draw alike inside, from numbers that follow from the parting and `name`.
+
+    Each rank's own streams go on afterwards as if nothing had been drawn. Nothing is exchanged.
+    """
+    if _parted is None:
+        yield
+        return
+    outside = _random_state()
+    seed = random.Random(f"{_parted}/{name}").getrandbits(31)
+    torch.manual_seed(seed)
+    random.seed(seed)
+    if numpy := _imported_numpy():
+        numpy.random.seed(seed)
+    try:
+        yield
+    finally:
+        _set_random_state(outside)
 
 
 def drawn_alike(items: Iterable[T], seed: int, at_once: int) -> Iterator[list[T]]:

@@ -167,6 +167,13 @@ def is_sharded(loader: DataLoader[Any]) -> bool:
     return isinstance(loader.sampler, shares) or isinstance(loader.batch_sampler, batches)
 
 
+def is_whole(loader: Any) -> bool:
+    """Whether a loader gives each rank the samples of all."""
+    if not isinstance(loader, DataLoader):
+        return not hasattr(loader, "whole")
+    return isinstance(loader.sampler, _WholeSampler) or not is_sharded(loader)
+
+
 def _has_own_sampler(loader: DataLoader[Any]) -> bool:
     """Whether the sampler is another than the one that a DataLoader makes for itself."""
     sampler = loader.sampler

@@ -22,8 +22,6 @@ from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.values import Value
 
-#: Libraries whose transforms draw from generators of their own, made anew in each process.
-_TRANSFORMS = ("albumentations.", "imgaug.", "monai.transforms.", "audiomentations.", "torch_audiomentations.")
 _SEEDS = ("seed", "random_state")
 #: Of Hugging Face's data sets; without a seed they draw from the operating system.
 _SHUFFLES = frozenset({"shuffle", "train_test_split"})
@@ -61,8 +59,16 @@ def shuffles(facts: Facts) -> Iterator[Event]:
 
 def seeded_transforms(facts: Facts) -> list[Event]:
     """Augmentation that is given a seed of its own: wherever it is made, it draws the same."""
-    seeds = [(one, one.arguments.keywords) for one in facts.of_kind(Kind.CALL) if one.name.startswith(_TRANSFORMS)]
+    seeds = [
+        (one, one.arguments.keywords) for one in facts.of_kind(Kind.CALL) if one.name.startswith(drawing.OF_THEIR_OWN)
+    ]
     return [event for event, given in seeds if any(name in given and not given[name].is_none for name in _SEEDS)]
+
+
+def seeded_libraries(facts: Facts) -> tuple[str, ...]:
+    """Whose own generators get their seeds from torch's stream, by how their names begin."""
+    called = {event.name for event in facts.of_kind(Kind.CALL)}
+    return tuple(begins for begins, by in drawing.SEEDED_BY.items() if not by.isdisjoint(called))
 
 
 def _is_empty(event: Event) -> bool:
@@ -119,9 +125,8 @@ class Drawn:
 
 def batches(facts: Facts) -> Iterator[Drawn]:
     """Of training, where something draws for it that ranks have no common seed for."""
-    called = [event.name for event in facts.of_kind(Kind.CALL)]
-    told = tuple(begins for begins, by in drawing.SEEDED_BY.items() if by.intersection(called))
-    names = (name for name in called if name.startswith((*_TRANSFORMS, *torch_data.OTHERS)))
+    called, told = [event.name for event in facts.of_kind(Kind.CALL)], seeded_libraries(facts)
+    names = (name for name in called if name.startswith((*drawing.OF_THEIR_OWN, *torch_data.OTHERS)))
     library = next((name for name in names if not name.startswith(told)), "")
     for loop in facts.training_loops if library else ():
         why = f"`{library.split('.')[0]}` draws from random numbers of its own"

@@ -90,6 +90,27 @@ _FIXED = frozenset(
 )
 
 
+#: Libraries whose transforms draw from generators of their own, made anew in each process.
+OF_THEIR_OWN = ("albumentations.", "imgaug.", "monai.transforms.", "audiomentations.", "torch_audiomentations.")
+#: Of these, what draws nothing by itself; and where it is the others that are known: how their names begin.
+_STILL = frozenset(
+    """Compose Sequential ReplayCompose BasicTransform ImageOnlyTransform DualTransform BboxParams KeypointParams
+    Normalize Resize CenterCrop PadIfNeeded LongestMaxSize SmallestMaxSize ToTensor ToTensorV2 ToFloat FromFloat
+    Lambda NoOp""".split()
+)
+_DRAWING = {"monai.": ("Rand", "OneOf", "SomeOf")}
+#: Functions of torch that draw.
+_OF_TORCH = frozenset(
+    "rand randn randint randperm rand_like randn_like randint_like normal bernoulli multinomial poisson".split()
+)
+#: Methods of generators, and of distributions.
+_OF_GENERATORS = METHODS | frozenset(
+    "choice choices integers normal permutation rand randint randn random sample rsample shuffle uniform".split()
+)
+#: Layers of torch that draw while they train, by parts of their names, and functions that do.
+_DROPPING = ("ropout", "rrelu", "RReLU", "Transformer", "MultiheadAttention", "gumbel_softmax", "LSTM", "GRU", "RNN")
+
+
 #: Others that mix the samples of a batch with each other, by a number that is drawn for all of them.
 _MIXING = frozenset({"timm.data.Mixup"})
 
@@ -103,6 +124,38 @@ def is_seeding(name: str) -> bool:
 def draws_once(name: str) -> bool:
     """Whether calling an object of this class draws one set of numbers for all that it is given: a whole batch, say."""
     return name in _MIXING or (name.startswith(TRANSFORMS) and name.rpartition(".")[2] not in _FIXED)
+
+
+def augments(name: str) -> bool:
+    """Whether such an object draws for each sample that it is given, from a generator of its own."""
+    last = name.rpartition(".")[2]
+    drawing = next((begins for library, begins in _DRAWING.items() if name.startswith(library)), None)
+    return name.startswith(OF_THEIR_OWN) and (last not in _STILL if drawing is None else last.startswith(drawing))
+
+
+def draws_for_samples(name: str) -> bool:
+    """Whether a function, or an object of a class, draws from the script's streams when it is called for a sample."""
+    library, _, last = name.rpartition(".")
+    if name.startswith(TRANSFORMS):
+        return draws_once(name) and last != "Lambda" and not library.endswith((".functional", ".InterpolationMode"))
+    if name.startswith(STREAMS):
+        return not is_seeding(name) and name not in OWN_STATE
+    return draws_once(name) or (library == "torch" and last in _OF_TORCH) or name.startswith("kornia.augmentation.")
+
+
+def is_drawing_method(name: str) -> bool:
+    """Whether a method, of whatever it is, is called as those of generators and distributions are."""
+    return name in _OF_GENERATORS
+
+
+def drops(name: str) -> bool:
+    """Whether a layer may draw while it is in training mode, or a function of torch's layers."""
+    return not name.startswith(torch_nn.OWN) or any(part in name for part in _DROPPING)
+
+
+def is_dropout(name: str) -> bool:
+    """Whether a function drops unless it is told that its model does not train."""
+    return name.startswith("torch.nn.functional.") and name.endswith(("dropout", "dropout1d", "dropout2d", "dropout3d"))
 
 
 def draws(name: str) -> bool:

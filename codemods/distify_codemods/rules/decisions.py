@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from distify_codemods.decisions import differing
+from distify_codemods.decisions.whole_passes import WholePass, whole_passes
 from distify_codemods.events import Kind
-from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "DECIDE01"
@@ -47,8 +48,29 @@ def run(context: Context) -> None:
                 f"the loss {why}, and each rank would have another", event.module, event.node,
                 "let all take rank 0's, where every rank comes by: `rt.from_main_process(value)`",
             )  # fmt: skip
+    for one in whole_passes(context.decisions):
+        found = True
+        _make_alike(context, one)
     if not found:
         context.not_needed_if_known("every decision is the same on all ranks")
+
+
+def _make_alike(context: Context, one: WholePass) -> None:
+    """What every rank computes whole, and decides by, is to be the same on all."""
+    if not one.is_loader:
+        context.advice(
+            f"{one.why}, on each rank for itself: what is decided by figures of this may differ",
+            one.module, one.node,
+        )  # fmt: skip
+        return
+    if not context.editable(one.module, one.node, "a pass begins here by which all ranks decide"):
+        return
+    rt, text = context.rt(one.module), "{}"
+    text = f"{rt}.from_main_process_each({text})" if one.sent else text
+    text = f"{rt}.alike({text})" if one.alike else text
+    context.plan(one.module).replace(one.node, call_of(text), CODE, f"{one.why}: it has to be the same on all ranks")
+    done = "all ranks load, and take rank 0's batches" if one.sent else "every rank draws the same for this pass"
+    context.applied(f"{done}: {one.why}", one.module, one.node)
 
 
 RULE = Rule(
@@ -56,7 +78,9 @@ RULE = Rule(
     name="decisions",
     why="When one rank stops, saves or lowers its learning rate and the others do not, the run hangs or the "
     "models part.",
-    safety="A decision on evaluation results is the same on all ranks, because the results are. One that "
+    safety="A decision on evaluation results is the same on all ranks, because the results are: what is drawn for an "
+    "evaluation that every rank makes whole is drawn alike, and batches of libraries with random numbers of their own "
+    "are rank 0's. One that "
     "compares a mean over a rank's own samples compares the mean over all ranks; one by the clock, by a signal or by "
     "chance is rank 0's, where all ranks come to it alike. Any other is left to a person, if anything but output hangs "
     "on it.",

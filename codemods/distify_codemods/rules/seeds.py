@@ -117,7 +117,7 @@ def _take_its_batch(context: Context, batch: entropy.Drawn) -> None:
         plan.insert_before(batch.node.body.body[0], text, CODE, batch.why, -20)
     else:
         context.tell(batch.module, batch.node, batch.why)
-    context.applied(f"all ranks take rank 0's batches: {batch.why}", batch.module, batch.node)
+    context.applied(f"all ranks load, and take rank 0's batches: {batch.why}", batch.module, batch.node)
 
 
 def _apart(context: Context, one: Stretch) -> None:

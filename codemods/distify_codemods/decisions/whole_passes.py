@@ -1,0 +1,125 @@
+"""Passes over samples that every rank makes whole, and by which all decide: on each the same, whatever draws in them.
+
+Where the ranks draw apart, an augmentation or a dropout of each rank's own would give each another loss of one and the
+same evaluation: one lowers its rate, saves, or stops, and the others do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions import entropy, modes, streams
+from distify_codemods.decisions.base import Decisions
+from distify_codemods.decisions.differing import reached_alike
+from distify_codemods.decisions.drawn import Drawn
+from distify_codemods.decisions.names import loader_node
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts, loaders_in, loaders_iterated
+from distify_codemods.inside import core, made_of
+from distify_codemods.libraries import drawing, torch_nn
+from distify_codemods.objects import External
+from distify_codemods.program import Module
+from distify_codemods.records import dataclass
+from distify_codemods.results import Strategy
+
+
+@dataclass(frozen=True)
+class WholePass:
+    """Where a pass begins that would be another one on each rank."""
+
+    module: Module
+    node: cst.BaseExpression  # the loader; or what takes its batches by hand
+    why: str
+    alike: bool  # what is drawn is to be drawn alike
+    sent: bool  # the batches are to be rank 0's
+    is_loader: bool = True
+
+
+def whole_passes(decisions: Decisions) -> Iterator[WholePass]:
+    facts, shared = decisions.facts, decisions.strategy is Strategy.SHARED
+    apart = [] if shared else streams.stretches(decisions)
+    found: set[cst.CSTNode] = set()
+    for event, taken, loaders in _passes(decisions):
+        over = taken.node.iter if isinstance(taken.node, (cst.For, cst.CompFor)) else None
+        node = taken.node if over is None else loader_node(facts, over) if loaders else over
+        here, computes = any(one.holds(event) for one in apart), _computes(facts, event)
+        if not isinstance(node, cst.BaseExpression) or node in found or not (here or computes):
+            continue
+        found.add(node)
+        drawn = Drawn(facts, loaders)
+        beside = _drawn_beside(facts, event) if here and not drawn.from_streams else ""
+        alike, sent = here and bool(drawn.from_streams or beside), bool(drawn.library) and computes
+        why = beside or "random numbers may go into its samples"
+        if sent:
+            why = f"`{drawn.library}` draws from random numbers of its own"
+        if alike or sent:
+            is_loader = over is not None and reached_alike(facts, event)
+            yield WholePass(taken.module, node, why, alike, sent, is_loader)
+
+
+def _passes(decisions: Decisions) -> Iterator[tuple[Event, Event, list[External]]]:
+    """Of each that does not train: the loop, where its batches are taken, and their loaders, if it has any."""
+    facts = decisions.facts
+    known: set[cst.CSTNode] = {one.loop.node for one in decisions.reductions}
+    known.update(one.loop.node for one in decisions.gatherings)
+    if decisions.strategy is Strategy.SHARED:
+        known |= {one.node for one in entropy.batches(facts)}
+    for loop in facts.loops:
+        for draw in loop.draws if loop.node not in known else ():
+            of_training = loop.trains and (draw.node is loop.node or not draw.value.objs.isdisjoint(loop.trained))
+            if not of_training and draw.node not in known:
+                yield loop.event, draw, [*loop.loaders] if not loop.trains else loaders_in(draw.value)
+    for event in facts.of_kind(Kind.LOOP):
+        if not isinstance(event.node, (cst.For, cst.CompFor)):
+            continue
+        loaders = loaders_iterated(event.value)
+        if isinstance(event.node, cst.CompFor) and loaders:
+            yield event, event, loaders
+        elif not loaders and _is_evaluation(facts, event):
+            yield event, event, []
+
+
+def _is_evaluation(facts: Facts, loop: Event) -> bool:
+    """Of samples that no loader deals out: a model is called in it, and nothing in or around it trains."""
+    if facts.in_training(loop) or any(event.inside(loop) for event in (*facts.backwards, *facts.steps)):
+        return False
+    return _computes(facts, loop) and not any(one.event.inside(loop) for one in facts.loops)
+
+
+def _computes(facts: Facts, loop: Event) -> bool:
+    """Whether a model is called for its batches: then it is more than output, of rank 0 alone."""
+    return next(_within(facts, loop, Kind.FORWARD), None) is not None
+
+
+def _within(facts: Facts, loop: Event, *kinds: Kind) -> Iterator[Event]:
+    """What happens in the turns of a loop, or of a comprehension."""
+    comprehension = loop.module.parents[loop.node] if isinstance(loop.node, cst.CompFor) else None
+    parts = set(tree.walk(comprehension)) if comprehension is not None else set()
+    for event in facts.of_kind(*kinds):
+        if event.inside(loop) or event.node in parts or not parts.isdisjoint(event.here.frame.context):
+            yield event
+
+
+def _drawn_beside(facts: Facts, loop: Event) -> str:
+    """What draws while a loop goes through its batches, beside what makes the samples."""
+    calls = list(_within(facts, loop, Kind.CALL, Kind.METHOD))
+    if any(streams.draws_by_itself(event) or _drops_always(event) for event in calls):
+        return "random numbers are drawn while it goes on"
+    forwards = list(_within(facts, loop, Kind.FORWARD))
+    models = {core(obj) for event in forwards for obj in event.receiver.objs} & set(facts.models)
+    last = next((one for one in reversed(modes.modes(facts, models)) if one.before(loop)), None)
+    if not models or (last is not None and modes.trains(last) is False and last.dominates(loop)):
+        return ""
+    names = [obj.name for event in forwards for obj in map(core, event.receiver.objs) if isinstance(obj, External)]
+    parts = [obj for value in made_of(event.receiver for event in forwards) for obj in value.objs]
+    names += [obj.name for obj in parts if isinstance(obj, External) and obj.name.startswith(torch_nn.OWN)]
+    names += [event.name for event in calls if event.name.startswith(torch_nn.OWN)]
+    return "its model may draw, and is not seen to be in eval mode" if any(map(drawing.drops, names)) else ""
+
+
+def _drops_always(event: Event) -> bool:
+    """`F.dropout(x)`, whatever mode its model is in."""
+    return drawing.is_dropout(event.name) and event.arguments.get("training", 2) is None
