@@ -137,12 +137,32 @@ def test_the_training_data() -> None:
     assert "in rt.alike(rt.whole_loader(loader)):\n" in converted(before)
 
 
-def test_batches_that_are_taken_by_hand() -> None:
-    by_hand = MEAN.replace("for x, y in other:", "rest = iter(other)\n        for _ in range(4):")
-    by_hand = by_hand.replace("            total", "            x, y = next(rest)\n            total")
-    before = rows("x = x * random.random()", loop=LOOP + by_hand)
+BY_HAND = MEAN.replace("for x, y in other:", "rest = iter(other)\n        for _ in range(4):").replace(
+    "            total", "            x, y = next(rest)\n            total"
+)
+IN_STEPS = (
+    "        x, y = next(iter(other))\n        with torch.no_grad():\n            sched.step(model(x).mean().item())\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("loop", "after"),
+    [
+        (LOOP + BY_HAND, "x, y = rt.from_main_process(next(rest))\n"),
+        (LOOP + IN_STEPS, "x, y = rt.from_main_process(next(iter(other)))\n"),
+    ],
+)
+def test_batches_that_are_taken_by_hand(loop: str, after: str) -> None:
+    assert after in converted(rows("x = x.flip(-1) if random.random() > 0.5 else x", loop=loop))
+    plain = rows("x = x.flip(-1)", loop=loop).replace("nn.Linear(4, 1)", "nn.Sequential(nn.Linear(4, 1), nn.Dropout())")
+    assert "from_main_process" not in converted(plain)
+    assert bool(findings("DECIDE01", plain, Level.ADVICE)) is False
+
+
+def test_what_is_drawn_beside_batches_that_are_taken_by_hand() -> None:
+    before = rows("pass", loop=LOOP + BY_HAND.replace("model(x)", "F.dropout(model(x))"))
     told = [one.message for one in findings("DECIDE01", before, Level.ADVICE)]
-    assert told == ["random numbers may go into its samples, on each rank for itself: what is decided by figures of "
+    assert told == ["random numbers are drawn while it goes on, on each rank for itself: what is decided by figures of "
                     "this may differ"]  # fmt: skip
 
 

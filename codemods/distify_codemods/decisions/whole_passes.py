@@ -31,17 +31,18 @@ class WholePass:
     """Where a pass begins that would be another one on each rank."""
 
     module: Module
-    node: cst.BaseExpression  # the loader; or what takes its batches by hand
+    node: cst.BaseExpression  # the loader; or the call that takes a batch
     why: str
     alike: bool  # what is drawn is to be drawn alike
     sent: bool  # the batches are to be rank 0's
-    is_loader: bool = True
+    is_loader: bool  # which all ranks go through alike
+    may_be_told: bool  # it is a call instead, to which all come, and whose result may be rank 0's
 
 
 def whole_passes(decisions: Decisions) -> Iterator[WholePass]:
     facts, shared = decisions.facts, decisions.strategy is Strategy.SHARED
     apart = [] if shared else streams.stretches(decisions)
-    found: set[cst.CSTNode] = set()
+    found, trained = set[cst.CSTNode](), {loop.event for loop in facts.training_loops}
     for event, taken, loaders in _passes(decisions):
         over = taken.node.iter if isinstance(taken.node, (cst.For, cst.CompFor)) else None
         node = taken.node if over is None else loader_node(facts, over) if loaders else over
@@ -50,14 +51,17 @@ def whole_passes(decisions: Decisions) -> Iterator[WholePass]:
             continue
         found.add(node)
         drawn = Drawn(facts, loaders)
-        beside = _drawn_beside(facts, event) if here and not drawn.from_streams else ""
+        looked_at = here and not drawn.from_streams and event not in trained
+        beside = _drawn_beside(facts, event) if looked_at else ""
         alike, sent = here and bool(drawn.from_streams or beside), bool(drawn.library) and computes
         why = beside or "random numbers may go into its samples"
         if sent:
             why = f"`{drawn.library}` draws from random numbers of its own"
         if alike or sent:
-            is_loader = over is not None and reached_alike(facts, event)
-            yield WholePass(taken.module, node, why, alike, sent, is_loader)
+            together = reached_alike(facts, taken)
+            whole = not beside and facts.training_loaders.isdisjoint(loaders)
+            may_be_told = over is None and together and whole
+            yield WholePass(taken.module, node, why, alike, sent, over is not None and together, may_be_told)
 
 
 def _passes(decisions: Decisions) -> Iterator[tuple[Event, Event, list[External]]]:

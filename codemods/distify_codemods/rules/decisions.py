@@ -57,13 +57,17 @@ def run(context: Context) -> None:
 
 def _make_alike(context: Context, one: WholePass) -> None:
     """What every rank computes whole, and decides by, is to be the same on all."""
-    if not one.is_loader:
+    if not (one.is_loader or one.may_be_told):
         context.advice(
             f"{one.why}, on each rank for itself: what is decided by figures of this may differ",
             one.module, one.node,
         )  # fmt: skip
         return
     if not context.editable(one.module, one.node, "a pass begins here by which all ranks decide"):
+        return
+    if one.may_be_told:
+        context.tell(one.module, one.node, f"{one.why}: it has to be the same on all ranks")
+        context.applied(f"all ranks load, and take rank 0's batch: {one.why}", one.module, one.node)
         return
     rt, text = context.rt(one.module), "{}"
     text = f"{rt}.from_main_process_each({text})" if one.sent else text
