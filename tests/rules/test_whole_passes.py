@@ -114,6 +114,12 @@ def test_what_is_drawn_beside_the_samples(old: str, new: str, alike: bool) -> No
     assert (ALIKE in after) is alike
 
 
+def test_a_function_that_is_called_before_training_too() -> None:
+    function = "def validate(rest):\n    model.eval()\n    return sum(model(x).mean().item() for x, y in rest)\n\n\n"
+    loop = f"{function}validate(other)\n{LOOP}    sched.step(validate(other))\n"
+    assert "for x, y in rt.alike(rest))" in converted(rows("x = x * random.random()", loop=loop))
+
+
 def test_functions_and_comprehensions() -> None:
     function = "def validate(rest):\n    model.eval()\n    return sum(model(x).mean().item() for x, y in rest)\n\n\n"
     loop = f"{function}{LOOP}    sched.step(validate(other))\n"

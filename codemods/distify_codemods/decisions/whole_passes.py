@@ -40,28 +40,38 @@ class WholePass:
 
 
 def whole_passes(decisions: Decisions) -> Iterator[WholePass]:
-    facts, shared = decisions.facts, decisions.strategy is Strategy.SHARED
-    apart = [] if shared else streams.stretches(decisions)
-    found, trained = set[cst.CSTNode](), {loop.event for loop in facts.training_loops}
+    apart = [] if decisions.strategy is Strategy.SHARED else streams.stretches(decisions)
+    found: set[cst.CSTNode] = set()
     for event, taken, loaders in _passes(decisions):
-        over = taken.node.iter if isinstance(taken.node, (cst.For, cst.CompFor)) else None
-        node = taken.node if over is None else loader_node(facts, over) if loaders else over
-        here, computes = any(one.holds(event) for one in apart), _computes(facts, event)
-        if not isinstance(node, cst.BaseExpression) or node in found or not (here or computes):
-            continue
-        found.add(node)
-        drawn = Drawn(facts, loaders)
-        looked_at = here and not drawn.from_streams and event not in trained
-        beside = _drawn_beside(facts, event) if looked_at else ""
-        alike, sent = here and bool(drawn.from_streams or beside), bool(drawn.library) and computes
-        why = beside or "random numbers may go into its samples"
-        if sent:
-            why = f"`{drawn.library}` draws from random numbers of its own"
-        if alike or sent:
-            together = reached_alike(facts, taken)
-            whole = not beside and facts.training_loaders.isdisjoint(loaders)
-            may_be_told = over is None and together and whole
-            yield WholePass(taken.module, node, why, alike, sent, over is not None and together, may_be_told)
+        here = any(one.holds(event) for one in apart)
+        one = _differing(decisions.facts, event, taken, loaders, here)
+        if one is not None and one.node not in found:
+            found.add(one.node)
+            yield one
+
+
+def _differing(facts: Facts, event: Event, taken: Event, loaders: list[External], apart: bool) -> WholePass | None:
+    over, node = _place(facts, taken, loaders)
+    computes = _computes(facts, event)
+    if not isinstance(node, cst.BaseExpression) or not (apart or computes):
+        return None
+    drawn, trains = Drawn(facts, loaders), any(loop.event is event for loop in facts.training_loops)
+    beside = _drawn_beside(facts, event) if apart and not drawn.from_streams and not trains else ""
+    alike, sent = apart and bool(drawn.from_streams or beside), computes and bool(drawn.library)
+    if not alike and not sent:
+        return None
+    why = beside or "random numbers may go into its samples"
+    if sent:
+        why = f"`{drawn.library}` draws from random numbers of its own"
+    together = reached_alike(facts, taken)
+    may_be_told = over is None and together and not beside and facts.training_loaders.isdisjoint(loaders)
+    return WholePass(taken.module, node, why, alike, sent, over is not None and together, may_be_told)
+
+
+def _place(facts: Facts, taken: Event, loaders: list[External]) -> tuple[cst.BaseExpression | None, cst.CSTNode | None]:
+    """What is gone through, if it is a loop's, and what of it all ranks have to see alike."""
+    over = taken.node.iter if isinstance(taken.node, (cst.For, cst.CompFor)) else None
+    return over, loader_node(facts, over) if over is not None and loaders else over or taken.node
 
 
 def _passes(decisions: Decisions) -> Iterator[tuple[Event, Event, list[External]]]:
