@@ -8,10 +8,11 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Const, Obj
-from distify_codemods.decisions import modes
+from distify_codemods.decisions import modes, taken_apart
 from distify_codemods.decisions.base import Gathering, Reduction
 from distify_codemods.decisions.lying import Lying, lying_of
 from distify_codemods.decisions.names import (
+    bound_by,
     bound_in,
     flat,
     index_name,
@@ -107,6 +108,9 @@ def gathers(facts: Facts, loop: BatchLoop, everywhere: Sequence[BatchLoop]) -> G
     needed = _needed(facts, loop, before)
     if isinstance(needed, Refusal):
         return needed
+    returned = {name for number in forwards for name in bound_by(statements[number])}
+    if problem := taken_apart.why_not(facts, loop, needed, returned):
+        return Refusal(problem)
     several = _have_several_rows(facts, needed)
     if isinstance(several, Refusal):
         return several
@@ -197,8 +201,6 @@ def _computes(event: Event) -> bool:
 _COMPUTING = frozenset(
     "to cuda cpu float double half item numpy size dim tolist format join keys values items get copy".split()
 )
-
-
 #: Methods that keep what they are given in a list or a set.
 _KEEPING = frozenset({"append", "extend", "insert", "add"})
 
