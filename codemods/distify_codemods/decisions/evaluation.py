@@ -10,6 +10,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.decisions import modes, taken_apart
 from distify_codemods.decisions.base import Gathering, Reduction
+from distify_codemods.decisions.form_tests import is_of_form
 from distify_codemods.decisions.lying import Lying, lying_of
 from distify_codemods.decisions.names import (
     bound_by,
@@ -156,8 +157,9 @@ def _effects(facts: Facts, loop: BatchLoop) -> Iterator[Event]:
     for event in facts.run.events:
         if not event.inside(loop.event):
             continue
-        if event.kind in (Kind.CALL, Kind.METHOD) and calls & set(event.here.frame.context):
-            continue  # the model's own arithmetic
+        arithmetic = event.kind in (Kind.CALL, Kind.METHOD) or is_of_form(facts, event)
+        if arithmetic and calls & set(event.here.frame.context):
+            continue  # the model's own
         if event.kind is Kind.STORE and _while_training(facts, models, event):
             continue  # and it is in eval mode
         if _has_an_effect(event, loop, models):
