@@ -32,6 +32,23 @@ def _contained(value: Value, seen: set[Obj]) -> Iterable[Obj]:
             yield obj.base
 
 
+def values_in(value: Value) -> Iterable[Value]:
+    """A value and, of lists, tuples and dictionaries, those inside."""
+    seen: set[Obj] = set()
+    left = [value]
+    while left:
+        one = left.pop()
+        yield one
+        for obj in one.objs - seen:
+            seen.add(obj)
+            if isinstance(obj, Sequence):
+                left += obj.parts()
+            elif isinstance(obj, Mapping):
+                left.append(obj.any())
+            elif isinstance(obj, Passing):
+                left += (obj.over or NOTHING, *obj.zipped)
+
+
 def to_library(obj: Obj) -> Obj:
     """What a library sees of an object: of a local class that is derived from one of its own, that one."""
     return obj.base if isinstance(obj, Instance) and obj.base is not None else obj

@@ -76,6 +76,12 @@ def test_what_is_kept_for_other_functions(line: str) -> None:
     assert len(links(before)) == 1
 
 
+@pytest.mark.parametrize(("line", "number"), [("scale = torch.rand(1)", 1), ("scale = 2.0", 0)])
+def test_what_goes_into_a_loss(line: str, number: int) -> None:
+    loop = LOOP.replace("    for x", f"    {line}\n    for x").replace("model(x)", "model(x) * scale")
+    assert len(links(script(loop=loop))) == number
+
+
 @pytest.mark.parametrize(
     "line",
     [

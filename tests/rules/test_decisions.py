@@ -91,20 +91,28 @@ class Net(nn.Module):
         self.token = nn.Parameter(torch.randn(1))
 
     def forward(self, x):
-        return self.layer(x) + self.token
+        z = self.layer(x) + self.token
+        return z + torch.randn_like(z)
 
 
 model = Net()
 """
+OTHER = "best = 9.0\nother = DataLoader(TensorDataset(torch.randn(64, 4), torch.randn(64, 1)), batch_size=8)\n"
+BEST = "    if {0} < best:\n        best = {0}\n        torch.save(model.state_dict(), 'a.pt')\n"
+WHOLE = EVALUATION.replace(', reduction="sum"', "")
+
+
+def test_what_a_parameter_was_drawn_from_is_no_chance() -> None:
+    """All ranks have the same: what every rank evaluates whole needs no mean over them."""
+    model = NET.replace("z + torch.randn_like(z)", "z")
+    before = script(setup=OTHER, model=model, loop=LOOP + WHOLE + BEST.format("total / len(other)"))
+    assert not findings("DECIDE01", before, Level.APPLIED)
 
 
 def test_figures_that_hang_on_chance_alone_are_of_no_global_batch() -> None:
-    """What a model's own parameter was drawn from is in all that it returns, gathered or not."""
-    setup = "best = 9.0\nother = DataLoader(TensorDataset(torch.randn(64, 4), torch.randn(64, 1)), batch_size=8)\n"
-    test = "    if {0} < best:\n        best = {0}\n        torch.save(model.state_dict(), 'a.pt')\n"
-    evaluation = EVALUATION.replace(', reduction="sum"', "")
-    own = script(setup=setup, model=NET, loop=LOOP + evaluation + test.format("total / len(other)"))
-    batch = script(setup=setup, model=NET, loop=LOOP + test.format("loss.item()"))
+    """What a forward pass draws is in all that it returns, gathered or not."""
+    own = script(setup=OTHER, model=NET, loop=LOOP + WHOLE + BEST.format("total / len(other)"))
+    batch = script(setup=OTHER, model=NET, loop=LOOP + BEST.format("loss.item()"))
     for before, said in ((own, "the mean of theirs, since"), (batch, "the mean over the global batch")):
         told = {one.message for one in findings("DECIDE01", before, Level.APPLIED)}
         assert [one for one in told if said in one] == list(told)

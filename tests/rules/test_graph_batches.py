@@ -78,3 +78,44 @@ def test_nodes_of_all_graphs(before: str, after: str, why: str) -> None:
     conversion = conversion_of(SCRIPT.replace(before, after), options=Options())
     assert conversion.strategy is Strategy.SHARED
     assert [why in one.message for one in conversion.of(Level.ADVICE) if one.code == "SHARE01"] == [True]
+
+
+EVALUATION = """\
+    model.eval()
+    preds, labels = [], []
+    with torch.no_grad():
+        for data in val_loader:
+            out = model(data.x, data.edge_index, data.batch)
+            preds.extend(out.argmax(1).tolist())
+            labels.extend(LABELS)
+    print(sum(a == b for a, b in zip(preds, labels)))
+"""
+
+
+def evaluated(labels: str) -> str:
+    script = SCRIPT.replace("\n\nclass", '\nval_loader = DataLoader(TUDataset("data", "MUTAG"), 8)\n\nclass', 1)
+    script = script.replace("    for data in loader:", "    model.train()\n    for data in loader:")
+    return script + EVALUATION.replace("LABELS", labels)
+
+
+def test_a_batch_of_graphs_is_nothing_to_gather() -> None:
+    conversion = conversion_of(evaluated("data.y.tolist()"), options=Options())
+    assert conversion.strategy is Strategy.SHARDED
+    assert "gather_batch" not in conversion.files[0].after.decode()
+    told = [one.message for one in conversion.of(Level.ADVICE) if one.code == "EVAL01"]
+    assert ["`data` is made of a list of samples" in one for one in told] == [True]
+
+
+def test_but_what_has_a_row_for_each_graph_is() -> None:
+    conversion = conversion_of(evaluated("out.max(1).values.tolist()"), options=Options())
+    assert conversion.strategy is Strategy.SHARDED
+    assert "out = rt.gather_batch(val_loader, out)" in conversion.files[0].after.decode()
+
+
+@pytest.mark.parametrize("loss", ["(out - data.y).square().nanmean()", "(data.weights * out).nanmean()"])
+def test_nor_is_one_of_training(loss: str) -> None:
+    script = SCRIPT.replace(POOL, "x").replace("nn.functional.cross_entropy(out, data.y)", loss)
+    conversion = conversion_of(script, options=Options())
+    assert conversion.strategy is Strategy.SHARED
+    told = [one.message for one in conversion.of(Level.ADVICE) if one.code == "SHARE01"]
+    assert ["how many rows each has is not known" in one for one in told] == [True]

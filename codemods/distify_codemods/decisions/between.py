@@ -98,7 +98,7 @@ def _ends_here(facts: Facts, module: Module, node: cst.CSTNode, seen: set[cst.CS
     inner = node
     for outer in module.enclosing(node):
         if isinstance(outer, cst.Expr):
-            return True
+            return not _learns(facts, outer)
         if isinstance(outer, cst.Return):  # to where the function is called from, which is followed there
             return any(one in seen for one in module.enclosing(outer) if isinstance(one, _SCOPES))
         if isinstance(outer, cst.Assign):
@@ -110,6 +110,12 @@ def _ends_here(facts: Facts, module: Module, node: cst.CSTNode, seen: set[cst.CS
             return False
         inner = outer
     return False
+
+
+def _learns(facts: Facts, statement: cst.Expr) -> bool:
+    """`loss.backward()`: what goes into that is neither shown nor written."""
+    inside = set(tree.walk(statement))
+    return any(event.node in inside for event in facts.backwards)
 
 
 def _only_computes(facts: Facts, call: cst.Call) -> bool:

@@ -8,10 +8,12 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Const, Obj
-from distify_codemods.decisions import modes
+from distify_codemods.decisions import modes, taken_apart
 from distify_codemods.decisions.base import Gathering, Reduction
+from distify_codemods.decisions.form_tests import is_of_form
 from distify_codemods.decisions.lying import Lying, lying_of
 from distify_codemods.decisions.names import (
+    bound_by,
     bound_in,
     flat,
     index_name,
@@ -107,6 +109,9 @@ def gathers(facts: Facts, loop: BatchLoop, everywhere: Sequence[BatchLoop]) -> G
     needed = _needed(facts, loop, before)
     if isinstance(needed, Refusal):
         return needed
+    returned = {name for number in forwards for name in bound_by(statements[number])}
+    if problem := taken_apart.why_not(facts, loop, needed, returned):
+        return Refusal(problem)
     several = _have_several_rows(facts, needed)
     if isinstance(several, Refusal):
         return several
@@ -152,8 +157,9 @@ def _effects(facts: Facts, loop: BatchLoop) -> Iterator[Event]:
     for event in facts.run.events:
         if not event.inside(loop.event):
             continue
-        if event.kind in (Kind.CALL, Kind.METHOD) and calls & set(event.here.frame.context):
-            continue  # the model's own arithmetic
+        arithmetic = event.kind in (Kind.CALL, Kind.METHOD) or is_of_form(facts, event)
+        if arithmetic and calls & set(event.here.frame.context):
+            continue  # the model's own
         if event.kind is Kind.STORE and _while_training(facts, models, event):
             continue  # and it is in eval mode
         if _has_an_effect(event, loop, models):
@@ -197,8 +203,6 @@ def _computes(event: Event) -> bool:
 _COMPUTING = frozenset(
     "to cuda cpu float double half item numpy size dim tolist format join keys values items get copy".split()
 )
-
-
 #: Methods that keep what they are given in a list or a set.
 _KEEPING = frozenset({"append", "extend", "insert", "add"})
 

@@ -11,10 +11,11 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Layout, path
 from distify_codemods.decisions.names import bound_by
+from distify_codemods.decisions.taken_apart import is_closed
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.interpreter.frames import Frame
-from distify_codemods.objects import External, Mapping, Sequence
+from distify_codemods.objects import Mapping, Sequence
 from distify_codemods.origins import Flattened, Numbered, Regrouped, Views
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
@@ -239,7 +240,7 @@ def dimension_of(value: Value) -> int | None:
     if parts:
         found = {dimension_of(part) for part in parts if is_shared(part)}
         return found.pop() if len(found) == 1 else None
-    if not dealt_by(value.sources) or any(isinstance(obj, External) for obj in value.objs):
+    if not dealt_by(value.sources) or any(map(is_closed, value.objs)):
         return None
     return _DIMENSIONS.get(value.scale)
 

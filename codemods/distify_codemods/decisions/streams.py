@@ -19,7 +19,7 @@ from distify_codemods.decisions.past_the_wrap import is_module
 from distify_codemods.decisions.several import around, loops_around
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.inside import core
+from distify_codemods.inside import core, values_in
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import drawing
 from distify_codemods.objects import Parameters
@@ -154,8 +154,10 @@ def draws_by_itself(event: Event) -> bool:
         return not drawing.is_seeding(event.name)
     if event.name.startswith("builtins."):
         return False  # an order that a function of the script has drawn
-    given = (event.receiver, *event.arguments.all())
-    return CHANCE in event.value.sources and not any(CHANCE in value.sources for value in given)
+    if CHANCE not in event.value.sources:
+        return False
+    given = (one for value in (event.receiver, *event.arguments.all()) for one in values_in(value))
+    return not any(CHANCE in value.sources for value in given)
 
 
 def may_draw(event: Event) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Obj, Ref
-from distify_codemods.inside import contained, core, root
+from distify_codemods.inside import contained, core, root, values_in
 from distify_codemods.interpreter import collated
 from distify_codemods.libraries import computing, downloads, outside
 from distify_codemods.objects import Arguments, External, Instance, Method
@@ -66,7 +66,7 @@ def _called(machine: Machine, value: Value, node: cst.Call) -> Value:
 
 def drawn(machine: Machine, value: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
     """What a library returned, marked if the random numbers in it were drawn here, and not given to it."""
-    if any(CHANCE in given.sources for given in arguments.all()):
+    if any(CHANCE in one.sources for given in arguments.all() for one in values_in(given)):
         return value
     return value.adding([machine.mark(Draw, node)])
 

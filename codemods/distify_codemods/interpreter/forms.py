@@ -37,6 +37,9 @@ from distify_codemods.values import NOTHING, Value
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
+_BY_NUMBERS = frozenset({CHANCE, BY_CHANCE, CUT_OFF, OUTCOME})
+#: What calling a module calls.
+_CALLED = frozenset({"forward", "__call__"})
 #: Among the sources of a value: it comes out of a module that is trained.
 OUTPUT = "output"
 
@@ -54,6 +57,26 @@ def sources_of(value: Value) -> Ordered[Obj | str]:
 def is_drawn(value: Value) -> bool:
     """Whether random numbers say how many entries it has."""
     return not value.sources.isdisjoint({BY_CHANCE, CUT_OFF})
+
+
+def settled(machine: Machine, value: Value) -> Value:
+    """What a module is made with, once it is made: to be drawn was an event, and all ranks drew the same."""
+    if not _is_making(machine):
+        return value
+    return value.with_sources(
+        Ordered(one for one in value.sources if one not in _BY_NUMBERS and not isinstance(one, Draw))
+    )
+
+
+def _is_making(machine: Machine) -> bool:
+    """Whether this is in the `__init__` of an object that no forward pass and no turn of a loop around it makes."""
+    making = False
+    for here in machine.here.up():
+        name = here.frame.node.name.value if isinstance(here.frame.node, cst.FunctionDef) else ""
+        making = making or name == "__init__"
+        if name in _CALLED or (not making and here.arm and isinstance(here.node, (cst.For, cst.While))):
+            return False
+    return making
 
 
 def _is_random(value: Value) -> bool:

@@ -200,6 +200,11 @@ def _first(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     return arguments.first
 
 
+def _part(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """A parameter is the tensor that it is given; a module's, made with it, was drawn once, and alike for all ranks."""
+    return forms.settled(machine, arguments.first)
+
+
 def _progress_bar(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     over = arguments.get("iterable", 0) or NOTHING
     return over.of(machine.made(Passing, node, over=over).alone)
@@ -269,6 +274,7 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]]
     torch_optim.CHECKPOINT: _checkpointed,
     **dict.fromkeys(parallel.FUNCTIONAL, _in_parallel),
     **dict.fromkeys(torch_nn.GIVE_BACK, _first),
+    **dict.fromkeys(torch_nn.PARTS, _part),
     checkpoints.LOAD: reading.read,
     "datasets.load_dataset": _loaded,
     "collections.OrderedDict": containers.dictionary,

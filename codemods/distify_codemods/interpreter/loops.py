@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Ref
 from distify_codemods.events import Here, Kind
 from distify_codemods.interpreter import aging, cuts, files, iteration, pooling, state, turns, ways
 from distify_codemods.interpreter.frames import merge
+from distify_codemods.libraries import python
 from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
@@ -53,12 +55,27 @@ def _again_and_again(machine: Machine, node: cst.For | cst.While, over: Value) -
         machine.parted, machine.control = parted or ways.turns_part(node, asked), control | files.of_the_disk(asked)
         machine.arm(node, "body", node.body)
         machine.parted, machine.control = parted, control
+        ended = dict(frame.env)
         for env in (before, *frame.exits):
             merge(frame.env, env)
         carried = any(name in machine.unbound for name in frame.env if name not in before)
         if not carried and machine.stores == stores and all(frame.env[name] == old for name, old in before.items()):
             break
+    if _has_a_turn(machine, node):
+        frame.env.clear()
+        frame.env.update(ended)
+        for env in frame.exits:
+            merge(frame.env, env)
     frame.exits = outer_exits
+
+
+def _has_a_turn(machine: Machine, node: cst.For | cst.While) -> bool:
+    """Whether it is written that it begins at least once: `for i in range(4)`."""
+    call = node.iter if isinstance(node, cst.For) else None
+    if not isinstance(call, cst.Call) or len(call.args) != 1 or not isinstance(call.args[0].value, cst.Integer):
+        return False
+    called = machine.values.get(call.func, NOTHING).single()
+    return isinstance(called, Ref) and called.name == python.RANGE and call.args[0].value.evaluated_value > 0
 
 
 def _one_by_one(machine: Machine, node: cst.For, items: Sequence[Value]) -> None:

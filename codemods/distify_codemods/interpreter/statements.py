@@ -19,6 +19,7 @@ from distify_codemods.interpreter import (
     loops,
     operators,
     pooling,
+    steady,
     targets,
     ways,
 )
@@ -85,6 +86,7 @@ def _either(
         machine.record.leave_out(machine, node, arm, body)
         return False
     machine.record.taken.add((node, arm))
+    steady.forget(machine, node, node.body if arm == "body" else node.orelse)
     return machine.arm(node, arm, body, outcomes) if body else True
 
 

@@ -14,7 +14,19 @@ from distify_codemods.allocation import Const, Obj
 from distify_codemods.interpreter import holding
 from distify_codemods.objects import Arguments, External, Sequence, Setting
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import Flattened, Foreign, Kept, Numbered, Regrouped, Share, Size, Views, Whole
+from distify_codemods.origins import (
+    Flattened,
+    Foreign,
+    Kept,
+    Listed,
+    Numbered,
+    Padded,
+    Regrouped,
+    Share,
+    Size,
+    Views,
+    Whole,
+)
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value, join
 
@@ -23,13 +35,16 @@ if TYPE_CHECKING:
 
 
 def of_all_ranks(machine: Machine, value: Value, node: cst.CSTNode, loaders: frozenset[str]) -> Value:
-    """The value, and each part of it, as that of the whole batch: the same on all ranks, whatever went into it."""
+    """The value, and each part of it, as that of the whole batch: the same on all ranks, whatever went into it.
+
+    Its parts stay what they were: a list of samples on each rank, or padded to a length of its own.
+    """
     objs = holding.mapped(machine, value, node, "whole", lambda one: of_all_ranks(machine, one, node, loaders))
     sources: list[Obj | str] = []
     for source in value.sources:
         if isinstance(source, Share) or (isinstance(source, External) and source.name in loaders):
             sources.append(machine.made(Whole, None, source, of=source))
-        elif isinstance(source, (Whole, Setting, Const, Kept, Foreign)):
+        elif isinstance(source, (Whole, Setting, Const, Kept, Foreign, Listed, Padded)):
             sources.append(source)
     return Value(objs, Scale.CONST, Ordered(sources), open=value.open)
 

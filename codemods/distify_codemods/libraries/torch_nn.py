@@ -17,7 +17,9 @@ OF_TRAINING = (
 PLAIN_BASES = frozenset({MODULE, "builtins.object"})
 COMPILES = "torch.compile"
 #: What returns what it is given first.
-GIVE_BACK = ("torch.autograd.Variable", "torch.nn.Parameter", "torch.compile", "apex.parallel.convert_syncbn_model")
+GIVE_BACK = ("torch.autograd.Variable", "torch.compile", "apex.parallel.convert_syncbn_model")
+#: What makes a tensor a part of a module.
+PARTS = ("torch.nn.Parameter", "torch.nn.Buffer")
 #: Functions that fill a tensor.
 FILLS = "torch.nn.init."
 DATA_PARALLEL = "torch.nn.DataParallel"

@@ -53,6 +53,11 @@ def may_be_model(name: str) -> bool:
     return not (name.startswith(_WITHOUT) or _class_of(name).endswith(_OF_DATA))
 
 
+def is_dictionary(name: str) -> bool:
+    """Whether objects of a class are dictionaries, though nobody calls it so: what its models return."""
+    return name.startswith(_TRANSFORMERS) and "Output" in _class_of(name)
+
+
 def is_around(name: str) -> bool:
     return name.startswith(_AROUND)
 
