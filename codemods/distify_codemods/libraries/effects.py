@@ -90,6 +90,12 @@ def reads_one_file(name: str) -> bool:
     return name in _READ_ONE
 
 
+def hold_different_things(write: str, read: str) -> bool:
+    """Whether what the one writes is nothing that the other could read: a picture is no table."""
+    one, other = WRITES.get(write) or WRITING_METHODS.get(write), reading(read)
+    return one is not None and other is not None and "" not in (one.holds, other.holds) and one.holds != other.holds
+
+
 def ending(name: str) -> str:
     """What a function adds to a path that does not end so."""
     return WRITES[name].adds if name in WRITES else ""
