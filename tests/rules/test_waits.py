@@ -380,7 +380,7 @@ def test_what_is_removed_is_not_read(remove: str, read: str, waits: bool) -> Non
 @pytest.mark.parametrize(
     ("path", "waits"),
     [('"objects/a.obj"', False), ('join("objects", "a.obj")', False), ('"checkpoints/1.pth"', True),
-     ('"checkpoints/"', True), ('join(input(), "a.obj")', True), ('"./a.obj"', True)],
+     ('"checkpoints/"', True), ('join(input(), "a.obj")', True), ('"./a.obj"', False)],
 )  # fmt: skip
 def test_what_something_unknown_reads_lies_beside_what_it_is_given(path: str, waits: bool) -> None:
     write = 'torch.save([], f"checkpoints/{len(data)}.pth")\n'

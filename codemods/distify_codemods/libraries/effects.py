@@ -17,6 +17,8 @@ KEEPS = functions(Role.CHECKPOINT, Role.INTO_A_HANDLE, Role.DATA)
 #: What changes files, and nothing else; or shows something, in a window.
 WRITES = functions(Effect.WRITES)
 SHOWS = functions(Effect.SHOWS)
+#: A window that stays until somebody closes it.
+WAIT_FOR_A_PERSON = ("matplotlib.pyplot.show",)
 #: Other processes: which files they write is not seen.
 SHELL = tuple(functions(Role.SHELL))
 #: What a folder or file may be gone after.
