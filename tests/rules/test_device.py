@@ -514,3 +514,18 @@ def test_device_of_which_nothing_is_seen_is_no_known_one(argument: str, unseen: 
     given = script(setup=setup, loop=moving(LOOP, f"x = x.to({argument})"))
     (said,) = findings("DEVICE01", given, Level.NOT_NEEDED)
     assert ("unless by `names[0]`" in said.message) is unseen
+
+
+@pytest.mark.parametrize("given", ["x.device", "y", "zeros", "zeros.device"])
+def test_a_tensor_on_such_a_device_is_no_name(given: str) -> None:
+    setup = f"{IN_A_LOOP}zeros = torch.zeros(1).to(device)\n"
+    lines = f"x, y = x.to(device), y.to(device)\n        x = x + torch.ones(4).to({given})"
+    after = converted(script(setup=setup, loop=moving(LOOP, lines)))
+    assert f".to({given})" in after
+    assert "x.to(rt.device_kind(device))" in after
+
+
+def test_a_setting_that_is_given_such_a_name() -> None:
+    setup = f"import argparse\n{IN_A_LOOP}args = argparse.ArgumentParser().parse_args()\nargs.device = device\n"
+    given = script(setup=setup, loop=moving(LOOP, "x, y = x.to(args.device), y.to(args.device)"))
+    assert "x, y = x.to(rt.device_kind(args.device)), y.to(rt.device_kind(args.device))\n" in converted(given)

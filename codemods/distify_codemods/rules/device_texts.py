@@ -6,10 +6,12 @@ from collections.abc import Collection, Iterator
 
 import libcst as cst
 
-from distify_codemods.allocation import Const
+from distify_codemods.allocation import Const, Ref
 from distify_codemods.events import Event, Kind
+from distify_codemods.facts import dealt_by
 from distify_codemods.libraries import devices
 from distify_codemods.naming import brief
+from distify_codemods.objects import Class, External, Instance, Mapping, Setting
 from distify_codemods.rules import device_options
 from distify_codemods.rules.base import Context
 from distify_codemods.scale import Scale
@@ -22,9 +24,14 @@ def run(context: Context, spelled: Collection[cst.CSTNode]) -> bool:
     """Whether any is put together. `spelled`: the literals that are part of what is replaced where it stands."""
     found = False
     for event, node in _uses(context):
-        texts = [one.site for one in context.facts.value(node).sources if isinstance(one, Const)]
+        value = context.facts.value(node)
+        texts = [one.site for one in value.sources if isinstance(one, Const)]
         put_together = any(one is not None and one not in spelled for one in texts)
-        if put_together and context.editable(event.module, node, "a GPU is named by its number"):
+        if (
+            put_together
+            and _may_be_a_text(context, node, value)
+            and context.editable(event.module, node, "a GPU is named by its number")
+        ):
             context.put_into(event.module, node, "device_kind({})", _REASON)
             found = True
     return found
@@ -46,6 +53,16 @@ def _uses(context: Context) -> Iterator[tuple[Event, cst.BaseExpression]]:
             if node not in told:
                 told.add(node)
                 yield event, node
+
+
+def _may_be_a_text(context: Context, node: cst.BaseExpression, value: Value) -> bool:
+    """No tensor that was put on such a device, and nothing that one says of itself."""
+    if isinstance(node, cst.Attribute) and _is_type(node):
+        holders = context.facts.value(node.value).objs  # `args.device` is an option
+        return any(isinstance(one, (Class, External, Instance, Mapping, Ref)) for one in holders)
+    if any(not isinstance(one, (Const, External, Setting)) for one in value.objs):
+        return False
+    return value.scale is Scale.CONST and not value.dims and not dealt_by(value.sources)
 
 
 def _is_unseen(value: Value) -> bool:
