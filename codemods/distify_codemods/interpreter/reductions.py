@@ -41,7 +41,7 @@ def read_out(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     """A figure of all ranks, without its gradient, is no longer of the samples of one."""
     if value.scale is not Scale.REDUCED:
         return value
-    return whole.of_all_ranks(machine, value, node, torch_data.LOADERS)
+    return replace(whole.of_all_ranks(machine, value, node, torch_data.LOADERS), scale=Scale.REDUCED)
 
 
 def _reads_out(node: cst.CSTNode) -> bool:

@@ -42,7 +42,7 @@ def _lacking(context: Context, event: Event) -> Iterator[tuple[str, str]]:
 def _function(callee: Obj | None) -> cst.FunctionDef | None:
     """What takes the arguments; None where a decorator, `__new__` or a metaclass may have a hand in it."""
     if isinstance(callee, Class):
-        nodes = [one.node for one in callee.order()]
+        nodes = [one.node for one in callee.order]
         plain = all(one is not None and not one.decorators and not one.keywords for one in nodes)
         maker = callee.member("__init__") if plain and callee.member("__new__") is None else None
         callee = maker.single() if maker is not None and not maker.open else None
