@@ -319,7 +319,8 @@ def _is_a_path(facts: Facts, module: Module, node: cst.BaseExpression) -> bool:
     value = facts.value(node)
     if any(_stands_for_a_path(obj) for obj in value.objs):
         return True
-    if any(isinstance(one, Origin) for one in value.sources) and not _is_an_array(facts, module, node):
+    own = (one for one in value.sources if isinstance(one, Origin) and one.name not in listings.ANSWERS)
+    if any(own) and not _is_an_array(facts, module, node):
         return True
     texts = [text for one in (node, *_assigned(module, node)) for text in _texts(one)]
     return any(map(_looks_like_a_path, texts))

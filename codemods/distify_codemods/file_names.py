@@ -61,7 +61,19 @@ class Names:
         wanted = path_of(read) if path is None else path
         if not may_be_same(path_of(write, True).constant(), wanted.constant()) or self.differ(write, read):
             return False
-        return not (path is None or path is path_of(read)) or not self._lie_apart(write, read)
+        if path is None or path is path_of(read):
+            return not effects.hold_different_things(write.name, read.name) and not self._lie_apart(write, read)
+        return not self._lies_beside(write, path)
+
+    def _lies_beside(self, write: Event, path: Value) -> bool:
+        """Whether a file is written in another folder than a path leads to that something unknown is given. What it
+        does there is not known: it may read what lies beside that.
+        """
+        if not effects.writes_one_file(write.name):
+            return False
+        wanted = beginnings(self._facts, path, None)
+        folders = frozenset(one[: one.rfind("/") + 1] for one in wanted)
+        return all(folders) and lie_apart(self._beginnings(write, True), folders)
 
     def _lie_apart(self, write: Event, read: Event) -> bool:
         """Whether one file is written in another folder than the other is read in."""

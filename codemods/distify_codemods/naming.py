@@ -81,7 +81,9 @@ def _order(place: Place | None) -> tuple[str, int, int]:
 
 
 def brief(node: cst.CSTNode) -> str:
-    """An expression in one line."""
+    """An expression or a statement in one line, without the comments above it."""
+    if isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+        node = node.with_changes(leading_lines=())
     text = " ".join(tree.code_of(node).split())
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 

@@ -60,12 +60,21 @@ class Unfollowed:
 
     @property
     def asks(self) -> bool:
+        if self.name in outside.OPENS_FILES:
+            return self._names_a_device()
         by_each = outside.is_asked_by_each(self.name) or outside.connects(self.name) or outside.asks(self.name)
         return by_each or (self.name.startswith(outside.ASYNCHRONOUS)) or downloads.fetches(self.name)
 
     @property
     def is_unknown(self) -> bool:
+        if self.name in outside.OPENS_FILES:
+            return not self._names_a_device()
         return not self.name.startswith(".") and not is_quiet(self.name)
+
+    def _names_a_device(self) -> bool:
+        """`cv2.VideoCapture(0)`, or that of an address."""
+        first = self.node.args[0].value if self.node.args else None
+        return first is None or isinstance(first, cst.Integer) or "://" in (tree.string(first) or "")
 
     def _modes(self) -> list[str]:
         """What it is opened for: "w" where that is not to be seen."""

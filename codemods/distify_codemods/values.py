@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from distify_codemods.allocation import Const, Obj
+from distify_codemods.libraries import devices
 from distify_codemods.ordered import EMPTY, InOrder, Ordered
 from distify_codemods.origins import Size, Zero
 from distify_codemods.records import dataclass
@@ -103,6 +104,15 @@ def _is_the_number_zero(obj: Obj) -> bool:
 def sources_of(values: Iterable[Value]) -> Ordered[Obj | str]:
     """What any of the values depends on."""
     return EMPTY.union(*(value.sources for value in values))
+
+
+def gpu_texts(values: Iterable[Value]) -> Ordered[Obj | str]:
+    """The texts among the values that begin as a GPU's name does, as sources of what is put together of them."""
+    return Ordered(obj for value in values for obj in value.objs if isinstance(obj, Const) and _names_a_gpu(obj.value))
+
+
+def _names_a_gpu(value: object) -> bool:
+    return isinstance(value, str) and value.startswith(devices.GPU)
 
 
 def join(*values: Value) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 
@@ -11,6 +12,7 @@ from distify_runtime import communicator, launchers
 from distify_runtime.launchers import Launch
 from distify_runtime.meeting import by_itself
 
+Named = TypeVar("Named")
 #: Set by a rank: its process, and what tells it from the others.
 _TAKEN = "DISTIFY_RANK_TAKEN"
 
@@ -130,9 +132,11 @@ def device() -> torch.device:
 
 
 @by_itself
-def device_kind(name: str) -> str:
-    """`"cuda"` for `"cuda:1"`: this rank's own GPU, whatever number the command line says. Other devices stay."""
-    kind, _, number = name.partition(":")
+def device_kind(name: Named) -> Named | str:
+    """`"cuda"` for `"cuda:1"`: this rank's own GPU, whatever number the command line says. Other devices stay, and
+    what is no text.
+    """
+    kind, _, number = name.partition(":") if isinstance(name, str) else ("", "", "")
     return kind if kind == "cuda" and number.isdecimal() else name
 
 

@@ -458,3 +458,74 @@ def test_who_starts_it_may_choose_the_cpu(before: str, after: str) -> None:
     )
     (line,) = [line for line in converted(given).splitlines() if line.startswith("device = ")]
     assert line == f"device = {after}"
+
+
+IN_A_LOOP = """\
+def name_of(numbers):
+    name = "cuda:"
+    for number in numbers:
+        name = name + number
+    return name
+
+
+import sys
+device = name_of(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        IN_A_LOOP,
+        IN_A_LOOP.replace("name = name + number", "name += number"),
+        'import sys\nkind = "cuda"\ndevice = f"{kind}:{sys.argv[1]}"\n',
+        'import sys\nkind = "cuda"\ndevice = kind + ":" + sys.argv[1]\n',
+    ],
+)
+def test_name_that_is_put_together_in_steps(setup: str) -> None:
+    """It is made where it stands; where it is used it means the rank's own GPU."""
+    given = script(setup=setup, model="model = nn.Linear(4, 1).to(device)\n", loop=moving(LOOP))
+    after = converted(given)
+    assert "model = nn.Linear(4, 1).to(rt.device_kind(device))\n" in after
+    assert "x, y = x.to(rt.device_kind(device)), y.to(rt.device_kind(device))\n" in after
+    assert not findings("DEVICE01", given, Level.NOT_NEEDED)
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        'device = "cuda" if torch.cuda.is_available() else "cpu"\n',
+        'import sys\ndevice = "cuda:" + sys.argv[1]\n',  # replaced where it stands
+        'device = "cuda"\nprint("on " + device)\n',
+        'import sys\nif sys.argv[1].startswith("cuda:"):\n    print("a GPU")\ndevice = "cpu"\n',
+    ],
+)
+def test_name_that_is_seen_stays_where_it_is_used(setup: str) -> None:
+    given = script(setup=setup, model="model = nn.Linear(4, 1).to(device)\n", loop=moving(LOOP))
+    assert "device_kind" not in converted(given)
+
+
+@pytest.mark.parametrize(
+    ("argument", "unseen"),
+    [("names[0]", True), ("x.dtype", False), ("x.device", False), ('"cpu"', False), ("torch.float32", False)],
+)
+def test_device_of_which_nothing_is_seen_is_no_known_one(argument: str, unseen: bool) -> None:
+    setup = 'import socket\nnames = "".join(socket.gethostname())\n'
+    given = script(setup=setup, loop=moving(LOOP, f"x = x.to({argument})"))
+    (said,) = findings("DEVICE01", given, Level.NOT_NEEDED)
+    assert ("unless by `names[0]`" in said.message) is unseen
+
+
+@pytest.mark.parametrize("given", ["x.device", "y", "zeros", "zeros.device"])
+def test_a_tensor_on_such_a_device_is_no_name(given: str) -> None:
+    setup = f"{IN_A_LOOP}zeros = torch.zeros(1).to(device)\n"
+    lines = f"x, y = x.to(device), y.to(device)\n        x = x + torch.ones(4).to({given})"
+    after = converted(script(setup=setup, loop=moving(LOOP, lines)))
+    assert f".to({given})" in after
+    assert "x.to(rt.device_kind(device))" in after
+
+
+def test_a_setting_that_is_given_such_a_name() -> None:
+    setup = f"import argparse\n{IN_A_LOOP}args = argparse.ArgumentParser().parse_args()\nargs.device = device\n"
+    given = script(setup=setup, loop=moving(LOOP, "x, y = x.to(args.device), y.to(args.device)"))
+    assert "x, y = x.to(rt.device_kind(args.device)), y.to(rt.device_kind(args.device))\n" in converted(given)

@@ -7,6 +7,7 @@ from distify_codemods import Level
 
 from tests.rules.scripts import (
     IMPORTS,
+    OPTIMIZER,
     blocked,
     changes,
     conversion_of,
@@ -490,3 +491,21 @@ def test_text_that_is_written(into: str) -> None:
     assert "if rt.is_main_process():\n    with open" in converted(
         script(imports=f"import yaml\n{IMPORTS}", setup=setup, after=after)
     )
+
+
+WINDOW = "until somebody closes this window"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "waits"),
+    [
+        ("plt.show()\n", "", True),
+        ("", "plt.show()\n", False),
+        ("plt.show(block=False)\n", "", False),
+        ('plt.savefig("a.png")\n', "", False),
+    ],
+)
+def test_a_window_that_the_others_wait_for(before: str, after: str, waits: bool) -> None:
+    given = script(imports=f"import matplotlib.pyplot as plt\n{IMPORTS}", optimizer=OPTIMIZER + before, after=after)
+    told = [one.message for one in conversion_of(given).of(Level.ADVICE)]
+    assert any(one.startswith(WINDOW) for one in told) is waits

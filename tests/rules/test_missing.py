@@ -100,3 +100,21 @@ def test_an_import_of_what_is_chosen_later() -> None:
     assert found == ["what is imported here shows when it runs (train.py:5); what it does is unknown"]
     known = "import importlib\nhelper = importlib.import_module('pkg.part')"
     assert not [one for one in converted(known).of(Level.ADVICE) if one.code == "IMPORT01"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "known"),
+    [
+        ('if __name__ == "__main__":\n    import helpers\n', True),
+        ('if __name__ != "__main__":\n    import helpers\n', False),
+        ('if __name__ == "__main__":\n    SIZE = 1\nelse:\n    import helpers\n', False),
+        ("import helpers\n", False),
+    ],
+)
+def test_what_an_imported_file_would_import_if_it_were_started(lines: str, known: bool) -> None:
+    conversion = converted("from tools import SIZE", {"tools.py": f"SIZE = 4\n{lines}"})
+    assert (told(conversion) == []) is known
+
+
+def test_what_the_script_itself_imports_when_it_is_started() -> None:
+    assert told(converted('if __name__ == "__main__":\n    import helpers')) != []

@@ -208,3 +208,60 @@ def test_an_optimizer_that_some_runs_do_without(backend: str) -> None:
     assert "loss.backward()\n        rt.all_reduce_gradients(model)\n        nn.utils.clip" in text
     assert text.count("all_reduce_gradients") == 1
     assert "DistributedOptimizer" not in text
+
+
+HELD = """\
+class Trainer:
+    def prepare(self, name):
+        self.net = {CHOSEN}
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def step(self, x, y):
+        loss = nn.functional.mse_loss(self.net(x), y)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+def chosen(name):
+    model = {"deep": Deep, "flat": Flat}[name]
+    if name == "deep":
+        model = model()
+    elif name == "flat":
+        model = model()
+    else:
+        raise ValueError(name)
+    return model
+
+
+def made(name):
+    trainer = None
+    if len(name) > 1:
+        trainer = Trainer()
+    trainer.prepare(name)
+    return trainer
+
+
+trainer = made(sys.argv[1])
+"""
+STEPS = "for epoch in range(3):\n    for x, y in loader:\n        trainer.step(x, y)\n"
+
+
+def shared(chosen: str) -> str:
+    setup = ARGS + NETS + HELD.replace("{CHOSEN}", chosen)
+    given = script(setup=setup, model="", optimizer="", loop=STEPS)
+    (new,) = conversion_of(given, partial=True, options=Options(strategy="shared")).files
+    return new.after.decode()
+
+
+@pytest.mark.parametrize("chosen", ["chosen(name)", "Deep() if name else Flat()"])
+def test_an_attribute_is_a_place_for_whichever_of_several_it_is_given(chosen: str) -> None:
+    after = shared(chosen)
+    assert f"        self.net = {chosen}\n        rt.data_parallel(self.net)\n" in after
+    assert "needs you" not in after
+
+
+def test_but_not_for_what_may_be_no_model() -> None:
+    assert "self.net = chosen(name) if name else None\n        rt.data_parallel" not in shared(
+        "chosen(name) if name else None"
+    )

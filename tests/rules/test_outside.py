@@ -340,3 +340,41 @@ def test_what_to_do_about_an_unknown_call_is_said_once() -> None:
     assert findings("NET01", before, Level.ADVICE) == []
     other = before.replace("ensure('out/run')", "print(describe(3))")
     assert ["`describe`" in one.message for one in findings("NET01", other, Level.ADVICE)] == [True]
+
+
+FILMS = """\
+import cv2
+
+
+class Films(torch.utils.data.Dataset):
+    def __init__(self, paths):
+        self.paths = paths
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        film = cv2.VideoCapture({source})
+        return torch.ones(4) * film.get(1), torch.ones(1)
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "outside"), [("self.paths[index]", False), ("0", True), ('"rtsp://camera/1"', True)]
+)
+def test_a_film_of_a_data_set_is_a_file(source: str, outside: bool) -> None:
+    """Of what is opened so it is not known that it is no camera: the checklist does not say that nobody is asked."""
+    data = f"{FILMS.format(source=source)}data = Films([input()])\n"
+    found = conversion_of(script(data=data))
+    told = [one.message for one in found.of(Level.ADVICE) if one.code == "NET01"]
+    assert any("asks somebody outside" in one for one in told) is outside
+    claims = [one.message for one in found.of(Level.NOT_NEEDED) if one.code == "NET01"]
+    assert not any(one.endswith("nothing is sent") for one in claims)
+
+
+def test_a_letter_stays_inside_until_it_is_sent() -> None:
+    lines = 'from email.mime.text import MIMEText\nletter = MIMEText("a/b")\nletter.attach(MIMEText("c"))\n'
+    found = conversion_of(script(after=lines))
+    assert not [one for one in found.of(Level.ADVICE) if one.code in ("NET01", "OUT03")]

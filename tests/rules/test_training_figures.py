@@ -335,3 +335,24 @@ def test_a_sum_that_others_know_by_its_name(declared: str, summed: bool) -> None
     train += "        right += (guess > y).sum().item()\n"
     before = script(loop=f"right = 0\n\n\n{train}\n\nfor epoch in range(3):\n    train()\n    print(right)\n")
     assert ("right = rt.all_reduce_sum(right)" in converted(before)) is summed
+
+
+WEIGHTED = "nn.functional.cross_entropy(guess, y.long()[:, 0], weight=torch.ones(1))"
+
+
+@pytest.mark.parametrize("kept", ["loss.item()", "float(loss)", "loss.detach()", "loss"])
+def test_a_loss_that_is_computed_over_all_ranks_is_nobodys_own(kept: str) -> None:
+    step = STEP.replace("nn.functional.mse_loss(guess, y)", WEIGHTED)
+    loop = f"losses = []\nfor epoch in range(3):\n    total = 0.0\n    for x, y in loader:\n{step}"
+    loop += f"        total += {kept}\n        print(f'loss {{loss.item():.3f}}')\n    losses.append(total)\n"
+    before = script(loop=loop + "print(losses)\n")
+    told = [*findings("METRIC01", before, Level.ADVICE), *findings("OUT01", before, Level.ADVICE)]
+    assert "rt.weighted_mean(" in converted(before)
+    assert "all_reduce" not in converted(before)
+    assert not told
+
+
+def test_beside_it_what_is_a_ranks_own_stays_that() -> None:
+    step = STEP.replace("nn.functional.mse_loss(guess, y)", WEIGHTED)
+    loop = f"for epoch in range(3):\n    for x, y in loader:\n{step}        print(loss.item(), guess.mean().item())\n"
+    assert findings("OUT01", script(loop=loop), Level.ADVICE)

@@ -203,3 +203,53 @@ def test_threads_that_compute() -> None:
     imports = f"import concurrent.futures\nfrom multiprocessing.pool import ThreadPool\n{IMPORTS}"
     for starts in ("ThreadPool(2).map(model, [x])", "concurrent.futures.ThreadPoolExecutor().submit(model, x)"):
         assert blocked(script(imports=imports, after=f"{starts}\n")) == set()
+
+
+SIZED = """\
+class Net(nn.Module):
+    def __init__(self, size=1{MORE}):
+        super().__init__()
+        self.out = nn.Linear(4, size)
+
+    def forward(self, x):
+        return self.out(x)
+
+
+model = {CALL}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "call", "raises"),
+    [
+        ("", "Net(width=1)", True),
+        ("", "Net(1, width=1)", True),
+        ("", "Net(size=1)", False),
+        (", **more", "Net(width=1)", False),
+        (", *, width=1", "Net(width=1)", False),
+        ("", 'Net(**{"size": 1})', False),
+    ],
+)
+def test_a_keyword_that_a_class_lacks(more: str, call: str, raises: bool) -> None:
+    given = script(model=SIZED.replace("{MORE}", more).replace("{CALL}", call))
+    told = [one.message for one in conversion_of(given).of(Level.ADVICE) if one.code == "OTHER01"]
+    assert told == (["this raises TypeError whenever it is called: `Net` takes no `width`; what is said of what comes "
+                     "after it holds once that is mended"] if raises else [])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lines", "raises"),
+    [
+        ("def scaled(x):\n    return x\n\n\nscaled(x=1, by=2)\n", False),
+        ("import functools\n\n\n@functools.cache\ndef scaled(x):\n    return x\n\n\nscaled(x=1, by=2)\n", False),
+        ("class Made:\n    def __new__(cls, by):\n        return 1\n\n\nMade(by=1)\n", False),
+        (
+            "class Base:\n    def __init__(self, x):\n        pass\n\n\nclass Made(Base):\n    pass\n\n\nMade(by=1)\n",
+            True,
+        ),
+        ("import dataclasses\n\n\n@dataclasses.dataclass\nclass Made:\n    by: int = 1\n\n\nMade(by=1)\n", False),
+    ],
+)
+def test_who_takes_keywords(lines: str, raises: bool) -> None:
+    found = conversion_of(script(after=lines))
+    assert any("raises TypeError" in one.message for one in found.of(Level.ADVICE)) is raises

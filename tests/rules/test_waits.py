@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Level
+from distify_codemods import Level, Options
 
-from tests.rules.scripts import IMPORTS, LOOP, blocked, converted, findings, indented, line_of, script
+from tests.rules.scripts import IMPORTS, LOOP, blocked, conversion_of, converted, findings, indented, line_of, script
 
 TOOLS = f"import os\nfrom pathlib import Path\nimport numpy as np\n{IMPORTS}"
 READS = f"{TOOLS}import pickle\nimport pandas as pd\nfrom os.path import join\n"
@@ -343,3 +343,80 @@ def test_a_function_that_is_left_early_is_no_reading(write: str, read: str) -> N
     assert f"    rt.barrier()\n    {read.partition('(')[0]}(" in new
     assert new.count("rt.barrier()") == 1
     assert new.endswith("\nmain()\n")
+
+
+@pytest.mark.parametrize(
+    ("write", "read", "waits"),
+    [
+        ("plt.savefig(input())\n", "a = pd.read_csv(input())\n", False),
+        ("np.savez(input(), [1])\n", "a = Image.open(input())\n", False),
+        ("torch.save([], input())\n", "a = pd.read_csv(input())\n", False),
+        ("plt.savefig(input())\n", "a = Image.open(input())\n", True),
+        ("plt.savefig(input())\n", "a = open(input()).read()\n", True),
+        ("np.save(input(), [1])\n", "a = np.load(input())\n", True),
+        ("open(input(), 'w').write('x')\n", "a = pd.read_csv(input())\n", True),
+        ("pd.DataFrame().to_csv(input())\n", "a = np.loadtxt(input())\n", True),
+    ],
+)
+def test_who_writes_pictures_writes_no_table(write: str, read: str, waits: bool) -> None:
+    imports = f"import matplotlib.pyplot as plt\nfrom PIL import Image\n{READS}"
+    assert ("rt.barrier()" in converted(script(imports=imports, after=write + read))) is waits
+
+
+@pytest.mark.parametrize(
+    ("remove", "read", "waits"),
+    [
+        ("os.remove(join(folder, name))\n", 'a = open("config.json").read()\n', False),
+        ("os.remove(path)\n", "a = open(path).read()\n", True),
+        ("os.remove(join(folder, name))\n", 'try:\n    a = open("a").read()\nexcept OSError:\n    a = ""\n', True),
+        ("import shutil\nshutil.rmtree(folder)\n", 'a = open("config.json").read()\n', True),
+    ],
+)
+def test_what_is_removed_is_not_read(remove: str, read: str, waits: bool) -> None:
+    after = f"folder, name = input(), input()\npath = join(folder, name)\n{remove}{read}"
+    assert ("rt.barrier()" in converted(script(imports=READS, after=after))) is waits
+
+
+@pytest.mark.parametrize(
+    ("path", "waits"),
+    [('"objects/a.obj"', False), ('join("objects", "a.obj")', False), ('"checkpoints/1.pth"', True),
+     ('"checkpoints/"', True), ('join(input(), "a.obj")', True), ('"./a.obj"', False)],
+)  # fmt: skip
+def test_what_something_unknown_reads_lies_beside_what_it_is_given(path: str, waits: bool) -> None:
+    write = 'torch.save([], f"checkpoints/{len(data)}.pth")\n'
+    after = f"{write}value = unheard.take({path})\n"
+    assert ("rt.barrier()" in converted(script(imports=f"import unheard\n{READS}", after=after))) is waits
+
+
+NET = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = unheard.Layer(), nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.last({first})
+
+
+model = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "waits"),
+    [("self.first(x, where)", False), ("x * np.load(where)", True), ("x", False)],
+)
+def test_no_wait_inside_of_a_forward_pass(first: str, waits: bool) -> None:
+    """Ranks share it, or sit at different parts of it."""
+    setup = "where = os.path.join(input(), 'a.npy')\nnp.save(where, [1])\n"
+    given = script(imports=f"import unheard\n{READS}", setup=setup, model=NET.format(first=first))
+    (new,) = conversion_of(given, options=Options(strategy="shared")).files
+    after = new.after.decode()
+    assert ("rt.barrier()" in after) is waits
+    assert "rt.barrier()" not in after[after.index("class Net") : after.index("model = Net()")]
+
+
+def test_whether_a_file_is_there_is_no_path() -> None:
+    setup = "known = os.path.exists('a')\nrows = list(range(4)) if known else [1]\nnp.save(input(), [1])\n"
+    given = script(imports=f"import unheard\n{READS}", setup=setup, after="value = unheard.take(rows)\n")
+    assert "rt.barrier()" not in converted(given)

@@ -155,7 +155,7 @@ def mixed_loaders(facts: Facts, loop: BatchLoop) -> Blocked:
 
 def _which(facts: Facts, loaders: Iterable[External]) -> str:
     options = [f"--train-loader {_argument(facts.names.of(one))}" for one in facts.names.in_order(loaders)]
-    return f"name those that it trains on: {_joined(options)}"
+    return f"name those that it trains on: {_joined(list(dict.fromkeys(options)))}"
 
 
 def _training_by_a_flag(facts: Facts) -> Iterator[Blocked]:

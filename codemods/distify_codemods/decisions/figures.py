@@ -201,6 +201,8 @@ class _Search:
             return False
         if isinstance(node, cst.BaseExpression):
             value = self.facts.value(node)
+            if value.scale is Scale.REDUCED:
+                return False  # of all ranks, whatever it is made of
             if not isinstance(node, _MADE_OF_PARTS) and self._differs(value):
                 return True
             if seen < 3 and any(self._is_one_ranks(one, seen + 1) for one in self._displays(value) if one is not node):

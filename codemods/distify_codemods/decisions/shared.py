@@ -108,7 +108,7 @@ def _place(facts: Facts, one: Called, called: set[Obj]) -> SharedPass | None:
     late = next(places_of(facts, one.model, one.held, one.first, False, _in_its_place(facts, one)), None)
     if late is not None:
         return SharedPass(late.target, late.module, late.statement, late.after, one.held, one.model, one.methods)
-    return next(chain(_when_kept(facts, one), _when_made(facts, one), _when_chosen(facts, one, called)), None)
+    return next(chain(_when_kept(facts, one, called), _when_made(facts, one), _when_chosen(facts, one, called)), None)
 
 
 def _in_its_place(facts: Facts, one: Called) -> Ordered[Obj]:
@@ -119,11 +119,12 @@ def _in_its_place(facts: Facts, one: Called) -> Ordered[Obj]:
     return others if all(isinstance(obj, External) or is_module(obj) for obj in others) else EMPTY
 
 
-def _when_kept(facts: Facts, one: Called) -> Iterator[SharedPass]:
-    """`self.net = net`: whatever is kept there is shared."""
+def _when_kept(facts: Facts, one: Called, called: set[Obj]) -> Iterator[SharedPass]:
+    """`self.net = net`, `self.net = build(settings)`: whichever of several is kept there is shared."""
     for event in facts.of_kind(Kind.STORE):
-        holds = bool(event.value.objs) and all(core(obj) is one.held for obj in event.value.objs)
-        if holds and event.dominates(one.first) and isinstance(event.node, cst.Attribute) and tree.is_plain(event.node):
+        several = {core(obj) for obj in event.value.objs}
+        holds = one.held in several and several <= called and event.dominates(one.first)
+        if holds and isinstance(event.node, cst.Attribute) and tree.is_plain(event.node):
             yield _after(event, tree.code_of(event.node), one)
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import (
     attributes,
@@ -27,8 +26,7 @@ from distify_codemods.interpreter import (
     whole,
 )
 from distify_codemods.libraries import torch_data
-from distify_codemods.ordered import Ordered
-from distify_codemods.values import NOTHING, Value, join, sources_of
+from distify_codemods.values import NOTHING, Value, gpu_texts, join, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -112,8 +110,8 @@ def _formatted(machine: Machine, node: cst.FormattedString) -> Value:
     values = [
         machine.evaluate(part.expression) for part in node.parts if isinstance(part, cst.FormattedStringExpression)
     ]
-    sources: Ordered[Obj | str] = sources_of(values)
-    return Value(sources=sources)
+    values = [reductions.read_out(machine, value, node) for value in values]
+    return Value(sources=sources_of(values) | gpu_texts(values))
 
 
 def _concatenated(machine: Machine, node: cst.ConcatenatedString) -> Value:
@@ -121,7 +119,7 @@ def _concatenated(machine: Machine, node: cst.ConcatenatedString) -> Value:
     if tree.string(node) is not None:
         return _constant(machine, node)
     parts = [machine.evaluate(node.left), machine.evaluate(node.right)]
-    return Value(sources=sources_of(parts))
+    return Value(sources=sources_of(parts) | gpu_texts(parts))
 
 
 def _constant(machine: Machine, node: cst.BaseExpression) -> Value:

@@ -15,7 +15,7 @@ from distify_codemods.objects import Bound, Class, External, Function, Instance,
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import Choice, Verdict
 from distify_codemods.scale import Scale
-from distify_codemods.values import Value, join
+from distify_codemods.values import Value, gpu_texts, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -42,7 +42,7 @@ def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
         value = value.of(both.alone)
         return forms.of(value, *repeated) if isinstance(node.operator, cst.Multiply) else value
     settings = Ordered(obj for obj in (*left.objs, *right.objs) if _may_be_a_size(obj))
-    value = Value(EMPTY, value.scale, value.sources | settings, value.mask, dims=value.dims)
+    value = Value(EMPTY, value.scale, value.sources | settings | gpu_texts((left, right)), value.mask, dims=value.dims)
     return files.joined_path(machine, node, left, value)
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.events import Kind
+from distify_codemods.interpreter import whole
+from distify_codemods.libraries import torch_data
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import Lost, Whole
 from distify_codemods.scale import LOST, Scale
@@ -20,12 +22,33 @@ if TYPE_CHECKING:
 REDUCIBLE = frozenset({Scale.SUM, Scale.COUNT, Scale.MEAN, Scale.WEIGHTED})
 
 
+#: What gives the number that a tensor holds, through which no gradient flows.
+_READING_OUT = frozenset(["detach", "item", "tolist", "numpy", "data"])
+_CASTS = frozenset(["float", "int"])
+
+
 def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     reducing = machine.reducing
     assert reducing is not None
     if node in reducing.nodes and not isinstance(node, cst.AugAssign):
         value = reduced(machine, value, node)
+    if value.scale is Scale.REDUCED and _reads_out(node):
+        value = read_out(machine, value, node)
     return marked(machine, value, node)
+
+
+def read_out(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
+    """A figure of all ranks, without its gradient, is no longer of the samples of one."""
+    if value.scale is not Scale.REDUCED:
+        return value
+    return replace(whole.of_all_ranks(machine, value, node, torch_data.LOADERS), scale=Scale.REDUCED)
+
+
+def _reads_out(node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
+        return node.func.value in _CASTS
+    function = node.func if isinstance(node, cst.Call) else node
+    return isinstance(function, cst.Attribute) and function.attr.value in _READING_OUT
 
 
 def reduced(machine: Machine, value: Value, node: cst.CSTNode) -> Value:

@@ -15,7 +15,7 @@ from distify_codemods.libraries import torch_data
 from distify_codemods.objects import Arguments, Bound, Class, External, Instance, Local, Mapping, Parameters, Sequence
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import IGNORED, Counter, Shape
-from distify_codemods.values import NOTHING, Value, join
+from distify_codemods.values import NOTHING, Value, gpu_texts, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -109,7 +109,9 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
         machine.values.grow(node, join(dict.get(machine.values, node, NOTHING), current))
         if node in machine.reducing.nodes:
             current = reductions.reduced(machine, current, node)
-    value = reductions.marked(machine, scales.binary(operator, current, operand), node)
+    value = reductions.marked(machine, scales.binary(operator, current, operand), node).adding(
+        gpu_texts((current, operand))
+    )
     if machine.cutting is not None:
         moved = machine.made(Counter, node, loop=None)
         value = Value(value.objs, value.scale, value.sources | [moved], value.mask, dims=value.dims)

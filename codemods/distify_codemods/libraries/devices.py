@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 DEVICE = "torch.device"
+#: What the name of a GPU begins with.
+GPU = "cuda"
 #: What it calls Apple's GPU, and who may find one.
 APPLES = "mps"
 ASKS_FOR_APPLES = (
     "torch.backends.mps.is_available", "torch.backends.mps.is_built", "torch.mps.is_available",
     "torch.accelerator.is_available", "torch.accelerator.current_accelerator",
 )  # fmt: skip
+#: What a tensor says of itself that another may be given: no number of a GPU.
+OF_TENSORS = frozenset({"dtype", "device", "type"})
 #: How the full names of what concerns GPUs begin.
 CUDA = "torch.cuda."
 #: Choose a GPU for what follows, and for what stands under it.

@@ -17,6 +17,8 @@ KEEPS = functions(Role.CHECKPOINT, Role.INTO_A_HANDLE, Role.DATA)
 #: What changes files, and nothing else; or shows something, in a window.
 WRITES = functions(Effect.WRITES)
 SHOWS = functions(Effect.SHOWS)
+#: A window that stays until somebody closes it.
+WAIT_FOR_A_PERSON = ("matplotlib.pyplot.show",)
 #: Other processes: which files they write is not seen.
 SHELL = tuple(functions(Role.SHELL))
 #: What a folder or file may be gone after.
@@ -88,6 +90,12 @@ def writes_one_file(name: str) -> bool:
 
 def reads_one_file(name: str) -> bool:
     return name in _READ_ONE
+
+
+def hold_different_things(write: str, read: str) -> bool:
+    """Whether what the one writes is nothing that the other could read: a picture is no table."""
+    one, other = WRITES.get(write) or WRITING_METHODS.get(write), reading(read)
+    return one is not None and other is not None and "" not in (one.holds, other.holds) and one.holds != other.holds
 
 
 def ending(name: str) -> str:

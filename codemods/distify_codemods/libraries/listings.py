@@ -23,6 +23,9 @@ REMOVES = frozenset({"os.remove", "os.unlink", "unlink"})
 #: What asks for all that is known of a file at once.
 STATUS = frozenset({"os.stat", "os.lstat", "stat"})
 
+#: Those whose answer is a truth or a number, and no path.
+ANSWERS = FUNCTIONS_THAT_TELL | METHODS_THAT_TELL
+
 FUNCTIONS = FUNCTIONS_THAT_LIST | FUNCTIONS_THAT_TELL
 METHODS = METHODS_THAT_LIST | METHODS_THAT_TELL
 

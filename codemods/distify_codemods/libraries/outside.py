@@ -22,6 +22,8 @@ _BY_EACH = (
     "pandas.read_gbq", "pandas.read_sql", "clearml.Dataset.", "clearml.StorageManager.",
     "socket.getaddrinfo", "socket.gethostbyaddr", "socket.gethostbyname", "webbrowser.open",
 )  # fmt: skip
+#: Of these, what opens a file as well, unless it is given a number or an address.
+OPENS_FILES = frozenset({"cv2.VideoCapture"})
 #: Libraries of connections, clients and devices: what their functions make is one end of something that has another.
 _LIBRARIES = (
     "requests.Session", "requests.session", "requests.sessions.", "httpx.Client", "urllib.request.urlopen",

@@ -80,6 +80,8 @@ class Api(NamedTuple):
     #: The path is one file's, and no folder's; with this ending, whatever it says.
     one_file: bool = False
     adds: str = ""
+    #: What the file holds, where it is the only thing that it may be: who writes pictures writes no table.
+    holds: str = ""
     #: Of a method that other things have, too: how the names begin of what it does this to.
     of: tuple[str, ...] = ()
     #: It is given nothing but a path; what others mean by its name takes more: `text.replace("a", "b")`.

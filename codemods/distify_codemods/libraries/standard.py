@@ -6,8 +6,9 @@ from __future__ import annotations
 _COMPUTE = frozenset(
     "__future__ abc argparse array ast atexit base64 binascii bisect builtins bz2 cProfile calendar cmath codecs "
     "collections colorsys configparser contextlib contextvars copy copyreg dataclasses datetime decimal difflib dis "
-    "doctest enum errno faulthandler fnmatch fractions functools gc getopt getpass gettext glob graphlib gzip hashlib "
-    "heapq hmac html imghdr inspect io ipaddress itertools json keyword linecache locale lzma math mimetypes numbers "
+    "doctest email enum errno faulthandler fnmatch fractions functools gc getopt getpass gettext glob graphlib gzip "
+    "hashlib heapq hmac html imghdr inspect io ipaddress itertools json keyword linecache locale lzma math mimetypes "
+    "numbers "
     "operator optparse os pathlib pdb pickle pickletools pkgutil platform posixpath pprint profile pstats queue random "
     "re reprlib resource sched secrets select shlex signal stat statistics string struct sys sysconfig textwrap "
     "threading time timeit token tokenize traceback tracemalloc types typing unicodedata unittest uuid warnings wave "
@@ -15,7 +16,7 @@ _COMPUTE = frozenset(
 )
 #: Modules that keep files of their own.
 _KEEP = frozenset(
-    "aifc csv ctypes dbm email fcntl filecmp fileinput logging mailbox marshal mmap plistlib shelve shutil sqlite3 "
+    "aifc csv ctypes dbm fcntl filecmp fileinput logging mailbox marshal mmap plistlib shelve shutil sqlite3 "
     "sunau tarfile tempfile trace".split()
 )
 

@@ -30,6 +30,11 @@ def outside(
     return place
 
 
+def is_in_one(event: Event) -> bool:
+    """Whether the script goes on where this fails."""
+    return any(isinstance(here.node, (cst.Try, cst.TryStar)) and _may_be_left_out(here) for here in event.here.up())
+
+
 def _holds(attempt: Here, event: Event) -> bool:
     return any(here.node is attempt.node and here.frame.context == attempt.frame.context for here in event.here.up())
 

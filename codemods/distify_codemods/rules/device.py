@@ -13,7 +13,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import devices
 from distify_codemods.objects import Setting
 from distify_codemods.program import Module
-from distify_codemods.rules import apple, device_map, device_options, gpu_counts, visible_devices
+from distify_codemods.rules import apple, device_map, device_options, device_texts, gpu_counts, visible_devices
 from distify_codemods.rules.base import Context, Rule, instead
 from distify_codemods.rules.examples import Example, LeftAlone
 
@@ -36,7 +36,7 @@ def run(context: Context) -> None:
             module, node, "data parallelism needs a model that fits on one GPU",
         )  # fmt: skip
         return
-    changed = False
+    changed = device_texts.run(context, {part for _, node, _ in numbered for part in tree.walk(node)})
     for module, node, _ in numbered:
         if context.editable(module, node, "a GPU is named by its number"):
             context.plan(module).replace(node, _plain_cuda, CODE, _REASON)
@@ -48,7 +48,7 @@ def run(context: Context) -> None:
         return context.applied("device numbers mean the rank's own GPU")
     if not any(found):
         own = "`cuda` means the rank's own, which the process group sets"
-        context.not_needed_if_known(f"no GPU is named by its number; {own}")
+        context.not_needed_if_known(f"no GPU is named by its number{device_texts.unless(context)}; {own}")
 
 
 def _is_choice(module: Module, node: cst.CSTNode) -> bool:

@@ -27,7 +27,7 @@ def run(context: Context) -> bool:
     read: dict[cst.CSTNode, Event] = {}
     whole = integers(context.facts)
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD):
-        for node in _devices(event):
+        for node in devices_of(event):
             value = context.facts.value(node)
             for obj in value.objs:
                 if isinstance(obj, Setting) and obj.name not in whole:
@@ -43,7 +43,7 @@ def run(context: Context) -> bool:
     return any(found) or bool(read)
 
 
-def _devices(event: Event) -> Iterator[cst.BaseExpression]:
+def devices_of(event: Event) -> Iterator[cst.BaseExpression]:
     """The arguments of a call that are devices, or may be."""
     given = event.node.args if isinstance(event.node, cst.Call) else ()
     named = tree.keywords(event.node)

@@ -55,10 +55,10 @@ def run(context: Context) -> None:
         reason = "one process downloads, the others find the files there"
         context.plan(module).guard(place, MAIN_FIRST.format(rt=rt), CODE, reason, within)
         context.applied("rank 0 downloads first", module, place)
-    unknown = _unseen(context)
-    for event in unknown:
+    unknown = {file_events.code_of(event): event for event in reversed(_unseen(context))}  # each by its first call
+    for name, event in reversed(unknown.items()):
         context.advice(
-            f"it is not known whether `{file_events.code_of(event)}` downloads what it is given the name of: if it "
+            f"it is not known whether `{name}` downloads what it is given the name of: if it "
             "does, put it under `with rt.main_process_first():`", event.module, event.node,
         )  # fmt: skip
     if not found and not unknown:

@@ -43,6 +43,7 @@ def run(context: Context) -> None:
             f"whenever a library calls this, each rank writes with `{call.code}`, and maybe several processes of it",
             call.module, call.node,
         )  # fmt: skip
+    _windows(context)
     named = file_events.named_by_the_time(context.facts)
     for event in named:
         context.advice(
@@ -51,6 +52,21 @@ def run(context: Context) -> None:
         )  # fmt: skip
     if not (found or unknown or unseen or named):
         context.not_needed(f"no other files are written{unless_written(context)}")
+
+
+def _windows(context: Context) -> None:
+    """Says what comes of a window that a person has to close before rank 0 goes on."""
+    facts = context.facts
+    meetings = [*facts.of_kind(Kind.PASS, Kind.FORWARD), *facts.backwards]
+    for event in facts.calls(*effects.WAIT_FOR_A_PERSON):
+        block = event.arguments.get("block")
+        waits = block is None or block.constant() is not False
+        if waits and any(event.before(one) or not event.turns.isdisjoint(one.turns) for one in meetings):
+            return context.advice(
+                "until somebody closes this window, rank 0 stays here and the others wait for it: after the time of "
+                "`--hang-timeout` the run ends as one that hangs; show it at the end, or with `block=False`",
+                event.module, event.node,
+            )  # fmt: skip
 
 
 def _with_what(context: Context, event: Event) -> str:

@@ -92,6 +92,8 @@ def _may_be_read(read: _Spot, write: _Spot, names: Names) -> bool:
     one, other = read.event, write.event
     if one is other or not (one.before(other) or read.loops & write.loops):
         return False
+    if read.read_in_workers is None and not names.may_be_one(other, one):
+        return False
     return names.agree(other, one) if read.read_in_workers is None else other in read.read_in_workers
 
 

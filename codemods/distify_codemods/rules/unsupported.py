@@ -19,6 +19,7 @@ from distify_codemods.libraries import distributed, drawing, python, torch_nn, t
 from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.objects import Instance, Mapping, Method, Parameters
 from distify_codemods.program import Module
+from distify_codemods.rules import raising
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import LeftAlone
 from distify_codemods.tree import string
@@ -33,6 +34,7 @@ _CALLS = {
 
 
 def run(context: Context) -> None:
+    raising.advise(context)
     found = list(_problems(context))
     for problem in found:
         context.blocked(problem)

@@ -8,9 +8,9 @@ from distify_codemods import file_events
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import path_of, reads
 from distify_codemods.file_names import Names, into_a_handle
-from distify_codemods.libraries import effects
+from distify_codemods.libraries import effects, listings
 from distify_codemods.program import Module
-from distify_codemods.rules import attempts, barriers, handed_over, rewrites, workers
+from distify_codemods.rules import attempts, barriers, handed_over, passes, rewrites, workers
 from distify_codemods.rules.base import Context, ways_to
 from distify_codemods.rules.download import downloads
 from distify_codemods.values import Value
@@ -51,7 +51,7 @@ def _wait(context: Context, event: Event, waited_for: list[Event]) -> None:
         ways_to(write for write in waited_for if write.before(event)),
         lambda node: isinstance(node, (cst.For, cst.While)) and node not in writing,
     )
-    place_above = handed_over.outside(context, event, (module, place))
+    place_above = handed_over.outside(context, event, passes.above(context.facts, event, (module, place)))
     found = attempts.outside(context, event, place_above, waited_for)
     if found is None:
         context.needs_you(
@@ -110,6 +110,11 @@ def _awaited(context: Context, event: Event, written: list[Event], names: Names)
     if reads(event):
         # what they make is no file that could be read: that is written by something else
         before = [one for one in before if one.name not in effects.ONLY_FOLDERS]
+        # who reads what is gone fails, but where the script goes on after that
+        left = attempts.is_in_one(event)
+        before = [one for one in before if one.name not in listings.REMOVES or left or names.agree(one, event)]
+    elif passes.holds(context.facts, event):
+        return []  # a layer, which is given tensors
     paths = [path_of(event)] if reads(event) else file_events.unknown_paths(context.facts, event) if before else []
     return [write for write in before if any(names.may_be_one(write, event, path) for path in paths)]
 

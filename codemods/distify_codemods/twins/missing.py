@@ -77,8 +77,18 @@ def _gives_itself_names(module: Module) -> bool:
 
 
 def _can_do_without(module: Module, node: cst.CSTNode) -> bool:
-    """In a `try` that catches what a missing module raises, in its handlers too; or for type checkers."""
-    return any(_catches(one) or _is_for_types(one) for one in module.enclosing(node))
+    """In a `try` that catches what a missing module raises, in its handlers too; for type checkers; or where a file is
+    started by itself, which is only imported.
+    """
+    return any(_catches(one) or _is_for_types(one) or _never_comes(module, one, node) for one in module.enclosing(node))
+
+
+def _never_comes(module: Module, node: cst.CSTNode, within: cst.CSTNode) -> bool:
+    """`if __name__ == "__main__":` in a file that is imported."""
+    if module.name == "__main__" or not isinstance(node, cst.If) or not tree.is_main_test(node):
+        return False
+    alike = isinstance(node.test, cst.Comparison) and isinstance(node.test.comparisons[0].operator, cst.Equal)
+    return alike and any(one is within for one in tree.walk(node.body))
 
 
 def _catches(node: cst.CSTNode) -> bool:

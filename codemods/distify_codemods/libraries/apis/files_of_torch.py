@@ -3,7 +3,7 @@
 from distify_codemods.libraries.registry import Api, Effect, Role
 
 APIS = (
-    Api("torch.save", Role.CHECKPOINT, Effect.WRITES, path=1, one_file=True),
+    Api("torch.save", Role.CHECKPOINT, Effect.WRITES, path=1, one_file=True, holds="a checkpoint"),
     Api("torch.jit.save torch.export.save", Role.CHECKPOINT, Effect.WRITES, path=1),
     Api(".save_checkpoint", Role.CHECKPOINT, Effect.WRITES, path=0),
     Api("torch.load", effect=Effect.RESTORES, path=0, one_file=True),
@@ -13,7 +13,7 @@ APIS = (
     Api("torch.onnx.export", effect=Effect.WRITES, path=2),
     Api("torch.cuda.memory._dump_snapshot torchvision.io.write_file torchvision.io.write_jpeg "
         "torchvision.io.write_png torchvision.io.write_video torchaudio.save", effect=Effect.WRITES, path=0),
-    Api("torchvision.utils.save_image", effect=Effect.WRITES, path=1, one_file=True),
+    Api("torchvision.utils.save_image", effect=Effect.WRITES, path=1, one_file=True, holds="pictures"),
     Api("torchvision.datasets.utils.extract_archive", effect=Effect.WRITES, path=1),
     Api("torch.package.PackageExporter torchaudio.io.StreamWriter torch.profiler.tensorboard_trace_handler",
         Role.WRITER),

@@ -2,6 +2,8 @@
 
 from distify_codemods.libraries.registry import Api, Effect, Role
 
+_TABLES = "tables"
+
 APIS = (
     Api("pandas.to_pickle", Role.DATA, Effect.WRITES, path=0, one_file=True),
     Api("yaml.dump yaml.safe_dump yaml.dump_all yaml.safe_dump_all toml.dump tomli_w.dump tomlkit.dump "
@@ -19,9 +21,11 @@ APIS = (
     Api("pandas.read_ pandas.ExcelFile polars.read_ polars.scan_ pyarrow.csv.read_csv pyarrow.dataset.dataset "
         "pyarrow.feather.read_ pyarrow.json.read_json pyarrow.parquet.read_ pyarrow.parquet.ParquetDataset "
         "pyarrow.parquet.ParquetFile", effect=Effect.READS, path=0),
-    Api("pandas.read_csv pandas.read_json pandas.read_excel pandas.read_pickle", effect=Effect.READS, path=0,
-        one_file=True),
-    Api(".to_csv .to_json .to_pickle .to_excel", effect=Effect.WRITES, path=0, one_file=True),
+    Api("pandas.read_csv pandas.read_json pandas.read_excel", effect=Effect.READS, path=0, one_file=True,
+        holds=_TABLES),
+    Api("pandas.read_pickle", effect=Effect.READS, path=0, one_file=True),
+    Api(".to_csv .to_json .to_excel", effect=Effect.WRITES, path=0, one_file=True, holds=_TABLES),
+    Api(".to_pickle", effect=Effect.WRITES, path=0, one_file=True),
     Api(".to_parquet .to_feather .to_hdf .to_stata .to_orc .to_html .to_latex .to_markdown .to_string "
         ".to_xml "
         ".write_csv .write_json .write_ndjson .write_parquet .write_ipc .write_avro .write_excel .sink_csv "

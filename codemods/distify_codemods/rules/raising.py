@@ -1,0 +1,50 @@
+"""Calls that are seen never to succeed: what follows them in the checklist is of a script that does not get so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.allocation import Obj
+from distify_codemods.events import Event, Kind
+from distify_codemods.objects import Class, Function
+from distify_codemods.rules.base import Context
+
+
+def advise(context: Context) -> None:
+    """Says of a class of the script that it is given a keyword that it lacks."""
+    told: set[cst.CSTNode] = set()
+    for event in context.facts.of_kind(Kind.CALL):
+        for called, keyword in _lacking(context, event):
+            if event.node not in told and not event.unused:
+                told.add(event.node)
+                context.advice(
+                    f"this raises TypeError whenever it is called: `{called}` takes no `{keyword}`; what is said of "
+                    "what comes after it holds once that is mended", event.module, event.node,
+                )  # fmt: skip
+
+
+def _lacking(context: Context, event: Event) -> Iterator[tuple[str, str]]:
+    if not isinstance(event.node, cst.Call) or not event.name.startswith("local."):
+        return
+    callee = context.facts.value(event.node.func)
+    function = _function(callee.single()) if not callee.open else None
+    if function is None or function.decorators or isinstance(function.params.star_kwarg, cst.Param):
+        return
+    known = {one.name.value for one in (*function.params.params, *function.params.kwonly_params)}
+    for name in tree.keywords(event.node):
+        if name not in known:
+            yield tree.dotted(event.node.func) or event.name.removeprefix("local."), name
+
+
+def _function(callee: Obj | None) -> cst.FunctionDef | None:
+    """What takes the arguments; None where a decorator, `__new__` or a metaclass may have a hand in it."""
+    if isinstance(callee, Class):
+        nodes = [one.node for one in callee.order]
+        plain = all(one is not None and not one.decorators and not one.keywords for one in nodes)
+        maker = callee.member("__init__") if plain and callee.member("__new__") is None else None
+        callee = maker.single() if maker is not None and not maker.open else None
+    node = callee.node if isinstance(callee, Function) else None
+    return node if isinstance(node, cst.FunctionDef) else None
