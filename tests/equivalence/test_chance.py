@@ -86,6 +86,44 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     return original(SCRIPT, tmp_path_factory.mktemp("pair"))
 
 
+EVALUATED = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(3)
+training, held_out = (TensorDataset(torch.randn(n, 6), torch.randn(n, 1)) for n in (64, 16))
+loader = DataLoader(training, batch_size=16, shuffle=True)
+others = DataLoader(held_out, batch_size=8)
+model = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.3), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+best = 9.0
+for epoch in range(2):
+    for x, y in loader:
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    total = 0.0
+    with torch.no_grad():
+        for x, y in others:
+            total += F.mse_loss(model(x), y).item()
+    if total < best:
+        best = total
+        torch.save(model.state_dict(), "best.pt")
+"""
+
+
+def test_what_all_ranks_draw_alike_in_an_evaluation_is_no_noise_of_shares(tmp_path: Path) -> None:
+    """Dropout is left on in it; its batches are as large as a rank's share in training."""
+    evaluated = original(EVALUATED, tmp_path)
+    assert "rt.alike(" in evaluated.converted
+    found = looked_at(evaluated, evaluated.converted, tmp_path)
+    assert found.difference is None, found
+    assert not found.empty
+
+
 def test_each_rank_draws_its_own(pair: Pair, tmp_path: Path) -> None:
     """Dropout, noise of torch and of NumPy, and what the workers of loaders draw."""
     sources = {one.source for one in pair.original}

@@ -79,7 +79,7 @@ def _for_samples(original: Sequence[Drawn], ranks: Sequence[Sequence[Drawn]]) ->
 
 
 def _kind(drawn: Drawn) -> Hashable:
-    return drawn.step, drawn.source, drawn.shape
+    return drawn.step, drawn.source, drawn.shape, drawn.with_gradients
 
 
 def _by_source(drawn: Iterator[Drawn]) -> Draws:

@@ -43,7 +43,8 @@ class Drawn:
     """One draw. `source`: the operation, and the worker that has called it; `law`: its distribution's own numbers.
 
     `place`: where the stream was before, so that two draws from one place are the same. `numbers`: the first of them,
-    none where their distribution follows from tensors.
+    none where their distribution follows from tensors. `with_gradients`: not so in most evaluations; ranks that make
+    one whole draw all of it.
     """
 
     step: int
@@ -52,6 +53,7 @@ class Drawn:
     shape: tuple[int, ...]
     place: str
     numbers: tuple[float, ...]
+    with_gradients: bool = True
 
     @property
     def amount(self) -> int:
@@ -83,7 +85,8 @@ class _Book:
 
     def note(self, name: str, law: str, shape: Sequence[int], place: str, numbers: Iterable[float]) -> None:
         self._left -= 1
-        drawn = Drawn(NOW.steps + 1, name + self.where, law, tuple(shape), place, tuple(numbers))
+        flows = torch.is_grad_enabled()
+        drawn = Drawn(NOW.steps + 1, name + self.where, law, tuple(shape), place, tuple(numbers), flows)
         if self._file is None:
             self._file = self._path.open("a", encoding="utf-8", buffering=1)
         self._file.write(json.dumps(asdict(drawn)) + "\n")

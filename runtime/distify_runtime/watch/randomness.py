@@ -46,7 +46,8 @@ def are(streams: Streams) -> None:
 
 def before_pass() -> None:
     global _before
-    looked_at = _watching is not None and _watching.next_is_due()
+    # without gradients it is an evaluation, in which all may draw alike by right
+    looked_at = _watching is not None and torch.is_grad_enabled() and _watching.next_is_due()
     _before = _positions() if looked_at else []
 
 
