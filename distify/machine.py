@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from distify_runtime.launchers import usable_cores
+
 OLDEST_TORCH = (2, 4)
 SECONDS = 60
 LEAST_SHARED_MEMORY = 2**30
@@ -63,7 +65,7 @@ def examine() -> Iterator[Item]:
     yield _python()
     torch = _ask(_ASK_TORCH) if importlib.util.find_spec("torch") else "it is not installed"
     yield _torch(torch)
-    yield Item("processors", "ok", f"{_cores()} cores, {platform.machine()}")
+    yield Item("processors", "ok", f"{usable_cores()} cores, {platform.machine()}")
     if isinstance(torch, dict):
         yield from _devices(torch)
         yield from _backends(torch)
@@ -159,10 +161,6 @@ def _shared_memory() -> Iterator[Item]:
         yield Item("/dev/shm", "absent", f"{free / 2**20:.0f} MiB free", advice)
     else:
         yield Item("/dev/shm", "ok", f"{free / 2**30:.0f} GiB free")
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _version(name: str) -> str:

@@ -13,7 +13,7 @@ RANK_BYTES = 250_000_000
 
 def check_room(ranks: int, oversubscribe: bool) -> None:
     """Asks whether to start more ranks than there is room for; raises DistifyError where the answer is not yes."""
-    from distify_runtime.launch.config import usable_cores  # not above: `distify run --help` has no use for it
+    from distify_runtime.launchers import usable_cores  # not above: `distify run --help` has no use for it
 
     problem = too_many(ranks, usable_cores(), free_memory())
     if not problem or oversubscribe:

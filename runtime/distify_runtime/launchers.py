@@ -24,6 +24,13 @@ _PORTS = range(20_000, 32_000)
 _OF_TORCHRUN = "TORCHELASTIC_RUN_ID"
 
 
+def usable_cores() -> int:
+    """CPU cores that this process may run on; a container's or batch job's share, not the whole machine."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 @dataclass(frozen=True)
 class Launch:
     """One process's place among those that were started together."""

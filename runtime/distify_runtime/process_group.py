@@ -7,7 +7,6 @@ import gc
 import importlib
 import itertools
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from distify_runtime.environment import (
     tell_torch,
     world_size,
 )
+from distify_runtime.launchers import usable_cores
 from distify_runtime.meeting import by_itself, collective
 from distify_runtime.metrics import leave_metrics_alone
 from distify_runtime.randomness import seed_ranks_alike
@@ -79,9 +79,9 @@ def _share_cores() -> None:
 
     A rank that is bound to cores of its own has as many threads as those by itself.
     """
-    is_bound = sys.platform == "linux" and len(os.sched_getaffinity(0)) < (os.cpu_count() or 1)
+    is_bound = usable_cores() < (os.cpu_count() or 1)
     if "OMP_NUM_THREADS" not in os.environ and not is_bound:
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // local_world_size()))
+        torch.set_num_threads(max(1, usable_cores() // local_world_size()))
 
 
 @by_itself

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from command_line import TRAIN, CommandLine, Ended
-from distify_runtime.launch.config import usable_cores
+from distify_runtime.launchers import usable_cores
 
 from distify.commands.run import rank_count, run
 from distify.room import too_many

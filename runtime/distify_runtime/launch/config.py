@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import shlex
 import sys
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from distify_runtime.launch.horovod import Horovod, horovodrun
 from distify_runtime.launch.nodes import Nodes, interface_of, local_address
-from distify_runtime.launchers import LOOPBACK_INTERFACE
+from distify_runtime.launchers import LOOPBACK_INTERFACE, usable_cores
 
 #: Where a supervisor finds the launcher's socket.
 CHANNEL_VARIABLE = "DISTIFY_CHANNEL"
@@ -26,13 +25,6 @@ SUPERVISOR = Path(__file__).with_name("supervisor.py")
 
 class LaunchError(Exception):
     """What the user can put right before anything is started; the message is one line."""
-
-
-def usable_cores() -> int:
-    """CPU cores that this process may run on; a container's or batch job's share, not the whole machine."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
