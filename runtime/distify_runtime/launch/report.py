@@ -12,6 +12,8 @@ from pathlib import Path
 TAIL_BYTES = 64 * 1024
 TRACEBACK_LINES = 100
 LAST_LINES = 10
+#: Seconds within which two ends are noted in any order: whoever waits for a rank may be late to hear of it.
+NOTED_WITHIN = 1.0
 #: A traceback's last lines that may belong to its error's message.
 ERROR_LINES = 8
 WATCHDOG_LINES = 40
@@ -83,7 +85,7 @@ def left_early(ends: Sequence[RankEnd], first: RankEnd, tails: Mapping[int, str]
     """The rank that ended with 0 while others waited for it, if that is why `first` failed: by losing another."""
     if not _is_consequence(first, tails.get(first.rank, "")):
         return None
-    early = [end for end in ends if end.code == 0 and not end.stopped and end.ended <= first.ended]
+    early = [end for end in ends if end.code == 0 and not end.stopped and end.ended <= first.ended + NOTED_WITHIN]
     return min(early, key=lambda end: end.ended, default=None)
 
 
