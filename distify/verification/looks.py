@@ -108,22 +108,16 @@ def _rounded(trace: Trace) -> float:
 
 
 def with_chance(looks: Looks, traces: Sequence[Trace]) -> Seen:
-    """What both draw, if they draw anything for samples.
-
-    Not where forward passes are shared: all ranks then draw alike by right, but for what the runtime draws for parts of
-    a batch, and what a pass that checks itself draws is another amount again.
-    """
+    """What both draw, if they draw anything for samples."""
     if not any(trace.drawn for trace in traces):
         return Seen()
-    if looks.shared:
-        return Seen(Check("noise", found="forward passes are shared: the runtime draws for their parts", empty=True))
     plan = replace(looks.plan, chance=True, steps=_STEPS_WITH_CHANCE, each_sample=False, workers=WORKERS)
     try:
         looks.runs("chance", plan)
     except Failed as failed:
         return _of_failure(failed, "noise", "with its own random numbers")
     drawn = [load_draws(looks.logs("chance", 1) / f"{rank}.draws") for rank in range(plan.ranks)]
-    return Seen(noise(load_draws(looks.logs("chance", 0) / "0.draws"), drawn))
+    return Seen(noise(load_draws(looks.logs("chance", 0) / "0.draws"), drawn, looks.shared))
 
 
 def _of_failure(failed: Failed, name: str, how: str) -> Seen:

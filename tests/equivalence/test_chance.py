@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from distify_runtime.trace import chance
@@ -65,20 +66,20 @@ def draws(folder: Path, rank: int) -> list[Drawn]:
     return load_draws(folder.with_name(f"{folder.name}.trace") / f"{rank}.draws")
 
 
-def original(text: str, folder: Path) -> Pair:
+def original(text: str, folder: Path, strategy: Literal["auto", "shared"] = "auto") -> Pair:
     from distify_codemods import Options, SourceFile, convert  # only these tests need libcst
 
     folder.mkdir(exist_ok=True)
     (folder / "train.py").write_text(text, encoding="utf-8")
-    (new,) = convert(SourceFile("train.py", text.encode()), lambda *_: None, Options()).files
+    (new,) = convert(SourceFile("train.py", text.encode()), lambda *_: None, Options(strategy=strategy)).files
     run_original(folder / "train.py", [], folder / "base", LOOK)
     return Pair(new.after.decode(), draws(folder / "base", 0))
 
 
-def looked_at(pair: Pair, converted: str, folder: Path) -> Check:
+def looked_at(pair: Pair, converted: str, folder: Path, shared: bool = False) -> Check:
     (folder / "train_dist.py").write_text(converted, encoding="utf-8")
     run_converted(folder / "train_dist.py", [], 2, folder / "dist", LOOK)
-    return chance.noise(pair.original, [draws(folder / "dist", rank) for rank in range(2)])
+    return chance.noise(pair.original, [draws(folder / "dist", rank) for rank in range(2)], shared)
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +133,34 @@ def test_each_rank_draws_its_own(pair: Pair, tmp_path: Path) -> None:
     assert found.difference is None, found
     assert not found.empty
     assert "each rank draws its own, as one process does (p = " in found.found
+
+
+PARTS = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Sequential(nn.Dropout(0.3), nn.Linear(6, 2))
+
+    def forward(self, x):
+        return self.out(x + 0.1 * torch.randn_like(x))
+
+
+torch.manual_seed(3)"""
+
+
+@pytest.mark.parametrize("seeded", [False, True])
+def test_of_shared_passes_only_the_parts_are_judged(seeded: bool, tmp_path: Path) -> None:
+    """What is drawn outside of them is alike; a model that seeds at each call makes its parts alike, too."""
+    text = SCRIPT.replace("torch.manual_seed(3)", PARTS).replace(
+        "model = nn.Sequential(nn.Linear(6, 8)", "model = Net()\n_ = (nn.Linear(6, 8)"
+    )
+    if seeded:
+        text = text.replace("        return self.out", "        torch.manual_seed(9)\n        return self.out")
+    shared = original(text, tmp_path, "shared")
+    found = looked_at(shared, shared.converted, tmp_path, shared=True)
+    assert (found.difference is not None) == seeded, found
+    assert seeded or not found.empty
+    assert found.difference is None or "ranks 0 and 1 draw the same noise" in found.difference.message
 
 
 SAME = "draw the same noise"

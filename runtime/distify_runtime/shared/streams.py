@@ -73,6 +73,11 @@ def draw_alike() -> Iterator[None]:
         _set_state(own)
 
 
+def draws_of_its_own() -> bool:
+    """Whether what is drawn now comes from the rank's own stream, in a shared pass."""
+    return _outside is not None
+
+
 def take_back_draws() -> None:
     """The last shared pass counts for nothing: what it has drawn alike is drawn again."""
     if _drawn_alike is not None:

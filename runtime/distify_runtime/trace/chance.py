@@ -49,7 +49,14 @@ class _Found:
     step: int | None = None
 
 
-def noise(original: Sequence[Drawn], ranks: Sequence[Sequence[Drawn]]) -> Check:
+def noise(original: Sequence[Drawn], ranks: Sequence[Sequence[Drawn]], shared: bool = False) -> Check:
+    """The original's draws beside those of each rank. shared: where forward passes are, all ranks draw alike but in
+    their parts of them.
+    """
+    if shared:
+        whole = set().union(*({_kind(drawn) for drawn in draws if not drawn.of_a_part} for draws in ranks))
+        original = [drawn for drawn in original if _kind(drawn) not in whole]
+        ranks = [[drawn for drawn in draws if drawn.of_a_part] for draws in ranks]
     one, parts = _for_samples(original, ranks)
     if not any(parts):
         alike = "what is drawn, is drawn as in the original by all ranks" if original else "nothing is drawn"

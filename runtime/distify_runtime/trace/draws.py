@@ -28,6 +28,7 @@ from torch.utils.data.dataloader import _DatasetKind
 
 from distify_runtime.patching import wrap
 from distify_runtime.shared.region import is_comparing
+from distify_runtime.shared.streams import draws_of_its_own
 from distify_runtime.trace.moment import NOW
 
 #: Draws of one process that are written down, and numbers of each that are kept.
@@ -44,7 +45,7 @@ class Drawn:
 
     `place`: where the stream was before, so that two draws from one place are the same. `numbers`: the first of them,
     none where their distribution follows from tensors. `with_gradients`: not so in most evaluations; ranks that make
-    one whole draw all of it.
+    one whole draw all of it. `of_a_part`: for a rank's part of a shared forward pass.
     """
 
     step: int
@@ -54,6 +55,7 @@ class Drawn:
     place: str
     numbers: tuple[float, ...]
     with_gradients: bool = True
+    of_a_part: bool = False
 
     @property
     def amount(self) -> int:
@@ -85,8 +87,8 @@ class _Book:
 
     def note(self, name: str, law: str, shape: Sequence[int], place: str, numbers: Iterable[float]) -> None:
         self._left -= 1
-        flows = torch.is_grad_enabled()
-        drawn = Drawn(NOW.steps + 1, name + self.where, law, tuple(shape), place, tuple(numbers), flows)
+        how = (torch.is_grad_enabled(), draws_of_its_own())
+        drawn = Drawn(NOW.steps + 1, name + self.where, law, tuple(shape), place, tuple(numbers), *how)
         if self._file is None:
             self._file = self._path.open("a", encoding="utf-8", buffering=1)
         self._file.write(json.dumps(asdict(drawn)) + "\n")
