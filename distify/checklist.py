@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from distify_codemods.results import Finding, Level
@@ -16,12 +16,16 @@ STYLES = {Level.APPLIED: "green", Level.NOT_NEEDED: "dim", Level.ADVICE: "yellow
 
 
 def checklist(
-    findings: Sequence[Finding], columns: int | None = None, headline: str = "", verbose: bool = True
+    findings: Sequence[Finding],
+    columns: int | None = None,
+    headline: str = "",
+    verbose: bool = True,
+    shown_by: Mapping[str, str] | None = None,
 ) -> Iterator[Line]:
     """The lines of the checklist, messages wrapped to `columns` (None: one line each, for grep).
 
     headline: the strategy of the conversion, which stands above all else. Unless `verbose`, what is not needed is
-    one line.
+    one line. shown_by: by code, the check of two runs that has shown right what was applied.
     """
     if headline:
         yield from (((line, "bold"),) for line in wrapped(headline, "", columns))
@@ -34,7 +38,9 @@ def checklist(
             continue
         yield ((level.value, STYLES[level]), (f" ({len(mine)})", STYLES[level]))
         for (code, title), same in groupby(mine, key=lambda finding: (finding.code, finding.title)):
-            yield ((f"  {code} ", STYLES[level]), (title, "bold" if level is Level.BLOCKING else ""))
+            check = (shown_by or {}).get(code) if level is Level.APPLIED else None
+            mark = ((f" (proved: {check})", STYLES[level]),) if check else ()
+            yield ((f"  {code} ", STYLES[level]), (title, "bold" if level is Level.BLOCKING else ""), *mark)
             for finding in same:
                 yield from _finding(finding, columns)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from distify_codemods import Options
 
@@ -14,7 +15,10 @@ from distify.terminal import can_ask
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for. `show_only`: --diff or --check, which write nothing."""
+    """What the user asked for. `show_only`: --diff or --check, which write nothing.
+
+    shown_by: by the code of a rule, the check of --verify that has shown its changes right.
+    """
 
     path: str
     settled: Options
@@ -25,6 +29,7 @@ class Request:
     in_place: bool
     force: bool
     verbose: bool = False
+    shown_by: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def show_only(self) -> bool:

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 from distify_codemods import Conversion, NewFile, Options, Outcome
@@ -25,6 +26,9 @@ from distify.request import Request, check_notebook, same_file, which_file
 from distify.resolver import LocalModules
 from distify.settling import scaling, settling, spelling
 from distify.terminal import ask, is_terminal, put, say, show, width
+
+if TYPE_CHECKING:
+    from distify.verification.proof import Proof
 
 
 @click.command(cls=WithArguments)
@@ -126,7 +130,8 @@ def convert(
     if request.may_write and not request.folder:
         check_target(request.target)
     if verify:
-        request = replace(request, settled=_proved(ctx, path, options))
+        proof = _proved(ctx, path, options)
+        request = replace(request, settled=proof.options, shown_by=proof.shown_by)
     modules = LocalModules(script.path)
     asked = request.options
     if not asked.twins:
@@ -134,8 +139,8 @@ def convert(
     ctx.exit(_finish(request, convert_script(script, modules, asked), modules))
 
 
-def _proved(ctx: click.Context, path: str, options: Options) -> Options:
-    """With which a conversion is proved; ends the command where none is."""
+def _proved(ctx: click.Context, path: str, options: Options) -> Proof:
+    """How a conversion is proved; ends the command where none is."""
     from distify.verification.proof import proved  # only here: it brings torch's launcher
 
     found = proved(path, options, ctx.obj)
@@ -201,7 +206,8 @@ def _show(request: Request, conversion: Conversion) -> None:
 
 
 def _show_checklist(request: Request, conversion: Conversion) -> None:
-    show(checklist(conversion.findings, width(sys.stderr), conversion.headline, request.verbose), err=True)
+    lines = checklist(conversion.findings, width(sys.stderr), conversion.headline, request.verbose, request.shown_by)
+    show(lines, err=True)
 
 
 def _as_new(file: NewFile, request: Request) -> NewFile:

@@ -6,7 +6,8 @@ import importlib.util
 import os
 import sys
 import tempfile
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from distify_codemods import Options, Strategy
@@ -26,28 +27,57 @@ from distify.verification.running import Plan
 RANKS, STEPS, DTYPE, TIMEOUT = 2, 20, "float64", 900.0
 
 
-def proved(path: str, options: Options, args: tuple[str, ...]) -> Options | None:
-    """The options with which the conversion takes the same steps; None where it does not.
+#: The rules whose changes a check shows to be right where it finds both the same. Not whether passes are shuffled anew,
+#: ranks have devices of their own, or all decide alike: these runs would not always see it.
+SHOWN_BY = {
+    "process group": ("GROUP01",),
+    "samples": ("DATA01", "DATA04", "DATA05", "BATCH01"),
+    "parameters": (
+        "SHARE01", "MODEL01", "MODEL02", "MODEL03", "GRAD01", "GRAD02", "ACCUM01", "GATHER01", "LOSS01",
+    ),
+    "noise": ("SEED01",),
+    "printed figures": ("EVAL01", "METRIC01"),
+    "checkpoints": ("SAVE01",),
+    "files": ("OUT03",),
+    "one rank prints": ("OUT01",),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The options with which a conversion takes the same steps; by a rule's code, the check that shows it right."""
+
+    options: Options
+    shown_by: Mapping[str, str] = field(default_factory=dict)
+
+
+def proved(path: str, options: Options, args: tuple[str, ...]) -> Proof | None:
+    """How the conversion takes the same steps; None where it does not.
 
     Where sharded data part from the original, and nobody has asked for them, shared forward passes are tried. What
     needs a person is left to whoever converts. Prints the reports.
     """
     pair = find_pair(path, "", options, anew=True)
-    if pair.needs_person or _is_same(pair, args):
-        return options
+    if pair.needs_person:
+        return Proof(options)
+    if found := _proof(pair, options, args):
+        return found
     sharded = pair.conversion is not None and pair.conversion.strategy is Strategy.SHARDED
     if not sharded or options.strategy == Strategy.SHARDED.value or options.only_sharded:
         return None
     say("sharded data part from the original: shared forward passes are tried")
     shared = replace(options, strategy=Strategy.SHARED.value)
     pair = find_pair(path, "", shared, anew=True)
-    return shared if not pair.needs_person and _is_same(pair, args) else None
+    return None if pair.needs_person else _proof(pair, shared, args)
 
 
-def _is_same(pair: Pair, args: tuple[str, ...]) -> bool:
+def _proof(pair: Pair, options: Options, args: tuple[str, ...]) -> Proof | None:
     report = report_of(pair, args)
     put_report(report)
-    return report.first is None
+    if report.first is not None:
+        return None
+    same = [check.name for check in report.checks if not check.empty]
+    return Proof(options, {code: name for name in same for code in SHOWN_BY.get(name, ())})
 
 
 def report_of(

@@ -36,6 +36,8 @@ def test_where_sharded_data_part_from_the_original_forward_passes_are_shared(her
     assert "sharded data part from the original: shared forward passes are tried\n" in done.err
     assert b"train.py: the same steps" in done.out
     assert "rt.data_parallel(model)" in (tmp_path / "train_dist.py").read_text()
+    assert "  GROUP01 process group (proved: process group)\n" in done.err
+    assert "  SHARE01 shared forward passes (proved: parameters)\n" in done.err
 
 
 def test_what_is_not_proved_is_not_written(here: Here, tmp_path: Path) -> None:
