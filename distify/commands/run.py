@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from distify.errors import DistifyError, ExitCode
 from distify.hidden import check_libraries
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Print the launcher's own command, for a job script, and start nothing.")
 @click.option("--oversubscribe", is_flag=True, help="Start more ranks than this machine has cores or memory for.")
 @click.option("--as-is", is_flag=True, help="Start SCRIPT although it is not converted: each rank trains on its own.")
+@click.option("--launcher", metavar="ENGINE", default="auto", help="What starts the ranks: torchrun, or horovodrun.")
 @click.option("-H", "--hosts", metavar="HOST:N,…", help="Horovod: the machines, and how many ranks each has.")
 @click.option("--hostfile", type=click.Path(exists=True, dir_okay=False), help="Horovod: a file with those.")
 @click.option("--gloo", "controller", flag_value="gloo", help="Horovod: ranks find each other without MPI.")
@@ -86,7 +88,7 @@ if TYPE_CHECKING:
 @click.pass_context
 def run(ctx: click.Context, /, script: str, args: tuple[str, ...], **given: Any) -> None:
     """Launch a converted SCRIPT on N ranks of this machine, with torchrun, or horovodrun where it uses Horovod.
-    On each of several machines, started with its number, on N ranks of each.
+    On each of several machines, started with its number, on N ranks of each. --launcher says which is to start them.
 
     Rank 0 is on the screen, every rank in a log of its own. When a rank fails, all are ended and the
     traceback of the one that failed first is printed last. Options of distify come before SCRIPT; what
@@ -146,6 +148,7 @@ class Options:
     dry_run: bool
     oversubscribe: bool
     as_is: bool
+    launcher: str
     hosts: str | None
     hostfile: str | None
     controller: str | None
@@ -164,6 +167,13 @@ class Options:
             raise DistifyError(f"-np {self.nproc}: a number of ranks is wanted, or auto") from None
 
     @property
+    def horovodruns(self) -> Horovod:
+        """What horovodrun alone is told."""
+        from distify_runtime.launch import Horovod
+
+        return Horovod(self.controller or "", self.verbose, self.timeline or "", self.network_interface or "")
+
+    @property
     def variables(self) -> tuple[tuple[str, str], ...]:
         pairs = [word.partition("=") for word in self.env]
         for name, sign, _ in pairs:
@@ -176,18 +186,16 @@ def configured(ctx: click.Context, script: str, args: tuple[str, ...], options: 
     """What is to be launched, once it is seen that it can be; asks where that may not be meant."""
     from distify_runtime import launch as launcher
 
-    nodes = launcher.nodes_of(options.nnodes, options.node_rank, options.rdzv_endpoint)
     path = launcher.find_module(script) if options.module else launcher.find_script(script)
     if path is not None:
         check_libraries(os.getcwd() if options.module else os.path.dirname(script), path.read_bytes())
-    horovod = horovod_of(script, path, options)
-    if horovod is None and importlib.util.find_spec("torch") is None:
-        raise DistifyError(f"torch is not installed for {sys.executable}; its torchrun starts the ranks")
-    slots = sum(count for _, count in horovod.slots()) if horovod is not None else 0
-    is_here = horovod is None or horovod.is_local
+    engine = engine_of(ctx, script, path, options.launcher)
+    nodes = launcher.nodes_of(options.nnodes, options.node_rank, options.rdzv_endpoint)
+    hosts = launcher.Hosts(options.hosts or "", options.hostfile or "")
     wanted = options.wanted
-    ranks = rank_count(wanted if wanted is not None else slots or None, here=is_here)
-    if is_here:
+    slots = sum(count for _, count in hosts.slots())
+    ranks = rank_count(wanted if wanted is not None else slots or None, here=hosts.is_local)
+    if hosts.is_local:
         check_room(ranks, options.oversubscribe or options.dry_run)
     everywhere = ranks if nodes is None else ranks * 2
     as_is = options.as_is or options.dry_run
@@ -202,7 +210,9 @@ def configured(ctx: click.Context, script: str, args: tuple[str, ...], options: 
         grace=options.grace,
         watch=options.watch,
         hang_timeout=options.hang_timeout,
-        horovod=horovod,
+        launcher=engine,
+        horovod=options.horovodruns,
+        hosts=hosts,
         nodes=nodes,
         max_restarts=options.max_restarts,
         env=options.variables,
@@ -211,28 +221,28 @@ def configured(ctx: click.Context, script: str, args: tuple[str, ...], options: 
     )
 
 
-def horovod_of(script: str, path: Path | None, options: Options) -> Horovod | None:
-    """What horovodrun is told, if the script uses Horovod."""
+def engine_of(ctx: click.Context, script: str, path: Path | None, name: str) -> str:
+    """The engine that starts the ranks, once it is seen that it can, and can follow the options that are given."""
     from distify_runtime import launch as launcher
 
-    given = launcher.Horovod(
-        options.hosts or "",
-        options.hostfile or "",
-        options.controller or "",
-        options.verbose,
-        options.timeline or "",
-        options.network_interface or "",
-    )
-    if path is not None and launcher.uses_horovod(path):
+    uses_horovod = path is not None and launcher.uses_horovod(path)
+    engine = launcher.choose_engine(name, script, uses_horovod, given_options(ctx))
+    if uses_horovod:
         check_installed()
-        if options.nnodes or options.max_restarts:
-            raise DistifyError(
-                f"{script} uses Horovod: --nnodes and --max-restarts are torchrun's; -H names its machines"
-            )
-        return given
-    if given != launcher.Horovod():
-        raise DistifyError(f"{script} does not use Horovod, which these options are for")
-    return None
+    elif importlib.util.find_spec("torch") is None:
+        raise DistifyError(f"torch is not installed for {sys.executable}; its torchrun starts the ranks")
+    return engine.name
+
+
+def given_options(ctx: click.Context) -> list[str]:
+    """The options on this command line, by their long names."""
+    found = []
+    for parameter in ctx.command.params:
+        given = ctx.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if isinstance(parameter, click.Option) and given:
+            is_another = parameter.is_flag and parameter.flag_value not in (True, ctx.params[parameter.name or ""])
+            found += [word for word in parameter.opts if word.startswith("--")][: 0 if is_another else 1]
+    return found
 
 
 def converted_first(ctx: click.Context, script: str, path: Path, module: bool) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from command_line import CommandLine
-from distify_runtime.launch import Horovod, LaunchConfig, launch_command, uses_horovod
+from distify_runtime.launch import ENGINES, Horovod, Hosts, LaunchConfig, launch_command, uses_horovod
 
 from distify.commands.run import run
 from tests.equivalence.horovod_ranks import needs_horovod
@@ -29,28 +29,29 @@ print(total.tolist())
 """
 
 
-def command(horovod: Horovod, nproc: int = 4, *words: str) -> list[str]:
-    argv, _ = launch_command(LaunchConfig("main.py", words, nproc, horovod=horovod), {}, Path("/scratch"))
+def command(horovod: Horovod, hosts: Hosts, nproc: int = 4, *words: str) -> list[str]:
+    config = LaunchConfig("main.py", words, nproc, launcher="horovodrun", horovod=horovod, hosts=hosts)
+    argv, _ = launch_command(config, {}, Path("/scratch"))
     return argv[argv.index("-np") :]
 
 
 def test_options_are_passed_on() -> None:
-    given = Horovod("localhost:4", "", "gloo", True, "/tmp/timeline.json", "eth0")
-    assert command(given)[:11] == [
+    given = Horovod("gloo", True, "/tmp/timeline.json", "eth0")
+    assert command(given, Hosts("localhost:4"))[:11] == [
         "-np", "4", "-H", "localhost:4", "--gloo", "--verbose", "--timeline-filename", "/tmp/timeline.json",
         "--network-interface", "eth0", "--disable-cache",
     ]  # fmt: skip
-    assert command(Horovod(), 2, "--lr", "1")[:4] == ["-np", "2", "-H", "localhost:2"]
-    assert command(Horovod(), 2, "--lr", "1")[-3:] == [":main.py", ":--lr", ":1"]
+    assert command(Horovod(), Hosts(), 2, "--lr", "1")[:4] == ["-np", "2", "-H", "localhost:2"]
+    assert command(Horovod(), Hosts(), 2, "--lr", "1")[-3:] == [":main.py", ":--lr", ":1"]
 
 
 def test_hosts(tmp_path: Path) -> None:
     file = tmp_path / "hosts"
     file.write_text("# nodes\none slots=4\ntwo:2\n")
-    assert Horovod(hostfile=str(file)).slots() == [("one", 4), ("two", 2)]
-    assert not Horovod(hostfile=str(file)).is_local
-    assert Horovod("localhost:2").is_local
-    assert Horovod("one:4,localhost:4").slots() == [("one", 4), ("localhost", 4)]
+    assert Hosts(file=str(file)).slots() == [("one", 4), ("two", 2)]
+    assert not Hosts(file=str(file)).is_local
+    assert Hosts("localhost:2").is_local
+    assert Hosts("one:4,localhost:4").slots() == [("one", 4), ("localhost", 4)]
 
 
 def test_which_scripts_use_horovod(tmp_path: Path) -> None:
@@ -59,9 +60,34 @@ def test_which_scripts_use_horovod(tmp_path: Path) -> None:
     (tmp_path / "plain.py").write_text("import torch.distributed\n")
     assert uses_horovod(tmp_path / "by_helper.py")
     assert not uses_horovod(tmp_path / "plain.py")
-    result = CliRunner().invoke(run, ["-H", "localhost:2", str(tmp_path / "plain.py")])
-    assert result.exit_code == 2
-    assert "does not use Horovod" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-H", "localhost:2", "plain.py"], "--hosts: torchrun cannot follow it; it is for --launcher horovodrun"),
+        (["--mpi", "plain.py"], "--mpi: torchrun cannot follow it; it is for --launcher horovodrun"),
+        (["--timeline", "f", "plain.py"], "--timeline: torchrun cannot follow it; it is for --launcher horovodrun"),
+        (["--nnodes", "2", "main.py"], "--nnodes: horovodrun cannot follow it; it is for --launcher torchrun"),
+        (["--launcher", "horovodrun", "plain.py"], "plain.py does not use Horovod, which horovodrun is for"),
+        (["--launcher", "torchrun", "main.py"], "main.py uses Horovod, whose ranks cannot find each other under torch"),
+        (["--launcher", "run", "plain.py"], "--launcher run: one of auto, torchrun, horovodrun is wanted"),
+    ],
+)
+def test_what_an_engine_cannot_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("plain.py").write_text("import torch.distributed\n")
+    Path("main.py").write_text("import horovod.torch as hvd\n")
+    result = CliRunner().invoke(run, words)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert result.stderr.startswith(f"distify: {said}")
+    assert not Path("distify_logs").exists()
+
+
+def test_help_names_each_engine() -> None:
+    told = " ".join(CliRunner().invoke(run, ["--help"], terminal_width=200).stdout.split())
+    said = told[told.index("--launcher ENGINE") : told.index("--hosts")]
+    assert [name for name in ENGINES if name not in said] == []
 
 
 @needs_horovod

@@ -1,25 +1,30 @@
-"""Launches a script on the ranks of this machine through torchrun or horovodrun. Imports no torch; Linux and macOS.
+"""Launches a script on ranks, through an engine (`engines.py`). Imports no torch; Linux and macOS.
 
     launch(LaunchConfig("train_dist.py", ("--epochs", "3"), nproc=2, logs=fresh_logs("train_dist.py")))
 
-The processes: this one starts the launcher, that starts `supervisor.py` once per rank, and that starts the
+The processes: this one starts the engine, that starts `supervisor.py` once per rank, and that starts the
 script. The supervisors report here through a socket, which is how the first failing rank is known.
 """
 
-from distify_runtime.launch.config import LaunchConfig, LaunchError, launch_command, plain_command
+from distify_runtime.launch.config import Horovod, LaunchConfig, LaunchError
+from distify_runtime.launch.engines import ENGINES, Engine, choose_engine, launch_command, plain_command
 from distify_runtime.launch.gpus import check_gpus, gpu_count
-from distify_runtime.launch.horovod import Horovod
+from distify_runtime.launch.hosts import Hosts
 from distify_runtime.launch.logs import fresh_logs
 from distify_runtime.launch.nodes import WrongNodes, nodes_of
 from distify_runtime.launch.runner import launch
 from distify_runtime.launch.target import find_module, find_script, looks_distributed, uses_horovod
 
 __all__ = [
+    "ENGINES",
+    "Engine",
     "Horovod",
+    "Hosts",
     "LaunchConfig",
     "LaunchError",
     "WrongNodes",
     "check_gpus",
+    "choose_engine",
     "find_module",
     "find_script",
     "fresh_logs",

@@ -1,15 +1,13 @@
-"""What is launched, and the command of torchrun or horovodrun for it."""
+"""What is launched."""
 
 from __future__ import annotations
 
-import math
-import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from distify_runtime.launch.horovod import Horovod, horovodrun
+from distify_runtime.launch.hosts import Hosts
 from distify_runtime.launch.nodes import Nodes, interface_of, local_address
 from distify_runtime.launchers import LOOPBACK_INTERFACE, usable_cores
 
@@ -25,6 +23,16 @@ SUPERVISOR = Path(__file__).with_name("supervisor.py")
 
 class LaunchError(Exception):
     """What the user can put right before anything is started; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Horovod:
+    """What horovodrun alone is told. `controller`: "gloo", "mpi" or "", as it was built."""
+
+    controller: str = ""
+    verbose: bool = False
+    timeline: str = ""
+    interface: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,7 +56,9 @@ class LaunchConfig:
     hang_timeout: float | None = None
     cores: int = field(default_factory=usable_cores)
     python: str = sys.executable
-    horovod: Horovod | None = None  # instead of torchrun
+    launcher: str = "torchrun"  # the engine's name
+    horovod: Horovod = Horovod()
+    hosts: Hosts = field(default_factory=Hosts)
     nodes: Nodes | None = None  # this machine is one of several
     max_restarts: int = 0
     env: tuple[tuple[str, str], ...] = ()  # for the ranks
@@ -69,13 +79,9 @@ class LaunchConfig:
         return self.logs / f"rank{rank}.log"
 
     @property
-    def agent(self) -> str:
-        return "torchrun" if self.horovod is None else "horovodrun"
-
-    @property
     def agent_log(self) -> Path:
-        """What torchrun or horovodrun itself has to say."""
-        return self.logs / f"{self.agent}.log"
+        """What the engine itself has to say."""
+        return self.logs / f"{self.launcher}.log"
 
 
 def python_command(python: str) -> list[str]:
@@ -83,33 +89,9 @@ def python_command(python: str) -> list[str]:
     return [python, "-P"] if sys.version_info >= (3, 11) else [python]
 
 
-def launch_command(config: LaunchConfig, environ: Mapping[str, str], scratch: Path) -> tuple[list[str], dict[str, str]]:
-    """The launcher's command line and its whole environment, made from the environment given.
-
-    `scratch` is an empty folder for the supervisors' socket (`channel`) and for torchrun's own files.
-    """
-    python = python_command(config.python)
-    supervised = [str(SUPERVISOR), *(WORD_MARK + word for word in script_words(config))]
-    argv = [*python, "-m", "torch.distributed.run", *torchrun_options(config), "--log-dir", str(scratch), *supervised]
-    if config.horovod is not None:
-        argv = horovodrun(python, config.horovod, config.nproc, [*python, *supervised])
-    # torchrun takes PET_* for its options (a cluster's --nnodes, say) and PYTHON_EXEC for the interpreter.
-    env = {name: value for name, value in environ.items() if not name.startswith("PET_") and name != "PYTHON_EXEC"}
-    env[CHANNEL_VARIABLE] = str(scratch / "channel")
-    env |= variables(config, environ)
-    # The launcher kills after the grace period; torchrun must not do so before.
-    env.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(math.ceil(config.grace) + 5))
-    return argv, env
-
-
 def script_words(config: LaunchConfig) -> list[str]:
     """What Python is told to run."""
     return [*(("-m",) if config.module else ()), config.target, *config.args]
-
-
-def torchrun_options(config: LaunchConfig) -> list[str]:
-    where = ["--standalone", "--local-addr", "127.0.0.1"] if config.nodes is None else config.nodes.options()
-    return [*where, "--nproc-per-node", str(config.nproc), "--max-restarts", str(config.max_restarts)]
 
 
 def variables(config: LaunchConfig, environ: Mapping[str, str]) -> dict[str, str]:
@@ -127,18 +109,3 @@ def variables(config: LaunchConfig, environ: Mapping[str, str]) -> dict[str, str
     if config.nproc > 1:  # a single rank has all cores, as under plain python
         usual |= {"OMP_NUM_THREADS": str(max(1, config.cores // config.nproc))}
     return env | {name: value for name, value in usual.items() if name not in environ} | dict(config.env)
-
-
-def plain_command(config: LaunchConfig, environ: Mapping[str, str]) -> str:
-    """The launch without distify, for a shell: the launcher's command, and the variables in front of it."""
-    told = [f"{name}={value}" for name, value in variables(config, environ).items() if environ.get(name) != value]
-    if config.horovod is not None:
-        command = ["horovodrun", *config.horovod.options(config.nproc), *python_command(config.python)]
-        command += script_words(config)
-    else:
-        command = [*python_command(config.python), "-m", "torch.distributed.run", *torchrun_options(config)]
-        command += ["-m"] * config.module
-        # Else torchrun takes what looks like its own, and a first `--`.
-        command += ["--"] * any(word.startswith("-") for word in config.args)
-        command += [config.target, *config.args]
-    return shlex.join(["env", *told, *command])

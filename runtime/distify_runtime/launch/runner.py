@@ -1,4 +1,4 @@
-"""Runs torchrun, or horovodrun, with its ranks to the end, whichever end it is."""
+"""Runs an engine with its ranks to the end, whichever end it is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from distify_runtime.launch.config import LaunchConfig, launch_command, python_command
+from distify_runtime.launch.config import LaunchConfig
+from distify_runtime.launch.engines import launch_command
 from distify_runtime.launch.horovod import launch_remotely
 from distify_runtime.launch.logs import open_log, prepare_logs
 from distify_runtime.launch.processes import (
@@ -51,8 +52,8 @@ def launch(config: LaunchConfig) -> int:
     asks for the end, every process that the ranks started is gone on return. Main thread only. Raises
     LaunchError where the logs cannot be made.
     """
-    if config.horovod is not None and not config.horovod.is_local:
-        return launch_remotely(config, python_command(config.python), os.environ)
+    if not config.hosts.is_local:
+        return launch_remotely(config, os.environ)
     prepare_logs(config)
     _open_standard_streams()
     with contextlib.ExitStack() as stack:
@@ -277,7 +278,7 @@ class Job:
             if early is not None:
                 lines.append(early_line(early, config.world_size, config.log(early.rank)))
         else:
-            lines, code = agent_lines(config.agent, agent_code, config.agent_log), agent_exit_code(agent_code)
+            lines, code = agent_lines(config.launcher, agent_code, config.agent_log), agent_exit_code(agent_code)
         for line in lines:
             self.screen.say(line)
         return code
