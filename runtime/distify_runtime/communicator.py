@@ -21,11 +21,12 @@ from typing import Any, ClassVar, Protocol
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch._C._distributed_c10d import HashStore, Store
+from torch._C._distributed_c10d import Store
 from torch.distributed.distributed_c10d import _get_default_store
 
 from distify_runtime.launchers import HOROVODRUN, OPEN_MPI
 from distify_runtime.memory import pickled, unpickled
+from distify_runtime.starts import where_to_meet
 
 #: Launchers that Horovod follows by itself.
 HOROVODS_LAUNCHERS = (HOROVODRUN, OPEN_MPI)
@@ -177,10 +178,8 @@ def join(world_of_one: bool) -> None:
         from distify_runtime.horovod_communicator import HorovodCommunicator
 
         _horovod = HorovodCommunicator()
-    elif world_of_one:
-        dist.init_process_group(_backend(), store=HashStore(), rank=0, world_size=1)
     else:
-        dist.init_process_group(_backend())
+        dist.init_process_group(_backend(), **where_to_meet(world_of_one, os.environ))
 
 
 def leave() -> None:
