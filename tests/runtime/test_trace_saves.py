@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from distify_runtime.trace.record import _flatten
+from distify_runtime.trace.saves import flat, with_those_of_libraries
+from distify_runtime.trace.traces import Save
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ from distify_runtime.trace.record import _flatten
     ],
 )
 def test_numbers_and_texts(saved: object, kept: object, tmp_path: Path) -> None:
-    contents = dict(_flatten({"stats": [saved]}, ""))
+    contents = dict(flat({"stats": [saved]}, ""))
     torch.save(contents, tmp_path / "trace.pt")
     assert torch.load(tmp_path / "trace.pt", weights_only=True) == {"stats[0]": kept}
     assert type(contents["stats[0]"]) is type(kept)
@@ -32,6 +33,24 @@ def test_numbers_and_texts(saved: object, kept: object, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["uint16", "int64", "float16", "float64", "bool"])
 def test_arrays_are_compared_as_tensors(dtype: str) -> None:
-    ((_, kept),) = _flatten(np.array([[1, 0]], dtype=dtype), "scores")
+    ((_, kept),) = flat(np.array([[1, 0]], dtype=dtype), "scores")
     assert isinstance(kept, torch.Tensor)
     assert kept.tolist() == [[1, 0]]
+
+
+BEST, LAST, SENT = Save("best.pt", {"a": 1, "b": 1}), Save("last.pt", {"a": 2, "c": 1}), Save("", {"sent": 0})
+FILES = ["best.pt", "last.pt"]
+
+
+def test_what_a_library_has_saved_into_memory_stands_for_its_file() -> None:
+    in_memory = [SENT, *(Save("", one.contents) for one in (BEST, LAST))]
+    assert with_those_of_libraries([], in_memory, [BEST, LAST], FILES) == [BEST, LAST]
+    assert with_those_of_libraries([LAST, LAST], in_memory, [LAST, BEST, LAST], FILES) == [LAST, BEST, LAST]
+    assert with_those_of_libraries([], in_memory, [BEST, LAST], ["last.pt"]) == [LAST]
+
+
+def test_what_is_saved_into_memory_alone_stands_for_nothing() -> None:
+    assert with_those_of_libraries([BEST], [SENT], [BEST], FILES) == [BEST]
+    assert with_those_of_libraries([], [SENT], [BEST], FILES) == []
+    assert with_those_of_libraries([], [Save("", BEST.contents)], [BEST], []) == []
+    assert with_those_of_libraries([BEST, LAST], [SENT], [LAST], FILES) == [BEST, LAST]

@@ -10,6 +10,7 @@ from torch import Tensor
 from distify_runtime.trace.figures import different_figure, without_times
 from distify_runtime.trace.hints import about_parting, about_steps
 from distify_runtime.trace.reading import first_difference
+from distify_runtime.trace.saves import with_those_of_libraries
 from distify_runtime.trace.traces import Trace
 
 
@@ -233,15 +234,14 @@ def _files(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
     if got != wanted:
         other = sorted(set(got) ^ set(wanted))
         return _differs(f"left the files {got}, the original {wanted}", f"only in one of them: {', '.join(other[:5])}")
-    return (
-        _same(f"{len(wanted)}, each of one rank" if len(ranks) > 1 else f"{len(wanted)}")
-        if wanted
-        else _nothing("none")
-    )
+    each = ", each of one rank" if len(ranks) > 1 else ""
+    return _same(f"{len(wanted)}{each}") if wanted else _nothing("none")
 
 
 def _checkpoints(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) -> Check:
     saves = [save for trace in ranks for save in trace.saves]
+    in_memory = [save for trace in ranks for save in trace.saves_in_memory]
+    saves = with_those_of_libraries(saves, in_memory, original.saves, ranks[0].files)
     got, wanted = [save.path for save in saves], [save.path for save in original.saves]
     if without_times(got) != without_times(wanted):
         return _differs(f"saved {got}, the original {wanted}")

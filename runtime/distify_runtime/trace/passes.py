@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import sys
 import zlib
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -40,6 +42,7 @@ class Reading:
     trains: bool
     size: int  # of the data set; -1 where it does not tell
     samples: list[int] = field(default_factory=list)
+    cut: bool = False  # figures of it are made without what ranks were filled up with
 
 
 @dataclass
@@ -143,12 +146,31 @@ def watch_passes(most_steps: int, filling: Filling, readings: list[Reading]) -> 
         if one.reading is None:
             one.reading = Reading(torch.is_grad_enabled(), _size(self._dataset))
             readings.append(one.reading)
+            _watch_cuts(readings)
         if not _stands_in(self._index_sampler, one.batches - 1):
             one.reading.samples += map(_number, index if isinstance(index, (list, tuple)) else [index])
         return index
 
     wrap(_BaseDataLoaderIter, "__init__", init)
     wrap(_BaseDataLoaderIter, "_next_index", next_index)
+
+
+#: Libraries that are imported already when a pass begins.
+_watched: set[ModuleType] = set()
+
+
+def _watch_cuts(readings: list[Reading]) -> None:
+    """Accelerate fills up the ranks' shares, and cuts that off again where figures are gathered."""
+    library = sys.modules.get("accelerate")
+    if library is None or library in _watched:
+        return
+    _watched.add(library)
+
+    def gather_for_metrics(original: Any, *args: Any, **kwargs: Any) -> Any:
+        readings[-1].cut = True
+        return original(*args, **kwargs)
+
+    wrap(library.Accelerator, "gather_for_metrics", gather_for_metrics)
 
 
 def _stands_in(sampler: Any, batch: int) -> bool:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-#: Of each pass over a loader: whether it trains, the data set's size, and what was read as numbers of samples.
-Readings = Sequence[tuple[bool, int, Tensor]]
+#: Of each pass over a loader: whether it trains, the data set's size, what was read as numbers of samples, and whether
+#: a library cuts off what it has filled up.
+Readings = Sequence[tuple[bool, int, Tensor, bool]]
 
 _LEFT_OUT = "every sample must be some rank's: deal out all of them"
 _TWICE = "a sampler that fills up the ranks' shares counts samples twice: deal them out with `rt.UnpaddedSampler`"
@@ -21,14 +22,15 @@ def first_difference(original: Readings, ranks: Sequence[Readings]) -> tuple[str
     Ranks that each read all of it do no harm; whose data set has another size, numbers it in its own way. In training
     last batches may have been filled up.
     """
-    for number, (trains, size, wanted) in enumerate(original):
+    for number, (trains, size, wanted, _) in enumerate(original):
         parts = [one[number][2].tolist() for one in ranks]
         before = Counter(wanted.tolist())
         if any(one[number][1] != size for one in ranks) or all(Counter(part) == before for part in parts):
             continue
         together = Counter(itertools.chain.from_iterable(parts))
         for wrong, hint in ((before - together, _LEFT_OUT), (together - before, _TWICE)):
-            if wrong and not (trains and hint == _TWICE):
+            may_be_twice = trains or all(one[number][3] for one in ranks)
+            if wrong and not (may_be_twice and hint == _TWICE):
                 sample = min(wrong)
                 where = f"pass {number + 1} over a loader ({'training' if trains else 'evaluation'})"
                 got, wanted_of_it = (_times(one[sample]) for one in (together, before))

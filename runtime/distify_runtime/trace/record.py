@@ -29,6 +29,7 @@ from distify_runtime.patching import wrap
 from distify_runtime.shared.region import is_comparing
 from distify_runtime.trace.moment import NOW
 from distify_runtime.trace.passes import Filling, Reading
+from distify_runtime.trace.saves import flat
 from distify_runtime.trace.work import Work, is_split
 from distify_runtime.watch import verdict
 
@@ -37,6 +38,9 @@ MOST_ENTRIES = 4096
 _WRAPPERS = (DistributedDataParallel, nn.DataParallel)
 #: Libraries with random numbers that no seed of Python's, NumPy's or torch's reaches.
 _WITH_OWN_DRAWS = ("albumentations", "imgaug", "monai")
+
+#: Saves into memory that are kept: whoever makes more of them does not write checkpoints so.
+_MOST_IN_MEMORY = 50
 
 _save = torch.save
 
@@ -50,6 +54,7 @@ class Record:
         self.passes: list[dict[str, int]] = []
         self.readings: list[Reading] = []
         self.saves: list[dict[str, Any]] = []
+        self.saves_in_memory: list[dict[str, Any]] = []
         self.written: list[str] = []
         self.world_size = 1
         self.training_inputs = 0
@@ -89,9 +94,10 @@ class Record:
 
     def save(self, target: Any, contents: object) -> None:
         name = getattr(target, "name", target)
-        if isinstance(name, (str, os.PathLike)):  # collectives of objects save into buffers in memory
-            path = os.path.relpath(name)
-            self.saves.append({"path": path, "contents": dict(_flatten(contents, ""))})
+        if isinstance(name, (str, os.PathLike)):
+            self.saves.append({"path": os.path.relpath(name), "contents": dict(flat(contents, ""))})
+        elif len(self.saves_in_memory) < _MOST_IN_MEMORY:
+            self.saves_in_memory.append({"path": "", "contents": dict(flat(contents, ""))})
 
     def write(self) -> None:
         """Puts down what has happened so far."""
@@ -101,8 +107,9 @@ class Record:
             "beginnings": self.beginnings,
             "names": self.names,
             "passes": self.passes,
-            "readings": [(one.trains, one.size, _numbers(one.samples)) for one in self.readings],
+            "readings": [(one.trains, one.size, _numbers(one.samples), one.cut) for one in self.readings],
             "saves": self.saves,
+            "saves_in_memory": self.saves_in_memory,
             "written": self.written,
             "world_size": self.world_size,
             "training_inputs": self.training_inputs,
@@ -179,36 +186,6 @@ def _names(parameters: list[Tensor]) -> list[str]:
 
 def _unwrapped(name: str) -> str:
     return ".".join(part for part in name.split(".") if part not in ("module", "_orig_mod")) or name
-
-
-def _flatten(value: object, key: str) -> Iterator[tuple[str, object]]:
-    """(dotted key, tensor | number | text) of everything inside a saved object."""
-    if isinstance(value, nn.Module):
-        yield f"{key}<{type(value).__name__}>", True
-        value = value.state_dict()
-    if isinstance(value, dict):
-        for name, item in value.items():
-            yield from _flatten(item, f"{key}.{name}" if key else str(name))
-    elif isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            yield from _flatten(item, f"{key}[{index}]")
-    elif isinstance(value, Tensor):
-        yield key, value.detach().cpu().clone()
-    else:
-        yield key, _plain(value)
-
-
-def _plain(value: Any) -> object:
-    """A number, text or array as what a trace can hold, whatever class of those it is; else its type's name."""
-    if type(value).__module__ == "numpy":
-        if getattr(value, "shape", ()) == ():
-            value = value.item()
-        elif value.dtype.kind in "biuf":
-            return torch.as_tensor(value.astype("f8" if value.dtype.kind == "f" else "i8"))
-    for kind in (bool, int, float, str):
-        if isinstance(value, kind):
-            return kind(value)
-    return type(value).__name__
 
 
 def watch(record: Record, most_steps: int) -> None:

@@ -54,10 +54,12 @@ class Trace:
     losses: list[float] = field(default_factory=list)  # at each step, all that gradients were taken of since the last
     beginnings: list[Tensor] = field(default_factory=list)  # of each optimizer: its parameters before its first step
     names: list[list[tuple[str, int]]] = field(default_factory=list)  # of each optimizer: parameters, entries
+    saves_in_memory: list[Save] = field(default_factory=list)
     written: list[str] = field(default_factory=list)  # opened for writing, relative to the working folder
     filled: list[int] = field(default_factory=list)  # sizes of last batches that were filled up
-    #: Of each pass over a loader: whether it trains, the data set's size, the numbers of the samples that were read.
-    readings: list[tuple[bool, int, Tensor]] = field(default_factory=list)
+    #: Of each pass over a loader: whether it trains, the data set's size, the numbers of the samples that were read,
+    #: and whether a library cuts off what it has filled up.
+    readings: list[tuple[bool, int, Tensor, bool]] = field(default_factory=list)
     #: Where forward passes are shared: numbers that this process has computed with, of those that models were given.
     share: tuple[int, int] = (0, 0)
     own_draws: list[str] = field(default_factory=list)  # libraries in it that draw from random numbers of their own
@@ -94,9 +96,17 @@ class Trace:
 def load(path: Path, output: str, files: list[str]) -> Trace:
     fields = torch.load(path, weights_only=True)
     passes = [Pass(**one) for one in fields.pop("passes")]
-    saves = [Save(**one) for one in fields.pop("saves")]
+    saves, in_memory = ([Save(**one) for one in fields.pop(kind)] for kind in ("saves", "saves_in_memory"))
     lines = re.split(r"[\r\n]+", output)
-    return Trace(passes=passes, saves=saves, lines=lines, files=files, missed=missed_of(path), **fields)
+    return Trace(
+        passes=passes,
+        saves=saves,
+        saves_in_memory=in_memory,
+        lines=lines,
+        files=files,
+        missed=missed_of(path),
+        **fields,
+    )
 
 
 def missed_of(path: Path) -> list[str]:
