@@ -14,7 +14,6 @@ from click.core import ParameterSource
 
 from distify.errors import DistifyError, ExitCode
 from distify.hidden import check_libraries
-from distify.horovod import check_installed
 from distify.room import check_room
 from distify.terminal import ask, can_ask, say
 
@@ -66,10 +65,16 @@ if TYPE_CHECKING:
 @click.option("--nnodes", metavar="M", help="Machines; A:B for as many of A to B as there are.")
 @click.option("--node-rank", type=click.IntRange(min=0), metavar="R", help="This machine's number among them, from 0.")
 @click.option("--rdzv-endpoint", metavar="HOST:PORT", help="Where machines meet: a port of machine 0's.")
-@click.option("--dry-run", is_flag=True, help="Print the launcher's own command, for a job script, and start nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the engine's own command (torchrun's for processes), for a job script, and start nothing.",
+)
 @click.option("--oversubscribe", is_flag=True, help="Start more ranks than this machine has cores or memory for.")
 @click.option("--as-is", is_flag=True, help="Start SCRIPT although it is not converted: each rank trains on its own.")
-@click.option("--launcher", metavar="ENGINE", default="auto", help="What starts the ranks: torchrun, or horovodrun.")
+@click.option(
+    "--launcher", metavar="ENGINE", default="auto", help="What starts the ranks: processes, torchrun, or horovodrun."
+)
 @click.option("-H", "--hosts", metavar="HOST:N,…", help="Horovod: the machines, and how many ranks each has.")
 @click.option("--hostfile", type=click.Path(exists=True, dir_okay=False), help="Horovod: a file with those.")
 @click.option("--gloo", "controller", flag_value="gloo", help="Horovod: ranks find each other without MPI.")
@@ -87,8 +92,8 @@ if TYPE_CHECKING:
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def run(ctx: click.Context, /, script: str, args: tuple[str, ...], **given: Any) -> None:
-    """Launch a converted SCRIPT on N ranks of this machine, with torchrun, or horovodrun where it uses Horovod.
-    On each of several machines, started with its number, on N ranks of each. --launcher says which is to start them.
+    """Launch a converted SCRIPT on N ranks of this machine: a process for each, or horovodrun where it uses Horovod.
+    With torchrun on each of several machines, started with its number, and where ranks are to start anew.
 
     Rank 0 is on the screen, every rank in a log of its own. When a rank fails, all are ended and the
     traceback of the one that failed first is printed last. Options of distify come before SCRIPT; what
@@ -121,6 +126,8 @@ def run(ctx: click.Context, /, script: str, args: tuple[str, ...], **given: Any)
         if timeline := given["timeline"]:
             say(f"distify: the timeline costs speed; {timeline} opens in chrome://tracing or ui.perfetto.dev")
         if given["dry_run"]:
+            if other := launcher.ENGINES[config.launcher].plain_of:
+                say(f"distify: the ranks of one machine are started without an engine; the same with {other}:")
             click.echo(launcher.plain_command(config, os.environ))
             return
         ctx.exit(launcher.launch(config))
@@ -228,9 +235,11 @@ def engine_of(ctx: click.Context, script: str, path: Path | None, name: str) -> 
     uses_horovod = path is not None and launcher.uses_horovod(path)
     engine = launcher.choose_engine(name, script, uses_horovod, given_options(ctx))
     if uses_horovod:
+        from distify.horovod import check_installed  # only here: what builds it takes longer to import than the rest
+
         check_installed()
     elif importlib.util.find_spec("torch") is None:
-        raise DistifyError(f"torch is not installed for {sys.executable}; its torchrun starts the ranks")
+        raise DistifyError(f"torch is not installed for {sys.executable}, which the ranks are started with")
     return engine.name
 
 

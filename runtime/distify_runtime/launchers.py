@@ -20,8 +20,10 @@ from pathlib import Path
 LOOPBACK_INTERFACE = "lo0" if sys.platform == "darwin" else "lo"
 #: Ports that ranks meet at where none is given: below those that systems deal out by themselves.
 _PORTS = range(20_000, 32_000)
-#: Set by torchrun in what it starts, whoever has started torchrun.
-_OF_TORCHRUN = "TORCHELASTIC_RUN_ID"
+#: Set in ranks that `distify run` has started without an engine.
+LAUNCHED_BY = "DISTIFY_LAUNCHED_BY"
+#: Set by what starts ranks in torchrun's terms, whoever has started that.
+_MEANT = ("TORCHELASTIC_RUN_ID", LAUNCHED_BY)
 
 
 def usable_cores() -> int:
@@ -86,7 +88,7 @@ def read_launch(environ: Mapping[str, str]) -> Launch:
     others = [launcher for launcher in LAUNCHERS if launcher.claims(environ)]
     if TORCHRUN.world_size in environ or TORCHRUN.rank in environ:
         found = _of_torchrun(environ)
-        if others and _OF_TORCHRUN not in environ:
+        if others and not any(name in environ for name in _MEANT):
             _refuse_contradiction(found, launch_of(others[0], environ), others[0], environ)
         return found
     if not others:

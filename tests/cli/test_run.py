@@ -398,7 +398,7 @@ def test_without_torch_it_says_so(distify: CommandLine, write: Write) -> None:
         timeout=60,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"distify: torch is not installed for {sys.executable}; its torchrun starts the ranks\n"
+    assert done.stderr == f"distify: torch is not installed for {sys.executable}, which the ranks are started with\n"
 
 
 def test_ranks_are_counted_against_the_gpus(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

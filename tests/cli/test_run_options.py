@@ -89,7 +89,10 @@ def test_the_command_that_would_be_started(distify: CommandLine) -> None:
     Path("show.py").write_text(f"import os, sys\nsys.stdout.write({line})\n")
     words = ("-np", "2", "--dry-run", "--env", "WHAT=a 'b'", "show.py", "--m", "1", "--", "c d")
     ended = distify("run", *words, python=())
-    assert (ended.code, ended.err) == (0, "")
+    assert ended.code == 0
+    assert ended.err == "distify: the ranks of one machine are started without an engine; the same with torchrun:\n"
+    by_torchrun = distify("run", "--launcher", "torchrun", *words, python=())
+    assert (by_torchrun.code, by_torchrun.out, by_torchrun.err) == (0, ended.out, "")
     assert not Path("distify_logs").exists()
     (command,) = text(ended).splitlines()
     assert "torch.distributed.run" in shlex.split(command)

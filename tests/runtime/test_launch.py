@@ -34,7 +34,7 @@ SCRATCH = Path("/scratch")
 
 class TestCommand:
     def test_torchrun_gets_the_ranks_and_the_scripts_words_unseen(self) -> None:
-        config = LaunchConfig("train.py", ("--m", "5", "--"), nproc=3, python="python3")
+        config = LaunchConfig("train.py", ("--m", "5", "--"), nproc=3, python="python3", launcher="torchrun")
         argv, _ = launch_command(config, {}, SCRATCH)
         command = argv[argv.index("-m") :]
         assert argv[0] == "python3"

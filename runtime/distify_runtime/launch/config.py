@@ -56,7 +56,7 @@ class LaunchConfig:
     hang_timeout: float | None = None
     cores: int = field(default_factory=usable_cores)
     python: str = sys.executable
-    launcher: str = "torchrun"  # the engine's name
+    launcher: str = "processes"  # the engine's name
     horovod: Horovod = Horovod()
     hosts: Hosts = field(default_factory=Hosts)
     nodes: Nodes | None = None  # this machine is one of several

@@ -1,12 +1,15 @@
-"""Who starts ranks. A table: what each engine can be told, and the command that it is given. No engine is ours."""
+"""Who starts ranks. A table: what each engine can be told, and the command that it is given. No engine is ours:
+"processes" only starts one for each rank."""
 
 from __future__ import annotations
 
 import math
 import shlex
+import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from distify_runtime.launch.config import (
     CHANNEL_VARIABLE,
@@ -18,7 +21,13 @@ from distify_runtime.launch.config import (
     variables,
 )
 from distify_runtime.launch.horovod import horovodrun, plain_horovodrun
+from distify_runtime.launch.ranks import Agent, Ranks, one_rank
 from distify_runtime.launch.torchrun import plain_torchrun, torchrun
+
+
+def one_process(config: LaunchConfig, argv: Sequence[str], env: Mapping[str, str], log: IO[bytes]) -> Agent:
+    """The engine as a process of its own, in a session of its own: Ctrl-C in the terminal is for this process."""
+    return subprocess.Popen(argv, env=env, stdout=log, stderr=log, start_new_session=True)
 
 
 @dataclass(frozen=True)
@@ -30,6 +39,8 @@ class Engine:
     scratch is an empty folder for files of its own.
     plain: the command that starts the script itself, as one would type it.
     serves: what its ranks can find each other by.
+    agent: (launch, that command, its environment, its log) -> what is running then.
+    plain_of: the engine whose command `plain` is, where there is none of its own.
     """
 
     name: str
@@ -37,6 +48,8 @@ class Engine:
     starts: Callable[[LaunchConfig, Sequence[str], Path], list[str]]
     plain: Callable[[LaunchConfig], list[str]]
     serves: tuple[str, ...] = ("torch",)
+    agent: Callable[[LaunchConfig, Sequence[str], Mapping[str, str], IO[bytes]], Agent] = one_process
+    plain_of: str = ""
 
 
 _OF_HOROVODRUN = ("--hosts", "--hostfile", "--gloo", "--mpi", "--verbose", "--timeline", "--network-interface")
@@ -45,6 +58,7 @@ _OF_TORCHRUN = ("--nnodes", "--node-rank", "--rdzv-endpoint", "--max-restarts")
 ENGINES = {
     engine.name: engine
     for engine in (
+        Engine("processes", frozenset(), one_rank, plain_torchrun, agent=Ranks, plain_of="torchrun"),
         Engine("torchrun", frozenset(_OF_TORCHRUN), torchrun, plain_torchrun),
         Engine("horovodrun", frozenset(_OF_HOROVODRUN), horovodrun, plain_horovodrun, ("horovod",)),
     )
@@ -56,8 +70,11 @@ def choose_engine(name: str, script: str, uses_horovod: bool, given: Iterable[st
 
     `given`: the options that are asked for. Raises LaunchError where it cannot follow them, or not start the script.
     """
-    if name == "auto":
-        name = "horovodrun" if uses_horovod else "torchrun"
+    given = list(given)
+    if name == "auto" and uses_horovod:
+        name = "horovodrun"
+    elif name == "auto":
+        name = "torchrun" if ENGINES["torchrun"].takes & set(given) else "processes"
     if name not in ENGINES:
         raise LaunchError(f"--launcher {name}: one of auto, {', '.join(ENGINES)} is wanted")
     engine = ENGINES[name]
@@ -85,6 +102,12 @@ def launch_command(config: LaunchConfig, environ: Mapping[str, str], scratch: Pa
     # The launcher kills after the grace period; torchrun must not do so before.
     env.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(math.ceil(config.grace) + 5))
     return ENGINES[config.launcher].starts(config, worker, scratch), env
+
+
+def start(config: LaunchConfig, environ: Mapping[str, str], scratch: Path, log: IO[bytes]) -> Agent:
+    """Starts the engine."""
+    argv, env = launch_command(config, environ, scratch)
+    return ENGINES[config.launcher].agent(config, argv, env, log)
 
 
 def plain_command(config: LaunchConfig, environ: Mapping[str, str]) -> str:

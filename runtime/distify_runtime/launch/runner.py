@@ -8,7 +8,6 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import tempfile
 import time
 from collections import Counter
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distify_runtime.launch.config import LaunchConfig
-from distify_runtime.launch.engines import launch_command
+from distify_runtime.launch.engines import start
 from distify_runtime.launch.horovod import launch_remotely
 from distify_runtime.launch.logs import open_log, prepare_logs
 from distify_runtime.launch.processes import (
@@ -27,6 +26,7 @@ from distify_runtime.launch.processes import (
     send,
     signals_as_bytes,
 )
+from distify_runtime.launch.ranks import Agent
 from distify_runtime.launch.report import (
     RankEnd,
     agent_exit_code,
@@ -40,7 +40,7 @@ from distify_runtime.launch.report import (
 )
 from distify_runtime.launch.screen import Screen
 
-LONGEST_WAIT = 0.5  # seconds; SIGCHLD ends a wait, this is for the signal that was merged into another
+LONGEST_WAIT = 0.2  # seconds; SIGCHLD ends a wait, this is for the signal that was merged into another
 FOR_EVER = float("inf")
 TIMED_OUT = 124  # as of timeout(1)
 
@@ -105,13 +105,11 @@ class Job:
     def run(self, scratch: Path) -> int:
         """Starts the launcher, sees it through, and returns the exit code."""
         spared = children()
-        argv, env = launch_command(self.config, os.environ, scratch)
         noun = "rank" if self.config.nproc == 1 else "ranks"
         here = "" if self.config.nodes is None else f" on this one of {self.config.nodes.count} machines"
         self.screen.say(f"distify: {self.config.nproc} {noun}{here}, logs in {self.config.logs}")
         with open(self.config.agent_log, "wb") as log:
-            # A session of its own: Ctrl-C in the terminal is for this process, which passes it on once.
-            agent = subprocess.Popen(argv, env=env, stdout=log, stderr=log, start_new_session=True)
+            agent = start(self.config, os.environ, scratch, log)
         while agent.poll() is None:
             self._wait(agent)
         self._take_rest()
@@ -120,11 +118,11 @@ class Job:
             self._kill_at = min(self._kill_at, time.monotonic() + self.config.grace)
             end_leftovers(self._groups.values(), spared, self._patience)
             self._take_rest()
-            code = self._report(agent.returncode)
+            code = self._report(agent.returncode or 0)
             self._take_rest()
         return code
 
-    def _wait(self, agent: subprocess.Popen[bytes]) -> None:
+    def _wait(self, agent: Agent) -> None:
         """Waits for the next thing to happen and sees to it."""
         self._look(min(LONGEST_WAIT, max(0.0, self._seconds_left())))
         if time.monotonic() > self._deadline and not self._signal:
@@ -229,7 +227,7 @@ class Job:
         if len(self._failed) > self.config.max_restarts:
             self._kill_at = min(self._kill_at, time.monotonic() + self.config.grace)
 
-    def _end(self, agent: subprocess.Popen[bytes], number: int) -> None:
+    def _end(self, agent: Agent, number: int) -> None:
         """Has all ranks asked to end; the second time, and where they are ending already, kills them."""
         if self._kill_at < FOR_EVER:
             self._kill_at = time.monotonic()

@@ -1,0 +1,102 @@
+"""The ranks of one machine without an engine: a process for each, told who it is as torchrun would tell it.
+
+An engine imports torch before it starts anything, which takes as long as all that a rank does until its first
+collective. It is needed where ranks start anew, and on several machines.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Protocol
+
+from distify_runtime.launch.config import LaunchConfig, python_command
+from distify_runtime.launch.processes import send
+from distify_runtime.launchers import LAUNCHED_BY
+
+#: How long the others may go on once a rank has failed. Of ranks that give up for one reason, often only one says it.
+LAST_WORDS_SECONDS = 0.3
+#: What an engine around this launch may have told its own ranks: not true of ours, and a store of its own among them.
+_OF_OTHERS = ("TORCHELASTIC_", "ROLE_")
+
+
+class Agent(Protocol):
+    """What starts the ranks and ends with them: a part of `subprocess.Popen`."""
+
+    @property
+    def returncode(self) -> int | None: ...
+    def poll(self) -> int | None: ...
+    def send_signal(self, sig: int, /) -> None: ...
+    def kill(self) -> None: ...
+
+
+def one_rank(config: LaunchConfig, worker: Sequence[str], scratch: Path) -> list[str]:
+    """What each rank is started with. `-S`: the supervisor has no use for what is installed, its script finds it."""
+    return [*python_command(config.python), "-S", *worker]
+
+
+class Ranks:
+    """The processes of all ranks, as one: it ends when all have ended, with the code of one that failed, or 0.
+
+    Where a rank fails, the others are asked to end. They meet at a port that is kept for them.
+    """
+
+    def __init__(self, config: LaunchConfig, argv: Sequence[str], env: Mapping[str, str], log: IO[bytes]) -> None:
+        self.returncode: int | None = None
+        self._failed = 0  # the first code that is not 0
+        self._end_at = float("inf")  # when the others of one that failed are asked to end
+        self._port = keep_port()
+        self._processes: list[subprocess.Popen[bytes]] = []
+        kept = {name: value for name, value in env.items() if not name.startswith(_OF_OTHERS)}
+        try:
+            for rank in range(config.nproc):
+                told = _told(rank, config.nproc, self._port.getsockname()[1]) | dict(config.env)
+                self._processes.append(
+                    subprocess.Popen(argv, env=kept | told, stdout=log, stderr=log, start_new_session=True)
+                )
+        except OSError:
+            self.kill()
+            raise
+
+    def poll(self) -> int | None:
+        codes = [process.poll() for process in self._processes]
+        self._failed = self._failed or next((code for code in codes if code), 0)
+        if None not in codes:
+            self.returncode = self._failed
+            self._port.close()
+        elif self._failed and self._end_at == float("inf"):
+            self._end_at = time.monotonic() + LAST_WORDS_SECONDS
+        elif time.monotonic() > self._end_at:
+            self._end_at = time.monotonic() + 1e9  # once
+            self.send_signal(signal.SIGTERM)
+        return self.returncode
+
+    def send_signal(self, sig: int, /) -> None:
+        for process in self._processes:
+            if process.poll() is None:
+                send(-process.pid, sig)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def keep_port() -> socket.socket:
+    """A port of this machine that nobody is given while this socket is open, and that rank 0 can listen at.
+
+    Systems deal out no port that somebody is bound to. Where both allow it, as torch's store does, and nobody listens
+    yet, another socket may listen there.
+    """
+    keeper = socket.socket()
+    keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    keeper.bind(("127.0.0.1", 0))
+    return keeper
+
+
+def _told(rank: int, count: int, port: int) -> dict[str, str]:
+    here = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
+    here |= {"GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1"}  # the node's number, of how many
+    return here | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), LAUNCHED_BY: "processes"}
