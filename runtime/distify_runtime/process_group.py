@@ -32,6 +32,7 @@ from distify_runtime.launchers import usable_cores
 from distify_runtime.meeting import by_itself, collective
 from distify_runtime.metrics import leave_metrics_alone
 from distify_runtime.randomness import seed_ranks_alike
+from distify_runtime.saving import save_whole
 from distify_runtime.watch.start import start
 
 #: Each use of `main_process_first` has a number, the same on every rank.
@@ -65,6 +66,7 @@ def init_process_group(per_rank_batch: bool = False, watch: str | None = None) -
         torch.cuda.set_device(device())
     alone = is_alone()
     communicator.join(alone)
+    save_whole()
     if not alone:
         take_rank()
         _share_cores()

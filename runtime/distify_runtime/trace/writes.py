@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from distify_runtime.patching import wrap
+from distify_runtime.saving import finished
 
 #: Audit events that change what their arguments (by number) name.
 _CHANGES = {
@@ -42,7 +43,7 @@ def watch_writes(written: list[str], root: Path | None, spared: Path | None, ref
             return
         busy = True
         try:
-            real = Path(os.path.realpath(os.fsdecode(path)))
+            real = Path(finished(os.path.realpath(os.fsdecode(path))))
             if real.is_relative_to(base):
                 name = str(real.relative_to(base))
                 if opened and name not in written and "__pycache__" not in name:

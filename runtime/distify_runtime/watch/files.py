@@ -14,6 +14,7 @@ from typing import Any
 
 from torch.optim import Optimizer
 
+from distify_runtime.saving import finished
 from distify_runtime.watch import frames
 from distify_runtime.watch.verdict import of_ranks
 from distify_runtime.watch.watching import Steps, Watching
@@ -90,7 +91,7 @@ def opens(path: object) -> None:
     """This rank makes this file, or writes behind it; `torch.save` does so where Python does not see it."""
     if not _on or not isinstance(path, (str, bytes, os.PathLike)) or _takes_turns():
         return
-    name = os.path.abspath(os.fsdecode(path))
+    name = finished(os.path.abspath(os.fsdecode(path)))
     if name in _opened or len(_opened) >= _MOST or not _is_of_interest(name) or os.path.isdir(name):
         return  # a temporary file without a name is opened as its folder
     _opened[name] = _new[name] = frames.line_of_script(sys._getframe(1))

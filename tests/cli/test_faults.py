@@ -1,0 +1,177 @@
+"""What goes wrong in the middle of a run: nothing hangs, nothing is lost, no process is left, and the cause is named.
+
+More of it is in `test_run.py` (a rank raises, is killed, ends early), in `tests/runtime/test_watch_hangs.py` (a rank
+never comes to a collective), and in `tests/launchers/test_faults.py` what needs root.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from command_line import CommandLine, Ended
+
+#: It goes on where it was, if it was somewhere.
+TRAIN = """\
+import os
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+torch.set_default_dtype(torch.float64)
+data = TensorDataset(torch.randn(32, 4), torch.randn(32, 1))
+loader = DataLoader(data, 8, shuffle=True)
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), 0.01)
+start = 0
+if os.path.exists("last.pt"):
+    state = torch.load("last.pt")
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    start = state["epoch"] + 1
+for epoch in range(start, 3):
+    for x, y in loader:
+        loss = (model(x) - y).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, "last.pt")
+print("trained from", start)
+"""
+#: Killed in the fifth step, where the run has begun anew; then in the middle of the last save.
+AT_A_STEP = """\
+        optimizer.step()
+        if start == 0 and epoch == 1 and rt.rank() == 1:
+            os.kill(os.getpid(), 9)
+"""
+IN_A_SAVE = """\
+    class Fatal:
+        def __reduce__(self):
+            if epoch == 2 and start == 1:
+                os.kill(os.getpid(), 9)
+            return type(model.state_dict()), ()
+    if rt.is_main_process():
+        torch.save({"fatal": Fatal(), """
+
+
+@pytest.fixture
+def converted(distify: CommandLine) -> str:
+    (distify.folder / "train.py").write_text(TRAIN)
+    ended = distify("convert", "train.py", "--yes")
+    assert ended.code == 0, ended.err
+    return (distify.folder / "train_dist.py").read_text()
+
+
+def run(distify: CommandLine, script: str, *words: str) -> Ended:
+    (distify.folder / "train_dist.py").write_text(script)
+    return distify("run", "-np", "2", "--logs", "logs", *words, "train_dist.py", CUDA_VISIBLE_DEVICES="")
+
+
+def trained(distify: CommandLine) -> dict[str, torch.Tensor]:
+    state: dict[str, torch.Tensor] = torch.load(distify.folder / "last.pt")["model"]
+    return state
+
+
+def test_a_run_that_starts_anew_ends_as_one_that_was_not_broken(distify: CommandLine, converted: str) -> None:
+    assert run(distify, converted).code == 0
+    unbroken = trained(distify)
+    (distify.folder / "last.pt").unlink()
+    save = "    if rt.is_main_process():\n        torch.save({"
+    assert converted.count(save) == converted.count("        optimizer.step()\n") == 1
+    broken = converted.replace("        optimizer.step()\n", AT_A_STEP).replace(save, IN_A_SAVE)
+    ended = run(distify, broken, "--max-restarts", "2")
+    assert (ended.code, ended.out) == (0, b"trained from 2\n"), ended.err
+    said = [line for line in ended.err.splitlines() if line.startswith("distify: rank")]
+    assert said == [
+        "distify: rank 1 was killed by SIGKILL (out of memory?); all ranks start anew (1 of 2)",
+        "distify: rank 0 was killed by SIGKILL (out of memory?); all ranks start anew (2 of 2)",
+    ]
+    resumed = trained(distify)
+    assert all(torch.equal(unbroken[name], resumed[name]) for name in unbroken)
+    assert [path.name for path in distify.folder.glob("last*")] == ["last.pt"]
+
+
+#: Looks converted, but starts without torch's second.
+STUBBORN = """\
+import os, signal, time
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN)
+if False:
+    import distify_runtime
+open("pid" + os.environ["RANK"], "w").write(str(os.getpid()))
+while not (os.path.exists("pid0") and os.path.exists("pid1")):
+    time.sleep(0.01)
+print("training", flush=True)
+time.sleep(300)
+"""
+#: As a script that is to be pre-empted does it.
+SAVES_AT_THE_END = """\
+import os, signal, sys, time
+if False:
+    import distify_runtime
+
+def save(number, frame):
+    time.sleep(0.5)
+    open("saved" + os.environ["RANK"], "w").write("all of it")
+    sys.exit(0)
+
+signal.signal(signal.SIGTERM, save)
+open("pid" + os.environ["RANK"], "w").write(str(os.getpid()))
+while not (os.path.exists("pid0") and os.path.exists("pid1")):
+    time.sleep(0.01)
+print("training", flush=True)
+time.sleep(300)
+"""
+
+
+def started(distify: CommandLine, script: str) -> subprocess.Popen[bytes]:
+    (distify.folder / "train_dist.py").write_text(script)
+    # The test run may ignore SIGINT (started with & in a script), and what it starts would inherit that.
+    start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    start += "from distify.__main__ import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", start, "run", "-np", "2", "--logs", "logs", "--grace", "60", "train_dist.py"],
+        cwd=distify.folder,
+        env={**distify.env, "CUDA_VISIBLE_DEVICES": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"training\n"
+    return process
+
+
+def assert_ended(distify: CommandLine) -> None:
+    for rank in (0, 1):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((distify.folder / f"pid{rank}").read_text()), 0)
+
+
+def test_a_second_ctrl_c_ends_what_heeds_nothing(distify: CommandLine) -> None:
+    with started(distify, STUBBORN) as process:
+        process.send_signal(signal.SIGINT)
+        time.sleep(1)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "distify: ending all ranks; Ctrl-C again kills them\n" in err.decode()
+    assert_ended(distify)
+
+
+def test_before_it_is_preempted_a_script_can_save(distify: CommandLine) -> None:
+    with started(distify, SAVES_AT_THE_END) as process:
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 143
+    assert err.decode().endswith("distify: ended by SIGTERM; logs in logs\n")
+    assert [Path(distify.folder / f"saved{rank}").read_text() for rank in (0, 1)] == ["all of it"] * 2
+    assert_ended(distify)
