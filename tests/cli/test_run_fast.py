@@ -95,7 +95,9 @@ def test_a_port_that_somebody_listens_at_ends_the_run(distify: CommandLine) -> N
         ended = run(distify, MEET, "--env", f"MASTER_PORT={port}", "--grace", "1")
     assert (ended.code, ended.out) == (1, b"")
     assert "EADDRINUSE" in ended.err
-    assert ended.err.splitlines()[-1] == "distify: rank 0 of 2 failed with exit code 1; its log is logs/rank0.log"
+    failed, why = ended.err.splitlines()[-2:]
+    assert failed == "distify: rank 0 of 2 failed with exit code 1; its log is logs/rank0.log"
+    assert why.startswith("distify: the port that ranks meet at is taken")
 
 
 def test_of_ranks_that_give_up_together_the_one_that_says_why_is_heard(distify: CommandLine) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from distify_runtime.launch.causes import cause_of
+
 TAIL_BYTES = 64 * 1024
 TRACEBACK_LINES = 100
 LAST_LINES = 10
@@ -25,6 +27,7 @@ HINTS = {
 
 #: torch puts `[rank1]: ` before each line of an uncaught error's traceback; newer Pythons colour it.
 _LINE_START = r"(?:\x1b\[[0-9;]*m|\[rank\d+\]: ?|[ |+])*"
+_PREFIX = re.compile(r"^(?:\x1b\[[0-9;]*m)*(?:\[rank\d+\]: ?)?(?:\x1b\[[0-9;]*m)*")
 _HEADER = re.compile(_LINE_START + r"(?:Exception Group )?Traceback \(most recent call last\):")
 #: Between two tracebacks that belong together.
 _CHAINED = re.compile(
@@ -115,10 +118,16 @@ def traceback_of(text: str) -> list[str]:
 def failure_lines(end: RankEnd, nproc: int, log: Path, tail: str) -> list[str]:
     """What is printed last. Rank 0's own output is on the screen already and is not repeated."""
     first = f"distify: rank {end.rank} of {nproc} {end.describe()}; its log is {log}"
-    if end.rank == 0:
-        return [first]
     shown = traceback_of(tail) or tail.splitlines()[-LAST_LINES:]
-    return [first, *shown]
+    return [first, *(shown if end.rank != 0 else ()), *meaning(end.code, shown)]
+
+
+def meaning(code: int, shown: Sequence[str]) -> list[str]:
+    """What is said of a failure besides, in plain words; `shown` are the last lines of its log, or its traceback."""
+    plain = [_PREFIX.sub("", line) for line in shown]
+    # Code that is quoted is no message, nor is it of a script's own lines that there is anything to be said.
+    found = cause_of(code, [line for line in plain if not line.startswith("  ")])
+    return [f"distify: {found}"] if found else []
 
 
 def early_line(end: RankEnd, nproc: int, log: Path) -> str:
@@ -147,7 +156,7 @@ def agent_lines(agent: str, code: int, log: Path) -> list[str]:
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
     tail = read_tail(log)
     shown = traceback_of(tail) or tail.splitlines()[-LAST_LINES:]
-    return [f"distify: {agent} itself {how}; its log is {log}", *shown]
+    return [f"distify: {agent} itself {how}; its log is {log}", *shown, *meaning(code, shown)]
 
 
 def read_tail(path: Path) -> str:
