@@ -154,6 +154,13 @@ class Pooled(Obj):
     """As a source: samples of an earlier batch, which the statement at `site` has kept."""
 
 
+@dataclass(eq=False, repr=False)
+class Outlived(Obj):
+    """As a source: random numbers of an earlier turn, which the statement at `site` has kept."""
+
+    draw: Draw | None = None
+
+
 class Single(Obj):
     """As a source: of what was computed from a batch, one sample was taken here, unless it is a tuple."""
 

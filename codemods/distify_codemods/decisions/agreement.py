@@ -12,13 +12,13 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
-from distify_codemods.decisions import entropy
+from distify_codemods.decisions import entropy, one_number
 from distify_codemods.decisions.base import Averaging
 from distify_codemods.decisions.differing import differs, guarded, matters, rate_differs, reached_alike, why_different
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.interpreter.holding import any_item
-from distify_codemods.libraries import drawing, python
+from distify_codemods.libraries import python
 from distify_codemods.objects import Sequence
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import CHANCE, Answer, Verdict
@@ -35,7 +35,7 @@ _CHECKS = frozenset(
 def averages(facts: Facts) -> tuple[Averaging, ...]:
     """The figures behind decisions that differ, where the mean over the ranks is what one process would have."""
     found: dict[cst.CSTNode, Averaging] = {}
-    for module, node in _numbers(facts):
+    for module, node in one_number.in_training(facts):
         found[node] = Averaging(module, node, "one number for the whole batch: rank 0's", told=True)
     if found:
         return tuple(found.values())  # what hangs on them is asked when they are alike
@@ -43,7 +43,7 @@ def averages(facts: Facts) -> tuple[Averaging, ...]:
         found[one.node] = one
     for module, node in _steering(facts):
         found.setdefault(node, Averaging(module, node, "training depends on it: rank 0's", told=True))
-    for module, node in _drawn(facts):
+    for module, node in one_number.compared(facts):
         found.setdefault(node, Averaging(module, node, "rank 0 decides for all", told=True))
     for event in facts.of_kind(Kind.METHOD):
         argument = _of_scheduler(event)
@@ -180,48 +180,6 @@ def _trained_by(facts: Facts) -> list[Value]:
 def _is_open(event: Event, node: cst.CSTNode) -> bool:
     """`os.popen("date")`: what is still to be read cannot be sent on."""
     return event.name == python.ANSWERS_LATER and node is event.node
-
-
-def _drawn(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
-    """`random.random() < share` in training: one decision for the batch, not one for each part of it."""
-    for event in facts.calls(*drawing.SINGLE):
-        parent = event.module.parents.get(event.node)
-        if not isinstance(parent, cst.Comparison) or not why_different(facts, facts.value(parent).sources):
-            continue
-        one = is_one_number(event) or event.name == drawing.BETWEEN
-        if one and facts.in_training(event) and reached_alike(facts, event):
-            yield event.module, parent
-
-
-def _numbers(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
-    """`random.randint(low, high)` in training: one length for the batch, not one for each part of it."""
-    for event in facts.calls(*drawing.NUMBERS) if not facts.run.trial.draws_alike else ():
-        node, module = event.node, event.module
-        single = len(event.arguments.positional) <= drawing.NUMBERS[event.name] and not event.arguments.keywords
-        if node in facts.run.trial.averaged or isinstance(module.parents.get(node), cst.Comparison):
-            continue  # known already, or told as what it decides
-        if single and not _in_parts(module, node) and facts.in_training(event) and reached_alike(facts, event):
-            assert isinstance(node, cst.BaseExpression)
-            yield module, node
-
-
-def is_one_number(event: Event) -> bool:
-    """Whether a call draws a single number: one for the batch."""
-    given = event.arguments
-    if event.name in drawing.NUMBERS:
-        return len(given.positional) <= drawing.NUMBERS[event.name] and not given.keywords and given.star is None
-    sized = given.star is not None or "size" in given.keywords
-    return event.name in drawing.SINGLE and not sized and all(one.constant() == 1 for one in given.positional)
-
-
-def _in_parts(module: Module, node: cst.CSTNode) -> bool:
-    """Whether it is evaluated for each of several items, within one statement."""
-    for around in module.enclosing(node):
-        if isinstance(around, (cst.BaseComp, cst.Lambda)):
-            return True
-        if isinstance(around, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
-            break
-    return False
 
 
 def _entries(value: Value) -> Ordered[Obj | str]:

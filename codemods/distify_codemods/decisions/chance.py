@@ -8,7 +8,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
-from distify_codemods.decisions import agreement, streams
+from distify_codemods.decisions import one_number, streams
 from distify_codemods.decisions.base import Link
 from distify_codemods.directives import DRAW_ALIKE
 from distify_codemods.events import Event, Kind
@@ -139,7 +139,7 @@ def draws_for_all(facts: Facts) -> Iterator[Common]:
         if not drawn or not facts.in_a_model(event) or not facts.in_training(event):
             continue
         under = any(here.node in branches and here.arm for here in event.here.up())
-        one = event in chosen or agreement.is_one_number(event)
+        one = event in chosen or one_number.is_one_number(event)
         if (one or event.node in deciding or under) and not _of_a_sample(facts, event):
             place = _place(facts, event)
             if place is not None:

@@ -9,9 +9,9 @@ import libcst as cst
 
 from distify_codemods import reads
 from distify_codemods.allocation import AT_THE_TOP, Obj, Turn
-from distify_codemods.interpreter.pooling import OF_SAMPLES, Pooling, within
+from distify_codemods.interpreter.pooling import OF_SAMPLES, Pooling, is_dealt, within
 from distify_codemods.objects import Instance, Mapping, Sequence
-from distify_codemods.origins import Pooled, Share
+from distify_codemods.origins import Draw, Outlived, Pooled, Share
 from distify_codemods.reads import Table
 from distify_codemods.values import Value, join
 
@@ -22,14 +22,30 @@ if TYPE_CHECKING:
 
 def next_turn(machine: Machine, loop: cst.CSTNode) -> None:
     """A loop begins another turn: if it takes batches, what is there of them is of earlier ones."""
+    drawn = _drawn(machine, loop)
+    if drawn or machine.cutting is not None:
+        _grow_old(machine, loop, drawn)
+
+
+def last_turn(machine: Machine, loop: cst.CSTNode) -> None:
+    """A loop has ended: the random numbers of its turns are of earlier batches, for a loop behind it as well."""
+    if _drawn(machine, loop):
+        _grow_old(machine, loop, set())
+
+
+def _drawn(machine: Machine, loop: cst.CSTNode) -> set[Obj]:
+    """The batches that are taken in its turns."""
     if machine.pooling is None:
-        return
+        return set()
     machine.happened["draws"]  # is noted
-    drawn = {
+    return {
         obj for event in machine.draws for obj in event.value.objs
         if event.node is loop or any(here.node is loop for here in event.here.up())
     }  # fmt: skip
-    if not drawn and machine.cutting is None:
+
+
+def _grow_old(machine: Machine, loop: cst.CSTNode, drawn: set[Obj]) -> None:
+    if machine.pooling is None:
         return
     reads.uncertain()
     if _Turn(machine, machine.pooling, loop, drawn).begin():
@@ -105,9 +121,20 @@ class _Turn:
         objs = [self._copied(obj, mark) for obj in value.objs]
         if any(one is not obj for one, obj in zip(objs, value.objs, strict=True)):
             value = replace(value, objs=value.of(objs).objs)
-        if not self._is_of_samples(value) or mark in value.sources:
+        if not self._is_of_samples(value):
+            return self._outlived(value, mark)
+        return value if mark in value.sources else value.adding([mark])
+
+    def _outlived(self, value: Value, mark: Pooled) -> Value:
+        """Random numbers of a turn that is over; in a figure of samples they are for the rules about figures."""
+        if not self._is_new(mark) or any(map(is_dealt, value.sources)):
             return value
-        return value.adding([mark])
+        draws = [one for one in value.sources if isinstance(one, Draw) and self._is_drawn_here(one)]
+        found = [self.machine.mark(Outlived, mark.site or self.loop, draw, draw=draw) for draw in draws]
+        return value.adding(found) if any(one not in value.sources for one in found) else value
+
+    def _is_drawn_here(self, draw: Draw) -> bool:
+        return self.loop in self.pooling.drawn.get(draw, ())
 
     def _all_aged(self, values: tuple[Value, ...], mark: Pooled) -> tuple[Value, ...]:
         return tuple(self._aged(value, mark) for value in values)
@@ -164,7 +191,9 @@ class _Turn:
         if obj not in self.holding:
             self.holding[obj] = False  # once around a circle
             self.holding[obj] = any(
-                self._is_of_samples(value) or any(self._is_new(one) and self._holds(one) for one in value.objs)
+                self._is_of_samples(value)
+                or any(isinstance(one, Draw) and self._is_drawn_here(one) for one in value.sources)
+                or any(self._is_new(one) and self._holds(one) for one in value.objs)
                 for value in within(obj)
             )
         return self.holding[obj]

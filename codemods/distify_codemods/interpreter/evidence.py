@@ -12,7 +12,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.inside import contained, core, root, values_in
-from distify_codemods.interpreter import collated
+from distify_codemods.interpreter import collated, pooling
 from distify_codemods.libraries import computing, downloads, outside
 from distify_codemods.objects import Arguments, External, Instance, Method
 from distify_codemods.ordered import EMPTY
@@ -68,7 +68,9 @@ def drawn(machine: Machine, value: Value, arguments: Arguments, node: cst.CSTNod
     """What a library returned, marked if the random numbers in it were drawn here, and not given to it."""
     if any(CHANCE in one.sources for given in arguments.all() for one in values_in(given)):
         return value
-    return value.adding([machine.mark(Draw, node)])
+    mark = machine.mark(Draw, node)
+    pooling.drawn(machine, mark)
+    return value.adding([mark])
 
 
 def played(machine: Machine, name: str, obj: Obj | None, value: Value, node: cst.CSTNode) -> Value:

@@ -28,6 +28,7 @@ from distify_codemods.origins import (
     SEVERAL,
     Cut,
     Draw,
+    Outlived,
     Pooled,
     Share,
     Single,
@@ -49,7 +50,7 @@ def sources_of(value: Value) -> Ordered[Obj | str]:
     drawn = is_drawn(value)
     return Ordered(
         one for one in value.sources
-        if not isinstance(one, (Share, Cut, Pooled, Single)) and one not in (OUTPUT, COMPUTED, SEVERAL)
+        if not isinstance(one, (Share, Cut, Pooled, Outlived, Single)) and one not in (OUTPUT, COMPUTED, SEVERAL)
         and (drawn or not (one in (CHANCE, OUTCOME) or isinstance(one, Draw)))
     )  # fmt: skip
 

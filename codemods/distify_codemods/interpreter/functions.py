@@ -32,14 +32,14 @@ def invoke(
     key = summaries.key_of(machine, function, arguments, receiver)
     summary = machine.summaries.get(key)
     if summary is not None and summary.holds():
-        return summary.value
+        return pooling.drawn_again(machine, summary.value)
     familiar = sparing.familiar(machine, function, arguments, receiver)
     if familiar is not None and familiar.is_known(machine, arguments):
         return familiar.again(machine, function, arguments, receiver)
     helper = summaries.helper_of(machine, function, arguments, receiver)
     value = summaries.known(machine, helper, arguments, receiver) if helper is not None else None
     if value is not None:
-        return value
+        return pooling.drawn_again(machine, value)
     context = frame.context.then(node)
     place = repeated.place_of(machine, key, context)
     learns = helper is not None and helper.runs < summaries.TRIALS

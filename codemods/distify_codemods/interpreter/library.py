@@ -102,7 +102,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     value = value.adding(own)
     value = evidence.played(machine, name, None, value, node)
     value = forms.called(name, arguments, value)
-    if machine.shared and CHANCE in value.sources:
+    if machine.tells_draws and CHANCE in value.sources:
         value = evidence.drawn(machine, value, arguments, node)
     if name != python.PRINT:
         machine.event(Kind.CALL, node, name=name, arguments=arguments, value=value)

@@ -29,6 +29,7 @@ def loop(machine: Machine, node: cst.For | cst.While) -> bool:
             _one_by_one(machine, node, items)
         else:
             _again_and_again(machine, node, over)
+        aging.last_turn(machine, node)
     if node.orelse is not None:
         machine.arm(node, "orelse", node.orelse.body)
     return not (isinstance(node, cst.While) and _endless(machine, node))

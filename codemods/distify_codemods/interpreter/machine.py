@@ -60,6 +60,7 @@ class Machine:
         self.evidence = trial.evidence
         self.tries = replace(trial, shared=False, sparing=False, drop_data_parallel=False, hooks=()) != NOTHING_TRIED
         self.shared = trial.shared
+        self.tells_draws = trial.shared or trial.evidence  # whether values tell where random numbers were drawn
         self.sparing = trial.sparing
         self.drop_data_parallel = trial.drop_data_parallel
         self.hooks: dict[tuple[cst.CSTNode, bool], list[Callable[[Machine], None]]] = {}

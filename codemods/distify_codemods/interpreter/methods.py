@@ -82,7 +82,9 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
         state.method(machine, name, node, join(*arguments.all()), torch_data.LOADERS)
     if name in drawing.METHODS:
         value = value.adding([CHANCE])
-        value = evidence.drawn(machine, value, arguments, node) if machine.shared else value
+        value = evidence.drawn(machine, value, arguments, node) if machine.tells_draws else value
+        if name.endswith("_") and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            state.drawn_into(machine, node.func.value, node, value)
     value = evidence.played(machine, name, obj, value, node)
     value = forms.called(name, arguments, value, receiver)
     value = interrupts.told(machine, receiver, files.carried(machine, receiver, name, arguments, value, node))

@@ -3,7 +3,7 @@
 When a loop that takes batches begins another turn, whatever holds samples of them by then, lists, dictionaries,
 attributes, names, holds those of earlier batches: they get a mark (`Pooled`), as a source. What is put there later is
 of this turn, and has none. Attributes and items that a turn sets anew, on all of its ways, hold nothing older: they
-are `fresh`.
+are `fresh`. So it is with random numbers that were drawn in a turn (`Outlived`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from distify_codemods.inside import contained
 from distify_codemods.interpreter.frames import Fresh
 from distify_codemods.libraries import torch_data, torch_nn
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Sequence
-from distify_codemods.origins import Pooled, Share
+from distify_codemods.origins import Draw, Outlived, Pooled, Share
 from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import Value, join
@@ -69,6 +69,7 @@ class Pooling:
         self.copies: dict[Obj, Obj] = {}  # of what was made in a turn, as later ones find it
         self.aged: set[Obj] = set()  # those copies
         self.fresh = NONE
+        self.drawn: dict[Draw, set[cst.CSTNode]] = {}  # in the turns of which loops
         self.bodies: dict[cst.CSTNode, set[cst.CSTNode]] = {}
 
     def inside(self, loop: cst.CSTNode) -> set[cst.CSTNode]:
@@ -122,16 +123,36 @@ def kept(machine: Machine, holder: Obj, table: dict[Any, Value], key: object, va
 
 def _may_hold(value: Value) -> bool:
     held = any(isinstance(obj, (Sequence, Mapping, Instance)) for obj in value.objs)
-    return held or (value.scale in OF_SAMPLES and any(map(_is_dealt, value.sources)))
+    if held or (value.scale in OF_SAMPLES and any(map(is_dealt, value.sources))):
+        return True
+    return any(isinstance(source, Draw) for source in value.sources)
 
 
-def _is_dealt(source: Obj | str) -> bool:
+def is_dealt(source: Obj | str) -> bool:
     return isinstance(source, Share) or (isinstance(source, External) and source.name in torch_data.LOADERS)
 
 
 def _mark(machine: Machine) -> Pooled:
     mark = machine.made(Pooled, machine.here.node)
     return mark
+
+
+# ---- random numbers
+
+
+def drawn(machine: Machine, draw: Draw) -> None:
+    """They are drawn here."""
+    if machine.pooling is not None:
+        machine.pooling.drawn.setdefault(draw, set()).update(here.node for here in machine.here.loops)
+
+
+def drawn_again(machine: Machine, value: Value) -> Value:
+    """What a call returned before, and returns here without being followed: what was drawn in it is drawn anew."""
+    if machine.pooling is not None:
+        for source in value.sources:
+            if isinstance(source, Draw):
+                drawn(machine, source)
+    return value
 
 
 # ---- what a turn has set anew
@@ -172,7 +193,7 @@ def taken(machine: Machine, value: Value, given: Arguments) -> Value:
         return value
     found = [
         source for one in given.all() for obj in contained(one) for held in within(obj)
-        for source in held.sources if isinstance(source, Pooled)
+        for source in held.sources if isinstance(source, (Outlived, Pooled))
     ]  # fmt: skip
     return value.adding(found) if found else value
 

@@ -12,9 +12,10 @@ import libcst as cst
 
 from distify_codemods import reads, tree
 from distify_codemods.allocation import AT_THE_TOP, Obj
+from distify_codemods.interpreter import pooling
 from distify_codemods.objects import External, Instance, Mapping, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import Kept, Share
+from distify_codemods.origins import Draw, Kept, Share
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
@@ -42,6 +43,7 @@ def written(
     machine: Machine, place: cst.BaseExpression, node: cst.CSTNode, value: Value, loaders: frozenset[str]
 ) -> None:
     """Something is written into the tensor at `place`."""
+    drawn_into(machine, place, node, value)
     root = _root(place)
     if root is None or not of_a_share(value, loaders):
         return
@@ -67,6 +69,24 @@ def written(
                 machine.stores += 1
                 machine.traces.add(AT_THE_TOP)
                 machine.summaries.clear()
+
+
+def drawn_into(machine: Machine, place: cst.BaseExpression, node: cst.CSTNode, value: Value) -> None:
+    """Random numbers are written into the tensor at `place`, as a run for evidence sees it."""
+    root = _root(place) if machine.pooling is not None else None
+    draws = [source for source in value.sources if isinstance(source, Draw)] if root is not None else []
+    if not draws:
+        return
+    if isinstance(root, cst.Name):
+        frame = _holder(machine, root.value)
+        if frame is not None and _is_lasting(frame.env[root.value], frozenset()):
+            frame.env[root.value] = frame.env[root.value].adding(draws)
+            pooling.named(machine, frame.env, root.value, frame.env[root.value], lasting=frame is not machine.frame)
+    elif isinstance(root, cst.Attribute):
+        for obj in machine.values.get(root.value, Value()).objs:
+            if isinstance(obj, Instance):
+                known = obj.attributes.get(root.attr.value, Value())
+                machine.keep(obj.attributes, root.attr.value, known.adding(draws), obj)
 
 
 def method(machine: Machine, name: str, node: cst.CSTNode, value: Value, loaders: frozenset[str]) -> None:

@@ -13,18 +13,20 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.objects import Setting
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import Pooled
+from distify_codemods.origins import Outlived, Pooled
 from distify_codemods.program import Module
 from distify_codemods.values import NOTHING
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
+_KEPT = (Outlived, Pooled)
+
 
 def forget(machine: Machine, branch: cst.If, arm: cst.CSTNode | None) -> None:
     """An arm begins, None: the one that is not written. What only others give a name is not an earlier batch's."""
     env = machine.frame.env
-    marked = [name for name, value in env.items() if any(isinstance(one, Pooled) for one in value.sources)]
+    marked = [name for name, value in env.items() if any(isinstance(one, _KEPT) for one in value.sources)]
     if machine.pooling is None or not marked:
         return
     module = machine.frame.module
@@ -35,7 +37,7 @@ def forget(machine: Machine, branch: cst.If, arm: cst.CSTNode | None) -> None:
     elsewhere = {name for inner in tree.walk(module.tree) for name in _of_other_scopes(inner)}
     for name in marked:
         if left_out.issuperset(module.flow(loop).bindings(loop, name)) and name not in elsewhere:
-            gone = {one for one in env[name].sources if isinstance(one, Pooled) and one.site in left_out}
+            gone = {one for one in env[name].sources if isinstance(one, _KEPT) and one.site in left_out}
             env[name] = env[name].with_sources(Ordered(one for one in env[name].sources if one not in gone))
 
 

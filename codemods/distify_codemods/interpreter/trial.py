@@ -60,7 +60,7 @@ class Trial:
     `tracing`: whether values tell through which calls of modules their gradients flow back (`graph.py`).
     `evidence`: whether values tell what unknown things had a part in them (`evidence.py`).
     `shared`: whether ranks share forward passes alone, so that whatever the script sees is the same on all of them.
-    Values then tell where random numbers in them were drawn.
+    With either, values tell where random numbers in them were drawn.
     `sparing`: whether a function is followed a few times for each kind of arguments (`sparing.py`).
     `hooks`: what wraps and sums change.
     """

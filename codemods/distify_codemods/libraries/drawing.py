@@ -46,15 +46,20 @@ UNSEEDED = frozenset(
 OWN_STATE = UNSEEDED | {"numpy.random.Generator"}
 #: Arguments by which a function is told a stream, or a seed, of its own.
 OWN_STREAM = frozenset({"generator", "random_state", "seed", "rng"})
-#: Draws of one number, where they are given no size but 1.
-SINGLE = ("random.random", "random.uniform", "numpy.random.rand", "numpy.random.random", "torch.rand")
-#: Draws of one number between two that are given, whatever these are.
-BETWEEN = "random.uniform"
-#: Draws of one number, and how many arguments they have without a size.
+#: Draws of one number, and how many arguments they have before those that say how many are drawn, if any may.
 NUMBERS = {
     "random.randint": 2, "random.randrange": 3, "random.uniform": 2, "random.gauss": 2, "random.betavariate": 2,
     "numpy.random.randint": 2, "numpy.random.uniform": 2, "numpy.random.normal": 2, "numpy.random.beta": 2,
 }  # fmt: skip
+#: Others, that mostly serve a test, which rank 0 decides, or a model, in which chance is looked for by itself.
+SINGLE = {
+    "random.random": 0, "random.triangular": 3, "random.expovariate": 1, "random.normalvariate": 2,
+    "random.gammavariate": 2, "random.lognormvariate": 2, "numpy.random.random": 0, "numpy.random.random_sample": 0,
+    "numpy.random.rand": 0, "numpy.random.randn": 0, "numpy.random.standard_normal": 0, "numpy.random.exponential": 1,
+    "numpy.random.poisson": 1, "numpy.random.binomial": 2, "numpy.random.gamma": 2, "numpy.random.laplace": 2,
+}  # fmt: skip
+#: Those that are told how many: where the first argument stands that says it.
+TENSORS = {"torch.rand": 0, "torch.randn": 0, "torch.randint": -1}
 #: Methods that fill a tensor with random numbers, or return some; and those that draw the weights of a module anew.
 METHODS = frozenset(
     "uniform_ normal_ bernoulli_ random_ exponential_ geometric_ log_normal_ cauchy_ bernoulli multinomial".split()

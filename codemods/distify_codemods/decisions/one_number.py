@@ -1,0 +1,77 @@
+"""Draws of one number in training: it is for the whole batch, and so rank 0's for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods.decisions.between import has_a_stream_of_its_own
+from distify_codemods.decisions.differing import reached_alike, why_different
+from distify_codemods.events import Event
+from distify_codemods.facts import Facts
+from distify_codemods.libraries import drawing
+from distify_codemods.objects import Sequence
+from distify_codemods.program import Module
+from distify_codemods.values import Value
+
+_ONE = {**drawing.NUMBERS, **drawing.SINGLE, **drawing.TENSORS}
+
+
+def compared(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
+    """`random.random() < share` in training: one decision for the batch, not one for each part of it."""
+    for event in facts.calls(*_ONE):
+        parent = event.module.parents.get(event.node)
+        if not isinstance(parent, cst.Comparison) or not why_different(facts, facts.value(parent).sources):
+            continue
+        if is_one_number(event) and facts.in_training(event) and reached_alike(facts, event):
+            yield event.module, parent
+
+
+def in_training(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
+    """`random.randint(low, high)` in training: one length for the batch, not one for each part of it."""
+    for event in facts.calls(*_ONE) if not facts.run.trial.draws_alike else ():
+        node, module = event.node, event.module
+        if node in facts.run.trial.averaged or isinstance(module.parents.get(node), cst.Comparison):
+            continue  # known already, or told as what it decides
+        if event.name not in drawing.NUMBERS and (facts.in_a_model(event) or _is_compared(module, node)):
+            continue
+        one = is_one_number(event) and not _in_parts(module, node)
+        if one and facts.in_training(event) and reached_alike(facts, event):
+            assert isinstance(node, cst.BaseExpression)
+            yield module, node
+
+
+def _is_compared(module: Module, node: cst.CSTNode) -> bool:
+    """`chance = random.random()`, of which nothing is made but tests: rank 0 tells how these come out."""
+    given = module.parents.get(node)
+    target = given.targets[0].target if isinstance(given, cst.Assign) and len(given.targets) == 1 else None
+    reads = list(module.flow(target).uses(target)) if isinstance(target, cst.Name) else []
+    return bool(reads) and all(isinstance(module.parents.get(one), cst.Comparison) for one in reads)
+
+
+def is_one_number(event: Event) -> bool:
+    """Whether a call draws a single number: one for the batch."""
+    given, first = event.arguments, _ONE.get(event.name)
+    if first is None or given.star is not None or given.double_star is not None or has_a_stream_of_its_own(event):
+        return False
+    size = given.keywords.get("size")
+    sizes = given.positional[first:] if size is None else [size]
+    return all(map(_is_one, sizes)) and bool(sizes or event.name not in drawing.TENSORS)
+
+
+def _is_one(size: Value) -> bool:
+    """`1`, `(1,)`, `()`"""
+    only = size.single()
+    items = only.items if isinstance(only, Sequence) and not size.open else None
+    return size.constant() == 1 if items is None else all(map(_is_one, items))
+
+
+def _in_parts(module: Module, node: cst.CSTNode) -> bool:
+    """Whether it is evaluated for each of several items, within one statement."""
+    for around in module.enclosing(node):
+        if isinstance(around, (cst.BaseComp, cst.Lambda)):
+            return True
+        if isinstance(around, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+            break
+    return False

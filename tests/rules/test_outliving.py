@@ -1,0 +1,115 @@
+"""What a rank draws in a turn is its own: where a later turn's loss depends on it, sharded data would go wrong."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Options, Strategy
+
+from tests.rules.scripts import IMPORTS, LOOP, conversion_of, converted, line_of, script
+
+MORE = f"import random\nimport numpy as np\n{IMPORTS}"
+LOSS = "nn.functional.mse_loss(model(x), y)"
+STATE = """
+class State:
+    def __init__(self):
+        self.weight = 1.0
+
+    def turn(self):
+        self.weight = self.weight + torch.randn(4).mean().item()
+
+
+state = State()
+"""
+CLOSURE = """
+def holding():
+    held = [1.0]
+
+    def get():
+        return held[0]
+
+    def put(number):
+        held[0] = number
+
+    return get, put
+
+
+get, put = holding()
+"""
+HELPER = "def noise():\n    return torch.randn(4)\n\n\nfixed, last = noise(), torch.zeros(4)\n"
+
+
+def written(setup: str, loss: str, turn: str, after: str = "") -> str:
+    """A script that has a loss of its own, and does something after each step and after each pass."""
+    loop = LOOP.replace(LOSS, loss) + "".join(f"        {line}\n" for line in turn.split("\n"))
+    loop = loop.replace("    for x", "    total = 0.0\n    for x") + (f"    {after}\n" if after else "")
+    return script(imports=MORE, setup=setup, loop=loop)
+
+
+def links(before: str) -> list[int]:
+    conversion = conversion_of(before, options=Options())
+    found = [one for one in conversion.of(Level.ADVICE) if "keeps random numbers" in one.message]
+    assert (conversion.strategy is Strategy.SHARED) is bool(found)
+    return [one.place.line for one in found if one.place]
+
+
+@pytest.mark.parametrize(
+    ("setup", "loss", "turn", "after"),
+    [
+        ("scale = 1.0\n", f"scale * {LOSS}", "total += torch.rand(9).mean().item()", "scale = total / len(loader)"),
+        ("drawn = []\n", f"sum(drawn) * {LOSS}", "drawn.append(np.random.randn(3).mean())", ""),
+        ("kept = {'s': 1.0}\n", f"kept['s'] * {LOSS}", "kept['s'] = kept['s'] * torch.randn(4).mean()", ""),
+        (STATE, f"state.weight * {LOSS}", "state.turn()", ""),
+        (CLOSURE, f"get() * {LOSS}", "put(torch.randn(3).mean().item())", ""),
+        ("w = torch.ones(4)\n", f"{LOSS} * w.mean()", "w.uniform_(0.5, 1.5)", ""),
+        ("w = torch.ones(4)\n", f"{LOSS} * w.mean()", "w[1:3] = torch.rand(2)", ""),
+        ("shift = torch.zeros(4)\n", "nn.functional.mse_loss(model(x + shift), y)", "shift += torch.randn(4)", ""),
+        (HELPER, "nn.functional.mse_loss(model(x + fixed + last), y)", "last = noise()", ""),
+    ],
+)
+def test_draws_that_outlive_their_turn(setup: str, loss: str, turn: str, after: str) -> None:
+    before = written(setup, loss, turn, after)
+    place = line_of(before, {STATE: "self.weight + ", CLOSURE: "held[0] = number"}.get(setup, f"        {turn}"))
+    assert links(before) == [place]
+
+
+def test_a_loop_behind_the_one_that_draws() -> None:
+    other = LOOP.replace("for epoch in range(3):\n", "").replace(LOSS, f"{LOSS} * w.mean()")
+    before = script(imports=MORE, loop=f"{LOOP}        w = torch.rand(2)\n{other}")
+    assert links(before) == [line_of(before, "w = torch.rand(2)")]
+
+
+@pytest.mark.parametrize(
+    ("setup", "loss", "turn"),
+    [
+        ("", "nn.functional.mse_loss(model(x + torch.randn_like(x)), y)", "pass"),
+        (HELPER, "nn.functional.mse_loss(model(x + fixed + noise()), y)", "pass"),
+        ("", LOSS, "total += torch.rand(9).mean().item()\nprint(total)"),
+        ("own = np.random.RandomState(0)\nw = 1.0\n", f"w * {LOSS}", "w = 1 + own.randn()"),
+        ("own = torch.Generator().manual_seed(1)\nw = 1.0\n", f"w * {LOSS}", "w = torch.rand(4, generator=own).mean()"),
+        ("fixed = torch.randn(4)\n", "nn.functional.mse_loss(model(x + fixed), y)", "pass"),
+        ("fixed = torch.randn(4)\nw = 0.0\n", f"w * {LOSS}", "w = w + fixed.mean()"),
+    ],
+)
+def test_what_is_of_one_batch_or_the_same_on_all_ranks(setup: str, loss: str, turn: str) -> None:
+    assert links(written(setup, loss, turn)) == []
+
+
+@pytest.mark.parametrize(
+    "draw",
+    ["random.random()", "random.triangular(0, 1, 1)", "np.random.rand()", "np.random.randn()", "np.random.poisson(3)",
+     "np.random.uniform(0, 1, size=1)", "torch.rand(1)", "torch.randn(())", "torch.randint(9, (1,))",
+     "torch.randint(0, 9, size=(1,))", "torch.rand(1, device=x.device)"],
+)  # fmt: skip
+def test_one_number_for_a_batch_is_rank_0s(draw: str) -> None:
+    before = written("w = 1.0\n", f"w * {LOSS}", f"w = {draw}")
+    assert links(before) == []
+    assert f"w = rt.from_main_process({draw})\n" in converted(before, Options())
+
+
+@pytest.mark.parametrize(
+    "draw", ["torch.rand(2)", "np.random.rand(3)", "torch.randint(9, (2,))", "np.random.poisson(3, size=4)"]
+)
+def test_several_numbers_are_not(draw: str) -> None:
+    before = written("", f"{LOSS} * w.mean()", "pass").replace("        loss", f"        w = {draw}\n        loss")
+    assert links(before) == []
+    assert f"w = {draw}\n" in converted(before, Options())
