@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.allocation import CallChain, Obj
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
+from distify_codemods.inside import core, root
 from distify_codemods.interpreter.ranks import RANK
 from distify_codemods.libraries import effects, torch_optim
-from distify_codemods.objects import External
+from distify_codemods.objects import External, Parameters
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import CHANCE, SIGNAL, Choice, Share
 
@@ -78,13 +80,32 @@ def _consequence(facts: Facts, event: Event) -> bool:
         shared = facts.run.trial.shared and facts.is_of_a_model(event)
         return shared or (bool(wrapped(event.receiver)) and event.grad)
     if event.kind is Kind.CALL:
-        return event.name in _KEEPING
+        return event.name in _KEEPING or any(one.obj in event.value.objs for one in facts.optimizers)
     if event.kind is Kind.METHOD:
         asks = event.name in ("state_dict", "load_state_dict")
-        return (asks and facts.is_of_a_model(event)) or event.name == "step" or event.name in effects.CHECKPOINT_METHODS
+        if (asks and facts.is_of_a_model(event)) or _changes_training(facts, event):
+            return True
+        return event.name == "step" or event.name in effects.CHECKPOINT_METHODS
+    if event.kind is Kind.STORE:
+        return _changes_training(facts, event)
     if event.kind is Kind.LEAVE:
         return event.name != "raise" and _ends_training(facts, event)
     return event.kind is Kind.LOOP and any(loop.event.node is event.node for loop in facts.loops)
+
+
+#: What makes another thing of a model, an optimizer or a parameter, for the steps to come.
+_CHANGING = frozenset(
+    "train eval apply add_param_group zero_grad requires_grad_ requires_grad register_buffer add_module".split()
+)
+
+
+def _changes_training(facts: Facts, event: Event) -> bool:
+    if event.name not in _CHANGING:
+        return False
+    optimizers = {one.obj for one in facts.optimizers}
+    objs = [obj for inner in tree.inwards(event.receiver_node) for obj in facts.value(inner).objs]
+    objs += event.receiver.objs
+    return any(isinstance(one, Parameters) or one in optimizers or core(root(one)) in facts.models for one in objs)
 
 
 def _ends_training(facts: Facts, event: Event) -> bool:

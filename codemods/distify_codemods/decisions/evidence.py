@@ -13,7 +13,16 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
-from distify_codemods.decisions import entropy, losses, outliving, outside, pools, put_together, streams
+from distify_codemods.decisions import (
+    entropy,
+    losses,
+    outliving,
+    outside,
+    pools,
+    put_together,
+    streams,
+    written_data,
+)
 from distify_codemods.decisions.base import Decisions, Link, made_at
 from distify_codemods.decisions.between import drawn_between_passes, never_apart
 from distify_codemods.decisions.chance import decided_by_chance, drawn_for_batches
@@ -44,7 +53,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
     if facts.training_loops and facts.run.exact:
         found += [*_alike_workers(decisions), *_alike_transforms(facts), *_without_seeds(facts), *_halves(decisions)]
         found += [*drawn_between_passes(decisions), *never_apart(decisions), *outliving.links(decisions)]
-        found += _of_its_own_order(facts)
+        found += [*_of_its_own_order(facts), *written_data.links(facts)]
     return _each_once(found)
 
 

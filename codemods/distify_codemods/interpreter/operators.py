@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import files, forms, holding, scales, ways
@@ -15,13 +16,13 @@ from distify_codemods.objects import Bound, Class, External, Function, Instance,
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import Choice, Verdict
 from distify_codemods.scale import Scale
-from distify_codemods.values import Value, gpu_texts, join
+from distify_codemods.values import NOTHING, Value, gpu_texts, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 
-#: What a test of a batch as a whole depends on; shapes and settings are the same on all ranks.
+#: What a test of a batch as a whole depends on. Settings are the same on all ranks; of sizes, see below.
 _FIGURES = frozenset({Scale.MEAN, Scale.SUM, Scale.WEIGHTED, Scale.COUPLED})
 
 
@@ -165,4 +166,24 @@ def conditional(machine: Machine, node: cst.IfExp) -> Value:
 
 def choice(machine: Machine, node: cst.If | cst.IfExp, test: Value) -> Ordered[Obj]:
     """A source of what is chosen here, where ranks may choose differently: by a loss, or by how many there are."""
-    return Ordered([machine.made(Choice, node, by=test.scale)] if test.scale in _FIGURES else [])
+    decides = test.scale in _FIGURES or any(
+        _asks_how_many(machine, one) for one in tree.walk(node.test) if isinstance(one, cst.Comparison)
+    )
+    return Ordered([machine.made(Choice, node, by=test.scale)] if decides else [])
+
+
+def _asks_how_many(machine: Machine, node: cst.Comparison) -> bool:
+    """`seen > 1000`, `len(x) < 8`: of samples, of which a rank has had fewer than one process; but not whether any."""
+    sides = [node.left, *(one.comparator for one in node.comparisons)]
+    values = [machine.values.get(side, NOTHING) for side in sides]
+    fixed = [value for value in values if value.scale is Scale.CONST]
+    if any(value.scale is Scale.COUNT for value in values) and any(value.constant() != 0 for value in fixed):
+        return True
+    return bool(fixed) and any(_is_made_of_a_count(machine, side) for side in sides)
+
+
+def _is_made_of_a_count(machine: Machine, node: cst.BaseExpression) -> bool:
+    """`seen % 100`"""
+    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, (cst.Modulo, cst.FloorDivide)):
+        return False
+    return machine.values.get(node.left, NOTHING).scale is Scale.COUNT

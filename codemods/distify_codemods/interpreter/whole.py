@@ -15,6 +15,7 @@ from distify_codemods.interpreter import holding
 from distify_codemods.objects import Arguments, External, Sequence, Setting
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import (
+    Choice,
     Flattened,
     Foreign,
     Kept,
@@ -37,14 +38,14 @@ if TYPE_CHECKING:
 def of_all_ranks(machine: Machine, value: Value, node: cst.CSTNode, loaders: frozenset[str]) -> Value:
     """The value, and each part of it, as that of the whole batch: the same on all ranks, whatever went into it.
 
-    Its parts stay what they were: a list of samples on each rank, or padded to a length of its own.
+    Its parts stay what they were: a list of samples on each rank, padded to a length of its own, or chosen by each.
     """
     objs = holding.mapped(machine, value, node, "whole", lambda one: of_all_ranks(machine, one, node, loaders))
     sources: list[Obj | str] = []
     for source in value.sources:
         if isinstance(source, Share) or (isinstance(source, External) and source.name in loaders):
             sources.append(machine.made(Whole, None, source, of=source))
-        elif isinstance(source, (Whole, Setting, Const, Kept, Foreign, Listed, Padded)):
+        elif isinstance(source, (Whole, Setting, Const, Kept, Foreign, Listed, Padded, Choice)):
             sources.append(source)
     return Value(objs, Scale.CONST, Ordered(sources), open=value.open)
 

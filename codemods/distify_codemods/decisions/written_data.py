@@ -1,0 +1,82 @@
+"""Training data that training changes: pseudo labels, weights of a sampler, samples that are mixed into others.
+
+Each rank would write what it made of its own samples into its own copy, and deal out other data than the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.allocation import Obj
+from distify_codemods.decisions.base import Link
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
+from distify_codemods.inside import core, made_of
+from distify_codemods.interpreter.state import kept_in
+from distify_codemods.libraries import torch_data
+from distify_codemods.naming import brief
+from distify_codemods.objects import External, Instance, Mapping, Sequence
+from distify_codemods.program import Module
+from distify_codemods.values import Value
+
+_FILLING = frozenset("append appendleft extend insert update setdefault add".split())
+_SERVING = ("__getitem__", "__iter__")
+
+
+def links(facts: Facts) -> Iterator[Link]:
+    data = _Data(facts)
+    for event in facts.of_kind(Kind.STORE, Kind.METHOD):
+        fills = event.kind is Kind.STORE or event.name in _FILLING or event.name.endswith("_")
+        if fills and data.takes(event) and any(_is_own(facts, value) for value in _given(facts, event)):
+            yield Link(
+                event.module, event.node,
+                f"`{brief(event.node)}` changes the training data by what was computed of a batch: each rank would "
+                "change its own by its own samples",
+            )  # fmt: skip
+
+
+class _Data:
+    """What training loaders are made with: data sets, samplers, and what these hold."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        loaders = [one for one in facts.loaders if one.obj in facts.training_loaders]
+        objs = [core(obj) for one in loaders for value in made_of(one.arguments.all()) for obj in value.objs]
+        self._objs = {obj for obj in objs if _serves(obj)}
+        self._names: dict[Module, set[str]] = {}  # of tensors that library's data sets are made of
+        for obj in self._objs:
+            if isinstance(obj, External) and isinstance(obj.site, cst.Call) and obj.module is not None:
+                given = {tree.dotted(one.value) for one in obj.site.args} - {None}
+                self._names.setdefault(obj.module, set()).update(name for name in given if name)
+
+    def takes(self, event: Event) -> bool:
+        """Whether something is put into them."""
+        place = event.receiver_node
+        if place is None and isinstance(event.node, cst.Attribute):
+            place = event.node.value
+        objs = {core(obj) for node in tree.inwards(place) for obj in self._facts.value(node).objs}
+        objs |= {core(obj) for obj in event.receiver.objs}
+        if not objs.isdisjoint(self._objs):
+            return True
+        names = self._names.get(event.module, set())
+        return any(tree.dotted(node) in names for node in tree.inwards(place))
+
+
+def _serves(obj: Obj) -> bool:
+    if isinstance(obj, Instance):
+        return obj.of is not None and any(obj.of.member(name) is not None for name in _SERVING)
+    return isinstance(obj, (Sequence, Mapping)) or (isinstance(obj, External) and obj.name.startswith(torch_data.OWN))
+
+
+def _given(facts: Facts, event: Event) -> Iterator[Value]:
+    yield from (event.value, *event.arguments.all())
+    if isinstance(event.node, cst.Subscript):
+        for element in event.node.slice:
+            yield from (facts.value(node) for node in tree.walk(element) if isinstance(node, cst.BaseExpression))
+
+
+def _is_own(facts: Facts, value: Value) -> bool:
+    return bool(facts.shares_of_training(value) or kept_in(value))

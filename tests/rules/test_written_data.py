@@ -1,0 +1,78 @@
+"""Training data that training changes by a rank's own samples are not sharded."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Options, Strategy
+
+from tests.rules.scripts import LOOP, conversion_of, line_of, script
+
+ROWS = """
+class Rows(torch.utils.data.Dataset):
+    def __init__(self):
+        self.x, self.y, self.level = torch.randn(64, 4), torch.zeros(64, 1), 0.0
+
+    def relabel(self, numbers, labels):
+        self.y[numbers] = labels
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, number):
+        return self.x[number], self.y[number]
+
+
+data = Rows()
+"""
+TENSORS = "x, y = torch.randn(64, 4), torch.zeros(64, 1)\ndata = TensorDataset(x, y)\n"
+SAMPLER = "sampler = torch.utils.data.WeightedRandomSampler(torch.ones(64), 64)\n"
+
+
+def links(data: str, turn: str, after: str = "", loader: str = "") -> tuple[str, list[int]]:
+    loop = f"{LOOP}        {turn}\n" + (f"    {after}\n" if after else "")
+    loop = loop.replace("    for x, y", "    total = 0.0\n    for a, b").replace("(model(x), y)", "(model(a), b)")
+    before = script(data=data, loop=loop, **({"loader": loader} if loader else {}))
+    conversion = conversion_of(before, options=Options())
+    found = [one for one in conversion.of(Level.ADVICE) if "changes the training data" in one.message]
+    assert (conversion.strategy is Strategy.SHARED) is bool(found)
+    return before, [one.place.line for one in found if one.place]
+
+
+@pytest.mark.parametrize(
+    ("data", "turn"),
+    [
+        (TENSORS, "y[torch.arange(8)] = model(a).detach()"),
+        (TENSORS, "data.tensors[1][0] = loss.item()"),
+        (TENSORS, "loader.dataset.tensors[0][0] = a.mean(0)"),
+        (ROWS, "data.y[0] = model(a).detach()[0]"),
+        (ROWS, "data.x[:8].copy_(a)"),
+    ],
+)
+def test_data_that_a_turn_changes(data: str, turn: str) -> None:
+    before, found = links(data, turn)
+    assert found == [line_of(before, turn)]
+
+
+def test_a_method_of_the_data() -> None:
+    before, found = links(ROWS, "data.relabel(torch.arange(8), model(a).detach())")
+    assert found == [line_of(before, "self.y[numbers] = labels")]
+
+
+def test_a_sampler() -> None:
+    loader = f"{SAMPLER}loader = DataLoader(data, batch_size=8, sampler=sampler)\n"
+    before, found = links(TENSORS, "sampler.weights[0] = loss.item()", loader=loader)
+    assert found == [line_of(before, "sampler.weights[0]")]
+
+
+@pytest.mark.parametrize(
+    ("turn", "after"),
+    [
+        ("total += loss.item()", "data.level = total / len(loader)"),
+        ("data.level = epoch", ""),
+        ("a[0] = 0", ""),
+        ("own = data.x.clone(); own[0] = a[0]", ""),
+        ("model(a)[0] = 1", ""),
+    ],
+)
+def test_what_is_the_same_on_all_ranks_or_no_data(turn: str, after: str) -> None:
+    assert links(ROWS, turn, after)[1] == []
