@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -56,32 +55,6 @@ def test_a_batch_script_of_slurm_is_no_rank(trained: Trained, slurm: dict[str, s
     """Its environment has the numbers of a task, and it is alone."""
     batch = {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
     assert same(trained([], slurm | batch), trained([]))
-
-
-@pytest.fixture
-def machines() -> Iterator[list[list[str]]]:
-    """Two networks that are joined by a cable: the words in front of a command in each."""
-    ip = needs("ip")
-    names = [f"distify{os.getpid()}{letter}" for letter in "ab"]
-    cable = [f"d{os.getpid() % 100_000}{letter}" for letter in "ab"]
-
-    def run(*words: str) -> None:
-        done = subprocess.run([ip, *words], capture_output=True, text=True, timeout=60)
-        if done.returncode:
-            pytest.skip(f"no networks of one's own can be made here: {done.stderr.strip()}")
-
-    try:
-        for name in names:
-            run("netns", "add", name)
-        run("link", "add", cable[0], "netns", names[0], "type", "veth", "peer", "name", cable[1], "netns", names[1])
-        for number, (name, end) in enumerate(zip(names, cable, strict=True), 1):
-            run("-n", name, "addr", "add", f"10.77.0.{number}/24", "dev", end)
-            run("-n", name, "link", "set", end, "up")
-            run("-n", name, "link", "set", "lo", "up")
-        yield [[ip, "netns", "exec", name] for name in names]
-    finally:
-        for name in names:
-            subprocess.run([ip, "netns", "del", name], capture_output=True, timeout=60)
 
 
 @pytest.mark.parametrize("count", ["2", "2:2"], ids=["static", "elastic"])

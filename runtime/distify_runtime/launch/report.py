@@ -29,6 +29,11 @@ HINTS = {
 _LINE_START = r"(?:\x1b\[[0-9;]*m|\[rank\d+\]: ?|[ |+])*"
 _PREFIX = re.compile(r"^(?:\x1b\[[0-9;]*m)*(?:\[rank\d+\]: ?)?(?:\x1b\[[0-9;]*m)*")
 _HEADER = re.compile(_LINE_START + r"(?:Exception Group )?Traceback \(most recent call last\):")
+#: Where there are other machines.
+LOST_LINE = (
+    "distify: a rank of another machine was gone first: what the run there says last is why; where it says nothing, "
+    "that machine, or the network, went down"
+)
 #: Between two tracebacks that belong together.
 _CHAINED = re.compile(
     _LINE_START + r"(?:During handling of the above|The above exception was the direct|Exception ignored )"
@@ -79,20 +84,20 @@ def first_failure(ends: Sequence[RankEnd], tails: Mapping[int, str]) -> RankEnd 
     def order(end: RankEnd) -> tuple[bool, bool, float]:
         tail = tails.get(end.rank, "")
         silent = end.code > 0 and not tail.strip()
-        return _is_consequence(end, tail), silent, end.ended
+        return is_consequence(end, tail), silent, end.ended
 
     return min((end for end in ends if end.code != 0 and not end.stopped), key=order, default=None)
 
 
 def left_early(ends: Sequence[RankEnd], first: RankEnd, tails: Mapping[int, str]) -> RankEnd | None:
     """The rank that ended with 0 while others waited for it, if that is why `first` failed: by losing another."""
-    if not _is_consequence(first, tails.get(first.rank, "")):
+    if not is_consequence(first, tails.get(first.rank, "")):
         return None
     early = [end for end in ends if end.code == 0 and not end.stopped and end.ended <= first.ended + NOTED_WITHIN]
     return min(early, key=lambda end: end.ended, default=None)
 
 
-def _is_consequence(end: RankEnd, tail: str) -> bool:
+def is_consequence(end: RankEnd, tail: str) -> bool:
     """Whether the rank says that it failed because of another one."""
     last = traceback_of(tail)[-ERROR_LINES:]
     if not last and end.code == -signal.SIGABRT:  # NCCL's watchdog aborts without a Python traceback

@@ -28,12 +28,14 @@ from distify_runtime.launch.processes import (
 )
 from distify_runtime.launch.ranks import Agent
 from distify_runtime.launch.report import (
+    LOST_LINE,
     RankEnd,
     agent_exit_code,
     agent_lines,
     early_line,
     failure_lines,
     first_failure,
+    is_consequence,
     left_early,
     read_tail,
     waiting_line,
@@ -275,6 +277,8 @@ class Job:
             early = left_early(list(self._ends.values()), first, tails)
             if early is not None:
                 lines.append(early_line(early, config.world_size, config.log(early.rank)))
+            elif config.nodes is not None and is_consequence(first, tails[first.rank]):
+                lines.append(LOST_LINE)
         else:
             lines, code = agent_lines(config.launcher, agent_code, config.agent_log), agent_exit_code(agent_code)
         for line in lines:

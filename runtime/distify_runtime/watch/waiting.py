@@ -12,6 +12,7 @@ from distify_runtime.watch import frames, uneven
 from distify_runtime.watch.board import Board
 from distify_runtime.watch.mode import Mode
 from distify_runtime.watch.pulse import Pulse
+from distify_runtime.watch.unanswered import Unanswered
 from distify_runtime.watch.verdict import broken_elsewhere, end_process, say
 from distify_runtime.watch.watching import Watching
 
@@ -36,27 +37,36 @@ class Waiting(threading.Thread):
         self._notes: dict[int, tuple[int, float]] = {}  # of each rank: its last note, and since when that is there
         self._uneven = uneven.Reader(board) if board.rank == 0 else None
         self._told = False
+        self._unanswered = Unanswered(mode, patience)
 
     def end(self) -> None:
         self._over.set()
+        self._unanswered.end()
         self.join(_BETWEEN)
 
     def run(self) -> None:
         number, due = 0, 0.0
+        self._unanswered.start()
         try:
             while not self._over.wait(_EACH):
                 still, now = self._pulse.still(), time.monotonic()
                 if now >= due:
                     due = now + _BETWEEN
                     number += 1
-                    self._board.post("pulse", self._note(number, still))
-                    if self._board.rank < _JUDGES:
-                        self._judge(self._board.present("pulse"), now)
-                if self._board.appended("waiting", 0):
+                    self._judge(self._exchanged(self._note(number, still)), now)
+                with self._unanswered.asking():
+                    is_over = self._board.appended("waiting", 0)
+                if is_over:
                     self._leave()
                     return
         except RuntimeError:  # the store is gone: so is the run
             return
+
+    def _exchanged(self, note: dict[str, Any]) -> dict[int, Any]:
+        """Leaves a note for the others; theirs, for who judges."""
+        with self._unanswered.asking():
+            self._board.post("pulse", note)
+            return self._board.present("pulse") if self._board.rank < _JUDGES else {}
 
     def _leave(self) -> None:
         """Rank 0, or who judges in its place, has ended the run."""
@@ -78,7 +88,7 @@ class Waiting(threading.Thread):
         }
 
     def _judge(self, notes: dict[int, Any], now: float) -> None:
-        if self._over.is_set():
+        if self._over.is_set() or not notes:
             return
         if self._uneven and (said := self._uneven.judged(notes)):
             broken_elsewhere("uneven", said, self._mode)
