@@ -130,6 +130,9 @@ def run(ctx: click.Context, /, script: str, args: tuple[str, ...], **given: Any)
                 say(f"distify: the ranks of one machine are started without an engine; the same with {other}:")
             click.echo(launcher.plain_command(config, os.environ))
             return
+        launcher.check_start(config)
+        for doubt in launcher.doubts(config):
+            say(f"distify: {doubt}")
         ctx.exit(launcher.launch(config))
     except (launcher.LaunchError, launcher.WrongNodes) as error:
         raise DistifyError(str(error)) from None

@@ -32,6 +32,7 @@ from distify_runtime.launchers import usable_cores
 from distify_runtime.meeting import by_itself, collective
 from distify_runtime.metrics import leave_metrics_alone
 from distify_runtime.randomness import seed_ranks_alike
+from distify_runtime.same_everywhere import check_machines
 from distify_runtime.saving import save_whole
 from distify_runtime.watch.start import start
 
@@ -69,6 +70,7 @@ def init_process_group(per_rank_batch: bool = False, watch: str | None = None) -
     save_whole()
     if not alone:
         take_rank()
+        check_machines(watch, local_world_size() < world_size())
         _share_cores()
         leave_metrics_alone()
         seed_ranks_alike()

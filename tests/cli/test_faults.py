@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -97,6 +98,17 @@ def test_a_run_that_starts_anew_ends_as_one_that_was_not_broken(distify: Command
     resumed = trained(distify)
     assert all(torch.equal(unbroken[name], resumed[name]) for name in unbroken)
     assert [path.name for path in distify.folder.glob("last*")] == ["last.pt"]
+
+
+def test_a_port_that_is_taken_is_named_before_anything_starts(distify: CommandLine) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        where = f"localhost:{other.getsockname()[1]}"
+        ended = run(distify, STUBBORN, "--nnodes", "2", "--node-rank", "0", "--rdzv-endpoint", where)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, b"", 1)
+    assert ended.err.startswith(f"distify: --rdzv-endpoint {where}: the port is taken, by a run that goes on or by ")
+    assert not (distify.folder / "logs").exists()
 
 
 #: Looks converted, but starts without torch's second.

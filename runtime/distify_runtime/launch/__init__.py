@@ -6,6 +6,7 @@ The processes: this one starts the engine, that starts `supervisor.py` once per 
 script. The supervisors report here through a socket, which is how the first failing rank is known.
 """
 
+from distify_runtime.launch.before import check_start, doubts
 from distify_runtime.launch.config import Horovod, LaunchConfig, LaunchError
 from distify_runtime.launch.engines import ENGINES, Engine, choose_engine, launch_command, plain_command
 from distify_runtime.launch.gpus import check_gpus, gpu_count
@@ -24,7 +25,9 @@ __all__ = [
     "LaunchError",
     "WrongNodes",
     "check_gpus",
+    "check_start",
     "choose_engine",
+    "doubts",
     "find_module",
     "find_script",
     "fresh_logs",

@@ -72,6 +72,10 @@ CAUSES = (
         "the script asks for a GPU, and this torch is one for CPUs: `distify doctor` says which to install",
     ),
     _cause(
+        r"Distributed package doesn't have",
+        "this torch was built without what ranks speak over: a torch from pip has it; see `distify doctor`",
+    ),
+    _cause(
         r"CUDA driver version is insufficient|driver on your system is too old",
         "the GPU's driver is older than what this torch was built for: a newer driver, or a torch for an older CUDA",
     ),

@@ -12,7 +12,10 @@ from distify_runtime.launch.config import LaunchError, python_command
 
 #: One of these is there wherever torch could find a GPU: NVIDIA, NVIDIA inside WSL, AMD.
 GPU_DEVICES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
-ASK_TORCH = "import torch; print(torch.cuda.device_count())"
+ASK_TORCH = (
+    "import torch, torch.distributed as dist; "
+    "print(dist.is_available() and dist.is_nccl_available(), torch.cuda.device_count())"
+)
 
 
 def may_have_gpus() -> bool:
@@ -23,11 +26,17 @@ def may_have_gpus() -> bool:
 def ask_torch(python: str) -> int:
     """`torch.cuda.device_count()` of a process of its own: right for every driver, build and MIG slice.
 
-    0 where torch cannot be imported; the ranks will say why.
+    0 where torch cannot be imported; the ranks will say why. Raises LaunchError where there are some, and no NCCL.
     """
     answer = subprocess.run([*python_command(python), "-c", ASK_TORCH], capture_output=True, text=True, check=False)
-    last = answer.stdout.split()[-1:]
-    return int(last[0]) if last and last[0].isdigit() else 0
+    *_, has_nccl, count = ["", "", *answer.stdout.split()]
+    found = int(count) if count.isdigit() else 0
+    if found and has_nccl == "False":
+        raise LaunchError(
+            "this torch was built without NCCL, over which GPUs speak: a torch for CUDA from pip has it; "
+            "or CUDA_VISIBLE_DEVICES='' to train on the CPU"
+        )
+    return found
 
 
 def gpu_count(
