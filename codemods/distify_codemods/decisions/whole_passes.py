@@ -11,12 +11,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.answers import answered_once
 from distify_codemods.decisions import entropy, modes, streams
 from distify_codemods.decisions.base import Decisions
 from distify_codemods.decisions.differing import reached_alike
 from distify_codemods.decisions.drawn import Drawn
 from distify_codemods.decisions.names import loader_node
-from distify_codemods.events import Event, Kind
+from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, loaders_in, loaders_iterated
 from distify_codemods.inside import core, made_of
 from distify_codemods.libraries import drawing, torch_nn
@@ -105,13 +106,32 @@ def _is_evaluation(facts: Facts, loop: Event) -> bool:
 
 def _computes(facts: Facts, loop: Event) -> bool:
     """Whether a model is called for its batches: then it is more than output, of rank 0 alone."""
+    around = _around_forwards(facts)
+    if loop.node not in around and (not isinstance(loop.node, cst.CompFor) or around.isdisjoint(_parts(loop))):
+        return False
     return next(_within(facts, loop, Kind.FORWARD), None) is not None
+
+
+@answered_once
+def _around_forwards(facts: Facts) -> set[object]:
+    """Where models are called, what that happens in, and the calls that lead there."""
+    forwards, seen = facts.of_kind(Kind.FORWARD), set[Here]()
+    for event in forwards:
+        for here in event.here.up():
+            if here in seen:
+                break
+            seen.add(here)
+    called = {step for event in forwards for step in event.here.frame.context}
+    return {event.node for event in forwards} | {here.node for here in seen} | called
+
+
+def _parts(loop: Event) -> set[cst.CSTNode]:
+    return set(tree.walk(loop.module.parents[loop.node])) if isinstance(loop.node, cst.CompFor) else set()
 
 
 def _within(facts: Facts, loop: Event, *kinds: Kind) -> Iterator[Event]:
     """What happens in the turns of a loop, or of a comprehension."""
-    comprehension = loop.module.parents[loop.node] if isinstance(loop.node, cst.CompFor) else None
-    parts = set(tree.walk(comprehension)) if comprehension is not None else set()
+    parts = _parts(loop)
     for event in facts.of_kind(*kinds):
         if event.inside(loop) or event.node in parts or not parts.isdisjoint(event.here.frame.context):
             yield event

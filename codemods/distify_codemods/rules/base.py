@@ -301,11 +301,10 @@ class Context:
     def _may_have_left(self, event: Event, frame: Frame) -> bool:
         """Whether the function may return before an event because of what files there are."""
         return any(
-            one.kind is Kind.LEAVE
-            and one.here.frame is frame
+            one.here.frame is frame
             and one.before(event)
             and any(self.asks_the_disk(here.node) for here in one.here.up() if here.frame is frame)
-            for one in self.facts.run.events
+            for one in self.facts.of_kind(Kind.LEAVE)
         )
 
     def asks_the_disk(self, node: cst.CSTNode) -> bool:

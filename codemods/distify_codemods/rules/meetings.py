@@ -11,6 +11,7 @@ from distify_codemods import half_done, tree
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.inside import core
+from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import runtime
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
@@ -69,6 +70,9 @@ class _Parted:
             event for event in self.facts.of_kind(Kind.LEAVE)
             if event.name != "raise" and any(here.arm and here.node in tests for here in event.here.up())
         ]  # fmt: skip
+        self.left_in: dict[Frame, list[Event]] = {}
+        for leave in self.leaves:
+            self.left_in.setdefault(leave.here.frame, []).append(leave)
         events = self.facts.run.events if tests else []
         self.functions = {function for event in events for function in self._called_for_some(event)}
 
@@ -91,10 +95,10 @@ class _Parted:
     def _called_for_some(self, event: Event) -> Iterator[cst.CSTNode]:
         """The functions that run when it happens, and that not all ranks come to."""
         below: list[cst.CSTNode] = []
-        left = [leave for leave in self.leaves if leave.before(event)]
         for here in event.here.up():
             frame = here.frame
-            behind = any(leave.here.frame is frame and _leaves(leave, here.node) for leave in left)
+            left = self.left_in.get(frame, ())
+            behind = any(leave.before(event) and _leaves(leave, here.node) for leave in left)
             if behind or (here.arm and here.node in self.tests):
                 yield from (function for function in below if function is not frame.node)
                 return
