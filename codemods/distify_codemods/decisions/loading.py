@@ -12,22 +12,26 @@ from distify_codemods.decisions.base import SharedLoading
 from distify_codemods.decisions.samples import Samples
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, Loader
-from distify_codemods.interpreter import Machine, run
+from distify_codemods.interpreter import Machine
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import torch_data
+from distify_codemods.reads import Marks
 
 
-def decide_loading(facts: Facts) -> tuple[SharedLoading, ...]:
+def decide_loading(facts: Facts, as_written: Facts) -> tuple[SharedLoading, ...]:
+    """`as_written`: of a run whose values are looked at no more, and may go on to what loaders call."""
     found = {loader.made.node: loader for loader in facts.loaders if _is_torchs(loader)}
     nodes = [node for node, loader in found.items() if _is_met(facts, loader)]
     if not nodes or not facts.run.exact:
         return ()
-    again = run(facts.program, facts.run.trial)  # whose values may go on to what loaders call
     made: dict[cst.CSTNode, list[Event]] = {node: [] for node in nodes}
-    for event in again.events:
-        if event.kind is Kind.CALL and event.node in made:
+    for event in as_written.of_kind(Kind.CALL):
+        if event.node in made:
             made[event.node].append(event)
-    plain = (node for node in nodes if made[node] and all(_is_plain(again.machine, one) for one in made[node]))
+    machine = as_written.run.machine
+    unbound = machine.unbound.copy()
+    plain = [node for node in nodes if made[node] and all(_is_plain(machine, one) for one in made[node])]
+    machine.unbound = Marks(unbound)  # as it was: a refusal tells of these
     return tuple(SharedLoading(found[node].made.module, found[node].call) for node in plain)
 
 

@@ -59,7 +59,7 @@ def decide_shared(facts: Facts) -> Decisions:
         _add_frozen(decisions, called)
     decisions.prefixed, decisions.reached_through = prefixed(facts), reached_through(facts)
     decisions.walked = walked(facts)
-    decisions.shared_loading = decide_loading(seen)
+    decisions.shared_loading = decide_loading(seen, facts)
     if facts.program.options.per_rank_batch:
         enlarging.decide_enlarging(decisions)
     return decisions
