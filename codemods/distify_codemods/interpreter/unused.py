@@ -137,7 +137,9 @@ def _run_arm(machine: Machine, one: LeftOut) -> Iterator[Event]:
     machine.events, machine.draws, machine.record.order = [], [], one.order
     machine.frame, machine.here, machine.grad, machine.control = one.frame, one.here, one.grad, one.control
     one.frame.env, machine.parted = dict(one.env), False
+    machine.followed = {}
     machine.arm(one.node, one.arm, one.body, frozenset({None}))
+    machine.followed = None
     brought = [module for module in machine.globals if module not in reached]
     machine.record.brought.setdefault(one.node, []).extend(brought)
     one.frame.env = outer
