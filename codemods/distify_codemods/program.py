@@ -13,6 +13,8 @@ from distify_codemods.records import dataclass
 from distify_codemods.results import Options, Resolver, SourceError, SourceFile
 
 if TYPE_CHECKING:
+    import libcst as cst
+
     from distify_codemods.facts import Facts
     from distify_codemods.interpreter import Trial
 
@@ -31,6 +33,7 @@ class Program:
     on_run: Callable[[int], None] | None = None  # told each time it is followed how often that will be, about
     statements: int = 0  # that all runs have followed
     followed: dict[Trial, Facts] = field(default_factory=dict)  # what each run has told
+    constants: dict[cst.CSTNode, object] = field(default_factory=dict)  # what literals are, once they were read
 
     def local_module(self, importer: Module, name: str, level: int) -> Module | None:
         """The local module of that name as `importer` sees it; None for libraries and unreadable files."""

@@ -63,18 +63,33 @@ class Reads:
         self.log = [found]
         return found
 
-    def _find(self, found: Found, hidden: set[Place], since: int) -> None:
-        """`hidden`: what was set before it is read. `since`: of the outermost call."""
+    def hold(self) -> bool:
+        """Whether all that was read is what it was. Where it is not, that mostly shows before all is put together."""
+        if "found" in self.__dict__:
+            return self.found.hold()
+        found = Found()
+        holds = self._find(found, set(), self.since, True)
+        if holds:
+            self.found, self.log = found, [found]
+        return holds
+
+    def _find(self, found: Found, hidden: set[Place], since: int, asked: bool = False) -> bool:
+        """`hidden`: what was set before it is read. `since`: of the outermost call.
+
+        `asked`: whether it ends, with false, at the first that is not what it was.
+        """
         for one in self.log:
             if isinstance(one, Reads):
-                one._find(found, hidden, since)
+                if not one._find(found, hidden, since, asked):
+                    return False
             elif isinstance(one, Found):
-                for place in one.read.keys() - hidden:
-                    found.read.setdefault(place, one.read[place])
+                read = {place: one.read[place] for place in one.read.keys() - hidden - found.read.keys()}
+                outer = {at: value for at, value in one.outer.items() if at[0].number < since and at not in found.outer}
+                if asked and not Found(read, outer).hold():
+                    return False
+                found.read |= read
+                found.outer |= outer
                 found.kept |= one.kept
-                for (frame, name), value in one.outer.items():
-                    if frame.number < since:
-                        found.outer.setdefault((frame, name), value)
             else:
                 what, table, key, value = one
                 place = (id(table), key)
@@ -82,12 +97,17 @@ class Reads:
                     hidden.add(place)
                 elif what is _What.KEPT:
                     found.kept[place] = table, value
-                elif what is _What.READ and place not in hidden:
-                    found.read.setdefault(place, (table, value))
-                elif what is _What.OUTER and table.number < since:
-                    found.outer.setdefault((table, key), value)
+                elif what is _What.READ and place not in hidden and place not in found.read:
+                    if asked and not _is(table, key, value):
+                        return False
+                    found.read[place] = table, value
+                elif what is _What.OUTER and table.number < since and (table, key) not in found.outer:
+                    if asked and not _is(table.env, key, value):
+                        return False
+                    found.outer[table, key] = value
         if "found" in self.__dict__:
             hidden.update(self.changed)
+        return True
 
     def lasting(self, context: tuple[object, ...], *but: object) -> Found:
         """What it found, without what a call of this context makes anew each time, and without these tables."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import ABCMeta
 from collections.abc import Iterator
 from typing import TypeAlias
 
@@ -29,6 +30,21 @@ def _told_apart_in_c(kind: type[object]) -> None:
 
 
 _told_apart_in_c(cst.CSTNode)
+
+
+#: The class of libcst's classes, which nothing but their own kinds is registered with.
+_ASKED = type("_Asked", (ABCMeta,), {"__instancecheck__": type.__instancecheck__})
+
+
+def _asked_in_c(kind: type[object]) -> None:
+    """Abstract classes answer `isinstance(node, cst.Call)`, where it is no call, by a function written in Python."""
+    if type(kind) is ABCMeta:
+        type.__setattr__(kind, "__class__", _ASKED)
+    for below in kind.__subclasses__():
+        _asked_in_c(below)
+
+
+_asked_in_c(cst.CSTNode)
 
 
 def fields_of(node: cst.CSTNode) -> tuple[str, ...]:

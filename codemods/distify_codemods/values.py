@@ -118,10 +118,7 @@ def _names_a_gpu(value: object) -> bool:
 def join(*values: Value) -> Value:
     """What may be any of the values, as after a branch."""
     if len(values) == 2:
-        one, other = values
-        if one is other or other is NOTHING:
-            return one
-        return other if one is NOTHING else _join(one, other)
+        return join_two(*values)
     if len(values) > _MANY and (alike := _alike(values)) is not None:
         return alike
     result = NOTHING
@@ -131,6 +128,22 @@ def join(*values: Value) -> Value:
         elif value is not NOTHING:
             result = _join(result, value)
     return result
+
+
+def join_two(one: Value, other: Value) -> Value:
+    if one is other or other is NOTHING:
+        return one
+    if one is NOTHING:
+        return other
+    return one if _says_all(one, other) else _join(one, other)
+
+
+def _says_all(one: Value, other: Value) -> bool:
+    """Whether what may be either is known to be no more than the first: so it is of most joins."""
+    if one.scale is not other.scale or one.dims > other.dims or not one.objs >= other.objs:
+        return False
+    added = (other.mask and not one.mask) or (not one.open and (other.open or bool(one.objs) is not bool(other.objs)))
+    return not added and one.sources >= other.sources
 
 
 _MANY = 8

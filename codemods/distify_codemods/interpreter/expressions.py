@@ -26,7 +26,7 @@ from distify_codemods.interpreter import (
     whole,
 )
 from distify_codemods.libraries import torch_data
-from distify_codemods.values import NOTHING, Value, gpu_texts, join, sources_of
+from distify_codemods.values import NOTHING, Value, gpu_texts, join, join_two, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -39,9 +39,12 @@ def evaluate(machine: Machine, node: cst.BaseExpression) -> Value:
     value = handler(machine, node)
     if machine.tries:
         value = _tried(machine, value, node)
-    before = dict.get(machine.values, node)
+    values = machine.values
+    before = dict.get(values, node)
     if before is not value:
-        machine.values.grow(node, value if before is None else join(before, value))
+        whole = value if before is None else join_two(before, value)
+        if whole is not before:
+            values.grow(node, whole)
     return value
 
 
@@ -66,7 +69,14 @@ def _tried(machine: Machine, value: Value, node: cst.BaseExpression) -> Value:
 
 
 def _name(machine: Machine, node: cst.Name) -> Value:
-    return machine.lookup(node.value)
+    name, frame = node.value, machine.frame
+    if name in _KEYWORDS:
+        return ways.marked(machine, machine.literal(node, _KEYWORDS[name]))
+    own = frame.env.get(name) if not (frame.globals_declared or frame.outer_declared) else None
+    return machine.lookup(name) if own is None else own
+
+
+_KEYWORDS = {"True": True, "False": False, "None": None}
 
 
 def _attribute(machine: Machine, node: cst.Attribute) -> Value:
@@ -123,24 +133,20 @@ def _concatenated(machine: Machine, node: cst.ConcatenatedString) -> Value:
 
 
 def _constant(machine: Machine, node: cst.BaseExpression) -> Value:
-    value: object
+    known = machine.program.constants
+    if node not in known:
+        known[node] = _read(node)
+    return machine.literal(node, known[node])
+
+
+def _read(node: cst.BaseExpression) -> object:
     if isinstance(node, cst.Integer):
-        value = tree.integer(node)
-    elif isinstance(node, cst.Float):
-        value = float(node.value.replace("_", ""))
-    else:
-        value = tree.string(node)
-    return machine.literal(node, value)
-
-
-def _name_or_keyword(machine: Machine, node: cst.Name) -> Value:
-    if node.value in ("True", "False", "None"):
-        return ways.marked(machine, machine.literal(node, {"True": True, "False": False, "None": None}[node.value]))
-    return _name(machine, node)
+        return tree.integer(node)
+    return float(node.value.replace("_", "")) if isinstance(node, cst.Float) else tree.string(node)
 
 
 _HANDLERS: dict[type[cst.CSTNode], Callable[[Any, Any], Value]] = {
-    cst.Name: _name_or_keyword,
+    cst.Name: _name,
     cst.Attribute: _attribute,
     cst.Call: calls.evaluate_call,
     cst.Subscript: subscripts.subscript,

@@ -39,7 +39,7 @@ from distify_codemods.objects import Arguments, Class, Function
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module, Program
 from distify_codemods.reads import Marks, Table
-from distify_codemods.values import Value, join
+from distify_codemods.values import NOTHING, Value, join, join_two
 
 BEHIND = "behind"  # what comes after a branch, as if it were an arm
 MOST_STATEMENTS = 60_000
@@ -70,6 +70,7 @@ class Machine:
         self.draws: list[Event] = []  # those of them that take a batch
         self.values: Table[cst.CSTNode, Value] = Table()
         self.objects: dict[tuple[object, ...], Any] = {}  # `Obj`s, by kind and place
+        self.literals: dict[tuple[object, ...], Value] = {}
         self.givers: Table[cst.CSTNode, tuple[Value, Obj | None]] = Table()  # whose method is called there (`evidence`)
         self.optimized: Marks[Obj] = Marks()  # modules whose parameters were asked for
         self.inside_models = 0  # how many forwards of modules are running
@@ -138,24 +139,14 @@ class Machine:
 
     # ---- events and objects
 
-    def event(self, kind: Kind, node: cst.CSTNode, **details: object) -> Event:
+    def event(self, kind: Kind, node: cst.CSTNode, **details: Any) -> Event:
         """Records an event once per place and chain of calls; a second pass over a loop adds what is new to it."""
         key = (kind, node, self.frame.context, details.get("name"))
         known = self.seen.get(key)
         if known is not None:
-            before = known.value
-            for name in ("receiver", "value"):
-                if name in details:
-                    setattr(known, name, join(getattr(known, name), details[name]))  # type: ignore[arg-type]
-            if kind is Kind.DRAW and known.value is not before:
-                self.count("draws")
-            if known.names:
-                merge(known.names, self.frame.env)
-            if "arguments" in details:
-                known.arguments = known.arguments.joined(details["arguments"])  # type: ignore[arg-type]
-            self._happened(known)
+            self._joined(known, **details)
             return known
-        event = Event(kind, node, self.frame.module, self.here, len(self.events), grad=self.grad, **details)  # type: ignore[arg-type]
+        event = Event(kind, node, self.frame.module, self.here, len(self.events), grad=self.grad, **details)
         if kind in (Kind.LOOP, Kind.PASS) or event.name in torch_data.LOADERS:
             event.names = dict(self.frame.env)
         self.seen[key] = event
@@ -168,11 +159,31 @@ class Machine:
         self._happened(event)
         return event
 
+    def _joined(
+        self,
+        known: Event,
+        receiver: Value = NOTHING,
+        value: Value = NOTHING,
+        arguments: Arguments | None = None,
+        **others: Any,
+    ) -> None:
+        """An event has happened again; the others of its fields stay what they are."""
+        before = known.value
+        known.receiver, known.value = join_two(known.receiver, receiver), join_two(before, value)
+        if known.kind is Kind.DRAW and known.value is not before:
+            self.count("draws")
+        if known.names:
+            merge(known.names, self.frame.env)
+        if arguments is not None:
+            known.arguments = known.arguments.joined(arguments)
+        self._happened(known)
+
     def count(self, what: str) -> None:
         self.happened.grow(what, dict.__getitem__(self.happened, what) + 1)
 
     def _happened(self, event: Event) -> None:
-        self.traces.update(summaries.traces_of(self, event))
+        if event.kind not in summaries.TRACELESS:
+            self.traces.update(summaries.traces_of(self, event))
         if self.watched is not None:
             self.watched.append(event)
 
@@ -311,7 +322,12 @@ class Machine:
     invoke = functions.invoke
 
     def literal(self, node: cst.CSTNode | None, value: object) -> Value:
-        return Value(self.made(Const, node, value, type(value), value=value).alone)
+        """The same value each time, where it is the same object: most expressions are what they were."""
+        key = (node, self.frame.context, value, type(value))
+        known = self.literals.get(key)
+        if known is None:
+            known = self.literals[key] = Value(self.made(Const, node, value, type(value), value=value).alone)
+        return known
 
 
 def _most(program: Program, trial: Trial) -> int:

@@ -38,7 +38,8 @@ class Followed:
     def holds(self, machine: Machine, arguments: Arguments) -> bool:
         """Whether it would do the same now. Events are known already, and what grows holds what it has put there."""
         watched = machine.watched is None or self.events is not None
-        return watched and self.arguments == arguments and summaries.hold(self.reads.found)
+        same = watched and self.arguments == arguments and self.reads.hold()
+        return same and summaries.is_kept(self.reads.found)
 
     def again(self, machine: Machine) -> Value:
         machine.repeated += self.size

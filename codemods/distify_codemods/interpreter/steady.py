@@ -25,9 +25,11 @@ _KEPT = (Outlived, Pooled)
 
 def forget(machine: Machine, branch: cst.If, arm: cst.CSTNode | None) -> None:
     """An arm begins, None: the one that is not written. What only others give a name is not an earlier batch's."""
+    if machine.pooling is None:
+        return
     env = machine.frame.env
     marked = [name for name, value in env.items() if any(isinstance(one, _KEPT) for one in value.sources)]
-    if machine.pooling is None or not marked:
+    if not marked:
         return
     module = machine.frame.module
     loop = _outermost(module, branch)

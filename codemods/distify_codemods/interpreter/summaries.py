@@ -19,7 +19,7 @@ from distify_codemods.ordered import Ordered
 from distify_codemods.reads import NOW, Found, Reads, changing
 from distify_codemods.records import dataclass
 from distify_codemods.scale import Scale
-from distify_codemods.values import NOTHING, Value, join
+from distify_codemods.values import NOTHING, Value, join, join_two
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -57,16 +57,16 @@ class Summary:
 
     def holds(self) -> bool:
         """Whether it would return the same now, and change nothing."""
-        holds = self.found is None or hold(self.found)
+        holds = self.found is None or (self.found.hold() and is_kept(self.found))
         if holds and self.found is not None and NOW.reads is not None:
             NOW.reads.log.append(self.found)
         return holds
 
 
-def hold(found: Found) -> bool:
-    """Whether all that was read is what it was, and what was put beside other things was not taken from there."""
+def is_kept(found: Found) -> bool:
+    """Whether what was put beside other things was not taken from there."""
     now = ((dict.get(table, place[1]), whole) for place, (table, whole) in found.kept.items())
-    return found.hold() and all(one is whole or (one is not None and join(one, whole) == one) for one, whole in now)
+    return all(one is whole or (one is not None and join_two(one, whole) == one) for one, whole in now)
 
 
 def _given(arguments: Arguments) -> list[Value | None]:
@@ -78,11 +78,15 @@ def _likeness(value: Value | None) -> object:
 
 
 def _alike(things: Ordered[Obj] | Ordered[Obj | str]) -> frozenset[object]:
-    """A literal is the same whichever calls led to it."""
-    return frozenset((one.site, type(one.value), one.value) if isinstance(one, Const) else one for one in things)
+    """A literal is the same whichever calls led to it. It is kept with the set, which is asked for at each call."""
+    found: frozenset[object] | None = getattr(things, "alike", None)
+    if found is None:
+        alike = ((one.site, type(one.value), one.value) if isinstance(one, Const) else one for one in things)
+        found = things.alike = frozenset(alike)
+    return found
 
 
-_TRACELESS = frozenset({Kind.ATTRIBUTE, Kind.TEST, Kind.ASSERT, Kind.OWN})
+TRACELESS = frozenset({Kind.ATTRIBUTE, Kind.TEST, Kind.ASSERT, Kind.OWN})
 
 
 def _makes_something(event: Event) -> bool:
@@ -99,8 +103,6 @@ def traces_of(machine: Machine, event: Event) -> list[CallChain]:
     A call whose traces are all of things that were made in it may be summed up by its value the next time it is made
     alike. What outlives every call was made at the top.
     """
-    if event.kind in _TRACELESS:
-        return []
     if event.kind is Kind.CALL:
         pure = machine.inside_models > 0 or (event.name.startswith(effects.PURE) and not _makes_something(event))
         pure = pure and event.name not in effects.IMPURE
@@ -211,7 +213,7 @@ def learn(helper: Helper, context: CallChain, events: list[Event], result: Value
     helper.only_computes = helper.only_computes and computes
 
 
-_INSIDE = frozenset({*_TRACELESS, Kind.PRINT, Kind.LEAVE})
+_INSIDE = frozenset({*TRACELESS, Kind.PRINT, Kind.LEAVE})
 #: Whose functions change nothing that outlives the program.
 _OF_NUMBERS = (*effects.PURE, "scipy.", "pandas.", "sklearn.", "matplotlib.", "random.", "datetime.", python.PATHS)
 
