@@ -18,7 +18,7 @@ from distify.room import check_room
 from distify.terminal import ask, can_ask, say
 
 if TYPE_CHECKING:
-    from distify_runtime.launch import Horovod, LaunchConfig
+    from distify_runtime.launch import Engine, Horovod, LaunchConfig
 
 
 @click.command(
@@ -73,10 +73,15 @@ if TYPE_CHECKING:
 @click.option("--oversubscribe", is_flag=True, help="Start more ranks than this machine has cores or memory for.")
 @click.option("--as-is", is_flag=True, help="Start SCRIPT although it is not converted: each rank trains on its own.")
 @click.option(
-    "--launcher", metavar="ENGINE", default="auto", help="What starts the ranks: processes, torchrun, or horovodrun."
+    "--launcher",
+    metavar="ENGINE",
+    default="auto",
+    help="What starts the ranks: processes, torchrun, horovodrun, mpirun or srun.",
 )
-@click.option("-H", "--hosts", metavar="HOST:N,…", help="Horovod: the machines, and how many ranks each has.")
-@click.option("--hostfile", type=click.Path(exists=True, dir_okay=False), help="Horovod: a file with those.")
+@click.option(
+    "-H", "--hosts", metavar="HOST:N,…", help="mpirun, horovodrun: the machines, and how many ranks each has."
+)
+@click.option("--hostfile", type=click.Path(exists=True, dir_okay=False), help="mpirun, horovodrun: a file with those.")
 @click.option("--gloo", "controller", flag_value="gloo", help="Horovod: ranks find each other without MPI.")
 @click.option("--mpi", "controller", flag_value="mpi", help="Horovod: mpirun starts the ranks.")
 @click.option("--verbose", is_flag=True, help="Horovod: horovodrun says what it does, in its log.")
@@ -203,9 +208,12 @@ def configured(ctx: click.Context, script: str, args: tuple[str, ...], options: 
     nodes = launcher.nodes_of(options.nnodes, options.node_rank, options.rdzv_endpoint)
     hosts = launcher.Hosts(options.hosts or "", options.hostfile or "")
     wanted = options.wanted
-    slots = sum(count for _, count in hosts.slots())
-    ranks = rank_count(wanted if wanted is not None else slots or None, here=hosts.is_local)
-    if hosts.is_local:
+    room = sum(count for _, count in hosts.slots()) or engine.ranks(os.environ)
+    here = engine.is_here(hosts, os.environ)
+    ranks = rank_count(wanted if wanted is not None else room or None, here=here)
+    if not here and options.tee == "all":
+        raise DistifyError("--tee all: ranks on other machines write their logs there; rank 0 alone is on the screen")
+    if here:
         check_room(ranks, options.oversubscribe or options.dry_run)
     everywhere = ranks if nodes is None else ranks * 2
     as_is = options.as_is or options.dry_run
@@ -220,7 +228,8 @@ def configured(ctx: click.Context, script: str, args: tuple[str, ...], options: 
         grace=options.grace,
         watch=options.watch,
         hang_timeout=options.hang_timeout,
-        launcher=engine,
+        launcher=engine.name,
+        here=here,
         horovod=options.horovodruns,
         hosts=hosts,
         nodes=nodes,
@@ -231,7 +240,7 @@ def configured(ctx: click.Context, script: str, args: tuple[str, ...], options: 
     )
 
 
-def engine_of(ctx: click.Context, script: str, path: Path | None, name: str) -> str:
+def engine_of(ctx: click.Context, script: str, path: Path | None, name: str) -> Engine:
     """The engine that starts the ranks, once it is seen that it can, and can follow the options that are given."""
     from distify_runtime import launch as launcher
 
@@ -243,7 +252,7 @@ def engine_of(ctx: click.Context, script: str, path: Path | None, name: str) -> 
         check_installed()
     elif importlib.util.find_spec("torch") is None:
         raise DistifyError(f"torch is not installed for {sys.executable}, which the ranks are started with")
-    return engine.name
+    return engine
 
 
 def given_options(ctx: click.Context) -> list[str]:

@@ -11,12 +11,14 @@ import contextlib
 import os
 import re
 import socket
+import struct
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+_SIOCGIFADDR = 0x8915
 LOOPBACK_INTERFACE = "lo0" if sys.platform == "darwin" else "lo"
 #: Ports that ranks meet at where none is given: below those that systems deal out by themselves.
 _PORTS = range(20_000, 32_000)
@@ -111,9 +113,17 @@ def in_torchruns_terms(launch: Launch, environ: Mapping[str, str]) -> dict[str, 
     found = {name: str(number) for name, number in zip(names, numbers, strict=True)}
     port = _PORTS[zlib.crc32(_job(environ).encode()) % len(_PORTS)]
     found |= {"MASTER_ADDR": _address(launch, environ), "MASTER_PORT": environ.get("MASTER_PORT", str(port))}
-    if launch.local_world_size == launch.world_size:  # a host's own name need not be one that can be listened at
-        found |= {"GLOO_SOCKET_IFNAME": environ.get("GLOO_SOCKET_IFNAME", LOOPBACK_INTERFACE)}
-    return found
+    interface = environ.get("GLOO_SOCKET_IFNAME") or _interface(launch, found["MASTER_ADDR"])
+    return found | ({"GLOO_SOCKET_IFNAME": interface} if interface else {})
+
+
+def _interface(launch: Launch, address: str) -> str:
+    """Where Gloo is to listen; "" for the address of this host's own name, which need not be one that others reach."""
+    if launch.local_world_size == launch.world_size:
+        return LOOPBACK_INTERFACE
+    here = local_address(address, 1)
+    is_loopback = here.startswith("127.") and not address.startswith(("127.", "localhost"))
+    return "" if is_loopback else interface_of(here)
 
 
 def _of_torchrun(environ: Mapping[str, str]) -> Launch:
@@ -176,6 +186,29 @@ def _address(launch: Launch, environ: Mapping[str, str]) -> str:
         f"distify: rank {launch.rank} does not know where rank 0 is{why}: give all ranks MASTER_ADDR, its host, "
         "and MASTER_PORT, a free port of it (mpirun -x MASTER_ADDR=… -x MASTER_PORT=…, mpiexec -genv MASTER_ADDR …)"
     )
+
+
+def local_address(host: str, port: int) -> str:
+    """This machine's address on the way to that host; "" where there is no way. Sends nothing."""
+    with contextlib.suppress(OSError):
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(address)
+            return str(probe.getsockname()[0])
+    return ""
+
+
+def interface_of(address: str) -> str:
+    """The network interface with this address; "" where none has (Linux, IPv4)."""
+    import fcntl  # only here: there is none on Windows
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):
+                asked = fcntl.ioctl(probe, _SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+                if socket.inet_ntoa(asked[20:24]) == address:
+                    return name
+    return ""
 
 
 def first_host(nodes: str) -> str:

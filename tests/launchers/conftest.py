@@ -47,10 +47,11 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def trained(converted: Path, tmp_path: Path) -> Trained:
+@pytest.fixture(scope="session")
+def trained(converted: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    out = tmp_path_factory.mktemp("trained") / "model.pt"
+
     def train(launcher: Sequence[str], env: Mapping[str, str] | None = None) -> dict[str, torch.Tensor]:
-        out = tmp_path / "model.pt"
         out.unlink(missing_ok=True)
         words = [*launcher, sys.executable, "train_dist.py", str(out)]
         done = subprocess.run(
@@ -63,7 +64,7 @@ def trained(converted: Path, tmp_path: Path) -> Trained:
     return train
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def by_torchrun(trained: Trained) -> dict[str, torch.Tensor]:
     run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
     return trained([*run, "--nproc-per-node", "2", "--no-python"], {"GLOO_SOCKET_IFNAME": "lo"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from distify_runtime.launchers import Launch, first_host, in_torchruns_terms, read_launch
+from distify_runtime.launchers import LOOPBACK_INTERFACE, Launch, first_host, in_torchruns_terms, read_launch
 
 TORCHRUN = {"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "none"}
 OPEN_MPI = {
@@ -115,6 +115,15 @@ def test_several_nodes_meet_at_the_first_of_a_step() -> None:
     over_nodes = {**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}
     with pytest.raises(SystemExit, match=re.escape("give all ranks MASTER_ADDR, its host")):
         in_torchruns_terms(read_launch(over_nodes), over_nodes)
+
+
+def test_several_nodes_listen_where_the_first_is_reached() -> None:
+    over_nodes = {**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}
+    here = {**over_nodes, "MASTER_ADDR": "127.0.0.1"}
+    assert in_torchruns_terms(read_launch(here), here)["GLOO_SOCKET_IFNAME"] == LOOPBACK_INTERFACE
+    by_itself = {**over_nodes, "MASTER_ADDR": "no-such-host"}
+    assert "GLOO_SOCKET_IFNAME" not in in_torchruns_terms(read_launch(by_itself), by_itself)
+    assert in_torchruns_terms(read_launch(here), here | {"GLOO_SOCKET_IFNAME": "x"})["GLOO_SOCKET_IFNAME"] == "x"
 
 
 @pytest.mark.parametrize(

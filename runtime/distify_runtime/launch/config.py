@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from distify_runtime.launch.hosts import Hosts
-from distify_runtime.launch.nodes import Nodes, interface_of, local_address
-from distify_runtime.launchers import LOOPBACK_INTERFACE, usable_cores
+from distify_runtime.launch.nodes import Nodes
+from distify_runtime.launchers import LOOPBACK_INTERFACE, interface_of, local_address, usable_cores
 
 #: Where a supervisor finds the launcher's socket.
 CHANNEL_VARIABLE = "DISTIFY_CHANNEL"
+#: And where it writes logs on a machine that has no such socket.
+LOGS_VARIABLE = "DISTIFY_LOGS"
 #: Stands before each word of the script's command line. torchrun's argparse would drop a first `--` and
 #: refuse options that look like two of its own (`--m`), even behind the script's name; words with this
 #: mark it leaves alone.
@@ -59,6 +61,7 @@ class LaunchConfig:
     launcher: str = "processes"  # the engine's name
     horovod: Horovod = Horovod()
     hosts: Hosts = field(default_factory=Hosts)
+    here: bool = True  # the ranks that the engine starts are all on this machine
     nodes: Nodes | None = None  # this machine is one of several
     max_restarts: int = 0
     env: tuple[tuple[str, str], ...] = ()  # for the ranks
@@ -102,10 +105,10 @@ def variables(config: LaunchConfig, environ: Mapping[str, str]) -> dict[str, str
     if config.hang_timeout is not None:
         env["DISTIFY_HANG_TIMEOUT"] = str(config.hang_timeout)
     usual = {"PYTHONHASHSEED": "0"}  # one order of sets on all ranks
-    if config.nodes is None:
+    if config.nodes is None and config.here:
         usual |= {"GLOO_SOCKET_IFNAME": LOOPBACK_INTERFACE, "NCCL_SOCKET_IFNAME": LOOPBACK_INTERFACE}
-    elif interface := interface_of(local_address(config.nodes.host, config.nodes.port)):
+    elif config.nodes and (interface := interface_of(local_address(config.nodes.host, config.nodes.port))):
         usual |= {"GLOO_SOCKET_IFNAME": interface}
-    if config.nproc > 1:  # a single rank has all cores, as under plain python
+    if config.nproc > 1 and config.here:  # a single rank has all cores, as under plain python
         usual |= {"OMP_NUM_THREADS": str(max(1, config.cores // config.nproc))}
     return env | {name: value for name, value in usual.items() if name not in environ} | dict(config.env)

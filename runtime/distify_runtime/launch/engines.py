@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 import shlex
-import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
+from distify_runtime.launch.agents import Agent, Output, one_process
 from distify_runtime.launch.config import (
     CHANNEL_VARIABLE,
+    LOGS_VARIABLE,
     SUPERVISOR,
     WORD_MARK,
     LaunchConfig,
@@ -21,13 +23,17 @@ from distify_runtime.launch.config import (
     variables,
 )
 from distify_runtime.launch.horovod import horovodrun, plain_horovodrun
-from distify_runtime.launch.ranks import Agent, Ranks, one_rank
+from distify_runtime.launch.hosts import Hosts
+from distify_runtime.launch.mpi import check_mpirun, mpi_is_here, mpi_variables, mpirun, plain_mpirun
+from distify_runtime.launch.ranks import Ranks, one_rank
+from distify_runtime.launch.srun import check_srun, one_step, plain_srun, slurm_is_here, srun, tasks
 from distify_runtime.launch.torchrun import plain_torchrun, torchrun
 
-
-def one_process(config: LaunchConfig, argv: Sequence[str], env: Mapping[str, str], log: IO[bytes]) -> Agent:
-    """The engine as a process of its own, in a session of its own: Ctrl-C in the terminal is for this process."""
-    return subprocess.Popen(argv, env=env, stdout=log, stderr=log, start_new_session=True)
+#: What another engine around this launch may have told its own ranks: not true of ours. torchrun takes PET_* for its
+#: options (a cluster's --nnodes, say) and PYTHON_EXEC for the interpreter.
+_OF_OTHERS = re.compile(
+    r"(PET_|TORCHELASTIC_|ROLE_).*|PYTHON_EXEC|DISTIFY_LAUNCHED_BY|((LOCAL_|GROUP_)?(RANK|WORLD_SIZE))"
+)
 
 
 @dataclass(frozen=True)
@@ -39,8 +45,13 @@ class Engine:
     scratch is an empty folder for files of its own.
     plain: the command that starts the script itself, as one would type it.
     serves: what its ranks can find each other by.
-    agent: (launch, that command, its environment, its log) -> what is running then.
+    agent: (launch, that command, its environment, its stdout and stderr) -> what is running then.
     plain_of: the engine whose command `plain` is, where there is none of its own.
+    check: raises LaunchError where it cannot be used here.
+    is_here: whether all ranks will be on this machine. ranks: how many its job has room for; 0 where nobody says.
+    tells: what it has to be told in its environment besides.
+    ends_ranks: whether it passes a signal on to its ranks, and asks the others to end where one has failed, with time
+    to see to it; else the launcher does.
     """
 
     name: str
@@ -48,8 +59,13 @@ class Engine:
     starts: Callable[[LaunchConfig, Sequence[str], Path], list[str]]
     plain: Callable[[LaunchConfig], list[str]]
     serves: tuple[str, ...] = ("torch",)
-    agent: Callable[[LaunchConfig, Sequence[str], Mapping[str, str], IO[bytes]], Agent] = one_process
+    agent: Callable[[LaunchConfig, Sequence[str], Mapping[str, str], Output], Agent] = one_process
     plain_of: str = ""
+    check: Callable[[Mapping[str, str]], None] = lambda environ: None
+    is_here: Callable[[Hosts, Mapping[str, str]], bool] = lambda hosts, environ: hosts.is_local
+    ranks: Callable[[Mapping[str, str]], int] = lambda environ: 0
+    tells: Callable[[LaunchConfig, Mapping[str, str]], dict[str, str]] = lambda config, environ: {}
+    ends_ranks: bool = True
 
 
 _OF_HOROVODRUN = ("--hosts", "--hostfile", "--gloo", "--mpi", "--verbose", "--timeline", "--network-interface")
@@ -61,6 +77,28 @@ ENGINES = {
         Engine("processes", frozenset(), one_rank, plain_torchrun, agent=Ranks, plain_of="torchrun"),
         Engine("torchrun", frozenset(_OF_TORCHRUN), torchrun, plain_torchrun),
         Engine("horovodrun", frozenset(_OF_HOROVODRUN), horovodrun, plain_horovodrun, ("horovod",)),
+        Engine(
+            "mpirun",
+            frozenset(("--hosts", "--hostfile")),
+            mpirun,
+            plain_mpirun,
+            ("torch", "horovod"),
+            check=check_mpirun,
+            is_here=mpi_is_here,
+            tells=mpi_variables,
+            ends_ranks=False,
+        ),
+        Engine(
+            "srun",
+            frozenset(),
+            srun,
+            plain_srun,
+            check=check_srun,
+            is_here=slurm_is_here,
+            ranks=tasks,
+            agent=one_step,
+            ends_ranks=False,
+        ),
     )
 }
 
@@ -86,31 +124,42 @@ def choose_engine(name: str, script: str, uses_horovod: bool, given: Iterable[st
         able = [other.name for other in ENGINES.values() if option in other.takes]
         if able and option not in engine.takes:
             raise LaunchError(f"{option}: {name} cannot follow it; it is for --launcher {' or '.join(able)}")
+    engine.check(os.environ)
     return engine
 
 
-def launch_command(config: LaunchConfig, environ: Mapping[str, str], scratch: Path) -> tuple[list[str], dict[str, str]]:
+def launch_command(
+    config: LaunchConfig, environ: Mapping[str, str], scratch: Path, port: int = 0
+) -> tuple[list[str], dict[str, str]]:
     """The engine's command line and its whole environment, made from the environment given.
 
-    `scratch` is an empty folder for the supervisors' socket (`channel`) and for the engine's own files.
+    `scratch` is an empty folder for the supervisors' socket (`channel`) and for the engine's own files; `port` is kept
+    for the ranks of this machine to meet at.
     """
     worker = [str(SUPERVISOR), *(WORD_MARK + word for word in script_words(config))]
-    # torchrun takes PET_* for its options (a cluster's --nnodes, say) and PYTHON_EXEC for the interpreter.
-    env = {name: value for name, value in environ.items() if not name.startswith("PET_") and name != "PYTHON_EXEC"}
-    env[CHANNEL_VARIABLE] = str(scratch / "channel")
-    env |= variables(config, environ)
+    env = {name: value for name, value in environ.items() if not _OF_OTHERS.fullmatch(name)}
+    if config.here:
+        env[CHANNEL_VARIABLE] = str(scratch / "channel")
+    else:
+        env[LOGS_VARIABLE] = str(config.logs.absolute())
+    if config.here and config.nodes is None:
+        env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    engine = ENGINES[config.launcher]
+    env |= engine.tells(config, environ) | variables(config, environ)
     # The launcher kills after the grace period; torchrun must not do so before.
     env.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(math.ceil(config.grace) + 5))
-    return ENGINES[config.launcher].starts(config, worker, scratch), env
+    return engine.starts(config, worker, scratch), env
 
 
-def start(config: LaunchConfig, environ: Mapping[str, str], scratch: Path, log: IO[bytes]) -> Agent:
+def start(config: LaunchConfig, environ: Mapping[str, str], scratch: Path, port: int, output: Output) -> Agent:
     """Starts the engine."""
-    argv, env = launch_command(config, environ, scratch)
-    return ENGINES[config.launcher].agent(config, argv, env, log)
+    argv, env = launch_command(config, environ, scratch, port)
+    return ENGINES[config.launcher].agent(config, argv, env, output)
 
 
 def plain_command(config: LaunchConfig, environ: Mapping[str, str]) -> str:
     """The launch without distify, for a shell: the engine's command, and the variables in front of it."""
-    told = [f"{name}={value}" for name, value in variables(config, environ).items() if environ.get(name) != value]
-    return shlex.join(["env", *told, *ENGINES[config.launcher].plain(config)])
+    engine = ENGINES[config.launcher]
+    wanted = variables(config, environ) | engine.tells(config, environ)
+    told = [f"{name}={value}" for name, value in wanted.items() if environ.get(name) != value]
+    return shlex.join(["env", *told, *engine.plain(config)])

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shlex
-import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from distify_runtime.launch.config import LaunchConfig, python_command, script_words
@@ -36,10 +34,3 @@ def _command(config: LaunchConfig, command: list[str]) -> list[str]:
     # Not the script `horovodrun`: that may be another Python's.
     run = "import sys; from horovod.runner.launch import run_commandline; sys.argv[0] = 'horovodrun'; run_commandline()"
     return [*python_command(config.python), "-c", run, *_options(config), *command]
-
-
-def launch_remotely(config: LaunchConfig, environ: Mapping[str, str]) -> int:
-    """Ranks on other machines, too: horovodrun shows what each of them prints. Returns its exit code."""
-    argv = _command(config, [*python_command(config.python), *script_words(config)])
-    print(f"distify: {shlex.join(plain_horovodrun(config))}", file=sys.stderr, flush=True)
-    return subprocess.run(argv, env={**environ, "PYTHONUNBUFFERED": "1"}, check=False).returncode

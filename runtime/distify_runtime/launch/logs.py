@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import tempfile
 import time
 from pathlib import Path
 
 from distify_runtime.launch.config import LaunchConfig, LaunchError
+from distify_runtime.launch.report import RankEnd
 
 DEFAULT_FOLDER = Path("distify_logs")
 
@@ -30,14 +33,30 @@ def prepare_logs(config: LaunchConfig) -> None:
         if config.logs.parent == DEFAULT_FOLDER:
             (DEFAULT_FOLDER / ".gitignore").write_text("*\n")
         for old in config.logs.iterdir():
-            if re.fullmatch(r"rank\d+\.log", old.name):
+            if re.fullmatch(r"rank\d+\.(log|end)", old.name):
                 old.unlink()  # a rank 3 of an earlier run of four would pass for one of this run
-        for rank in range(config.nproc if config.nodes is None else 0):  # else it shows which ranks are here
+        is_known = config.nodes is None and config.here  # else the logs show which ranks are here
+        for rank in range(config.nproc if is_known else 0):
             config.log(rank).touch()
     except OSError as error:
         raise LaunchError(f"{config.logs}: cannot hold the logs: {error.strerror}") from None
 
 
+def take_notes(logs: Path) -> dict[int, RankEnd]:
+    """How ranks on other machines have ended, if they write into the same folder: takes their notes away."""
+    found = {}
+    for note in logs.glob("rank*.end"):
+        end = RankEnd(**json.loads(note.read_text(encoding="utf-8")))
+        found[end.rank] = end
+        note.unlink()
+    return found
+
+
 def open_log(path: Path) -> int:
     """A descriptor that appends: stdout and stderr share it."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+
+
+def short_folder() -> str | None:
+    """Where the scratch folder goes: a socket's path has room for about a hundred characters."""
+    return "/tmp" if len(tempfile.gettempdir()) > 60 else None

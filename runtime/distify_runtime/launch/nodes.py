@@ -1,16 +1,14 @@
-"""Several machines: what each of their torchruns is told, and over which interface this one reaches the others."""
+"""Several machines: what each of their torchruns is told."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import re
 import socket
-import struct
 from dataclasses import dataclass
 
+from distify_runtime.launchers import local_address
+
 DEFAULT_PORT = 29500
-_SIOCGIFADDR = 0x8915
 _NODES = re.compile(r"([1-9]\d*)(?::([1-9]\d*))?")
 
 
@@ -83,24 +81,3 @@ def nodes_of(count: str | None, rank: int | None, endpoint: str | None) -> Nodes
     except OSError as error:
         raise WrongNodes(f"--rdzv-endpoint {endpoint}: {host} cannot be found: {error.strerror}") from None
     return Nodes(count or "", rank, endpoint)
-
-
-def local_address(host: str, port: int) -> str:
-    """This machine's address on the way to that host; "" where there is no way. Sends nothing."""
-    with contextlib.suppress(OSError):
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind) as probe:
-            probe.connect(address)
-            return str(probe.getsockname()[0])
-    return ""
-
-
-def interface_of(address: str) -> str:
-    """The network interface with this address; "" where none has (Linux, IPv4)."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        for _, name in socket.if_nameindex():
-            with contextlib.suppress(OSError):
-                asked = fcntl.ioctl(probe, _SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
-                if socket.inet_ntoa(asked[20:24]) == address:
-                    return name
-    return ""

@@ -16,6 +16,7 @@ ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 WAKING_SIGNALS = (signal.SIGCHLD, signal.SIGWINCH)
 POLL_SECONDS = 0.02
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG = 1
 
 
 @contextlib.contextmanager
@@ -54,6 +55,12 @@ def adopting_orphans() -> Iterator[None]:
 def _set_subreaper(on: bool) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
+
+
+def end_with_parent() -> None:
+    """Has this process asked to end as soon as the one that started it is gone, however that ended (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def children() -> set[int]:

@@ -12,26 +12,14 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Protocol
 
+from distify_runtime.launch.agents import Output
 from distify_runtime.launch.config import LaunchConfig, python_command
 from distify_runtime.launch.processes import send
 from distify_runtime.launchers import LAUNCHED_BY
 
 #: How long the others may go on once a rank has failed. Of ranks that give up for one reason, often only one says it.
 LAST_WORDS_SECONDS = 0.3
-#: What an engine around this launch may have told its own ranks: not true of ours, and a store of its own among them.
-_OF_OTHERS = ("TORCHELASTIC_", "ROLE_")
-
-
-class Agent(Protocol):
-    """What starts the ranks and ends with them: a part of `subprocess.Popen`."""
-
-    @property
-    def returncode(self) -> int | None: ...
-    def poll(self) -> int | None: ...
-    def send_signal(self, sig: int, /) -> None: ...
-    def kill(self) -> None: ...
 
 
 def one_rank(config: LaunchConfig, worker: Sequence[str], scratch: Path) -> list[str]:
@@ -42,21 +30,19 @@ def one_rank(config: LaunchConfig, worker: Sequence[str], scratch: Path) -> list
 class Ranks:
     """The processes of all ranks, as one: it ends when all have ended, with the code of one that failed, or 0.
 
-    Where a rank fails, the others are asked to end. They meet at a port that is kept for them.
+    Where a rank fails, the others are asked to end.
     """
 
-    def __init__(self, config: LaunchConfig, argv: Sequence[str], env: Mapping[str, str], log: IO[bytes]) -> None:
+    def __init__(self, config: LaunchConfig, argv: Sequence[str], env: Mapping[str, str], output: Output) -> None:
         self.returncode: int | None = None
         self._failed = 0  # the first code that is not 0
         self._end_at = float("inf")  # when the others of one that failed are asked to end
-        self._port = keep_port()
         self._processes: list[subprocess.Popen[bytes]] = []
-        kept = {name: value for name, value in env.items() if not name.startswith(_OF_OTHERS)}
         try:
             for rank in range(config.nproc):
-                told = _told(rank, config.nproc, self._port.getsockname()[1]) | dict(config.env)
+                told = {**env, **_told(rank, config.nproc)}
                 self._processes.append(
-                    subprocess.Popen(argv, env=kept | told, stdout=log, stderr=log, start_new_session=True)
+                    subprocess.Popen(argv, env=told, stdout=output[0], stderr=output[1], start_new_session=True)
                 )
         except OSError:
             self.kill()
@@ -67,7 +53,6 @@ class Ranks:
         self._failed = self._failed or next((code for code in codes if code), 0)
         if None not in codes:
             self.returncode = self._failed
-            self._port.close()
         elif self._failed and self._end_at == float("inf"):
             self._end_at = time.monotonic() + LAST_WORDS_SECONDS
         elif time.monotonic() > self._end_at:
@@ -96,7 +81,6 @@ def keep_port() -> socket.socket:
     return keeper
 
 
-def _told(rank: int, count: int, port: int) -> dict[str, str]:
+def _told(rank: int, count: int) -> dict[str, str]:
     here = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
-    here |= {"GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1"}  # the node's number, of how many
-    return here | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), LAUNCHED_BY: "processes"}
+    return here | {"GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1", LAUNCHED_BY: "processes"}  # the group: a node's ranks

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
@@ -11,13 +10,13 @@ import socket
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
+from distify_runtime.launch.agents import Agent
+from distify_runtime.launch.channel import LED, PLAIN, Supervisor
 from distify_runtime.launch.config import LaunchConfig
-from distify_runtime.launch.engines import start
-from distify_runtime.launch.horovod import launch_remotely
-from distify_runtime.launch.logs import open_log, prepare_logs
+from distify_runtime.launch.engines import ENGINES, start
+from distify_runtime.launch.logs import open_log, prepare_logs, short_folder, take_notes
 from distify_runtime.launch.processes import (
     ENDING_SIGNALS,
     adopting_orphans,
@@ -26,7 +25,7 @@ from distify_runtime.launch.processes import (
     send,
     signals_as_bytes,
 )
-from distify_runtime.launch.ranks import Agent
+from distify_runtime.launch.ranks import LAST_WORDS_SECONDS, keep_port
 from distify_runtime.launch.report import (
     LOST_LINE,
     RankEnd,
@@ -40,7 +39,7 @@ from distify_runtime.launch.report import (
     read_tail,
     waiting_line,
 )
-from distify_runtime.launch.screen import Screen
+from distify_runtime.launch.screen import Screen, open_standard_streams
 
 LONGEST_WAIT = 0.2  # seconds; SIGCHLD ends a wait, this is for the signal that was merged into another
 FOR_EVER = float("inf")
@@ -54,16 +53,14 @@ def launch(config: LaunchConfig) -> int:
     asks for the end, every process that the ranks started is gone on return. Main thread only. Raises
     LaunchError where the logs cannot be made.
     """
-    if not config.hosts.is_local:
-        return launch_remotely(config, os.environ)
     prepare_logs(config)
-    _open_standard_streams()
+    open_standard_streams()
     with contextlib.ExitStack() as stack:
         log = open_log(config.log(0)) if config.has_rank_0 else os.open(os.devnull, os.O_WRONLY)
         stack.callback(os.close, log)
         screen = Screen(log)
         stack.callback(screen.close)
-        folder = tempfile.TemporaryDirectory(prefix="distify-", dir=_short_folder())
+        folder = tempfile.TemporaryDirectory(prefix="distify-", dir=short_folder())
         scratch = Path(stack.enter_context(folder))
         wakeup = stack.enter_context(signals_as_bytes())
         stack.enter_context(adopting_orphans())
@@ -71,19 +68,10 @@ def launch(config: LaunchConfig) -> int:
         listener.bind(str(scratch / "channel"))
         listener.listen(config.nproc)
         job = Job(config, screen, listener, wakeup)
-        code = job.run(scratch)
+        code = job.run(scratch, stack.enter_context(keep_port()).getsockname()[1])
     if not read_tail(config.agent_log):
         config.agent_log.unlink(missing_ok=True)
     return code
-
-
-@dataclass
-class Supervisor:
-    """One supervisor's end of the channel; `rank` is -1 until it has said which."""
-
-    connection: socket.socket
-    rank: int = -1
-    received: bytes = b""
 
 
 class Job:
@@ -91,6 +79,7 @@ class Job:
 
     def __init__(self, config: LaunchConfig, screen: Screen, listener: socket.socket, wakeup: socket.socket) -> None:
         self.config = config
+        self._engine = ENGINES[config.launcher]
         self.screen = screen
         self._listener = listener
         self._wakeup = wakeup
@@ -102,21 +91,25 @@ class Job:
         self._deadline = time.monotonic() + config.timeout if config.timeout else FOR_EVER
         self._signal = 0  # the one that ended the job
         self._kill_at = FOR_EVER
+        self._ask_at = FOR_EVER  # when the others of one that failed are asked to end, where no engine does so
         self._has_told = False  # that a rank has ended and others go on
 
-    def run(self, scratch: Path) -> int:
-        """Starts the launcher, sees it through, and returns the exit code."""
+    def run(self, scratch: Path, port: int) -> int:
+        """Starts the engine, sees it through, and returns the exit code. The ranks of this machine meet at `port`."""
         spared = children()
         noun = "rank" if self.config.nproc == 1 else "ranks"
         here = "" if self.config.nodes is None else f" on this one of {self.config.nodes.count} machines"
         self.screen.say(f"distify: {self.config.nproc} {noun}{here}, logs in {self.config.logs}")
         with open(self.config.agent_log, "wb") as log:
-            agent = start(self.config, os.environ, scratch, log)
+            # What it says is what ranks on other machines print, too.
+            output = (log.fileno(), log.fileno()) if self.config.here else self.screen.targets()
+            agent = start(self.config, os.environ, scratch, port, output)
         while agent.poll() is None:
             self._wait(agent)
         self._take_rest()
+        self._ends.update(take_notes(self.config.logs))
         code = 0
-        if agent.returncode != 0 or self._signal:
+        if agent.returncode or self._signal or len(self._failed) > self.config.max_restarts:
             self._kill_at = min(self._kill_at, time.monotonic() + self.config.grace)
             end_leftovers(self._groups.values(), spared, self._patience)
             self._take_rest()
@@ -136,6 +129,9 @@ class Job:
             elif number in ENDING_SIGNALS:
                 self._end(agent, number)
         self._tell_who_left()
+        if time.monotonic() > self._ask_at:
+            self._ask_at = FOR_EVER
+            self._ask_ranks()
         if self.screen.broken and not self._signal:
             # As a script under plain python ends when its `| head` has had enough.
             self._end(agent, signal.SIGPIPE)
@@ -175,20 +171,15 @@ class Job:
         return came
 
     def _hear(self, supervisor: Supervisor) -> None:
-        try:
-            data = supervisor.connection.recv(4096)
-        except ConnectionResetError:
-            data = b""
-        *lines, supervisor.received = (supervisor.received + data).split(b"\n")
-        for line in lines:
-            message = json.loads(line)
+        messages, is_there = supervisor.hear()
+        for message in messages:
             if "pid" in message:
                 supervisor.rank = message["rank"]
                 self._started(supervisor.rank, message["pid"])
                 self._give_output(supervisor)
             else:
                 self._ended(RankEnd(supervisor.rank, message["code"], message["ended"], message["stopped"]))
-        if not data:
+        if not is_there:
             del self._supervisors[supervisor.connection.fileno()]
             supervisor.connection.close()
             if supervisor.rank >= 0 and supervisor.rank not in self._ends:
@@ -202,6 +193,8 @@ class Job:
             self._ends.pop(rank, None)
         self._groups[rank] = group
         self._starts[rank] += 1
+        if self._signal and not self._engine.ends_ranks:
+            send(-group, self._asked)
 
     def _give_output(self, supervisor: Supervisor) -> None:
         with contextlib.ExitStack() as stack:
@@ -210,11 +203,10 @@ class Job:
             if self.config.tee:
                 target = self.screen.tee(supervisor.rank, log)
                 stack.callback(os.close, target)
-                targets = [target, target]
+                targets = (target, target)
             else:
-                targets = self.screen.targets() if supervisor.rank == 0 else [log, log]
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                socket.send_fds(supervisor.connection, [b"\0"], targets)
+                targets = self.screen.targets() if supervisor.rank == 0 else (log, log)
+            supervisor.give(PLAIN if self._engine.ends_ranks else LED, targets)
 
     def _ended(self, end: RankEnd) -> None:
         self._ends[end.rank] = end
@@ -227,6 +219,8 @@ class Job:
                 left = f"{len(self._failed)} of {self.config.max_restarts}"
                 self.screen.say(f"distify: rank {end.rank} {end.describe()}; all ranks start anew ({left})")
         if len(self._failed) > self.config.max_restarts:
+            if self._kill_at == FOR_EVER and not self._engine.ends_ranks:
+                self._ask_at = time.monotonic() + LAST_WORDS_SECONDS
             self._kill_at = min(self._kill_at, time.monotonic() + self.config.grace)
 
     def _end(self, agent: Agent, number: int) -> None:
@@ -236,9 +230,22 @@ class Job:
             return
         self._signal = number
         self._kill_at = time.monotonic() + self.config.grace
-        agent.send_signal(number if number in ENDING_SIGNALS else signal.SIGTERM)
+        if self._engine.ends_ranks or not self._groups:
+            agent.send_signal(self._asked)
+        else:
+            self._ask_ranks()
         if number == signal.SIGINT:
             self.screen.say("distify: ending all ranks; Ctrl-C again kills them")
+
+    def _ask_ranks(self) -> None:
+        """Asks those that have not ended to do so."""
+        for rank in self._groups.keys() - self._ends.keys():
+            send(-self._groups[rank], self._asked)
+
+    @property
+    def _asked(self) -> int:
+        """The signal that ranks are asked to end with."""
+        return self._signal if self._signal in ENDING_SIGNALS else signal.SIGTERM
 
     def _signals(self) -> list[int]:
         try:
@@ -284,17 +291,3 @@ class Job:
         for line in lines:
             self.screen.say(line)
         return code
-
-
-def _short_folder() -> str | None:
-    """Where the scratch folder goes: a socket's path has room for about a hundred characters."""
-    return "/tmp" if len(tempfile.gettempdir()) > 60 else None
-
-
-def _open_standard_streams() -> None:
-    """Gives descriptors 0 to 2 that are closed to /dev/null, so that no log or socket ends up there."""
-    for descriptor in range(3):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one

@@ -72,9 +72,9 @@ class Screen:
         self._teed[source] = Teed(os.dup(log), f"[rank{rank}] ".encode())
         return target
 
-    def targets(self) -> list[int]:
+    def targets(self) -> tuple[int, int]:
         """The descriptors for rank 0's stdout and stderr."""
-        return [self._out.target, self.err.target]
+        return self._out.target, self.err.target
 
     def sources(self) -> list[int]:
         """What to wait for; a stream whose reader is slow is left alone until it has caught up."""
@@ -149,6 +149,15 @@ class Screen:
         for source, teed in self._teed.items():
             os.close(source)
             os.close(teed.log)
+
+
+def open_standard_streams() -> None:
+    """Gives descriptors 0 to 2 that are closed to /dev/null, so that no log or socket ends up there."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
 
 
 def _stream(sink: int) -> Stream:
