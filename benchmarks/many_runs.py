@@ -45,11 +45,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "train_dist.py").write_text(SCRIPT)
         codes: collections.Counter[int] = collections.Counter()
-        for _ in range(options.runs):
+        for number in range(1, options.runs + 1):
             done = subprocess.run(words, cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True)
             codes[done.returncode] += 1
             if done.returncode:
                 print(done.stderr.decode(), flush=True)
+            if number % 20 == 0:
+                print(f"{number} runs, {number - codes[0]} of them badly", file=sys.stderr, flush=True)
     for code, runs in sorted(codes.items()):
         print(f"exit code {code:>3}: {runs} of {options.runs} runs")
     print(f"{(time.perf_counter() - start) / options.runs:.2f} s per run")

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from distify.errors import DistifyError, ExitCode
+from distify.given import given_options
 from distify.hidden import check_libraries
 from distify.room import check_room
 from distify.terminal import ask, can_ask, say
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     context_settings={"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]},
 )
 @click.option(
-    "-np", "--nproc", metavar="N", help="Ranks to start on this machine; auto: one per GPU, else 1.  [default: auto]"
+    "-np",
+    "--nproc",
+    metavar="N",
+    help="Ranks to start on this machine, or in all with --hosts and srun; auto: one per GPU, else 1.  [default: auto]",
 )
 @click.option("-m", "--module", is_flag=True, help="SCRIPT is a module's name, as for `python -m`.")
 @click.option(
@@ -109,6 +112,8 @@ def run(ctx: click.Context, /, script: str, args: tuple[str, ...], **given: Any)
     distify run -np 2 -m pkg.train_dist
     distify run -np 4 -H localhost:4 --verbose main_dist.py
     distify run -np 8 -H one:4,two:4 main_dist.py
+    distify run -np 8 --launcher mpirun --hosts one:4,two:4 train_dist.py
+    distify run --launcher srun train_dist.py
     distify run -np 8 --nnodes 2 --node-rank 0 --rdzv-endpoint node0:29500 train_dist.py
     distify run -np 8 --max-restarts 3 train_dist.py --epochs 90
     distify run -np 8 --dry-run train_dist.py
@@ -253,17 +258,6 @@ def engine_of(ctx: click.Context, script: str, path: Path | None, name: str) -> 
     elif importlib.util.find_spec("torch") is None:
         raise DistifyError(f"torch is not installed for {sys.executable}, which the ranks are started with")
     return engine
-
-
-def given_options(ctx: click.Context) -> list[str]:
-    """The options on this command line, by their long names."""
-    found = []
-    for parameter in ctx.command.params:
-        given = ctx.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
-        if isinstance(parameter, click.Option) and given:
-            is_another = parameter.is_flag and parameter.flag_value not in (True, ctx.params[parameter.name or ""])
-            found += [word for word in parameter.opts if word.startswith("--")][: 0 if is_another else 1]
-    return found
 
 
 def converted_first(ctx: click.Context, script: str, path: Path, module: bool) -> str:

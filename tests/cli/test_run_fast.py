@@ -182,7 +182,6 @@ def test_a_launcher_that_is_killed_leaves_no_rank(distify: CommandLine, launcher
         assert left(pids, 30) == []
 
 
-@slow
 def test_many_short_runs_end_well(distify: CommandLine) -> None:
     """In about one of five, a rank of DDP over Gloo dies at its exit if nobody sees to it."""
     script = (
