@@ -19,7 +19,6 @@ from distify_runtime.launchers import usable_cores
 
 OLDEST_TORCH = (2, 4)
 SECONDS = 60
-LEAST_SHARED_MEMORY = 2**30
 #: Asked of a process of its own, so that a broken torch, driver or network costs an answer and not the command.
 _ASK_TORCH = """
 import json, sys, torch, torch.distributed as dist
@@ -77,7 +76,10 @@ def examine() -> Iterator[Item]:
     for name, advice in _OPTIONAL.items():
         version = _version(name)
         yield Item(name, "ok", version) if version else Item(name, "absent", "not installed", advice)
-    yield from _shared_memory()
+    if os.name != "nt":  # where `distify run` does not start anything
+        from distify.limits import limits
+
+        yield from limits()
 
 
 def _python() -> Item:
@@ -150,17 +152,6 @@ def _horovod() -> Item:
         )
     version, built = found
     return Item("Horovod", "ok", f"{version}, with {', '.join(built)}")
-
-
-def _shared_memory() -> Iterator[Item]:
-    if not os.path.isdir("/dev/shm"):
-        return
-    free = shutil.disk_usage("/dev/shm").free
-    if free < LEAST_SHARED_MEMORY:
-        advice = "workers of loaders, and NCCL, need more: docker run --shm-size=8g"
-        yield Item("/dev/shm", "absent", f"{free / 2**20:.0f} MiB free", advice)
-    else:
-        yield Item("/dev/shm", "ok", f"{free / 2**30:.0f} GiB free")
 
 
 def _version(name: str) -> str:

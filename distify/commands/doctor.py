@@ -7,10 +7,12 @@ import json
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
+from distify.collective import measured
 from distify.errors import DistifyError, ExitCode
 from distify.machine import Item, examine
 from distify.terminal import Line, ask, can_ask, put, say, show
@@ -22,10 +24,16 @@ _HOROVOD = "distify.horovod"
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with an object for each thing.")
+@click.option(
+    "--collective", is_flag=True, help="Also start ranks, which add something up: is it right, how fast is it?"
+)
+@click.option(
+    "-np", "--nproc", type=click.IntRange(min=1), metavar="N", help="With --collective: so many ranks.  [default: 2]"
+)
 @click.option("--fix", type=click.Choice(("horovod",)), help="Show the command that installs it, and ask to run it.")
 @click.option("--yes", "-y", is_flag=True, help="With --fix: run it without asking.")
 @click.pass_context
-def doctor(ctx: click.Context, as_json: bool, fix: str | None, yes: bool) -> None:
+def doctor(ctx: click.Context, as_json: bool, collective: bool, nproc: int | None, fix: str | None, yes: bool) -> None:
     """Say what this machine has for distributed training: Python, torch, GPUs, backends, launchers, Horovod.
 
     Of what is missing it says what to do. Nothing is trained, and nothing is changed but by --fix.
@@ -34,6 +42,7 @@ def doctor(ctx: click.Context, as_json: bool, fix: str | None, yes: bool) -> Non
     Examples:
       distify doctor
       distify doctor --json
+      distify doctor --collective -np 4
       distify doctor --fix horovod
 
     \b
@@ -41,16 +50,25 @@ def doctor(ctx: click.Context, as_json: bool, fix: str | None, yes: bool) -> Non
     """
     if yes and not fix:
         raise click.UsageError("--yes goes with --fix.")
+    if nproc and not collective:
+        raise click.UsageError("-np goes with --collective.")
     if fix:
         ctx.exit(_fix(yes))
     items = []
-    for item in examine():
+    for item in _items(nproc or 2 if collective else 0):
         items.append(item)
         if not as_json:
             show([_line(item)], err=False)
     if as_json:
         put(json.dumps([vars(item) for item in items], indent=2).encode() + b"\n")
     ctx.exit(ExitCode.WORK_TO_DO if any(item.state == "missing" for item in items) else ExitCode.DONE)
+
+
+def _items(ranks: int) -> Iterator[Item]:
+    """`ranks`: for one real collective; 0: none."""
+    yield from examine()
+    if ranks:
+        yield measured(ranks)
 
 
 def _line(item: Item) -> Line:

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 from command_line import CommandLine
 
+from tests.grid import slow
+
 #: Stands before the real torch, and cannot be imported.
 BROKEN = "raise ImportError('libcudart.so.13: cannot open shared object file')\n"
+LIMITS = """
+import json, resource
+from distify.limits import limits
+resource.setrlimit(resource.RLIMIT_NOFILE, (500, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+print(json.dumps([vars(item) for item in limits()]))
+"""
 STATES = {"ok", "absent", "missing"}
 
 
@@ -20,6 +32,45 @@ def test_this_machine_can_train(distify: CommandLine) -> None:
     assert {"mpirun", "srun", "horovodrun", "Horovod", "NCCL"} <= items.keys()
     assert {item["state"] for item in items.values()} <= STATES
     assert all(item["advice"] for item in items.values() if item["state"] == "missing")
+
+
+def test_a_real_collective(distify: CommandLine) -> None:
+    ended = distify("doctor", "--collective", "-np", "3", CUDA_VISIBLE_DEVICES="")
+    last = ended.out.decode().splitlines()[-1]
+    assert (ended.code, ended.err) == (0, "")
+    assert re.fullmatch(r"all-reduce ok +3 ranks over Gloo: \d+ µs for 4 bytes, \d+\.\d\d GB/s for 16 MiB", last)
+
+
+@slow
+def test_a_collective_that_fails_says_why(distify: CommandLine) -> None:
+    ended = distify("doctor", "--collective", "--json", CUDA_VISIBLE_DEVICES="", GLOO_SOCKET_IFNAME="none0")
+    found = json.loads(ended.out)[-1]
+    assert (ended.code, found["name"], found["state"]) == (1, "all-reduce", "missing")
+    assert found["text"].startswith("2 ranks: a machine's name or network is not found: GLOO_SOCKET_IFNAME")
+    assert found["advice"] == "all of it: distify run -np 2 -m distify.all_reduce"
+
+
+def test_what_the_machine_limits(distify: CommandLine) -> None:
+    """A port that is taken and few files are no reason that nothing can be trained."""
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            other.bind(("", 29500))
+            other.listen()
+        except OSError:
+            pass  # somebody has it: all the better
+        done = subprocess.run(
+            [sys.executable, "-c", LIMITS], cwd=distify.folder, env=distify.env, capture_output=True, check=True
+        )
+    items = {item["name"]: item for item in json.loads(done.stdout)}
+    assert (items["port"]["state"], items["open files"]["state"]) == ("absent", "absent")
+    assert items["open files"]["text"] == "500 for a process"
+    assert items["port"]["text"] == "29500, the usual one of --rdzv-endpoint, is taken"
+    assert items["host name"]["text"].startswith(socket.gethostname())
+
+
+def test_np_goes_with_collective(distify: CommandLine) -> None:
+    assert distify("doctor", "-np", "2").code == 2
 
 
 def test_a_torch_that_does_not_load(distify: CommandLine) -> None:
