@@ -253,3 +253,19 @@ def test_a_keyword_that_a_class_lacks(more: str, call: str, raises: bool) -> Non
 def test_who_takes_keywords(lines: str, raises: bool) -> None:
     found = conversion_of(script(after=lines))
     assert any("raises TypeError" in one.message for one in found.of(Level.ADVICE)) is raises
+
+
+@pytest.mark.parametrize(
+    ("lines", "raises"),
+    [
+        ("def both(x):\n    return x, x\n\n\none, two, three = both(1)\n", True),
+        ("def both(x):\n    return x, x\n\n\none, two = both(1)\n", False),
+        ("def both(x):\n    return x, x\n\n\none, *two = both(1)\n", False),
+        ("def both(x):\n    return (x, x) if len(x) > 1 else (x, x, x)\n\n\none, two = both('a')\n", False),
+        ("def both(x):\n    return [x for _ in range(2)]\n\n\none, two, three = both(1)\n", False),
+        ("def both(x):\n    return (*x, 1)\n\n\none, two, three = both((1, 2))\n", False),
+    ],
+)
+def test_what_is_unpacked_into_other_names(lines: str, raises: bool) -> None:
+    found = conversion_of(script(after=lines))
+    assert any("are unpacked into" in one.message for one in found.of(Level.ADVICE)) is raises

@@ -1,4 +1,4 @@
-"""Calls that are seen never to succeed: what follows them in the checklist is of a script that does not get so far."""
+"""What is seen never to succeed: what follows it in the checklist is of a script that does not get so far."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.events import Event, Kind
-from distify_codemods.objects import Class, Function
+from distify_codemods.objects import Class, Function, Sequence
+from distify_codemods.program import Module
 from distify_codemods.rules.base import Context
+from distify_codemods.values import Value
 
 
 def advise(context: Context) -> None:
-    """Says of a class of the script that it is given a keyword that it lacks."""
+    """Says of a class of the script that it is given a keyword that it lacks, and what is unpacked into other names."""
     told: set[cst.CSTNode] = set()
     for event in context.facts.of_kind(Kind.CALL):
         for called, keyword in _lacking(context, event):
@@ -24,6 +26,38 @@ def advise(context: Context) -> None:
                     f"this raises TypeError whenever it is called: `{called}` takes no `{keyword}`; what is said of "
                     "what comes after it holds once that is mended", event.module, event.node,
                 )  # fmt: skip
+
+
+    for module, node, count, targets in _unpacked(context):
+        context.advice(
+            f"this raises ValueError whenever it is reached: {count} are unpacked into {targets}; what is said of what "
+            "comes after it holds once that is mended", module, node,
+        )  # fmt: skip
+
+
+def _unpacked(context: Context) -> Iterator[tuple[Module, cst.CSTNode, int, int]]:
+    """`out, loss = model(x)`, of a model that returns three."""
+    for module in context.facts.run.frames:
+        for node in module.parents:
+            if not isinstance(node, cst.Assign) or not isinstance(node.targets[0].target, (cst.Tuple, cst.List)):
+                continue
+            targets = node.targets[0].target.elements
+            counts = _lengths(context.facts.value(node.value))
+            if len(counts) == 1 and not any(isinstance(one, cst.StarredElement) for one in targets):
+                if (count := counts.pop()) != len(targets):
+                    yield module, node, count, len(targets)
+
+
+def _lengths(value: Value) -> set[int]:
+    """How many items it has; nothing where that is not seen of all that it may be."""
+    found: set[int] = set()
+    for obj in value.objs:
+        if not isinstance(obj, Sequence) or not isinstance(obj.site, cst.Tuple) or obj.items is None:
+            return set()
+        if any(isinstance(one, cst.StarredElement) for one in obj.site.elements):
+            return set()
+        found.add(len(obj.items))
+    return found if not value.open else set()
 
 
 def _lacking(context: Context, event: Event) -> Iterator[tuple[str, str]]:
