@@ -42,6 +42,22 @@ class Found:
         outer = all(_is(frame.env, name, value) for (frame, name), value in self.outer.items())
         return outer and all(_is(table, place[1], value) for place, (table, value) in self.read.items())
 
+    def add(self, one: tuple[_What, Any, Any, Any], hidden: set[Place], since: int, asked: bool) -> bool:
+        """What was noted; see `Reads._find`."""
+        what, table, key, value = one
+        place = (id(table), key)
+        if what is _What.SET:
+            hidden.add(place)
+        elif what is _What.KEPT:
+            self.kept[place] = table, value
+        elif what is _What.READ and place not in hidden and place not in self.read:
+            self.read[place] = table, value
+            return not asked or _is(table, key, value)
+        elif what is _What.OUTER and table.number < since and (table, key) not in self.outer:
+            self.outer[table, key] = value
+            return not asked or _is(table.env, key, value)
+        return True
+
 
 @dataclass(eq=False)
 class Reads:
@@ -90,21 +106,8 @@ class Reads:
                 found.read |= read
                 found.outer |= outer
                 found.kept |= one.kept
-            else:
-                what, table, key, value = one
-                place = (id(table), key)
-                if what is _What.SET:
-                    hidden.add(place)
-                elif what is _What.KEPT:
-                    found.kept[place] = table, value
-                elif what is _What.READ and place not in hidden and place not in found.read:
-                    if asked and not _is(table, key, value):
-                        return False
-                    found.read[place] = table, value
-                elif what is _What.OUTER and table.number < since and (table, key) not in found.outer:
-                    if asked and not _is(table.env, key, value):
-                        return False
-                    found.outer[table, key] = value
+            elif not found.add(one, hidden, since, asked):
+                return False
         if "found" in self.__dict__:
             hidden.update(self.changed)
         return True

@@ -74,10 +74,7 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
         return asked(machine, tensor, arguments, node)
     sources = sources_of(given)
     if all(value.scale is S.CONST for value in given):
-        held = _held(tensor) if plain in _IDENTITY else EMPTY
-        if tensor.is_zero and plain in ("tensor", "as_tensor"):
-            held = machine.made(Zero, node).alone
-        return cuts.folded(machine, plain, tensor, arguments, node) or Value(held, sources=sources)
+        return cuts.folded(machine, plain, tensor, arguments, node) or _constant(machine, plain, tensor, sources, node)
     if plain in _SPLITTING and reshaping.is_split_by_place(plain, tensor, arguments):
         return Value(scale=S.COUPLED, sources=sources)
     if tensor.scale is S.TURNED and plain in ("squeeze", *_SPLITTING):
@@ -92,6 +89,12 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
         return known
     scale = reshaping.scale_of(plain, tensor, arguments)
     return Value(scale=scale, sources=sources, mask=tensor.mask, dims=reshaping.dims_of(plain, tensor, arguments))
+
+
+def _constant(machine: Machine, name: str, tensor: Value, sources: Ordered[Obj | str], node: cst.CSTNode) -> Value:
+    if tensor.is_zero and name in ("tensor", "as_tensor"):
+        return Value(machine.made(Zero, node).alone, sources=sources)
+    return Value(_held(tensor) if name in _IDENTITY else EMPTY, sources=sources)
 
 
 def with_ignored(value: Value, given: list[Value]) -> Value:
@@ -203,21 +206,22 @@ def _along(machine: Machine, name: str, tensor: Value, arguments: Arguments, nod
     if name in _PICKING and tensor.dims < 2 and not reshaping.dimension(arguments, position, tensor)[0]:
         return Value(scale=S.COUPLED, sources=sources)  # the last dimension may be the samples': the hardest of them
     given, dimension = reshaping.dimension(arguments, position, tensor)
-    if given or defaults_to_last:
-        whole = scales.of_extremes(tensor.scale)
-        scale = scales.along(tensor.scale, dimension if given else -1, whole)
-        if tensor.scale is S.TURNED and name in _SAME_SHAPE and dimension == 0:
-            scale = S.TURNED
-    else:
-        scale = scales.of_extremes(tensor.scale)
+    has_one = given or defaults_to_last
+    scale = _scale_along(name, tensor, dimension if given else -1) if has_one else scales.of_extremes(tensor.scale)
     along_features = given and dimension is not None and dimension >= 1
     dims = max(tensor.dims, dimension + 1 if along_features and dimension else 0) if name in _SAME_SHAPE else 0
     value = Value(scale=scale, sources=sources, dims=dims)
-    if pair and (given or defaults_to_last):
+    if pair and has_one:
         both = machine.made(Sequence, node, name)
         both.items = (value, value)
         return Value(both.alone, scale, sources)
     return value
+
+
+def _scale_along(name: str, tensor: Value, dimension: int | None) -> Scale:
+    if tensor.scale is S.TURNED and name in _SAME_SHAPE and dimension == 0:
+        return S.TURNED
+    return scales.along(tensor.scale, dimension, scales.of_extremes(tensor.scale))
 
 
 _OF_ANYTHING: dict[str, Callable[[Machine, Value, Arguments, cst.CSTNode], Value]] = {

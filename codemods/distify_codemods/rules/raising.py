@@ -27,7 +27,6 @@ def advise(context: Context) -> None:
                     "what comes after it holds once that is mended", event.module, event.node,
                 )  # fmt: skip
 
-
     for module, node, count, targets in _unpacked(context):
         context.advice(
             f"this raises ValueError whenever it is reached: {count} are unpacked into {targets}; what is said of what "
@@ -43,9 +42,9 @@ def _unpacked(context: Context) -> Iterator[tuple[Module, cst.CSTNode, int, int]
                 continue
             targets = node.targets[0].target.elements
             counts = _lengths(context.facts.value(node.value))
-            if len(counts) == 1 and not any(isinstance(one, cst.StarredElement) for one in targets):
-                if (count := counts.pop()) != len(targets):
-                    yield module, node, count, len(targets)
+            starred = any(isinstance(one, cst.StarredElement) for one in targets)
+            if len(counts) == 1 and not starred and counts != {len(targets)}:
+                yield module, node, counts.pop(), len(targets)
 
 
 def _lengths(value: Value) -> set[int]:
