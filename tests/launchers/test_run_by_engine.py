@@ -230,6 +230,17 @@ def test_on_two_machines_nothing_outlives_a_launcher_that_is_killed(
     assert until_none_is_left(run.folder) == []
 
 
+@pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)  # MPICH waits for a machine that does not answer
+def test_a_machine_that_is_not_reached_ends_the_run(run: Run, over_ssh: tuple[list[str], dict[str, str]]) -> None:
+    before, env = over_ssh
+    nobody = {"OMPI_MCA_plm_rsh_agent": "/bin/false", "HYDRA_LAUNCHER_EXEC": "/bin/false"}
+    done = run("print('here', flush=True)\n", *TWO, before=before, env=env | nobody)
+    assert done.returncode not in (0, 2)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("distify: mpirun failed with exit code ")
+    assert last.endswith("; ranks from 1 have their logs in logs on their machines")
+
+
 #: These nodes' names are in no table of hosts.
 NODES = {"MASTER_ADDR": "127.0.0.1"}
 

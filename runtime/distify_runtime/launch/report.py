@@ -156,8 +156,14 @@ def agent_exit_code(code: int) -> int:
     return 128 - code if code < 0 else code or 1
 
 
+def far_line(agent: str, code: int, logs: Path) -> str:
+    """The same where ranks are on other machines: what it had to say is on the screen, and what ranks had, there."""
+    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
+    return f"distify: {agent} {how}, for what is said above; ranks from 1 have their logs in {logs} on their machines"
+
+
 def agent_lines(agent: str, code: int, log: Path) -> list[str]:
-    """What is printed where torchrun or horovodrun failed and no rank did."""
+    """What is printed where an engine failed and no rank did."""
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
     tail = read_tail(log)
     shown = traceback_of(tail) or tail.splitlines()[-LAST_LINES:]

@@ -33,6 +33,7 @@ from distify_runtime.launch.report import (
     agent_lines,
     early_line,
     failure_lines,
+    far_line,
     first_failure,
     is_consequence,
     left_early,
@@ -288,6 +289,8 @@ class Job:
                 lines.append(LOST_LINE)
         else:
             lines, code = agent_lines(config.launcher, agent_code, config.agent_log), agent_exit_code(agent_code)
+            if not config.here:
+                lines = [far_line(config.launcher, agent_code, config.logs)]
         for line in lines:
             self.screen.say(line)
         return code
