@@ -15,7 +15,7 @@ help:
 	@echo "make test     the test suite, at most ten minutes on two cores"
 	@echo "make test-all the same and what is slow or of more ranks, with --backend allreduce and over Horovod too: an hour"
 	@echo "make test-libraries  scripts that use transformers, timm and others, for real, on two ranks"
-	@echo "make test-launchers  one script under MPI, Slurm and on two networks; as root, with apt, it installs them first"
+	@echo "make test-launchers  one script under MPI, Slurm, Spark, Ray and on two networks; as root, with apt, it installs them"
 	@echo "make check     ruff, mypy and the test suite"
 	@echo "make horovod  build Horovod for this torch and install it; its tests are skipped without it"
 	@echo "make clean     remove what the others made"
@@ -35,10 +35,10 @@ test-libraries: .venv-libraries/test
 	.venv-libraries/bin/python -m pytest -n 2 --dist worksteal -m libraries tests/libraries
 
 # Needs to be root for Slurm's daemons and for networks; what is not there is skipped, and said.
-test-launchers: .venv/test
+test-launchers: .venv-launchers/test
 	@test "$$(id -u)" != 0 || ! command -v apt-get > /dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-	  --no-install-recommends openmpi-bin mpich slurm-wlm munge iproute2 > /dev/null
-	.venv/bin/python -m pytest -m launchers -rs tests/launchers
+	  --no-install-recommends openmpi-bin mpich slurm-wlm munge iproute2 default-jre-headless > /dev/null
+	.venv-launchers/bin/python -m pytest -m launchers -rs tests/launchers
 
 check: .venv/dev
 	.venv/bin/python -m ruff check .
@@ -50,7 +50,7 @@ horovod: .venv/test
 	@.venv/bin/python -m distify.horovod
 
 clean:
-	rm -rf .venv .venv-libraries build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-launchers .venv-libraries build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find benchmarks codemods distify fixtures runtime tests -name __pycache__ -prune -exec rm -rf {} +
 
 # ---- the virtual environment: stamps say what is installed in it
@@ -66,6 +66,14 @@ clean:
 	@.venv-libraries/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt torch
 	@.venv-libraries/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
 	  -c tests/libraries/constraints.txt -r tests/libraries/requirements.txt -e '.[test]'
+	@touch $@
+
+.venv-launchers/test: .venv/test tests/launchers/requirements.txt tests/launchers/constraints.txt
+	@echo "installing what starts ranks into .venv-launchers"
+	@.venv/bin/python -m venv --clear .venv-launchers
+	@.venv-launchers/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt torch
+	@.venv-launchers/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
+	  -c tests/launchers/constraints.txt -r tests/launchers/requirements.txt -e '.[test,spark,ray]'
 	@touch $@
 
 # torch goes first and alone: whatever else is installed, no other version is ever downloaded.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from distify.commands.clusters import cluster_options, clusters_of
 from distify.errors import DistifyError, ExitCode
 from distify.given import given_options
 from distify.hidden import check_libraries
@@ -76,12 +77,6 @@ if TYPE_CHECKING:
 @click.option("--oversubscribe", is_flag=True, help="Start more ranks than this machine has cores or memory for.")
 @click.option("--as-is", is_flag=True, help="Start SCRIPT although it is not converted: each rank trains on its own.")
 @click.option(
-    "--launcher",
-    metavar="ENGINE",
-    default="auto",
-    help="What starts the ranks: processes, torchrun, horovodrun, mpirun or srun.",
-)
-@click.option(
     "-H", "--hosts", metavar="HOST:N,…", help="mpirun, horovodrun: the machines, and how many ranks each has."
 )
 @click.option("--hostfile", type=click.Path(exists=True, dir_okay=False), help="mpirun, horovodrun: a file with those.")
@@ -96,6 +91,7 @@ if TYPE_CHECKING:
     help="Horovod: write down when each collective ran. Costs speed; opens in chrome://tracing or ui.perfetto.dev.",
 )
 @click.option("--network-interface", metavar="NAME", help="Horovod: the interface that ranks speak over.")
+@cluster_options
 @click.argument("script")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
@@ -175,6 +171,9 @@ class Options:
     verbose: bool
     timeline: str | None
     network_interface: str | None
+    master: str | None
+    conf: tuple[str, ...]
+    address: str | None
 
     @property
     def wanted(self) -> int | None:
@@ -212,13 +211,14 @@ def configured(ctx: click.Context, script: str, args: tuple[str, ...], options: 
     engine = engine_of(ctx, script, path, options.launcher)
     nodes = launcher.nodes_of(options.nnodes, options.node_rank, options.rdzv_endpoint)
     hosts = launcher.Hosts(options.hosts or "", options.hostfile or "")
-    wanted = options.wanted
+    clusters = clusters_of(engine.name, options)
+    wanted = clusters.wanted
     room = sum(count for _, count in hosts.slots()) or engine.ranks(os.environ)
     here = engine.is_here(hosts, os.environ)
-    ranks = rank_count(wanted if wanted is not None else room or None, here=here)
+    ranks = rank_count(wanted if wanted is not None else room or None, here=here and clusters.is_here)
     if not here and options.tee == "all":
         raise DistifyError("--tee all: ranks on other machines write their logs there; rank 0 alone is on the screen")
-    if here:
+    if here and clusters.is_here:
         check_room(ranks, options.oversubscribe or options.dry_run)
     everywhere = ranks if nodes is None else ranks * 2
     as_is = options.as_is or options.dry_run
@@ -236,6 +236,8 @@ def configured(ctx: click.Context, script: str, args: tuple[str, ...], options: 
         launcher=engine.name,
         here=here,
         horovod=options.horovodruns,
+        spark=clusters.spark,
+        ray=clusters.ray,
         hosts=hosts,
         nodes=nodes,
         max_restarts=options.max_restarts,

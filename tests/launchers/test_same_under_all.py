@@ -10,15 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.launchers.starting import Trained, environment, needs
+from tests.launchers.starting import State, Trained, environment, needs, same
 
 pytestmark = pytest.mark.launchers
-
-State = dict[str, torch.Tensor]
-
-
-def same(one: State, other: State) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
 def test_alone_it_is_the_same_to_rounding(trained: Trained, by_torchrun: State) -> None:

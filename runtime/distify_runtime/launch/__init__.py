@@ -3,17 +3,21 @@
     launch(LaunchConfig("train_dist.py", ("--epochs", "3"), nproc=2, logs=fresh_logs("train_dist.py")))
 
 The processes: this one starts the engine, that starts `supervisor.py` once per rank, and that starts the
-script. The supervisors report here through a socket, which is how the first failing rank is known.
+script. The supervisors report here through a socket, which is how the first failing rank is known. Of ranks on a
+cluster's machines (`elsewhere.py`) the supervisors are here, and what they start stands for the script.
 """
 
 from distify_runtime.launch.before import check_start, doubts
+from distify_runtime.launch.clusters import Ray, Spark
 from distify_runtime.launch.config import Horovod, LaunchConfig, LaunchError
 from distify_runtime.launch.engines import ENGINES, Engine, choose_engine, launch_command, plain_command
 from distify_runtime.launch.gpus import check_gpus, gpu_count
 from distify_runtime.launch.hosts import Hosts
 from distify_runtime.launch.logs import fresh_logs
 from distify_runtime.launch.nodes import WrongNodes, nodes_of
+from distify_runtime.launch.ray_train import check_ray, ray_of
 from distify_runtime.launch.runner import launch
+from distify_runtime.launch.spark import check_spark, spark_of
 from distify_runtime.launch.target import find_module, find_script, looks_distributed, uses_horovod
 
 __all__ = [
@@ -23,8 +27,12 @@ __all__ = [
     "Hosts",
     "LaunchConfig",
     "LaunchError",
+    "Ray",
+    "Spark",
     "WrongNodes",
     "check_gpus",
+    "check_ray",
+    "check_spark",
     "check_start",
     "choose_engine",
     "doubts",
@@ -37,5 +45,7 @@ __all__ = [
     "looks_distributed",
     "nodes_of",
     "plain_command",
+    "ray_of",
+    "spark_of",
     "uses_horovod",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from distify_runtime.launch.clusters import Ray, Spark
 from distify_runtime.launch.hosts import Hosts
 from distify_runtime.launch.nodes import Nodes
 from distify_runtime.launchers import LOOPBACK_INTERFACE, interface_of, local_address, usable_cores
@@ -60,6 +61,8 @@ class LaunchConfig:
     python: str = sys.executable
     launcher: str = "processes"  # the engine's name
     horovod: Horovod = Horovod()
+    spark: Spark = field(default_factory=Spark)
+    ray: Ray = field(default_factory=Ray)
     hosts: Hosts = field(default_factory=Hosts)
     here: bool = True  # the ranks that the engine starts are all on this machine
     nodes: Nodes | None = None  # this machine is one of several
@@ -77,6 +80,11 @@ class LaunchConfig:
     def has_rank_0(self) -> bool:
         """Whether it may be on this machine."""
         return self.nodes is None or not self.nodes.rank
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the ranks have this machine's network and cores. Those of clusters have what stands for them here."""
+        return self.here and not self.spark.master and self.launcher != "ray"
 
     def log(self, rank: int) -> Path:
         return self.logs / f"rank{rank}.log"
@@ -97,18 +105,23 @@ def script_words(config: LaunchConfig) -> list[str]:
     return [*(("-m",) if config.module else ()), config.target, *config.args]
 
 
-def variables(config: LaunchConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """What the ranks' environment says besides, or otherwise."""
+def asked_variables(config: LaunchConfig) -> dict[str, str]:
+    """What the environment of each rank says, wherever it is."""
     env = {"PYTHONUNBUFFERED": "1"}
     if config.watch is not None:
         env["DISTIFY_WATCH"] = config.watch
     if config.hang_timeout is not None:
         env["DISTIFY_HANG_TIMEOUT"] = str(config.hang_timeout)
+    return env | dict(config.env)
+
+
+def variables(config: LaunchConfig, environ: Mapping[str, str]) -> dict[str, str]:
+    """What the environment of this machine's ranks says besides, or otherwise."""
     usual = {"PYTHONHASHSEED": "0"}  # one order of sets on all ranks
-    if config.nodes is None and config.here:
+    if config.nodes is None and config.is_here:
         usual |= {"GLOO_SOCKET_IFNAME": LOOPBACK_INTERFACE, "NCCL_SOCKET_IFNAME": LOOPBACK_INTERFACE}
     elif config.nodes and (interface := interface_of(local_address(config.nodes.host, config.nodes.port))):
         usual |= {"GLOO_SOCKET_IFNAME": interface}
-    if config.nproc > 1 and config.here:  # a single rank has all cores, as under plain python
+    if config.nproc > 1 and config.is_here:  # a single rank has all cores, as under plain python
         usual |= {"OMP_NUM_THREADS": str(max(1, config.cores // config.nproc))}
-    return env | {name: value for name, value in usual.items() if name not in environ} | dict(config.env)
+    return {name: value for name, value in usual.items() if name not in environ} | asked_variables(config)

@@ -26,6 +26,8 @@ from distify_runtime.launch.horovod import horovodrun, plain_horovodrun
 from distify_runtime.launch.hosts import Hosts
 from distify_runtime.launch.mpi import check_mpirun, mpi_is_here, mpi_variables, mpirun, plain_mpirun
 from distify_runtime.launch.ranks import Ranks, one_rank
+from distify_runtime.launch.ray_train import plain_ray, ray
+from distify_runtime.launch.spark import plain_spark, spark
 from distify_runtime.launch.srun import check_srun, one_step, plain_srun, slurm_is_here, srun, tasks
 from distify_runtime.launch.torchrun import plain_torchrun, torchrun
 
@@ -99,6 +101,8 @@ ENGINES = {
             agent=one_step,
             ends_ranks=False,
         ),
+        Engine("spark", frozenset({"--master", "--conf"}), spark, plain_spark),
+        Engine("ray", frozenset({"--address"}), ray, plain_ray),
     )
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,6 +72,12 @@ class RankEnd:
             return f"was killed by signal {-self.code}"
         hint = f" ({HINTS[number]})" if number in HINTS else ""
         return f"was killed by {number.name}{hint}"
+
+
+def ended_well(ends: Iterable[RankEnd], count: int) -> bool:
+    """Whether at least so many ranks have ended, and all with 0, whatever their engine says: TorchDistributor's 0 means nothing."""
+    codes = [end.code for end in ends]
+    return not any(codes) and len(codes) >= count
 
 
 def first_failure(ends: Sequence[RankEnd], tails: Mapping[int, str]) -> RankEnd | None:
@@ -165,6 +171,7 @@ def far_line(agent: str, code: int, logs: Path) -> str:
 def agent_lines(agent: str, code: int, log: Path) -> list[str]:
     """What is printed where an engine failed and no rank did."""
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
+    how = how if code else "ended before its ranks had"
     tail = read_tail(log)
     shown = traceback_of(tail) or tail.splitlines()[-LAST_LINES:]
     return [f"distify: {agent} itself {how}; its log is {log}", *shown, *meaning(code, shown)]

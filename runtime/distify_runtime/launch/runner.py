@@ -32,6 +32,7 @@ from distify_runtime.launch.report import (
     agent_exit_code,
     agent_lines,
     early_line,
+    ended_well,
     failure_lines,
     far_line,
     first_failure,
@@ -110,7 +111,8 @@ class Job:
         self._take_rest()
         self._ends.update(take_notes(self.config.logs))
         code = 0
-        if agent.returncode or self._signal or len(self._failed) > self.config.max_restarts:
+        told = self.config.nproc if self.config.here else 0  # others' notes may be where they are
+        if agent.returncode or self._signal or not ended_well(self._ends.values(), told):
             self._kill_at = min(self._kill_at, time.monotonic() + self.config.grace)
             end_leftovers(self._groups.values(), spared, self._patience)
             self._take_rest()

@@ -61,6 +61,7 @@ def start(rank: int, out: int | None, err: int | None) -> subprocess.Popen[bytes
         stdin=None if rank == 0 or sys.stdin.isatty() else subprocess.DEVNULL,
         stdout=out,
         stderr=err,
+        pass_fds=[int(word) for word in os.environ.pop("DISTIFY_DESCRIPTORS", "").split()],
     )
 
 
