@@ -10,7 +10,7 @@ from torch._C._distributed_c10d import Store
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from distify_runtime import communicator, environment
-from distify_runtime.watch import checkpoints, course, files, parameters, randomness, replicas, samples, uneven
+from distify_runtime.watch import checkpoints, course, files, loads, parameters, randomness, replicas, samples, uneven
 from distify_runtime.watch.board import Board
 from distify_runtime.watch.mode import Mode, mode, patience
 from distify_runtime.watch.verdict import InvariantBroken, end_process, say
@@ -36,6 +36,7 @@ def start(given: str | None, takes_turns: Callable[[], bool]) -> Callable[[], No
     samples.watch(watching)
     files.watch(takes_turns)
     checkpoints.watch(watching)
+    loads.watch(watching)
     watching.courses.append(course.taken)
     watching.after_each += [replicas.check, uneven.check]
     watching.looks += [parameters.look, randomness.look, files.look]

@@ -74,6 +74,8 @@ class Watching:
         self.courses: list[Callable[[], object]] = []
         #: After the steps that are due, with the optimizer.
         self.looks: list[Callable[[Watching, Optimizer, Steps], None]] = []
+        #: What may be why ranks have parted, to be said behind that they have.
+        self.reasons: list[Callable[[], str]] = []
         self._pending: dict[str, _Question] = {}
         self._numbered = 0
 
@@ -142,7 +144,8 @@ class Watching:
             elif said:  # answers to what was asked before it may have come meanwhile
                 kind = topic.partition("/")[0]
                 earlier = (self._said_of(one) for one in late if one.startswith(f"{kind}/"))
-                broken(kind, next(filter(None, earlier), said), self.mode)
+                message = next(filter(None, earlier), said)
+                broken(kind, message + "".join(one() for one in self.reasons), self.mode)
 
     def _said_of(self, topic: str) -> str | None:
         """None where some rank has not answered yet."""
