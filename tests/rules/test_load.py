@@ -133,3 +133,33 @@ def test_a_file_that_is_put_where_it_is_read(put: str, waits: int) -> None:
     imports = f"import os\nimport shutil\nfrom pathlib import Path\n{IMPORTS}"
     new = converted(script(imports=imports, after=f'{put}\nmodel.load_state_dict(torch.load("last.pt"))\n'))
     assert new.count("rt.barrier()") == waits
+
+
+def the_last(find: str, name: str) -> tuple[str, str]:
+    load = '    state = torch.load(found)\n    model.load_state_dict(state["model"])\n    start = state["epoch"] + 1\n'
+    return f"start = 0\n{find}{load}", name
+
+
+@pytest.mark.parametrize(
+    ("resume", "name"),
+    [
+        the_last('found = "last.pt"\nif os.path.isfile(found):\n', '"last.pt"'),
+        the_last('found = Path("runs") / "last.pt"\nif found.exists():\n', "found"),
+        the_last('found = "last.pt"\ntry:\n    os.stat(found)\nexcept FileNotFoundError:\n    pass\nelse:\n', "found"),
+        the_last('names = sorted(glob.glob("runs/*.pt"))\nif names:\n    found = names[-1]\n', 'f"runs/{epoch}.pt"'),
+        the_last('names = list(Path("runs").glob("*.pt"))\nif names:\n    found = max(names, key=os.path.getmtime)\n',
+                 'f"runs/{epoch}.pt"'),
+        the_last('names = [one for one in os.listdir("runs") if one.endswith(".pt")]\nif len(names) > 0:\n'
+                 '    found = os.path.join("runs", max(names, key=lambda one: int(one[:-3])))\n', 'f"runs/{epoch}.pt"'),
+    ],
+)  # fmt: skip
+def test_a_run_goes_on_on_all_ranks_from_one_file(resume: str, name: str) -> None:
+    """Whatever finds it: all ranks read it, before the first of them can write the next one; rank 0 writes."""
+    imports = f"import glob\nimport os\nfrom pathlib import Path\n{IMPORTS}"
+    save = f'    torch.save({{"model": model.state_dict(), "epoch": epoch}}, {name})\n'
+    loop = LOOP.replace("range(", "range(start, ") + save
+    new = converted(script(imports=imports, model=MODEL + resume, loop=loop))
+    read, wrap, write = (new.index(word) for word in ("state = torch.load(", "model = Distributed", "torch.save("))
+    assert read < wrap < write
+    assert "    state = torch.load(found, map_location=rt.map_location)\n" in new
+    assert f"    if rt.is_main_process():\n    {save.replace('model.state', 'model.module.state')}" in new
