@@ -67,3 +67,19 @@ def test_others(given: str, before: str, over: str) -> None:
 def test_a_pass_of_several_beside_one_of_one() -> None:
     more = "    extra = model(torch.stack([x, x]))\n"
     assert said(training("x[None]", more)) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "over", "given", "said"),
+    [
+        ("rows = [(torch.ones(4), 1.0), (torch.zeros(4), 0.0)]\n", "x, y in rows", "x", True),
+        ("rows = [(torch.ones(4), 1.0) for _ in range(9)]\n", "x, y in rows", "x.to('cpu')", True),
+        ("rows = list(DataLoader(data, batch_size=8))\n", "x, y in rows", "x", False),
+        ("rows = torch.ones(9, 4)\ny = 1.0\n", "x in rows", "x", False),
+        ("rows = [(torch.ones(4), 1.0)]\n", "x, y in rows", "torch.stack([x, x])", False),
+    ],
+)
+def test_an_item_of_a_list_may_be_one_sample(rows: str, over: str, given: str, said: bool) -> None:
+    before = training(given, over=over).replace("for x", f"{rows}for x")
+    advice = [one.message for one in conversion_of(before, options=SHARED).of(Level.ADVICE)]
+    assert any("is given one item of `rows`" in one for one in advice) is said

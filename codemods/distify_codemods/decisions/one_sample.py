@@ -1,7 +1,8 @@
 """Training that gives a model one sample in each forward pass: of that, ranks can share nothing.
 
-It shows in the text, where a batch is made of one (`x.unsqueeze(0)`, `torch.stack([x])`), and in the
-batch size of a loader. A model may still take it apart inside, into patches or words, so that this is no refusal.
+It shows in the text, where a batch is made of one (`x.unsqueeze(0)`, `torch.stack([x])`), and in the batch size of a
+loader; an item of a list may be one. A model may still take it apart inside, into patches or words, so that this is no
+refusal.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, loaders_of
 from distify_codemods.inside import core
 from distify_codemods.naming import brief
+from distify_codemods.objects import Sequence
 from distify_codemods.program import Module
 
 #: Methods after which a tensor, or what holds some, has as many samples as before.
@@ -37,6 +39,10 @@ def given_one_sample(facts: Facts, models: Iterable[Obj]) -> Iterator[Entire]:
         ones = [_of_one(facts, event) for event in calls]
         if calls and all(ones):
             yield Entire(calls[0].module, calls[0].node, _told(facts, model, ones[0]))
+            continue
+        items = [one or _of_a_list(facts, event) for one, event in zip(ones, calls, strict=True)]
+        if calls and all(items):
+            yield Entire(calls[0].module, calls[0].node, _told_of_items(facts, model, items[0]))
 
 
 def _told(facts: Facts, model: Obj, made: str) -> str:
@@ -45,6 +51,35 @@ def _told(facts: Facts, model: Obj, made: str) -> str:
         "takes it apart, there is nothing to share, every rank does all of the work, and the run ends after its first "
         "steps; with several samples in a step there would be"
     )
+
+
+def _told_of_items(facts: Facts, model: Obj, item: str) -> str:
+    return (
+        f"each forward pass of `{facts.names.of(model)}` in training is given {item}: where that is one sample, and "
+        "the model does not take it apart, there is nothing to share, and every rank does all of the work; with "
+        "several samples in a step there would be"
+    )
+
+
+def _of_a_list(facts: Facts, event: Event) -> str:
+    """`for x, y in rows: model(x)`, of a list of the script's own: one of its items."""
+    given = event.node.args[0].value if isinstance(event.node, cst.Call) and event.node.args else None
+    while isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) and given.func.attr.value in _KEEPING:
+        given = given.func.value
+    if not isinstance(given, cst.Name):
+        return ""
+    found = [_list_behind(facts, event.module, bound) for bound in event.module.flow(given).reaching(given)]
+    return f"one item of `{brief(found[0])}`" if found and found[0] is not None and None not in found else ""
+
+
+def _list_behind(facts: Facts, module: Module, bound: cst.CSTNode) -> cst.BaseExpression | None:
+    """The list that a loop goes over whose variable this is."""
+    loop = next((one for one in module.enclosing(bound) if isinstance(one, cst.For)), None)
+    if loop is None or not any(bound is node for node in tree.walk(loop.target)):
+        return None
+    over = facts.value(loop.iter)
+    lists = [isinstance(obj, Sequence) and not obj.deals and not obj.per_sample for obj in over.objs]
+    return loop.iter if lists and all(lists) and not over.open and not loaders_of(over.sources) else None
 
 
 def _of_one(facts: Facts, event: Event) -> str:
