@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from functools import cache
 
+#: What is written there as it stands: most names begin with none of that, and expressions are dear to compile.
+_BEGINS = re.compile(r"(?:\w|\\\.)*")
 #: Files of packages whose contents the packages have themselves: what stands in such a file, and how it is known.
 _FILES = tuple(
-    (re.compile(written), known)
+    (_BEGINS.findall(written)[0].replace("\\", ""), written, known)
     for written, known in (
         (r"torch\.nn\.modules\.(?:[a-z]\w*\.)?(_?[A-Z]\w*)", r"torch.nn.\1"),
         (r"torch\.nn\.parameter\.(\w+)", r"torch.nn.\1"),
@@ -39,8 +41,8 @@ _FILES = tuple(
 @cache
 def usual(name: str) -> str:
     """`torch.nn.BatchNorm2d` of `torch.nn.modules.batchnorm.BatchNorm2d`."""
-    for written, known in _FILES:
-        found = written.fullmatch(name)
+    for begins, written, known in _FILES:
+        found = re.fullmatch(written, name) if name.startswith(begins) else None
         name = found.expand(known) if found else name
     return name
 
