@@ -10,6 +10,7 @@ from tests.rules.scripts import (
     IMPORTS,
     LOADER,
     LOOP,
+    MODEL,
     WRAP,
     conversion_of,
     converted,
@@ -144,3 +145,46 @@ def test_shards_may_be_drawn_apart() -> None:
     after = converted(script(imports=FLIPS, setup=FLIP))
     assert WRAP in after
     assert "from_main_process" not in after
+
+
+TAKEN = [
+    "x, y = {}\nwidth = model(x).shape[1]\n",
+    "x, y = {}\nmean = x.mean()\n",
+    "mean = {}[0].mean()\n",
+    "def probe(loader):\n    x, y = {}\n    return x.shape\nshape = probe(loader)\n",
+    "with torch.no_grad():\n    x, y = {}\n    width = model(x).shape[1]\n",
+    "batches = list({})\nmean = sum(x.mean() for x, _ in batches)\n",
+]
+
+
+@pytest.mark.parametrize("text", TAKEN)
+def test_batches_that_are_taken_before_training(text: str) -> None:
+    taken = "list(loader)" if "list" in text else "next(iter(loader))"
+    text = text.replace("list({})", "{}")
+    before = text.format(taken)
+    after = converted(script(imports=FLIPS, setup=FLIP, model=MODEL + before), SHARED)
+    assert text.format(f"rt.from_main_process({taken})") in after
+
+
+def test_a_loop_over_the_training_batches_before_training() -> None:
+    head = "total = 0\nfor x, y in loader:\n"
+    after = converted(script(imports=FLIPS, setup=FLIP, model=MODEL + f"{head}    total += x.mean()\n"), SHARED)
+    assert f"{head}    x, y = rt.from_main_process((x, y))\n" in after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "print(next(iter(loader)))\n",
+        "torch.save(next(iter(loader)), 'first.pt')\n",
+        "with open('rows.txt', 'w') as file:\n    x, y = next(iter(loader))\n    file.write(str(x))\n",
+        "x, y = next(iter(DataLoader(data, batch_size=2)))\n",
+    ],
+)
+def test_batches_that_rank_0_may_take_alone(text: str) -> None:
+    after = converted(script(imports=FLIPS, setup=FLIP, model=MODEL + text), SHARED)
+    assert "from_main_process(next" not in after
+
+
+def test_batches_that_all_ranks_draw_alike() -> None:
+    assert "from_main_process" not in converted(script(model=MODEL + "x, y = next(iter(loader))\n"), SHARED)

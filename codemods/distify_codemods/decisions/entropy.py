@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from distify_codemods import tree
+from distify_codemods import file_events, tree
 from distify_codemods.allocation import Obj
 from distify_codemods.batches import loaders_of
 from distify_codemods.events import Event, Kind
@@ -17,6 +17,7 @@ from distify_codemods.facts import Facts
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import drawing, torch_data
 from distify_codemods.objects import External, Method
+from distify_codemods.ordered import Ordered
 from distify_codemods.origins import Origin
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
@@ -128,22 +129,58 @@ def batches(facts: Facts) -> Iterator[Drawn]:
     called, told = [event.name for event in facts.of_kind(Kind.CALL)], seeded_libraries(facts)
     names = (name for name in called if name.startswith((*drawing.OF_THEIR_OWN, *torch_data.OTHERS)))
     library = next((name for name in names if not name.startswith(told)), "")
+    why = f"`{library.split('.')[0]}` draws from random numbers of its own"
     for loop in facts.training_loops if library else ():
-        why = f"`{library.split('.')[0]}` draws from random numbers of its own"
         if not loop.draws and isinstance(loop.node, cst.For) and isinstance(loop.node.body, cst.IndentedBlock):
             yield Drawn(loop.module, loop.node, _taken(loop.node), why)
         for draw in loop.draws:
-            if (
-                draw.node is loop.node
-                and isinstance(loop.node, cst.For)
-                and isinstance(loop.node.body, cst.IndentedBlock)
-            ):
-                held = tuple(
-                    name for name in tree.target_names(loop.node.target) if _is_of_batch(facts, loop.node, name)
-                )
-                yield Drawn(loop.module, loop.node, held, why)
-            elif isinstance(draw.node, cst.Call):
-                yield Drawn(draw.module, draw.node, (), why)
+            yield from _where(facts, draw, loop.node, why)
+    for draw in _taken_besides(facts) if library else ():
+        yield from _where(facts, draw, draw.node, why)
+
+
+def _where(facts: Facts, draw: Event, loop: cst.CSTNode, why: str) -> Iterator[Drawn]:
+    node = draw.node
+    if node is loop and isinstance(node, cst.For):
+        if isinstance(node.body, cst.IndentedBlock):
+            held = (name for name in tree.target_names(node.target) if _is_of_batch(facts, node, name))
+            yield Drawn(draw.module, node, tuple(held), why)
+    elif isinstance(node, cst.Call):
+        yield Drawn(draw.module, node, (), why)
+
+
+def _taken_besides(facts: Facts) -> Iterator[Event]:
+    """Where batches of training loaders are taken outside of training: to see a size, to reckon a mean."""
+    known = {draw.node for loop in facts.training_loops for draw in loop.draws}
+    for draw in facts.of_kind(Kind.DRAW):
+        loaders = draw.value.objs & facts.training_loaders
+        if not loaders or draw.node in known:
+            continue
+        if _computed_with(facts, draw, loaders) or not _maybe_rank_0s(facts, draw):
+            known.add(draw.node)
+            yield draw
+
+
+def _computed_with(facts: Facts, draw: Event, loaders: Ordered[Obj]) -> bool:
+    """Whether a model is given what is taken: in its forward pass all ranks meet, so that all of them come."""
+    return any(
+        draw.before(event) and not facts.in_training(event) and loaders & loaders_of(value.sources)
+        for event in facts.forwards
+        for value in event.arguments.all()
+    )
+
+
+def _maybe_rank_0s(facts: Facts, draw: Event) -> bool:
+    """Whether rank 0 may be the one that comes here: what only shows or writes is its own, in a file that it opens."""
+    writing = {event.node for event in facts.run.events if event.kind is Kind.PRINT or file_events.writes(event)}
+    if any(isinstance(here.node, cst.With) for here in draw.here.up()):
+        return True
+    for holder in draw.module.enclosing(draw.node):
+        if holder in writing or isinstance(holder, cst.Expr):
+            return True
+        if isinstance(holder, cst.BaseStatement):
+            break
+    return False
 
 
 def _taken(loop: cst.For) -> tuple[str, ...]:
