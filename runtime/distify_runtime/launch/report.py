@@ -75,7 +75,7 @@ class RankEnd:
 
 
 def ended_well(ends: Iterable[RankEnd], count: int) -> bool:
-    """Whether at least so many ranks have ended, and all with 0, whatever their engine says: TorchDistributor's 0 means nothing."""
+    """Whether at least so many ranks have ended, and all with 0: what their engine says need not tell."""
     codes = [end.code for end in ends]
     return not any(codes) and len(codes) >= count
 
