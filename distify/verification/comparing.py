@@ -56,12 +56,13 @@ def _compare_shared(
     """Every rank has the original's batches whole, so that last ones are not filled up, and noise need not be one row.
 
     One row for all samples is a batch that BatchNorm makes zeros of, and by rounding alone what comes next is cut off
-    or not (ReLU): who parts in such a run is run with noise for each sample.
+    or not (ReLU); where a batch holds its samples several times, a process that stands for ranks counts them once: who
+    parts in such a run is run with noise for each sample, and the original for itself.
     """
     if original.filled:
         original = _run_whole(pair, plan, make_copies(pair, folder / "whole")[0], folder / "whole.logs")
     checks = compare(original, traces, _TOLERANCES[plan.dtype])
-    if not any(check.difference and check.name == "parameters" for check in checks):
+    if not any(check.difference and check.name in ("parameters", "checkpoints") for check in checks):
         return Compared(original, checks, plan, notes, ranks=traces)
     plan = replace(plan, each_sample=True)
     base, dist = make_copies(pair, folder / "each_sample")

@@ -438,6 +438,43 @@ def test_chance_within_attention_and_recurrent_layers(strategy: str, here: Here,
     assert ended.code == 0, ended.out.decode() + ended.err
 
 
+REPEATED = b"""\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+loader = DataLoader(TensorDataset(torch.randn(8, 1).expand(8, 6), torch.randn(8, 1)), batch_size=4)
+style = torch.randn(1, 3, 8).repeat(4, 1, 1)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.out = nn.BatchNorm1d(3), nn.Linear(9, 1)
+
+    def forward(self, x, style):
+        return self.out(torch.cat([x, self.norm(style).mean(2)], 1))
+
+
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in loader:
+    loss = nn.functional.mse_loss(net(x, style[: len(x)]), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+torch.save(net.state_dict(), "net.pt")
+"""
+
+
+@slow
+def test_a_batch_of_one_sample_several_times(here: Here, script: Path) -> None:
+    """In a process that stands for ranks it is corrected by the count of one of them; here, by that of all."""
+    script.write_bytes(REPEATED)
+    ended = here("verify", "train.py", "--strategy", "shared")
+    assert ended.code == 0, ended.out.decode() + ended.err
+
+
 ROUNDED = b"""\
 class Maker(nn.Module):
     def __init__(self):
