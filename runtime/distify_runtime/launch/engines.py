@@ -112,7 +112,7 @@ def choose_engine(name: str, script: str, uses_horovod: bool, given: Iterable[st
 
     `given`: the options that are asked for. Raises LaunchError where it cannot follow them, or not start the script.
     """
-    given = list(given)
+    given, is_asked_for = list(given), name != "auto"
     if name == "auto" and uses_horovod:
         name = "horovodrun"
     elif name == "auto":
@@ -127,7 +127,8 @@ def choose_engine(name: str, script: str, uses_horovod: bool, given: Iterable[st
     for option in given:
         able = [other.name for other in ENGINES.values() if option in other.takes]
         if able and option not in engine.takes:
-            raise LaunchError(f"{option}: {name} cannot follow it; it is for --launcher {' or '.join(able)}")
+            why = f"{name} cannot follow it; " if is_asked_for else ""
+            raise LaunchError(f"{option}: {why}it is for --launcher {' or '.join(able)}")
     engine.check(os.environ)
     return engine
 

@@ -36,7 +36,8 @@ class Ranks:
     def __init__(self, config: LaunchConfig, argv: Sequence[str], env: Mapping[str, str], output: Output) -> None:
         self.returncode: int | None = None
         self._failed = 0  # the first code that is not 0
-        self._end_at = float("inf")  # when the others of one that failed are asked to end
+        self._ask_at = 0.0  # when the others of one that failed are asked to end
+        self._has_asked = False
         self._processes: list[subprocess.Popen[bytes]] = []
         try:
             for rank in range(config.nproc):
@@ -53,11 +54,11 @@ class Ranks:
         self._failed = self._failed or next((code for code in codes if code), 0)
         if None not in codes:
             self.returncode = self._failed
-        elif self._failed and self._end_at == float("inf"):
-            self._end_at = time.monotonic() + LAST_WORDS_SECONDS
-        elif time.monotonic() > self._end_at:
-            self._end_at = time.monotonic() + 1e9  # once
-            self.send_signal(signal.SIGTERM)
+        elif self._failed and not self._has_asked:
+            self._ask_at = self._ask_at or time.monotonic() + LAST_WORDS_SECONDS
+            if time.monotonic() > self._ask_at:
+                self._has_asked = True
+                self.send_signal(signal.SIGTERM)
         return self.returncode
 
     def send_signal(self, sig: int, /) -> None:
