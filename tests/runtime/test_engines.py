@@ -34,12 +34,13 @@ def mpi(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     program.write_text(f"#!/bin/sh\ncat {version}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", "/lib")
     return "openmpi" if "openmpi" in request.param else "hydra"
 
 
 def told(hosts: Hosts, here: bool) -> tuple[list[str], dict[str, str]]:
     config = LaunchConfig("t.py", ("--m",), 6, launcher="mpirun", hosts=hosts, here=here, env=(("X", "1"),))
-    argv, env = launch_command(config, {"RANK": "7", "PATH": "/bin", "TORCHELASTIC_RUN_ID": "x"}, SCRATCH, 1234)
+    argv, env = launch_command(config, {"RANK": "7", "PYTHONPATH": "/lib", "TORCHELASTIC_RUN_ID": "x"}, SCRATCH, 1234)
     assert Path(argv[0]).name == "mpirun"
     assert argv[argv.index(str(SUPERVISOR)) + 1 :] == [":t.py", ":--m"]
     assert not {"RANK", "TORCHELASTIC_RUN_ID"} & set(env)

@@ -25,10 +25,12 @@ from distify_runtime.launchers import first_host, local_address
 #: What a batch system tells of a job's machines: files with a line for each, or for each slot.
 _MACHINE_FILES = ("PBS_NODEFILE", "PE_HOSTFILE", "LSB_DJOB_HOSTFILE")
 _PORTS = range(20_000, 32_000)
+#: What Open MPI is to pass on besides, where it is set.
+_PATHS = {"PYTHONPATH"}
 #: How long Open MPI waits before it sends SIGTERM, and again before SIGKILL; by itself, one second.
 _TIMEOUTS = ("OMPI_MCA_odls_base_sigkill_timeout", "PRTE_MCA_odls_base_sigkill_timeout")
 #: What ranks on all machines are told besides.
-_SHARED = ("MASTER_ADDR", "MASTER_PORT", "PYTHONPATH")
+_SHARED = ("MASTER_ADDR", "MASTER_PORT")
 
 
 def check_mpirun(environ: Mapping[str, str]) -> None:
@@ -59,7 +61,6 @@ def mpi_variables(config: LaunchConfig, environ: Mapping[str, str]) -> dict[str,
         return {}
     told = {"MASTER_ADDR": environ.get("MASTER_ADDR") or _first_host(config.hosts, environ)}
     told |= {"MASTER_PORT": environ.get("MASTER_PORT") or str(random.choice(_PORTS))}
-    told |= {"PYTHONPATH": environ.get("PYTHONPATH", "")}
     return told | (dict.fromkeys(_TIMEOUTS, str(max(1, int(config.grace / 2)))) if _is_open_mpi(_program()) else {})
 
 
@@ -83,7 +84,7 @@ def _command(config: LaunchConfig, more: tuple[str, ...] = ()) -> list[str]:
     if _is_open_mpi(program):
         words = [program, *(["--allow-run-as-root"] if os.geteuid() == 0 else []), "--bind-to", "none"]
         words += ["--host", hosts] if hosts else ["--oversubscribe"]
-        exported = () if config.here else (*variables(config, {}), *_SHARED, *more)  # else it stays on this machine
+        exported = () if config.here else (*variables(config, {}), *_SHARED, *more, *_PATHS & os.environ.keys())
         return [*words, *(word for name in exported for word in ("-x", name)), "-np", str(config.nproc)]
     return [program, "-bind-to", "none", *(["-hosts", hosts] if hosts else []), "-np", str(config.nproc)]
 
