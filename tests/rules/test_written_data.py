@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from distify_codemods import Level, Options, Strategy
 
-from tests.rules.scripts import LOOP, conversion_of, line_of, script
+from tests.rules.scripts import IMPORTS, LOOP, conversion_of, line_of, script
 
 ROWS = """
 class Rows(torch.utils.data.Dataset):
@@ -76,3 +76,46 @@ def test_a_sampler() -> None:
 )
 def test_what_is_the_same_on_all_ranks_or_no_data(turn: str, after: str) -> None:
     assert links(ROWS, turn, after)[1] == []
+
+
+CUT = """\
+x, y = torch.randn(64, 4), torch.zeros(64, 1)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def shown(out):
+    mask = torch.zeros(8, 1)
+    mask[0] = out[0].detach()
+    return mask[out.argmax(1)]
+
+
+for epoch in range(3):
+    order = torch.randperm(64)
+    for i in range(0, 64, 8):
+        index = order[i : i + 8]
+        a, b = x[index], y[index]
+        out = model(a)
+        loss = nn.functional.mse_loss(out, b)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {turn}
+"""
+
+
+@pytest.mark.parametrize(
+    ("turn", "changes"),
+    [
+        ("y[index] = out.detach()", True),
+        ("y[:8].copy_(out.detach())", True),
+        ("own = y.clone(); own[index] = out.detach()", False),
+        ("a[0] = 0.0", False),
+        ("seen = shown(out)", False),
+    ],
+)
+def test_data_that_batches_are_cut_from(turn: str, changes: bool) -> None:
+    conversion = conversion_of(f"{IMPORTS}{CUT.format(turn=turn)}", options=Options())
+    found = [one for one in conversion.of(Level.ADVICE) if "changes the training data" in one.message]
+    assert bool(found) is changes
+    assert (conversion.strategy is Strategy.SHARED) is changes

@@ -12,6 +12,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Link
+from distify_codemods.decisions.places import Place, places_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core, made_of
@@ -19,6 +20,7 @@ from distify_codemods.interpreter.state import kept_in
 from distify_codemods.libraries import torch_data
 from distify_codemods.naming import brief
 from distify_codemods.objects import External, Instance, Mapping, Sequence
+from distify_codemods.origins import Share
 from distify_codemods.program import Module
 from distify_codemods.values import Value
 
@@ -46,11 +48,13 @@ class _Data:
         loaders = [one for one in facts.loaders if one.obj in facts.training_loaders]
         objs = [core(obj) for one in loaders for value in made_of(one.arguments.all()) for obj in value.objs]
         self._objs = {obj for obj in objs if _serves(obj)}
-        self._names: dict[Module, set[str]] = {}  # of tensors that library's data sets are made of
+        self._names: dict[Module, set[str]] = {}  # of tensors that data sets of libraries and batches are made of
         for obj in self._objs:
             if isinstance(obj, External) and isinstance(obj.site, cst.Call) and obj.module is not None:
-                given = {tree.dotted(one.value) for one in obj.site.args} - {None}
+                given = [tree.dotted(one.value) for one in obj.site.args]
                 self._names.setdefault(obj.module, set()).update(name for name in given if name)
+        for module in facts.run.frames if _are_cut(facts) else ():
+            self._names.setdefault(module, set()).update(_cut_in(facts, module))
 
     def takes(self, event: Event) -> bool:
         """Whether something is put into them."""
@@ -63,6 +67,32 @@ class _Data:
             return True
         names = self._names.get(event.module, set())
         return any(tree.dotted(node) in names for node in tree.inwards(place))
+
+
+def _are_cut(facts: Facts) -> bool:
+    return any(isinstance(one, Share) for event in facts.backwards for one in event.receiver.sources)
+
+
+def _cut_in(facts: Facts, module: Module) -> Iterator[str]:
+    """`labels` of `labels[index]`, which is a rank's share of a batch that is cut by hand."""
+    for node in module.parents:
+        if isinstance(node, cst.Subscript) and any(isinstance(one, Share) for one in facts.value(node).sources):
+            name = tree.dotted(node.value)
+            if (
+                name
+                and not facts.shares_of_training(facts.value(node.value))
+                and _is_lasting(facts, module, node.value)
+            ):
+                yield name
+
+
+def _is_lasting(facts: Facts, module: Module, node: cst.BaseExpression) -> bool:
+    """Whether it is there before the turns of training: an attribute, or a name that is bound around them."""
+    if not isinstance(node, cst.Name):
+        return True
+    places = places_of(facts)
+    found = module.flow(node).reaching(node)
+    return all(places.of(module, one) in (Place.AROUND, Place.ELSEWHERE) for one in found)
 
 
 def _serves(obj: Obj) -> bool:
