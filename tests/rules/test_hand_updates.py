@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.scripts import LOOP, blocked, changes, converted, line_of, script
+from tests.rules.scripts import LOOP, blocked, changes, conversion_of, converted, line_of, script
 
 EACH = "        for p in model.parameters(): {line}\n        optimizer.step()"
 
@@ -90,3 +90,17 @@ def test_gradients_of_samples_are_left_alone() -> None:
 
 def test_gradients_that_are_scaled_stay_in_the_wrap() -> None:
     assert "DistributedDataParallel(" in converted(updated("p.grad /= len(x)"))
+
+
+def test_what_the_checklist_says_of_steps_by_hand() -> None:
+    """Of batches that are cut by hand, too, a mean is that of the global batch."""
+    update = "    with torch.no_grad():\n        for p in model.parameters():\n            p -= 0.1 * p.grad\n"
+    loop = (
+        "for step in range(200):\n    i = torch.randint(0, 64, (8,))\n"
+        "    loss = nn.functional.mse_loss(model(rows[i]), rows[i, :1])\n    model.zero_grad()\n    loss.backward()\n"
+        f"{update}    if loss.item() < 0.1:\n        break\n"
+    )
+    found = conversion_of(script(data="rows = torch.randn(64, 4)\n", loader="", optimizer="", loop=loop)).findings
+    told = {one.code: one.message for one in found}
+    assert told["GRAD02"] == "nothing but gradients of the global batch is written into parameters by hand"
+    assert told["DECIDE01"] == "all ranks decide on the mean over the global batch"

@@ -21,7 +21,7 @@ from distify_codemods.interpreter.holding import any_item
 from distify_codemods.libraries import python
 from distify_codemods.objects import Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import CHANCE, Answer, Verdict
+from distify_codemods.origins import CHANCE, Answer, Share, Verdict
 from distify_codemods.program import Module
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value
@@ -84,7 +84,8 @@ def _of_tests(facts: Facts) -> Iterator[Averaging]:
 
 def _why_averaged(facts: Facts, figure: cst.BaseExpression) -> str:
     value = facts.value(figure)
-    if set(facts.training_loaders).isdisjoint(dealt_by(value.sources | _entries(value))):
+    dealt = dealt_by(value.sources | _entries(value))
+    if not any(one in facts.training_loaders or isinstance(one, Share) for one in dealt):
         return "all ranks decide on the mean of theirs, since it may hang on random numbers or the time"
     return "all ranks decide on the mean over the global batch"
 

@@ -27,7 +27,8 @@ def run(context: Context) -> None:
         context.plan(one.module).replace(one.node, call_of(pattern), CODE, _REASONS[one.form])
         context.applied(_REASONS[one.form], one.module, one.node)
     if not context.decisions.written:
-        context.not_needed_if_known("nothing of a batch is written into parameters by hand")
+        learns = "nothing but gradients of the global batch" if context.facts.by_hand else "nothing of a batch"
+        context.not_needed_if_known(f"{learns} is written into parameters by hand")
 
 
 RULE = Rule(
