@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from distify_codemods import Level, Options, SourceFile, convert
 
-from tests.rules.scripts import IMPORTS, LOOP, blocked, changes, converted, distributed, findings, script
+from tests.rules.scripts import IMPORTS, LOOP, blocked, changes, conversion_of, converted, distributed, findings, script
 
 STEP = """\
         guess = model(x)
@@ -356,3 +357,10 @@ def test_beside_it_what_is_a_ranks_own_stays_that() -> None:
     step = STEP.replace("nn.functional.mse_loss(guess, y)", WEIGHTED)
     loop = f"for epoch in range(3):\n    for x, y in loader:\n{step}        print(loss.item(), guess.mean().item())\n"
     assert findings("OUT01", script(loop=loop), Level.ADVICE)
+
+
+def test_figures_of_a_loop_for_both_phases() -> None:
+    text = (Path(__file__).parents[2] / "fixtures" / "phases" / "train.py").read_text()
+    (said,) = [one.message for one in conversion_of(text).findings if one.code == "METRIC01"]
+    names = "running_loss, running_corrects"
+    assert said == f"{names}: summed over the ranks where the evaluation's are, in the loop of both"

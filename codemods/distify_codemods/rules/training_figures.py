@@ -33,7 +33,16 @@ def run(context: Context) -> None:
         )  # fmt: skip
     if not summed and not kept and not given and not context.decisions.left:
         figure = "a rank's own samples" if context.decisions.joinings else "the training loop"
-        context.not_needed(f"no figure of {figure} is kept{_but_the_last(context)}")
+        also = _summed_with_the_evaluation(context)
+        context.not_needed(also or f"no figure of {figure} is kept{_but_the_last(context)}")
+
+
+def _summed_with_the_evaluation(context: Context) -> str:
+    """Of one loop for both phases."""
+    trains = {loop.node for loop in context.facts.training_loops}
+    found = [name for one in context.decisions.reductions if one.loop.node in trains for name in one.names]
+    names = ", ".join(dict.fromkeys(found))
+    return f"{names}: summed over the ranks where the evaluation's are, in the loop of both" if names else ""
 
 
 def _but_the_last(context: Context) -> str:
