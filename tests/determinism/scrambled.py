@@ -66,7 +66,7 @@ def _scatter(factor: int) -> None:
     by_address = (object.__hash__, libcst.CSTNode.__hash__)
     for kind in [one for one in gc.get_objects() if issubclass(type(one), type)]:
         own = kind.__module__.startswith(("distify_codemods", "libcst."))
-        if own and kind.__hash__ in by_address and not issubclass(kind, enum.Enum):
+        if own and kind.__hash__ in by_address and not issubclass(kind, (enum.Enum, type)):  # classes are keys, too
             kind.__hash__ = scattered
 
 

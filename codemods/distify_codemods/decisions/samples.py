@@ -1,8 +1,8 @@
 """Whether a data set's samples follow from their indices alone: then any rank may load any of them, and no other.
 
-The methods by which it makes a sample are followed in a run of their own. Each call in them is of a function of the
-script, which is followed, too, or of something of a library that computes or reads. Nothing is changed but what was
-made for the sample.
+The methods by which it makes a sample are followed in a run that has told all it is asked for. Each call in
+them is of a function of the script, which is followed, too, or of something of a library that computes or reads.
+Nothing is changed but what was made for the sample.
 """
 
 from __future__ import annotations
