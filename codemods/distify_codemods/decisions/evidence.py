@@ -14,6 +14,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions import (
+    alike,
     entropy,
     losses,
     outliving,
@@ -53,7 +54,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
     if facts.training_loops and facts.run.exact:
         found += [*_alike_workers(decisions), *_alike_transforms(facts), *_without_seeds(facts), *_halves(decisions)]
         found += [*drawn_between_passes(decisions), *never_apart(decisions), *outliving.links(decisions)]
-        found += [*_of_its_own_order(facts), *written_data.links(facts)]
+        found += [*_of_its_own_order(facts), *written_data.links(facts), *alike.links(decisions)]
     return _each_once(found)
 
 

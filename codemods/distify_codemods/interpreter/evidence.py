@@ -64,9 +64,12 @@ def _called(machine: Machine, value: Value, node: cst.Call) -> Value:
     return value.adding(marks) if marks else value
 
 
-def drawn(machine: Machine, value: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
-    """What a library returned, marked if the random numbers in it were drawn here, and not given to it."""
-    if any(CHANCE in one.sources for given in arguments.all() for one in values_in(given)):
+def drawn(machine: Machine, value: Value, arguments: Arguments, node: cst.CSTNode, certain: bool = False) -> Value:
+    """What a library returned, marked if the random numbers in it were drawn here, and not given to it.
+
+    certain: it draws, whatever it is given.
+    """
+    if not certain and any(CHANCE in one.sources for given in arguments.all() for one in values_in(given)):
         return value
     mark = machine.mark(Draw, node)
     pooling.drawn(machine, mark)

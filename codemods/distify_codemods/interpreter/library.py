@@ -103,7 +103,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     value = evidence.played(machine, name, None, value, node)
     value = forms.called(name, arguments, value)
     if machine.tells_draws and CHANCE in value.sources:
-        value = evidence.drawn(machine, value, arguments, node)
+        value = evidence.drawn(machine, value, arguments, node, certain=drawing.draws_numbers(name))
     if name != python.PRINT:
         machine.event(Kind.CALL, node, name=name, arguments=arguments, value=value)
     return value

@@ -82,7 +82,7 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
         state.method(machine, name, node, join(*arguments.all()), torch_data.LOADERS)
     if name in drawing.METHODS:
         value = value.adding([CHANCE])
-        value = evidence.drawn(machine, value, arguments, node) if machine.tells_draws else value
+        value = evidence.drawn(machine, value, arguments, node, certain=True) if machine.tells_draws else value
         if name.endswith("_") and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
             state.drawn_into(machine, node.func.value, node, value)
     value = evidence.played(machine, name, obj, value, node)

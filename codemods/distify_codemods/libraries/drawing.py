@@ -143,9 +143,15 @@ def draws_for_samples(name: str) -> bool:
     library, _, last = name.rpartition(".")
     if name.startswith(TRANSFORMS):
         return draws_once(name) and last != "Lambda" and not library.endswith((".functional", ".InterpolationMode"))
+    return draws_numbers(name) or draws_once(name) or name.startswith("kornia.augmentation.")
+
+
+def draws_numbers(name: str) -> bool:
+    """Whether a function draws from the script's streams whenever it is called, whatever it is given."""
     if name.startswith(STREAMS):
         return not is_seeding(name) and name not in OWN_STATE
-    return draws_once(name) or (library == "torch" and last in _OF_TORCH) or name.startswith("kornia.augmentation.")
+    library, _, last = name.rpartition(".")
+    return library == "torch" and last in _OF_TORCH
 
 
 def is_drawing_method(name: str) -> bool:

@@ -1,0 +1,96 @@
+"""Random numbers for the samples of a rank's share, where all ranks draw alike.
+
+Batches that are cut by hand are drawn alike on all ranks, and each takes its share of them; from then on only what
+trained models draw in their forward passes is a rank's own. What else is drawn for the samples of a share would be the
+same numbers on each rank: for fewer samples than one process draws them for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods.allocation import Obj, Turn
+from distify_codemods.decisions.base import Decisions, Link
+from distify_codemods.decisions.marks import marks
+from distify_codemods.decisions.several import around
+from distify_codemods.decisions.trials import with_evidence
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
+from distify_codemods.inside import contained, core, values_in
+from distify_codemods.libraries import drawing, torch_nn
+from distify_codemods.naming import brief
+from distify_codemods.objects import External
+from distify_codemods.origins import Cut, Draw
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import Value
+
+
+def links(decisions: Decisions) -> Iterator[Link]:
+    if not decisions.slicings:
+        return
+    facts = with_evidence(decisions.facts)
+    drawn = {mark.site for mark in marks(facts, Draw)}
+    for event in facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
+        draws = event.node in drawn or _drops(event)
+        if draws and facts.in_training(event) and _is_for_a_share(facts, event) and not _is_apart(facts, event):
+            yield Link(
+                event.module, event.node,
+                f"`{brief(event.node)}` draws for a rank's own samples, of a batch that is cut by hand, and all ranks "
+                "draw alike there: the same numbers for other samples",
+                "what is drawn before the batch is cut, or in the model's forward, is dealt out with the samples, or "
+                "is each rank's own",
+            )  # fmt: skip
+
+
+def _drops(event: Event) -> bool:
+    """`nn.Dropout()(x)`, `F.dropout(x)`: it draws for whatever it is given, and says nothing of it."""
+    if not event.grad or event.kind is not Kind.FORWARD:
+        return event.grad and event.kind is Kind.CALL and drawing.is_dropout(event.name)
+    return any(_is_dropout(part) for obj in map(core, event.receiver.objs) for part in (obj, *_parts(obj)))
+
+
+def _parts(obj: Obj) -> Iterator[Obj]:
+    """`nn.Sequential(nn.Linear(4, 4), nn.Dropout())`: what a layer of a library holds."""
+    if isinstance(obj, External) and obj.name.startswith(torch_nn.OWN) and obj.arguments is not None:
+        yield from (core(part) for value in obj.arguments.all() for part in contained(value))
+
+
+def _is_dropout(obj: Obj) -> bool:
+    return isinstance(obj, External) and obj.name.startswith(torch_nn.OWN) and "Dropout" in obj.name
+
+
+def _is_apart(facts: Facts, event: Event) -> bool:
+    """Whether it happens in the forward pass of a trained model."""
+    passes = {one.node for one in facts.forwards}
+    return event.node in passes or not passes.isdisjoint(event.here.frame.context)
+
+
+def _is_for_a_share(facts: Facts, event: Event) -> bool:
+    """Whether how many are drawn follows from a share, or draws are made for each of its samples."""
+    if _is_whole(event.value):
+        return False
+    if any(map(_is_of_a_share, (event.receiver, *event.arguments.all()))):
+        return True
+    turns = {one.node for one in facts.loops_with_steps}
+    for step in (*event.here.frame.context, event.node):
+        loop = step.loop if isinstance(step, Turn) else step
+        for outer, inner in around(facts.module_of(loop), loop):
+            over = outer if isinstance(outer, cst.For) else outer.for_in if isinstance(outer, cst.BaseComp) else None
+            if over is not None and inner is not over and outer not in turns and _is_of_a_share(facts.value(over.iter)):
+                return True
+    return False
+
+
+def _is_whole(value: Value) -> bool:
+    """A whole batch, or for one: it is dealt out later, with the others."""
+    return any(isinstance(source, Cut) for one in values_in(value) for source in one.sources)
+
+
+def _is_of_a_share(value: Value) -> bool:
+    """Samples, or how many there are: a number of them does not say of which batch."""
+    return not _is_whole(value) and any(one.scale in _OF_SAMPLES for one in values_in(value))
+
+
+_OF_SAMPLES = PER_SAMPLE | {Scale.COUNT}
