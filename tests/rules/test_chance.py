@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from distify_codemods import OptionError, Options
 
-from tests.rules.scripts import IMPORTS, LOOP, converted, script
+from tests.rules.scripts import IMPORTS, LOOP, conversion_of, converted, script
 
 SHARED = Options(strategy="shared")
 IMPORTED = f"{IMPORTS}import random\nimport numpy as np\n"
@@ -136,3 +136,38 @@ def test_a_comment_says_that_a_draw_is_alike(options: Options, before: str, afte
 def test_a_comment_about_a_line_that_cannot_draw_alike_is_an_error() -> None:
     with pytest.raises(OptionError, match="`# distify: draw-alike` is about a line that draws, an `if` or a `for`"):
         converted(forward("while random.random() < 0.5:  # distify: draw-alike\n    x = x * 2"), SHARED)
+
+
+def decides(body: str) -> bool:
+    findings = conversion_of(forward(body), strategy="auto").findings
+    return any("decides by chance what the model computes" in one.message for one in findings)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "e = x + torch.randn_like(x)\nif e.ndim == 3:\n    e = e.squeeze(1)\nif e.shape != x.shape:\n    x = x * 2",
+        "e = torch.rand_like(x)\nif e.dim() == 3:\n    e = e.squeeze(1)\nif len(e.shape) > 2:\n    x = x * 2",
+        "e = torch.rand_like(x)\nif e.dtype != x.dtype:\n    e = e * 2\nif e.shape[1] != 4:\n    x = x * 2",
+        "places = random.sample(range(4), 2)\nif len(places) > 2:\n    x = x * 2",
+        "places = random.choices(range(4), k=2)\nif len(places) > 2:\n    x = x * 2",
+    ],
+)
+def test_a_form_that_is_not_drawn_decides_nothing_by_chance(body: str) -> None:
+    assert not decides(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "e = torch.zeros(random.randint(1, 3))\nif e.shape[0] > 1:\n    x = x * 2",
+        "e = torch.rand(4)\ne = e[e > 0.5]\nif e.shape[0] > 1:\n    x = x * 2",
+        "e = (torch.rand(4) > 0.5).nonzero()\nif len(e) > 1:\n    x = x * 2",
+        "places = random.sample(range(4), random.randint(1, 3))\nif len(places) > 2:\n    x = x * 2",
+        "places = random.choices(range(4), k=random.randint(1, 3))\nif len(places) > 2:\n    x = x * 2",
+    ],
+)
+def test_a_form_that_is_drawn_decides_by_chance(body: str) -> None:
+    """Then all take what rank 0 has drawn, or forward passes are shared."""
+    after = conversion_of(forward(body), strategy="auto").files[0].after.decode()
+    assert decides(body) or "rt.from_main_process(" in body_of(after)

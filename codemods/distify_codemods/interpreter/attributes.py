@@ -9,6 +9,7 @@ import libcst as cst
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.interpreter import forms, imports, ranks, text
 from distify_codemods.libraries import python, torch_data
+from distify_codemods.libraries.forms import OF_A_KIND
 from distify_codemods.objects import (
     Class,
     External,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 
 def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: cst.Attribute) -> Value:
+    if name == "module" and _is_unwrapped(machine, obj):
+        return Value(obj.alone)
     if isinstance(obj, Ref):
         return imports.reference(machine, f"{obj.name}.{name}")
     if isinstance(obj, Local) and obj.target is not None:
@@ -51,6 +54,13 @@ def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: c
     if isinstance(obj, (Mapping, Sequence, Passing)):
         return method_of(machine, obj, receiver, name, node)
     return tensor_attribute(machine, receiver.of(obj.alone), name, node)
+
+
+def _is_unwrapped(machine: Machine, obj: Obj) -> bool:
+    """Whether it stands for its own wrap, whose `module` it is; unless it has one itself."""
+    if not isinstance(obj, (Instance, External)) or obj not in machine.unwrapped or "module" in obj.attributes:
+        return False
+    return not isinstance(obj, Instance) or not machine.attribute(obj, "module").objs
 
 
 def holders(machine: Machine, receiver: Value, name: str) -> list[Obj]:
@@ -142,5 +152,6 @@ def tensor_attribute(machine: Machine, receiver: Value, name: str, node: cst.Att
         return Value(scale=turned, sources=receiver.sources, dims=max(receiver.dims, 2))
     own = machine.made(Method, node.value, name, receiver=receiver, name=name, receiver_node=node.value)
     own.receiver = join(own.receiver or NOTHING, receiver)
+    sources = forms.of_its_kind(receiver) if name in OF_A_KIND else receiver.sources
     # An attribute of a batch is a part of it; one of anything else says nothing by itself.
-    return Value(own.alone, receiver.scale if receiver.sources else Scale.CONST, receiver.sources)
+    return Value(own.alone, receiver.scale if receiver.sources else Scale.CONST, sources)

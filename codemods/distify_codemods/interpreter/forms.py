@@ -60,13 +60,16 @@ def is_drawn(value: Value) -> bool:
     return not value.sources.isdisjoint({BY_CHANCE, CUT_OFF})
 
 
+def of_its_kind(value: Value) -> Ordered[Obj | str]:
+    """What says of which kind it is, and how many dimensions it has: not its numbers, nor how many they are."""
+    return Ordered(one for one in value.sources if one not in _BY_NUMBERS and not isinstance(one, Draw))
+
+
 def settled(machine: Machine, value: Value) -> Value:
     """What a module is made with, once it is made: to be drawn was an event, and all ranks drew the same."""
     if not _is_making(machine):
         return value
-    return value.with_sources(
-        Ordered(one for one in value.sources if one not in _BY_NUMBERS and not isinstance(one, Draw))
-    )
+    return value.with_sources(of_its_kind(value))
 
 
 def _is_making(machine: Machine) -> bool:
@@ -111,6 +114,8 @@ def called(name: str, arguments: Arguments, value: Value, receiver: Value | None
     if not _is_random(value):
         return value
     last = name.rsplit(".", 1)[-1].rstrip("_")
+    if receiver is not None and last in known.OF_A_KIND:
+        return value.with_sources(of_its_kind(value))
     if last in known.OF_EQUAL_LENGTH and any(isinstance(obj, Sequence) for obj in arguments.first.objs):
         value = value.with_sources(value.sources - {CUT_OFF})
     if last in known.TRUTHS or _as_truths(arguments):
@@ -126,6 +131,10 @@ def applied(module: External, value: Value) -> Value:
 def _keeps_form(name: str, last: str, arguments: Arguments, receiver: Value | None) -> bool:
     if name in known.OF_NUMBERS or name.startswith("math."):
         return True
+    if name in known.OF_SAID_LENGTH:
+        return not any(is_drawn(one) for one in arguments.positional[:1]) and not any(
+            _is_random(one) for one in (*arguments.positional[1:], *arguments.keywords.values())
+        )
     owners = [name] if receiver is None else [obj.name for obj in receiver.objs if isinstance(obj, External)]
     foreign = not all(one.startswith(known.LIBRARIES) for one in owners)
     if foreign or last in known.BY_VALUES or (last == "where" and len(arguments.all()) < 2):

@@ -192,6 +192,8 @@ def call_external_object(machine: Machine, obj: External, arguments: Arguments, 
 def _wrap(machine: Machine, arguments: Arguments, node: cst.CSTNode, ours: bool) -> Value:
     module = arguments.get("module", 0) or NOTHING
     if not ours and machine.drop_data_parallel:
+        for obj in module.objs:
+            machine.unwrapped.add(obj)
         return module
     return Value(Ordered(machine.made(Wrapped, node, obj, ours, inner=obj, ours=ours) for obj in module.objs))
 

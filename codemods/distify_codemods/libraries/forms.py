@@ -18,11 +18,17 @@ OF_NUMBERS = frozenset(
     for name in """betavariate expovariate gauss getrandbits normalvariate randint random randrange shuffle triangular
     uniform vonmisesvariate""".split()
 )  # fmt: skip
+#: They draw as many of their first argument as the others say.
+OF_SAID_LENGTH = frozenset(["random.sample", "random.choices"])
 #: Modules and functions all of whose arguments may be sizes.
 DRAWING = ("numpy.random.", "random.")
 BY_SIZES = frozenset(
     """arange empty empty_strided eye full full_like linspace logspace normal ones rand randint randn randperm range
     tril_indices triu_indices zeros""".split()
+)
+#: Attributes and methods of a tensor that say of which kind it is, whatever its numbers are.
+OF_A_KIND = frozenset(
+    "device dim dtype is_cuda is_complex is_floating_point layout ndim ndimension requires_grad".split()
 )
 #: Their results have as many entries as numbers say: those that are no zeros, are true, or are not equal.
 BY_VALUES = frozenset(

@@ -8,10 +8,11 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
+from distify_codemods.answers import answered_once
 from distify_codemods.callables import functions
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core
-from distify_codemods.objects import Class, Instance
+from distify_codemods.objects import Class, Instance, Method
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context
 
@@ -54,10 +55,36 @@ def _run_by(facts: Facts, calls: set[cst.CSTNode]) -> set[cst.CSTNode]:
     while queue:
         call = queue.pop()
         called = facts.value(call.func).objs if isinstance(call, cst.Call) else ()
-        for function in _functions(called):
+        for function in _functions(called) if any(map(_is_known, called)) else _of_its_name(facts, call):
             if function not in found:
                 found.add(function)
                 queue += [node for node in tree.walk(function) if isinstance(node, cst.Call)]
+    return found
+
+
+def _is_known(obj: Obj) -> bool:
+    """Not a method of who knows what."""
+    while isinstance(obj, Method):
+        if obj.receiver is None or not obj.receiver.objs:
+            return False
+        obj = next(iter(obj.receiver.objs))
+    return True
+
+
+def _of_its_name(facts: Facts, call: cst.CSTNode) -> list[cst.FunctionDef]:
+    """What a call may run of which is not known what it calls: whatever of the project has its name."""
+    func = call.func if isinstance(call, cst.Call) else None
+    name = func.attr if isinstance(func, cst.Attribute) else func
+    return _by_name(facts).get(name.value, []) if isinstance(name, cst.Name) else []
+
+
+@answered_once
+def _by_name(facts: Facts) -> dict[str, list[cst.FunctionDef]]:
+    found: dict[str, list[cst.FunctionDef]] = {}
+    for module in facts.program.modules.values():
+        for node in tree.walk(module.tree):
+            if isinstance(node, cst.FunctionDef):
+                found.setdefault(node.name.value, []).append(node)
     return found
 
 
