@@ -13,8 +13,10 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
+from distify_codemods.batches import Beginning
 from distify_codemods.decisions import (
     alike,
+    beside_loaders,
     entropy,
     losses,
     outliving,
@@ -55,6 +57,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
         found += [*_alike_workers(decisions), *_alike_transforms(facts), *_without_seeds(facts), *_halves(decisions)]
         found += [*drawn_between_passes(decisions), *never_apart(decisions), *outliving.links(decisions)]
         found += [*_of_its_own_order(facts), *written_data.links(facts), *alike.links(decisions)]
+        found += beside_loaders.links(facts)
     return _each_once(found)
 
 
@@ -294,7 +297,8 @@ def _alike_workers(decisions: Decisions) -> Iterator[Link]:
             )  # fmt: skip
     apart = streams.stretches(decisions)
     for beginning in facts.beginnings if not decisions.slicings else ():
-        mine = any(loader.obj in beginning.loaders for loader in trained)
+        once = _is_thrown_away(beginning)
+        mine = any(loader.obj in beginning.loaders and not (once and _starts_anew(loader)) for loader in trained)
         loops = [loop for loop in facts.training_loops if loop.event.node is beginning.event.node]
         if mine and not loops and not any(one.holds(beginning.event) for one in apart):
             yield Link(
@@ -302,6 +306,26 @@ def _alike_workers(decisions: Decisions) -> Iterator[Link]:
                 "the workers of the training loader are started here, where all ranks draw alike, and augment alike",
                 "start them in the training loop: `for batch in loader`",
             )  # fmt: skip
+
+
+def _is_thrown_away(beginning: Beginning) -> bool:
+    """`next(iter(loader))`, a loop, `list(loader)`: where the iterator has no name that training could go on with."""
+    node = beginning.event.node
+    if isinstance(node, cst.For):
+        return not any(isinstance(one, cst.Yield) for one in tree.walk(node))
+    if not isinstance(node, cst.Call) or tree.dotted(node.func) == "list":
+        return isinstance(node, cst.Call)
+    holder = beginning.module.parents.get(node)
+    call = beginning.module.parents.get(holder) if isinstance(holder, cst.Arg) else None
+    return tree.dotted(node.func) == "iter" and isinstance(call, cst.Call) and tree.dotted(call.func) == "next"
+
+
+def _starts_anew(loader: Loader) -> bool:
+    """Whether each pass over it starts workers of its own, with seeds that are drawn then."""
+    given = loader.arguments
+    kept = given.keywords.get("persistent_workers")
+    hidden = given.star is not None or given.double_star is not None
+    return not hidden and (kept is None or kept.is_none or kept.constant() is False)
 
 
 def _alike_transforms(facts: Facts) -> Iterator[Link]:

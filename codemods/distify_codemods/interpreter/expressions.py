@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -87,6 +88,8 @@ def _attribute(machine: Machine, node: cst.Attribute) -> Value:
         for obj in attributes.holders(machine, receiver, name)
     ]
     value = join(*found) if found else attributes.tensor_attribute(machine, receiver, name, node)
+    if receiver.open and value.objs and not value.open:
+        value = replace(value, open=True)  # of what else it may be, it is something else
     machine.event(Kind.ATTRIBUTE, node, name=name, receiver=receiver, receiver_node=node.value, value=value)
     return value
 

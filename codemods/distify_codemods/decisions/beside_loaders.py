@@ -1,0 +1,41 @@
+"""Training loops over a loader, or over something that is not known: what that deals out is not shared out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods.allocation import Obj
+from distify_codemods.decisions.base import Link
+from distify_codemods.facts import Facts
+from distify_codemods.inside import root, to_library
+from distify_codemods.libraries import torch_data
+from distify_codemods.naming import brief
+from distify_codemods.objects import External, Passing
+from distify_codemods.values import Value
+
+
+def links(facts: Facts) -> Iterator[Link]:
+    """`for batch in data.loader`, where `data` may be something that is not known."""
+    for loop in facts.training_loops:
+        if loop.trained and isinstance(loop.node, cst.For) and _is_open(loop.event.value):
+            yield Link(
+                loop.module, loop.node.iter,
+                f"`{brief(loop.node.iter)}` may be something else than the loader that is seen, and each rank would "
+                "train on all of that",
+                "it could be followed if all that it may be were made in the project, by functions and classes that "
+                "are called by their names",
+            )  # fmt: skip
+
+
+def _is_open(value: Value) -> bool:
+    """Whether iterating it may give what is not known, beside batches."""
+    over = (part for obj in value.objs if isinstance(obj, Passing) for part in (obj.over, *obj.zipped))
+    return value.open or any(map(_is_foreign, value.objs)) or any(part is not None and _is_open(part) for part in over)
+
+
+def _is_foreign(obj: Obj) -> bool:
+    """Something of a library that is no loader, or an attribute of that."""
+    known = root(to_library(obj))
+    return isinstance(known, External) and known.name not in torch_data.LOADERS
