@@ -14,7 +14,7 @@ from distify_codemods.interpreter import attributes, by_name, classes, collated,
 from distify_codemods.libraries import python
 from distify_codemods.objects import Arguments, Class, External, Function, Instance, Local, Mapping
 from distify_codemods.ordered import Ordered
-from distify_codemods.values import NOTHING, Value, join
+from distify_codemods.values import NOTHING, Value, join, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -117,6 +117,12 @@ def _property(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Valu
     return Value(made.alone)
 
 
+def _slice(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    made = machine.made(External, node, "slice", name=python.SLICE)
+    made.arguments = arguments
+    return Value(made.alone, sources=sources_of(arguments.all()))
+
+
 def _copy(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value | None:
     """A copy of an object of a local class is another object of that class, with copies of its parts."""
     given = arguments.first
@@ -151,7 +157,7 @@ def _copy_of(machine: Machine, obj: Obj, node: cst.CSTNode, around: dict[Obj, Ob
 
 _BUILTINS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]] = {
     "getattr": _getattr, "setattr": _setattr, "vars": _vars, "globals": _globals, "locals": _locals, "eval": _eval,
-    "type": _type, "property": _property,
+    "type": _type, "property": _property, "slice": _slice,
     "super": lambda machine, arguments, node: classes.parent(machine, arguments, node),
 }  # fmt: skip
 FUNCTIONS = {

@@ -77,6 +77,8 @@ RUNNERS = {
 }
 #: Decorators that run the function, if the file is the one that was started.
 RUN_AT_ONCE = frozenset({"sacred.Experiment.automain"})
+#: `x[slice(a, b)]` is `x[a:b]`.
+SLICE = "builtins.slice"
 DEEP_COPY = "copy.deepcopy"
 COPIES = (DEEP_COPY, "copy.copy")
 #: The environment of a process, and what sets and reads it.
