@@ -1,8 +1,8 @@
 """Training that gives a model one sample in each forward pass: of that, ranks can share nothing.
 
-It shows in the text, where a batch is made of one (`x.unsqueeze(0)`, `torch.stack([x])`), and in the batch size of a
-loader; an item of a list may be one. A model may still take it apart inside, into patches or words, so that this is no
-refusal.
+It shows in the text, where a batch is made of one (`x.unsqueeze(0)`, `torch.stack([x])`, `torch.tensor([[2, 3]])`), and
+in the batch size of a loader; an item of a list may be one. A model may still take it apart inside, into patches or
+words, so that this is no refusal.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from distify_codemods.program import Module
 _KEEPING = frozenset("to cuda cpu float double half long int bool detach clone contiguous requires_grad_".split())
 #: What a tokenizer is told that is to give tensors, of a list of texts.
 _TOKENS = "return_tensors"
+#: Functions that make a tensor of the lists that they are given.
+_LITERAL = frozenset(["tensor", "as_tensor", "asarray", "array", "LongTensor", "FloatTensor", "IntTensor"])
 _DEEPEST = 8
 
 
@@ -135,7 +137,11 @@ def _of_a_call(module: Module, node: cst.Call, depth: int) -> str:
         return f"`{brief(node)}`"
     if own in _KEEPING and isinstance(node.func, cst.Attribute):
         return _made_of_one(module, node.func.value, depth - 1)
-    gathers = own == "stack" or any(arg.keyword is not None and arg.keyword.value == _TOKENS for arg in node.args)
+    gathers = (
+        own == "stack"
+        or own in _LITERAL
+        or any(arg.keyword is not None and arg.keyword.value == _TOKENS for arg in node.args)
+    )
     listed = node.args[0].value if gathers and node.args and not node.args[0].star else None
     single = isinstance(listed, (cst.List, cst.Tuple)) and len(listed.elements) == 1
     if single and isinstance(listed, (cst.List, cst.Tuple)) and isinstance(listed.elements[0], cst.Element):
