@@ -35,7 +35,15 @@ def converted(imports: str, files: dict[str, str] | None = None, **more: str) ->
     ],
 )
 def test_what_is_not_found_is_told_in_one_line(imports: str, named: str) -> None:
-    assert told(converted(imports)) == [f"not found: {named}; what comes from there is unknown here"]
+    (line,) = told(converted(imports))
+    assert line.startswith(f"not found: {named}; what comes from there is unknown here")
+    certain = any(text in imports for text in ("from nets import", "from pkg import"))
+    assert (": to import that fails, in the original as well" in line) is certain
+
+
+def test_a_file_that_is_there_and_has_no_such_name() -> None:
+    (line,) = told(converted("import helpers\nfrom nets import Nt"))
+    assert line.endswith("; nets.py has no `Nt`: to import that fails, in the original as well")
 
 
 @pytest.mark.parametrize(

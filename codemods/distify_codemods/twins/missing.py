@@ -24,6 +24,7 @@ class Missing:
     module: Module
     node: cst.Import | cst.ImportFrom
     name: str
+    looked_in: Module | None = None  # a file that is there, and has no such name: the import fails for certain
 
 
 def missing(graph: Graph) -> list[Missing]:
@@ -34,7 +35,7 @@ def missing(graph: Graph) -> list[Missing]:
         for one in graph.imports(module):
             name = _missing(graph, one, program.options.installed)
             if name and name not in found and not _can_do_without(module, one.node):
-                found[name] = Missing(module, one.node, name)
+                found[name] = Missing(module, one.node, name, one.source)
     return list(found.values())
 
 
@@ -42,7 +43,16 @@ def told(all_missing: list[Missing]) -> str:
     """One line about all of them."""
     names = [f"`{one.name}` ({one.module.place(one.node)})" for one in all_missing]
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-    return f"not found: {shown}; what comes from there is unknown here"
+    return f"not found: {shown}; what comes from there is unknown here{_certain(all_missing)}"
+
+
+def _certain(all_missing: list[Missing]) -> str:
+    without: dict[str, list[str]] = {}
+    for one in all_missing:
+        if one.looked_in is not None:
+            without.setdefault(one.looked_in.path, []).append(f"`{one.name.rpartition('.')[2]}`")
+    told_of = [f"{path} has no {' or '.join(names)}" for path, names in list(without.items())[:3]]
+    return f"; {', '.join(told_of)}: to import that fails, in the original as well" if told_of else ""
 
 
 def _missing(graph: Graph, one: Import, installed: Callable[[str], bool] | None) -> str:
