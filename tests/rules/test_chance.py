@@ -163,6 +163,7 @@ def test_a_form_that_is_not_drawn_decides_nothing_by_chance(body: str) -> None:
         "e = torch.zeros(random.randint(1, 3))\nif e.shape[0] > 1:\n    x = x * 2",
         "e = torch.rand(4)\ne = e[e > 0.5]\nif e.shape[0] > 1:\n    x = x * 2",
         "e = (torch.rand(4) > 0.5).nonzero()\nif len(e) > 1:\n    x = x * 2",
+        "e = random.sample([torch.zeros(1, 4), torch.zeros(2, 4)], 1)[0]\nif e.shape[0] > 1:\n    x = x * 2",
         "places = random.sample(range(4), random.randint(1, 3))\nif len(places) > 2:\n    x = x * 2",
         "places = random.choices(range(4), k=random.randint(1, 3))\nif len(places) > 2:\n    x = x * 2",
     ],

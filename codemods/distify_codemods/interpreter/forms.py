@@ -17,6 +17,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.libraries import forms as known
+from distify_codemods.libraries.python import NUMBERS
 from distify_codemods.objects import Arguments, External, Sequence
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import (
@@ -132,9 +133,7 @@ def _keeps_form(name: str, last: str, arguments: Arguments, receiver: Value | No
     if name in known.OF_NUMBERS or name.startswith("math."):
         return True
     if name in known.OF_SAID_LENGTH:
-        return not any(is_drawn(one) for one in arguments.positional[:1]) and not any(
-            _is_random(one) for one in (*arguments.positional[1:], *arguments.keywords.values())
-        )
+        return _draws_so_many_numbers(arguments)
     owners = [name] if receiver is None else [obj.name for obj in receiver.objs if isinstance(obj, External)]
     foreign = not all(one.startswith(known.LIBRARIES) for one in owners)
     if foreign or last in known.BY_VALUES or (last == "where" and len(arguments.all()) < 2):
@@ -145,6 +144,13 @@ def _keeps_form(name: str, last: str, arguments: Arguments, receiver: Value | No
     makes = makes or last.endswith("Tensor")
     given = arguments.all()
     return not any(_is_random(one) for one in (given if makes or receiver is not None else given[1:]))
+
+
+def _draws_so_many_numbers(arguments: Arguments) -> bool:
+    """`random.sample(range(10), 3)`: of things that are no numbers, each may have a form of its own."""
+    over, sizes = arguments.first, (*arguments.positional[1:], *arguments.keywords.values())
+    numbers = bool(over.objs) and all(isinstance(one, External) and one.name in NUMBERS for one in over.objs)
+    return numbers and not over.open and not is_drawn(over) and not any(map(_is_random, sizes))
 
 
 def _as_truths(arguments: Arguments) -> bool:
