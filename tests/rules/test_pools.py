@@ -235,6 +235,7 @@ def test_what_sharded_data_would_need_a_person_for(setup: str, turn: str) -> Non
     assert conversion_of(training(turn, setup), options=Options()).strategy is Strategy.SHARED
 
 
+ONE_ROW = LOSS.replace("len(x)", "1")  # for all samples
 PLAIN = "loss = ((model(x) - y) ** 2).mean()"
 
 
@@ -258,8 +259,8 @@ PLAIN = "loss = ((model(x) - y) ** 2).mean()"
         ("class State: pass\nstate = State()",
          f"if epoch > 1:\n    state.x = x\n    old = state.x\nelse:\n    old = x\n{LOSS}"),
         ("guesses = []", f"{PLAIN}\nguesses.append(model(x).detach())"),
-        ("fixed = torch.randn(8, 4)", f"old = fixed\n{LOSS}"),
-        ("pool = [torch.randn(8, 4) for _ in range(3)]", f"old = pool[i % 3]\n{LOSS}"),
+        ("fixed = torch.randn(8, 4)", f"old = fixed\n{ONE_ROW}"),
+        ("pool = [torch.randn(8, 4) for _ in range(3)]", f"old = pool[i % 3]\n{ONE_ROW}"),
     ],
 )  # fmt: skip
 def test_what_no_later_batch_depends_on(setup: str, turn: str) -> None:

@@ -21,6 +21,7 @@ from distify_codemods.decisions import (
     losses,
     outliving,
     outside,
+    paired,
     pools,
     put_together,
     streams,
@@ -57,7 +58,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
         found += [*_alike_workers(decisions), *_alike_transforms(facts), *_without_seeds(facts), *_halves(decisions)]
         found += [*drawn_between_passes(decisions), *never_apart(decisions), *outliving.links(decisions)]
         found += [*_of_its_own_order(facts), *written_data.links(facts), *alike.links(decisions)]
-        found += beside_loaders.links(facts)
+        found += [*beside_loaders.links(facts), *paired.links(decisions)]
     return _each_once(found)
 
 

@@ -13,7 +13,7 @@ import libcst as cst
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import root
-from distify_codemods.interpreter import holding
+from distify_codemods.interpreter import holding, pairing
 from distify_codemods.interpreter import sizes as given_sizes
 from distify_codemods.libraries import drawing, python
 from distify_codemods.libraries import sizes as makers
@@ -72,8 +72,10 @@ def rows(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Valu
     fresh = receiver.scale is Scale.CONST or (receiver.scale is Scale.SAMPLES and _cuts_only(receiver))
     if not fresh or first is None or (first.lower is None and first.upper is None):
         return None
-    if keys[0].scale is not Scale.CONST:
-        return None  # a piece for each sample: of as many steps, not of as many samples
+    if keys[0].scale is not Scale.CONST or pairing.is_counted(machine, first):
+        return (
+            None  # a piece for each sample: of as many steps, not of as many samples; or as many as were cut elsewhere
+        )
     if not _moves(keys[0]) and CHANCE not in receiver.sources:
         return None
     lower = machine.values.get(first.lower, NOTHING) if first.lower is not None else NOTHING

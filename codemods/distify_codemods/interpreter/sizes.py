@@ -12,7 +12,7 @@ from distify_codemods.libraries import drawing
 from distify_codemods.libraries import sizes as table
 from distify_codemods.objects import Arguments, Sequence, Setting
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import Zero
+from distify_codemods.origins import FILLED, Zero
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import Value, sources_of
 
@@ -63,7 +63,11 @@ def made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -
         return Value(scale=scale, sources=sources)
     settings = (obj for value in sizes for obj in value.objs if isinstance(obj, (Setting, Const)))
     zero = [machine.made(Zero, node)] if name.endswith(".zeros") else []
-    return Value(Ordered(zero), sources=sources.union(settings))
+    filled = [FILLED] if machine.evidence and name.endswith(_FILLED) else []
+    return Value(Ordered(zero), sources=sources.union(settings, filled))
+
+
+_FILLED = (".zeros", ".ones", ".full")
 
 
 def _entries(name: str, arguments: Arguments) -> list[Value]:

@@ -10,7 +10,7 @@ import libcst as cst
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Kind
 from distify_codemods.inside import core
-from distify_codemods.interpreter import cuts, forms, holding, modules, parts, ranks, scales, ways
+from distify_codemods.interpreter import cuts, forms, holding, modules, pairing, parts, ranks, scales, ways
 from distify_codemods.libraries import python
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Sequence, Wrapped
 from distify_codemods.origins import PART, Places, Shape
@@ -38,8 +38,10 @@ def subscript(machine: Machine, node: cst.Subscript) -> Value:
     found = [_item_of(machine, obj, known, only_index, receiver, node) for obj in receiver.objs]
     if found and not all(value is NOTHING for value in found):
         value = _by_keys(receiver, ways.chosen(join(*found), join(*keys)), keys)
+        value = pairing.followed(machine, receiver, node, keys, value) if pairing.is_a_table(receiver) else value
         return value if only_index else forms.part(machine, node, keys, value)
-    return forms.part(machine, node, keys, _tensor_item(machine, receiver, node, keys))
+    item = _tensor_item(machine, receiver, node, keys)
+    return forms.part(machine, node, keys, pairing.followed(machine, receiver, node, keys, item))
 
 
 def _by_keys(receiver: Value, value: Value, keys: list[Value]) -> Value:

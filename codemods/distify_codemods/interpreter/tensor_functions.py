@@ -24,7 +24,7 @@ from distify_codemods.interpreter import (
 from distify_codemods.libraries import torch_nn, torch_optim
 from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.origins import CHANCE, Places, Verdict
+from distify_codemods.origins import BY_PLACE, CHANCE, Places, Verdict
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, sources_of
 
@@ -78,7 +78,7 @@ def _of_the_first(machine: Machine, name: str, arguments: Arguments, node: cst.C
 def _made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     value, last = sizes.made(machine, name, arguments, node), name.rpartition(".")[2]
     if last in ("arange", "randperm") and value.scale is S.SAMPLES:
-        value = value.of(machine.mark(Places, node).alone)
+        value = value.of(machine.mark(Places, node).alone).adding([BY_PLACE] if machine.evidence else ())
     return whole.numbered(machine, value, node) if last in ("arange", "randperm", "eye") else value
 
 

@@ -1,0 +1,39 @@
+"""Rows of something else that the samples of a batch are paired with by their places: on each rank, the first rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods.decisions.base import Decisions, Link, made_at
+from distify_codemods.decisions.between import has_a_stream_of_its_own
+from distify_codemods.decisions.marks import marks
+from distify_codemods.decisions.trials import with_evidence
+from distify_codemods.events import Kind
+from distify_codemods.facts import Facts
+from distify_codemods.naming import brief
+from distify_codemods.origins import Draw, Paired
+from distify_codemods.values import NOTHING, Value
+
+
+def links(decisions: Decisions) -> Iterator[Link]:
+    facts = with_evidence(decisions.facts)
+    for mark in marks(facts, Paired):
+        module, site = made_at(mark)
+        table = facts.value(site.value) if isinstance(site, cst.Subscript) else NOTHING
+        if not decisions.slicings and _is_drawn_for_it(facts, table):
+            continue
+        yield Link(
+            module, site,
+            f"`{brief(site)}` takes rows by numbers that are counted from the number of samples: each rank would pair "
+            "its own samples with the first rows",
+            "rows that belong to samples could come with them, from the data set or by the samples' own numbers",
+        )  # fmt: skip
+
+
+def _is_drawn_for_it(facts: Facts, value: Value) -> bool:
+    """Whether each rank draws it by itself in the batch's turn: one row is as good as another."""
+    sites = {source.site for source in value.sources if isinstance(source, Draw)}
+    drawing = [event for event in facts.of_kind(Kind.CALL, Kind.METHOD) if event.node in sites]
+    return bool(drawing) and all(facts.in_training(one) and not has_a_stream_of_its_own(one) for one in drawing)
