@@ -19,7 +19,8 @@ from distify_codemods.values import Value
 def links(facts: Facts) -> Iterator[Link]:
     """`for batch in data.loader`, where `data` may be something that is not known."""
     for loop in facts.training_loops:
-        if loop.trained and isinstance(loop.node, cst.For) and _is_open(loop.event.value):
+        over = loop.event.value
+        if loop.trained and isinstance(loop.node, cst.For) and _may_be_a_loader(over) and _is_open(over):
             yield Link(
                 loop.module, loop.node.iter,
                 f"`{brief(loop.node.iter)}` may be something else than the loader that is seen, and each rank would "
@@ -31,11 +32,21 @@ def links(facts: Facts) -> Iterator[Link]:
 
 def _is_open(value: Value) -> bool:
     """Whether iterating it may give what is not known, beside batches."""
+    foreign = any(isinstance(one, External) and one.name not in torch_data.LOADERS for one in map(_known, value.objs))
+    return value.open or foreign or any(map(_is_open, _within(value)))
+
+
+def _may_be_a_loader(value: Value) -> bool:
+    loaders = (isinstance(one, External) and one.name in torch_data.LOADERS for one in map(_known, value.objs))
+    return any(loaders) or any(map(_may_be_a_loader, _within(value)))
+
+
+def _within(value: Value) -> Iterator[Value]:
+    """What is gone through in `enumerate`, `zip` and bars."""
     over = (part for obj in value.objs if isinstance(obj, Passing) for part in (obj.over, *obj.zipped))
-    return value.open or any(map(_is_foreign, value.objs)) or any(part is not None and _is_open(part) for part in over)
+    yield from (part for part in over if part is not None)
 
 
-def _is_foreign(obj: Obj) -> bool:
-    """Something of a library that is no loader, or an attribute of that."""
-    known = root(to_library(obj))
-    return isinstance(known, External) and known.name not in torch_data.LOADERS
+def _known(obj: Obj) -> Obj:
+    """What of a library it is, or is an attribute of."""
+    return root(to_library(obj))

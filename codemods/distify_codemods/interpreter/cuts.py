@@ -73,9 +73,7 @@ def rows(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Valu
     if not fresh or first is None or (first.lower is None and first.upper is None):
         return None
     if keys[0].scale is not Scale.CONST or pairing.is_counted(machine, first):
-        return (
-            None  # a piece for each sample: of as many steps, not of as many samples; or as many as were cut elsewhere
-        )
+        return None  # a piece for each sample, of as many steps; or of as many samples as there are in another
     if not _moves(keys[0]) and CHANCE not in receiver.sources:
         return None
     lower = machine.values.get(first.lower, NOTHING) if first.lower is not None else NOTHING
