@@ -1,7 +1,7 @@
 """What goes wrong in the middle of a run: nothing hangs, nothing is lost, no process is left, and the cause is named.
 
 More of it is in `test_run.py` (a rank raises, is killed, ends early), in `tests/runtime/test_watch_hangs.py` (a rank
-never comes to a collective), and in `tests/launchers/test_faults.py` what needs root.
+never comes to a collective), and in `tests/launchers/test_faults_of_machines.py` what needs root.
 """
 
 from __future__ import annotations

@@ -45,8 +45,10 @@ def started(folder: Path, script: str, *words: str, grace: float = 10) -> subpro
     (folder / "engine.py").write_text(ENGINE)
     (folder / "script.py").write_text("import os, sys, time, signal\nrank = os.environ['RANK']\n" + script)
     paths = os.pathsep.join(str(ROOT / name) for name in ("", "runtime"))
+    # Ctrl-C is heeded, also where these tests run in the background of a shell.
+    heed = "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     return subprocess.Popen(
-        [sys.executable, "engine.py", str(grace), *words],
+        [sys.executable, "-c", heed + "runpy.run_path('engine.py', run_name='__main__')", str(grace), *words],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": paths},
         stdout=subprocess.PIPE,
