@@ -2,12 +2,13 @@
 # Paths are relative throughout, so that the folder may have spaces in its name.
 
 PYTHON ?= python3
+COMMA = ,
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 # A virtual environment survives neither being moved or copied nor the removal of its Python.
 STALE := $(shell test -x .venv/bin/python && test "$$(cat .venv/made-in 2>/dev/null)" = "$$(pwd -P)" || echo stale)
 
-.PHONY: help demo test test-all test-libraries test-launchers check horovod clean stale
+.PHONY: help demo test test-all test-libraries test-launchers throughput check horovod clean stale
 .DELETE_ON_ERROR:
 
 help:
@@ -15,7 +16,8 @@ help:
 	@echo "make test     the test suite, some twenty minutes on two cores"
 	@echo "make test-all the same and what is slow or of more ranks, with --backend allreduce and over Horovod too: an hour"
 	@echo "make test-libraries  scripts that use transformers, timm and others, for real, on two ranks"
-	@echo "make test-launchers  one script under MPI, Slurm, Spark, Ray and on two networks; as root, with apt, it installs them"
+	@echo "make test-launchers  one script under MPI, Slurm, Spark, Ray and on two networks, a quarter of an hour; installs them"
+	@echo "make throughput  steps per second against training loops by hand, with Accelerate and with Fabric: an hour"
 	@echo "make check     ruff, mypy and the test suite"
 	@echo "make horovod  build Horovod for this torch and install it; its tests are skipped without it"
 	@echo "make clean     remove what the others made"
@@ -40,6 +42,10 @@ test-launchers: .venv-launchers/test
 	  --no-install-recommends openmpi-bin mpich slurm-wlm munge iproute2 default-jre-headless > /dev/null
 	.venv-launchers/bin/python -m pytest -m launchers -rs tests/launchers
 
+# How fast converted trainings are against those by hand, with Accelerate and with Fabric: an hour, of a quiet machine.
+throughput: .venv-throughput/made
+	.venv-throughput/bin/python benchmarks/throughput.py
+
 check: .venv/dev
 	.venv/bin/python -m ruff check .
 	.venv/bin/python -m mypy
@@ -50,7 +56,7 @@ horovod: .venv/test
 	@.venv/bin/python -m distify.horovod
 
 clean:
-	rm -rf .venv .venv-launchers .venv-libraries build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-launchers .venv-libraries .venv-throughput build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find benchmarks codemods distify fixtures runtime tests -name __pycache__ -prune -exec rm -rf {} +
 
 # ---- the virtual environment: stamps say what is installed in it
@@ -60,21 +66,24 @@ clean:
 	@$(PIP) -e '.[$(@F)]'
 	@touch $@
 
+# $(1): what it is for; $(2): the folder of its requirements; $(3): which of distify's extras
+define OWN_ENVIRONMENT
+@echo "installing $(1) into $(@D)"
+@.venv/bin/python -m venv --clear $(@D)
+@$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt torch
+@$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
+  -c $(2)/constraints.txt -r $(2)/requirements.txt -e '.[$(3)]'
+@touch $@
+endef
+
 .venv-libraries/test: .venv/test tests/libraries/requirements.txt tests/libraries/constraints.txt
-	@echo "installing the libraries that people train with into .venv-libraries"
-	@.venv/bin/python -m venv --clear .venv-libraries
-	@.venv-libraries/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt torch
-	@.venv-libraries/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
-	  -c tests/libraries/constraints.txt -r tests/libraries/requirements.txt -e '.[test]'
-	@touch $@
+	$(call OWN_ENVIRONMENT,the libraries that people train with,tests/libraries,test)
 
 .venv-launchers/test: .venv/test tests/launchers/requirements.txt tests/launchers/constraints.txt
-	@echo "installing what starts ranks into .venv-launchers"
-	@.venv/bin/python -m venv --clear .venv-launchers
-	@.venv-launchers/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt torch
-	@.venv-launchers/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
-	  -c tests/launchers/constraints.txt -r tests/launchers/requirements.txt -e '.[test,spark,ray]'
-	@touch $@
+	$(call OWN_ENVIRONMENT,what starts ranks,tests/launchers,test$(COMMA)spark$(COMMA)ray)
+
+.venv-throughput/made: .venv/test $(addprefix benchmarks/throughput_trainings/,requirements.txt constraints.txt)
+	$(call OWN_ENVIRONMENT,what conversions are compared with,benchmarks/throughput_trainings,test)
 
 # torch goes first and alone: whatever else is installed, no other version is ever downloaded.
 .venv/made-in: $(if $(STALE),stale)

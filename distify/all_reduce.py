@@ -1,11 +1,12 @@
 """What each rank of `distify doctor --collective` runs: an all-reduce of little, and one of much.
 
-distify run -np 2 -m distify.all_reduce
+distify run -np 2 -m distify.all_reduce [BYTES]
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import time
 
 SMALL, LARGE = 4, 2**24  # bytes
@@ -13,8 +14,8 @@ TIMES, WARM_UP = 20, 3
 
 
 def main() -> None:
-    """Rank 0 prints a JSON object: the backend, seconds of a small one, and bytes that a rank sends in a second of a
-    large one, as many as it receives.
+    """Rank 0 prints a JSON object: the backend, seconds of a small one and of a large one (of BYTES, 16 MiB else), and
+    bytes that a rank sends in a second of the large one, as many as it receives.
     """
     import distify_runtime as rt
     import torch
@@ -35,11 +36,13 @@ def main() -> None:
                 raise SystemExit(f"distify: {ranks} ranks have added up 1 each, and got {tensor[0].item():g}")
         return sorted(taken[WARM_UP:])[(TIMES - WARM_UP) // 2]
 
-    latency, large = seconds(SMALL), seconds(LARGE)
+    size = max(SMALL, int(sys.argv[1]) if len(sys.argv) > 1 else LARGE)
+    latency, large = seconds(SMALL), seconds(size)
     if rt.is_main_process():
         backend = "NCCL" if device.type == "cuda" else "Gloo"
-        bandwidth = LARGE * 2 * (ranks - 1) / ranks / large
-        print(json.dumps({"backend": backend, "latency": latency, "bandwidth": bandwidth}), flush=True)
+        bandwidth = size * 2 * (ranks - 1) / ranks / large
+        found = {"backend": backend, "latency": latency, "large": large, "bandwidth": bandwidth}
+        print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ COMMANDS = {
     "check": "Say what a conversion would do and what needs you; for CI.",
     "run": "Launch a converted script on N ranks of this machine.",
     "verify": "Prove that a script and its conversion take the same steps.",
+    "bench": "Say what a step is made of on 1, 2, 4 ranks, and whether they pay.",
     "explain": "Show the page of a rule: why it is there, and what it writes.",
     "rules": "List all rules.",
     "doctor": "Say what this machine has and lacks for distributed training.",

@@ -13,7 +13,7 @@ from distify.errors import DistifyError
 if TYPE_CHECKING:
     from distify_runtime.launch import Ray, Spark
 
-    from distify.commands.run import Options
+    from distify.commands.run_options import Options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -22,7 +22,8 @@ OPTIONS = (
         "--launcher",
         metavar="ENGINE",
         default="auto",
-        help="What starts the ranks: processes, torchrun, horovodrun, mpirun, srun, spark or ray.",
+        help="What starts the ranks: processes, torchrun, horovodrun, mpirun, srun, spark or ray; slurm and k8s: "
+        "a job's file is written, and nothing started.",
     ),
     click.option("--master", metavar="URL", help="Spark: the cluster, as for spark-submit.  [default: Spark's own]"),
     click.option("--conf", multiple=True, metavar="NAME=VALUE", help="Spark: a line of its configuration."),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from distify.commands.clusters import cluster_options, clusters_of
+from distify.commands.jobs import job_of, job_options, write_job
+from distify.commands.run_options import Options, run_options
 from distify.errors import DistifyError, ExitCode
 from distify.given import given_options
 from distify.hidden import check_libraries
@@ -19,7 +20,7 @@ from distify.room import check_room
 from distify.terminal import ask, can_ask, say
 
 if TYPE_CHECKING:
-    from distify_runtime.launch import Engine, Horovod, LaunchConfig
+    from distify_runtime.launch import Engine, LaunchConfig
 
 
 @click.command(
@@ -27,71 +28,9 @@ if TYPE_CHECKING:
     # What stands behind SCRIPT is the script's, however much it looks like an option of ours.
     context_settings={"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]},
 )
-@click.option(
-    "-np",
-    "--nproc",
-    metavar="N",
-    help="Ranks to start on this machine, or in all with --hosts and srun; auto: one per GPU, else 1.  [default: auto]",
-)
-@click.option("-m", "--module", is_flag=True, help="SCRIPT is a module's name, as for `python -m`.")
-@click.option(
-    "--logs",
-    "--log-dir",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Where rank0.log, rank1.log … go.  [default: a new folder in ./distify_logs]",
-)
-@click.option(
-    "--grace",
-    type=click.FloatRange(min=0),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long ranks have to end, when one failed or on Ctrl-C, before they are killed.",
-)
-@click.option(
-    "--watch",
-    type=click.Choice(["off", "warn", "on"]),
-    help="What becomes of a run whose ranks come apart: ended, told of, or not looked at.  [default: on]",
-)
-@click.option(
-    "--hang-timeout",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="How long no rank may get on before the run is ended; 0: for ever.  [default: 300]",
-)
-@click.option(
-    "--tee", type=click.Choice(["0", "all"]), default="0", help="all: every rank on the screen, line by line."
-)
-@click.option("--timeout", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS", help="For the whole run.")
-@click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable of the ranks' environment.")
-@click.option("--max-restarts", type=click.IntRange(min=0), default=0, metavar="K", help="How often to start anew.")
-@click.option("--nnodes", metavar="M", help="Machines; A:B for as many of A to B as there are.")
-@click.option("--node-rank", type=click.IntRange(min=0), metavar="R", help="This machine's number among them, from 0.")
-@click.option("--rdzv-endpoint", metavar="HOST:PORT", help="Where machines meet: a port of machine 0's.")
-@click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Print the engine's own command (torchrun's for processes), for a job script, and start nothing.",
-)
-@click.option("--oversubscribe", is_flag=True, help="Start more ranks than this machine has cores or memory for.")
-@click.option("--as-is", is_flag=True, help="Start SCRIPT although it is not converted: each rank trains on its own.")
-@click.option(
-    "-H", "--hosts", metavar="HOST:N,…", help="mpirun, horovodrun: the machines, and how many ranks each has."
-)
-@click.option("--hostfile", type=click.Path(exists=True, dir_okay=False), help="mpirun, horovodrun: a file with those.")
-@click.option("--gloo", "controller", flag_value="gloo", help="Horovod: ranks find each other without MPI.")
-@click.option("--mpi", "controller", flag_value="mpi", help="Horovod: mpirun starts the ranks.")
-@click.option("--verbose", is_flag=True, help="Horovod: horovodrun says what it does, in its log.")
-@click.option(
-    "--timeline",
-    "--timeline-filename",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Horovod: write down when each collective ran. Costs speed; opens in chrome://tracing or ui.perfetto.dev.",
-)
-@click.option("--network-interface", metavar="NAME", help="Horovod: the interface that ranks speak over.")
+@run_options
 @cluster_options
+@job_options
 @click.argument("script")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
@@ -111,6 +50,7 @@ def run(ctx: click.Context, /, script: str, args: tuple[str, ...], **given: Any)
     distify run -np 8 --launcher mpirun --hosts one:4,two:4 train_dist.py
     distify run --launcher srun train_dist.py
     distify run -np 8 --nnodes 2 --node-rank 0 --rdzv-endpoint node0:29500 train_dist.py
+    distify run -np 8 --launcher slurm --nodes 2 --submit train_dist.py
     distify run -np 8 --max-restarts 3 train_dist.py --epochs 90
     distify run -np 8 --dry-run train_dist.py
 
@@ -128,7 +68,11 @@ def run(ctx: click.Context, /, script: str, args: tuple[str, ...], **given: Any)
     from distify_runtime import launch as launcher
 
     try:
-        config = configured(ctx, script, args, Options(**given))
+        options = Options(**given)
+        config = configured(ctx, script, args, options)
+        if (writer := launcher.ENGINES[config.launcher].writes) is not None:
+            write_job(config, writer, options)
+            return
         if timeline := given["timeline"]:
             say(f"distify: the timeline costs speed; {timeline} opens in chrome://tracing or ui.perfetto.dev")
         if given["dry_run"]:
@@ -140,65 +84,8 @@ def run(ctx: click.Context, /, script: str, args: tuple[str, ...], **given: Any)
         for doubt in launcher.doubts(config):
             say(f"distify: {doubt}")
         ctx.exit(launcher.launch(config))
-    except (launcher.LaunchError, launcher.WrongNodes) as error:
+    except (launcher.LaunchError, launcher.WrongNodes, launcher.WrongJob) as error:
         raise DistifyError(str(error)) from None
-
-
-@dataclass(frozen=True)
-class Options:
-    """What stands before the script on the command line."""
-
-    nproc: str | None
-    module: bool
-    logs: Path | None
-    grace: float
-    watch: str | None
-    hang_timeout: float | None
-    tee: str
-    timeout: float
-    env: tuple[str, ...]
-    max_restarts: int
-    nnodes: str | None
-    node_rank: int | None
-    rdzv_endpoint: str | None
-    dry_run: bool
-    oversubscribe: bool
-    as_is: bool
-    launcher: str
-    hosts: str | None
-    hostfile: str | None
-    controller: str | None
-    verbose: bool
-    timeline: str | None
-    network_interface: str | None
-    master: str | None
-    conf: tuple[str, ...]
-    address: str | None
-
-    @property
-    def wanted(self) -> int | None:
-        """The ranks that are asked for; None for one on each GPU."""
-        if self.nproc in (None, "auto"):
-            return None
-        try:
-            return int(str(self.nproc))
-        except ValueError:
-            raise DistifyError(f"-np {self.nproc}: a number of ranks is wanted, or auto") from None
-
-    @property
-    def horovodruns(self) -> Horovod:
-        """What horovodrun alone is told."""
-        from distify_runtime.launch import Horovod
-
-        return Horovod(self.controller or "", self.verbose, self.timeline or "", self.network_interface or "")
-
-    @property
-    def variables(self) -> tuple[tuple[str, str], ...]:
-        pairs = [word.partition("=") for word in self.env]
-        for name, sign, _ in pairs:
-            if not name or not sign:
-                raise DistifyError(f"--env {name}: NAME=VALUE is wanted")
-        return tuple((name, value) for name, _, value in pairs)
 
 
 def configured(ctx: click.Context, script: str, args: tuple[str, ...], options: Options) -> LaunchConfig:
@@ -210,6 +97,7 @@ def configured(ctx: click.Context, script: str, args: tuple[str, ...], options: 
         check_libraries(os.getcwd() if options.module else os.path.dirname(script), path.read_bytes())
     engine = engine_of(ctx, script, path, options.launcher)
     nodes = launcher.nodes_of(options.nnodes, options.node_rank, options.rdzv_endpoint)
+    job = job_of(engine, script, options)
     hosts = launcher.Hosts(options.hosts or "", options.hostfile or "")
     clusters = clusters_of(engine.name, options)
     wanted = clusters.wanted
@@ -228,7 +116,7 @@ def configured(ctx: click.Context, script: str, args: tuple[str, ...], options: 
         script,
         args,
         ranks,
-        options.logs or launcher.fresh_logs(script, options.module),
+        options.logs or (launcher.DEFAULT_FOLDER if engine.writes else launcher.fresh_logs(script, options.module)),
         module=options.module,
         grace=options.grace,
         watch=options.watch,
@@ -239,6 +127,7 @@ def configured(ctx: click.Context, script: str, args: tuple[str, ...], options: 
         spark=clusters.spark,
         ray=clusters.ray,
         hosts=hosts,
+        job=job,
         nodes=nodes,
         max_restarts=options.max_restarts,
         env=options.variables,
@@ -291,8 +180,7 @@ def rank_count(wanted: int | None, *, here: bool) -> int:
         raise DistifyError(f"-np {wanted}: at least one rank is needed")
     if wanted is not None and (wanted == 1 or not here):
         return wanted
-    gpus = gpu_count(sys.executable)
     if wanted is None:
-        return max(1, gpus)
-    check_gpus(wanted, gpus)
+        return max(1, gpu_count(sys.executable))
+    check_gpus(wanted, gpu_count(sys.executable, suffice=wanted))
     return wanted

@@ -21,7 +21,7 @@ from pathlib import Path
 _SIOCGIFADDR = 0x8915
 LOOPBACK_INTERFACE = "lo0" if sys.platform == "darwin" else "lo"
 #: Ports that ranks meet at where none is given: below those that systems deal out by themselves.
-_PORTS = range(20_000, 32_000)
+PORTS = range(20_000, 32_000)
 #: Set in ranks that `distify run` has started without an engine.
 LAUNCHED_BY = "DISTIFY_LAUNCHED_BY"
 #: Set by what starts ranks in torchrun's terms, whoever has started that.
@@ -111,7 +111,7 @@ def in_torchruns_terms(launch: Launch, environ: Mapping[str, str]) -> dict[str, 
     numbers = (launch.rank, launch.local_rank, launch.world_size, launch.local_world_size)
     names = (TORCHRUN.rank, TORCHRUN.local_rank, TORCHRUN.world_size, TORCHRUN.local_world_size)
     found = {name: str(number) for name, number in zip(names, numbers, strict=True)}
-    port = _PORTS[zlib.crc32(_job(environ).encode()) % len(_PORTS)]
+    port = PORTS[zlib.crc32(_job(environ).encode()) % len(PORTS)]
     found |= {"MASTER_ADDR": _address(launch, environ), "MASTER_PORT": environ.get("MASTER_PORT", str(port))}
     interface = environ.get("GLOO_SOCKET_IFNAME") or _interface(launch, found["MASTER_ADDR"])
     return found | ({"GLOO_SOCKET_IFNAME": interface} if interface else {})

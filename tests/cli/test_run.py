@@ -407,7 +407,7 @@ def test_without_torch_it_says_so(distify: CommandLine, write: Write) -> None:
 def test_ranks_are_counted_against_the_gpus(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The count alone is stood in for; a launch would need the GPUs."""
     gpus = 2
-    monkeypatch.setattr("distify_runtime.launch.gpu_count", lambda python: gpus)
+    monkeypatch.setattr("distify_runtime.launch.gpu_count", lambda python, suffice=0: gpus)
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(run, ["-np", "4", write("")])
     assert (done.exit_code, done.stdout) == (2, "")

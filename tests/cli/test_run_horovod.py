@@ -67,6 +67,7 @@ def test_which_scripts_use_horovod(tmp_path: Path) -> None:
     [
         (["-H", "localhost:2", "plain.py"], "--hosts: it is for --launcher horovodrun or mpirun"),
         (["--mpi", "plain.py"], "--mpi: it is for --launcher horovodrun"),
+        (["--verbose", "plain.py"], "--verbose: it is for --launcher horovodrun"),
         (["--launcher", "torchrun", "--timeline", "f", "plain.py"], "--timeline: torchrun cannot follow it; it is for"),
         (["--nnodes", "2", "main.py"], "--nnodes: it is for --launcher torchrun"),
         (["--launcher", "horovodrun", "plain.py"], "plain.py does not use Horovod, which horovodrun is for"),

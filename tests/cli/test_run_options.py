@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_line import CommandLine, Ended
-from distify_runtime.trace.processes import _free_port
+from distify_runtime.trace.processes import free_port
 
 #: Looks converted, but starts without torch's second.
 CONVERTED = """\
@@ -102,7 +102,7 @@ def test_the_command_that_would_be_started(distify: CommandLine) -> None:
 
 def test_each_of_two_machines_starts_its_ranks(distify: CommandLine) -> None:
     Path("train_dist.py").write_text(CONVERTED + "print(rank, os.environ['WORLD_SIZE'], os.environ['LOCAL_RANK'])")
-    port, ended = _free_port(), dict[int, Ended]()
+    port, ended = free_port(), dict[int, Ended]()
 
     def start(node: int) -> None:
         where = ("--nnodes", "2", "--node-rank", str(node), "--rdzv-endpoint", f"127.0.0.1:{port}")

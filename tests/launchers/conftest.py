@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.launchers.slurms import running_slurm
 from tests.launchers.starting import Trained, environment, needs
 
 TRAIN = """
@@ -96,82 +94,22 @@ def machines() -> Iterator[list[list[str]]]:
             subprocess.run([ip, "netns", "del", name], capture_output=True, timeout=60)
 
 
-_SLURM = """
-ClusterName=test
-SlurmctldHost=localhost(127.0.0.1)
-SlurmUser=root
-SlurmctldPort={port}
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
-StateSaveLocation={folder}
-SlurmdSpoolDir={folder}/spool.%n
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.%n.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.%n.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SelectType=select/cons_tres
-ReturnToService=2
-MpiDefault=none
-NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port={first} CPUs=2
-NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port={second} CPUs=2
-PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-"""
-
-
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[dict[str, str]]:
     """A Slurm of two nodes on this machine: the environment of its commands."""
-    daemons = [needs(program) for program in ("munged", "slurmctld", "slurmd")]
-    needs("srun")
-    if os.geteuid() != 0:
-        pytest.skip("Slurm's daemons want to be root")
-    with tempfile.TemporaryDirectory(prefix="slurm-", dir="/tmp") as name:  # a socket's path is short
-        folder = Path(name)
-        folder.chmod(0o755)
-        ports = {"port": 16817, "first": 17001, "second": 17002}
-        (folder / "slurm.conf").write_text(_SLURM.format(folder=folder, **ports))
-        (folder / "key").write_bytes(os.urandom(1024))
-        (folder / "key").chmod(0o400)
-        munged = [f"--{what}={folder / file}" for what, file in _MUNGED.items()]
-        env = {"SLURM_CONF": str(folder / "slurm.conf")}
-        try:
-            subprocess.run([daemons[0], "--force", *munged], check=True, capture_output=True, timeout=60)
-            for words in ([daemons[1]], [daemons[2], "-N", "n1"], [daemons[2], "-N", "n2"]):
-                subprocess.run(words, check=True, capture_output=True, timeout=60, env=environment(**env))
-            _wait_for_nodes(env)
-            yield env
-        finally:
-            for file in folder.glob("*.pid"):
-                _end(int(file.read_text()))
+    with running_slurm([([], "127.0.0.1"), ([], "127.0.0.1")]) as env:
+        yield env
 
 
-_MUNGED = {
-    "key-file": "key",
-    "socket": "munge.socket",
-    "pid-file": "munged.pid",
-    "log-file": "log",
-    "seed-file": "seed",
-}
-
-
-def _wait_for_nodes(env: Mapping[str, str]) -> None:
-    for _ in range(120):
-        asked = ["sinfo", "-h", "-N", "-t", "idle"]
-        done = subprocess.run(asked, env=environment(**env), capture_output=True, text=True, timeout=60)
-        if len(done.stdout.splitlines()) == 2:
-            return
-        time.sleep(0.5)
-    pytest.fail("Slurm's nodes do not come up")
-
-
-def _end(pid: int) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.kill(pid, number)
-            for _ in range(50):
-                os.kill(pid, 0)
-                time.sleep(0.1)
-        except ProcessLookupError:
-            return
+@pytest.fixture
+def slurm_machines(machines: list[list[str]], tmp_path: Path) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """A Slurm whose nodes are machines with a network in between, and know each other by name: the words in front of a
+    command on the first of them, and the environment of Slurm's."""
+    (tmp_path / "hosts").write_text("127.0.0.1 localhost\n10.77.0.1 n1\n10.77.0.2 n2\n")
+    known = ["sh", "-c", f'mount --bind {tmp_path}/hosts /etc/hosts && exec "$@"', "sh"]  # of this process alone
+    nodes = []
+    for number, machine in enumerate(machines, 1):  # not by ip, which hides /sys/fs/cgroup from slurmd
+        enter = [needs("nsenter"), f"--net=/run/netns/{machine[-1]}", needs("unshare"), "--mount"]
+        nodes.append(([*enter, *known], f"10.77.0.{number}"))
+    with running_slurm(nodes) as env:
+        yield nodes[0][0], env

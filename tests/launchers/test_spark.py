@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from distify_runtime.trace.processes import _free_port
+from distify_runtime.trace.processes import free_port
 
 from tests.launchers.starting import (
     FAILING,
@@ -39,7 +39,7 @@ def java() -> str:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A standalone cluster of two workers with a core each: its URL."""
     needs("java")
-    folder, port = tmp_path_factory.mktemp("spark"), _free_port()
+    folder, port = tmp_path_factory.mktemp("spark"), free_port()
     url = f"spark://127.0.0.1:{port}"
     start = [str(Path(pyspark.__file__).with_name("bin") / "spark-class")]
     local = ["--host", "127.0.0.1", "--webui-port", "0"]
@@ -79,7 +79,7 @@ def test_on_the_driver(converted: Path, tmp_path: Path, by_torchrun: State, coun
 def test_a_failure_on_the_driver(tmp_path: Path) -> None:
     (tmp_path / "fail.py").write_text(FAILING)
     done = distify_run(tmp_path, "--launcher", "spark", "-np", "2", "fail.py", *ODD_WORDS, **LOOPBACK)
-    assert failed_with_rank_1(done, tmp_path, ODD_WORDS)
+    assert failed_with_rank_1(done, tmp_path, ODD_WORDS, elsewhere=False)
 
 
 def test_the_program_that_is_printed(converted: Path, tmp_path: Path, by_torchrun: State) -> None:
@@ -109,7 +109,7 @@ def test_a_failure_on_a_cluster(tmp_path: Path, cluster: str) -> None:
 
 def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "fail.py").write_text(FAILING)
-    words = ("--launcher", "spark", "--master", f"spark://127.0.0.1:{_free_port()}", *SMALL, "-np", "2", "fail.py")
+    words = ("--launcher", "spark", "--master", f"spark://127.0.0.1:{free_port()}", *SMALL, "-np", "2", "fail.py")
     done = distify_run(tmp_path, *words, **LOOPBACK)
     assert (done.returncode, done.stdout) == (1, "")
     assert "distify: spark itself failed with exit code 1; its log is " in done.stderr

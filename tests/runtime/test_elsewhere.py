@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+HERE = os.uname().nodename
 #: An engine as Spark and Ray are: processes of its own call `run_rank`.
 ENGINE = """
 import json, os, subprocess, sys
@@ -63,6 +64,12 @@ def ended(folder: Path, script: str, *words: str) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+def test_a_rank_finds_the_modules_beside_its_script(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("said = 'helped'\n")
+    code, out, err = ended(tmp_path, "import helper; print(helper.said)")
+    assert (code, out) == (0, "helped\n"), err
+
+
 def test_what_a_rank_says_is_here(tmp_path: Path) -> None:
     script = "print(rank, sys.argv[1:], os.environ['WHAT'], os.getcwd())\nsys.stderr.write('none of ' + rank)"
     words = ("a 'b' $c\n", "--m", "--")
@@ -80,7 +87,9 @@ def test_the_first_that_fails_is_named_and_ends_the_others(tmp_path: Path) -> No
     begun = time.monotonic()
     code, _, err = ended(tmp_path, "if rank == '1': raise KeyError('what is missing')\ntime.sleep(100)")
     assert code == 1
-    assert "distify: rank 1 of 2 failed with exit code 1; its log is distify_logs/rank1.log\nTraceback" in err
+    assert (
+        f"distify: rank 1 of 2 on {HERE} failed with exit code 1; its log is distify_logs/rank1.log\nTraceback" in err
+    )
     assert err.endswith("KeyError: 'what is missing'\n")
     assert time.monotonic() - begun < 60
 
@@ -88,7 +97,7 @@ def test_the_first_that_fails_is_named_and_ends_the_others(tmp_path: Path) -> No
 def test_a_rank_that_is_killed(tmp_path: Path) -> None:
     code, _, err = ended(tmp_path, "if rank == '1': os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(100)")
     assert code == 137
-    assert "rank 1 of 2 was killed by SIGKILL" in err
+    assert f"rank 1 of 2 on {HERE} was killed by SIGKILL" in err
 
 
 def test_a_machine_that_is_lost(tmp_path: Path) -> None:
@@ -96,7 +105,7 @@ def test_a_machine_that_is_lost(tmp_path: Path) -> None:
     script = "open(f'pid{rank}', 'w').write(str(os.getpid()))\nif rank == '1': os.kill(os.getppid(), signal.SIGKILL)\n"
     code, _, err = ended(tmp_path, script + "time.sleep(5)")
     assert code == 137
-    assert "rank 1 of 2 was killed by SIGKILL" in err
+    assert f"rank 1 of 2 on {HERE} was killed by SIGKILL" in err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -87,6 +87,16 @@ def test_where_ranks_will_be(tmp_path: Path) -> None:
     assert not slurm_is_here(Hosts(), {**job, "SLURMD_NODENAME": "n1", "SLURM_JOB_NUM_NODES": "2"})
 
 
+@pytest.mark.parametrize("name", ["mpirun", "srun", "horovodrun"])
+def test_a_command_that_is_copied_finds_the_modules_beside_the_script(mpi: str, tmp_path: Path, name: str) -> None:
+    (tmp_path / "a folder").mkdir()
+    (tmp_path / "a folder/helper.py").write_text("said = 'helped'\n")
+    (tmp_path / "a folder/train.py").write_text("import helper\nprint(helper.said)\n")
+    command = ENGINES[name].plain(LaunchConfig(str(tmp_path / "a folder/train.py"), nproc=2, launcher=name))
+    done = subprocess.run(command[command.index(sys.executable) :], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "helped\n"), done.stderr
+
+
 def test_what_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LaunchError, match="neither mpirun nor mpiexec is on the PATH"):
@@ -122,5 +132,5 @@ def test_far_from_the_launcher_a_rank_keeps_its_log_and_notes_its_end(tmp_path: 
     assert (logs / "rank1.log").read_text() == "out\nerr\n"
     assert json.loads((logs / "rank1.end").read_text())["code"] == 1
     ends = take_notes(logs)
-    assert ends == {rank: RankEnd(rank, 1, ends[rank].ended) for rank in (0, 1)}
+    assert ends == {rank: RankEnd(rank, 1, ends[rank].ended, host=os.uname().nodename) for rank in (0, 1)}
     assert sorted(path.name for path in logs.iterdir()) == ["rank1.log"]

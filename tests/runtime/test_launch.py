@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes.util
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -26,6 +28,7 @@ from distify_runtime.launch import (
     looks_distributed,
 )
 from distify_runtime.launch.config import SUPERVISOR
+from distify_runtime.launch.gpus import ask_driver
 from distify_runtime.launch.logs import prepare_logs
 from distify_runtime.launch.report import RankEnd, failure_lines, first_failure, traceback_of
 
@@ -97,6 +100,47 @@ class TestGpus:
         assert asked == []
         assert gpu_count("python", {"CUDA_VISIBLE_DEVICES": "0,1"}, lambda: True, ask) == 8
         assert asked == ["python"]
+
+    @pytest.mark.parametrize(
+        ("driver", "suffice", "expected", "torch_is_asked"),
+        [(8, 4, 8, False), (4, 4, 4, False), (2, 4, 6, True), (0, 4, 6, True), (8, 0, 6, True)],
+    )
+    def test_torch_is_not_asked_where_the_driver_has_enough(
+        self, driver: int, suffice: int, expected: int, torch_is_asked: bool
+    ) -> None:
+        asked: list[str] = []
+
+        def ask(python: str) -> int:
+            asked.append(python)
+            return 6
+
+        found = gpu_count("python", {}, lambda: True, ask, suffice=suffice, quick=lambda python: driver)
+        assert (found, bool(asked)) == (expected, torch_is_asked)
+
+    @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+    @pytest.mark.parametrize(
+        ("body", "expected"),
+        [
+            ("*count = 3; return 0;", 3),
+            ("*count = 3; return 100;", 0),
+            ("abort();", 0),  # as a driver that is broken
+        ],
+    )
+    def test_the_driver_is_asked_through_its_library(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, expected: int
+    ) -> None:
+        source = "#include <stdlib.h>\nint cuInit(unsigned flags) { return flags; }\n"
+        source += f"int cuDeviceGetCount(int *count) {{ {body} }}\n"
+        (tmp_path / "cuda.c").write_text(source)
+        built = ["cc", "-shared", "-fPIC", "-o", str(tmp_path / "libcuda.so.1"), str(tmp_path / "cuda.c")]
+        subprocess.run(built, check=True, timeout=60)
+        monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+        assert ask_driver(sys.executable) == expected
+
+    def test_without_a_driver_there_is_nothing_to_ask(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        if ctypes.util.find_library("cuda"):
+            pytest.skip("there is one here")
+        assert ask_driver(sys.executable) == 0
 
     def test_ranks_have_a_gpu_each_or_none_at_all(self) -> None:
         check_gpus(4, 4)
@@ -297,7 +341,7 @@ class TestSupervisor:
                 stack.callback(end_group, supervisor)
                 channel, _ = listener.accept()
                 stack.callback(channel.close)
-                assert json.loads(channel.recv(4096)) == {"rank": 1, "pid": supervisor.pid}
+                assert json.loads(channel.recv(4096)) == {"rank": 1, "pid": supervisor.pid, "host": ""}
                 reader, writer = os.pipe()
                 stack.callback(os.close, reader)
                 socket.send_fds(channel, [b"\0"], [writer, writer])

@@ -13,7 +13,16 @@ from distify_runtime.launch.config import Horovod, LaunchConfig, LaunchError
 from distify_runtime.launch.engines import ENGINES, Engine, choose_engine, launch_command, plain_command
 from distify_runtime.launch.gpus import check_gpus, gpu_count
 from distify_runtime.launch.hosts import Hosts
-from distify_runtime.launch.logs import fresh_logs
+from distify_runtime.launch.jobs import (
+    Job,
+    Writer,
+    WrongJob,
+    check_gpus_of_node,
+    check_variables,
+    name_of_target,
+    ranks_of_nodes,
+)
+from distify_runtime.launch.logs import DEFAULT_FOLDER, fresh_logs, make_folder
 from distify_runtime.launch.nodes import WrongNodes, nodes_of
 from distify_runtime.launch.ray_train import check_ray, ray_of
 from distify_runtime.launch.runner import launch
@@ -21,19 +30,25 @@ from distify_runtime.launch.spark import check_spark, spark_of
 from distify_runtime.launch.target import find_module, find_script, looks_distributed, uses_horovod
 
 __all__ = [
+    "DEFAULT_FOLDER",
     "ENGINES",
     "Engine",
     "Horovod",
     "Hosts",
+    "Job",
     "LaunchConfig",
     "LaunchError",
     "Ray",
     "Spark",
+    "Writer",
+    "WrongJob",
     "WrongNodes",
     "check_gpus",
+    "check_gpus_of_node",
     "check_ray",
     "check_spark",
     "check_start",
+    "check_variables",
     "choose_engine",
     "doubts",
     "find_module",
@@ -43,8 +58,11 @@ __all__ = [
     "launch",
     "launch_command",
     "looks_distributed",
+    "make_folder",
+    "name_of_target",
     "nodes_of",
     "plain_command",
+    "ranks_of_nodes",
     "ray_of",
     "spark_of",
     "uses_horovod",

@@ -15,10 +15,11 @@ PLAIN, LED = b"\0", b"\1"
 
 @dataclass
 class Supervisor:
-    """One supervisor's connection; `rank` is -1 until it has said which."""
+    """One supervisor's connection; `rank` is -1 until it has said which. `host`: of the rank, if not this one."""
 
     connection: socket.socket
     rank: int = -1
+    host: str = ""
     received: bytes = b""
 
     def hear(self) -> tuple[list[dict[str, Any]], bool]:

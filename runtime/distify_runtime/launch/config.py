@@ -9,6 +9,7 @@ from pathlib import Path
 
 from distify_runtime.launch.clusters import Ray, Spark
 from distify_runtime.launch.hosts import Hosts
+from distify_runtime.launch.jobs import Job
 from distify_runtime.launch.nodes import Nodes
 from distify_runtime.launchers import LOOPBACK_INTERFACE, interface_of, local_address, usable_cores
 
@@ -64,6 +65,7 @@ class LaunchConfig:
     spark: Spark = field(default_factory=Spark)
     ray: Ray = field(default_factory=Ray)
     hosts: Hosts = field(default_factory=Hosts)
+    job: Job = field(default_factory=Job)
     here: bool = True  # the ranks that the engine starts are all on this machine
     nodes: Nodes | None = None  # this machine is one of several
     max_restarts: int = 0
@@ -96,13 +98,19 @@ class LaunchConfig:
 
 
 def python_command(python: str) -> list[str]:
-    """The interpreter, kept from importing a `logging.py` of the working directory as the standard one."""
+    """The interpreter for what is distify's or torch's, kept from importing a `logging.py` of the working directory as
+    the standard one."""
     return [python, "-P"] if sys.version_info >= (3, 11) else [python]
 
 
 def script_words(config: LaunchConfig) -> list[str]:
     """What Python is told to run."""
     return [*(("-m",) if config.module else ()), config.target, *config.args]
+
+
+def script_command(config: LaunchConfig) -> list[str]:
+    """As one would type it: Python finds the script's own modules, which `-P` would keep from it."""
+    return [config.python, *script_words(config)]
 
 
 def asked_variables(config: LaunchConfig) -> dict[str, str]:

@@ -47,7 +47,7 @@ Launch = dict[str, Any]
 def launch_elsewhere(config: LaunchConfig) -> Launch:
     """What a rank on another machine is to start there."""
     return {
-        "words": [*python_command(config.python)[1:], *script_words(config)],
+        "words": script_words(config),
         "usual": {"PYTHONHASHSEED": "0"},
         "env": asked_variables(config),
         "folder": os.getcwd(),
@@ -148,7 +148,7 @@ class Elsewhere:
             connection.settimeout(None)
             print(f"rank {hello['rank']} is on {hello['host']}", file=sys.stderr, flush=True)
             with connection:
-                self._stand_ins[hello["rank"]] = _stand_in(connection.fileno(), hello["rank"])
+                self._stand_ins[hello["rank"]] = _stand_in(connection.fileno(), hello["rank"], hello["host"])
 
 
 def _wait_until(it_is_so: Callable[[], bool]) -> bool:
@@ -174,11 +174,11 @@ def _connections(listener: socket.socket) -> Iterator[socket.socket]:
             return
 
 
-def _stand_in(descriptor: int, rank: int) -> subprocess.Popen[bytes]:
+def _stand_in(descriptor: int, rank: int, host: str) -> subprocess.Popen[bytes]:
     words = [*python_command(sys.executable)[1:], "-m", "distify_runtime.launch.stand_in", str(descriptor)]
     return subprocess.Popen(
         [*python_command(sys.executable), "-S", str(SUPERVISOR), *(WORD_MARK + word for word in words)],
-        env={**os.environ, "RANK": str(rank), "DISTIFY_DESCRIPTORS": str(descriptor)},
+        env={**os.environ, "RANK": str(rank), "DISTIFY_HOST": host, "DISTIFY_DESCRIPTORS": str(descriptor)},
         pass_fds=[descriptor],
         start_new_session=True,
     )

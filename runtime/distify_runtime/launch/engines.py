@@ -24,9 +24,12 @@ from distify_runtime.launch.config import (
 )
 from distify_runtime.launch.horovod import horovodrun, plain_horovodrun
 from distify_runtime.launch.hosts import Hosts
+from distify_runtime.launch.jobs import Writer
 from distify_runtime.launch.mpi import check_mpirun, mpi_is_here, mpi_variables, mpirun, plain_mpirun
+from distify_runtime.launch.pytorchjob import pytorch_job
 from distify_runtime.launch.ranks import Ranks, one_rank
 from distify_runtime.launch.ray_train import plain_ray, ray
+from distify_runtime.launch.sbatch import gpus_of_slurm, sbatch_script
 from distify_runtime.launch.spark import plain_spark, spark
 from distify_runtime.launch.srun import check_srun, one_step, plain_srun, slurm_is_here, srun, tasks
 from distify_runtime.launch.torchrun import plain_torchrun, torchrun
@@ -42,7 +45,8 @@ _OF_OTHERS = re.compile(
 class Engine:
     """What `--launcher` calls by this name.
 
-    takes: the options of `distify run` that it can follow, of those that not every engine can.
+    takes: the options of `distify run` that it can follow, of those that not every engine can. cannot: those of all
+    others that it cannot.
     starts: (launch, worker, scratch) -> the command that starts `worker`, a Python file and its words, on all ranks.
     scratch is an empty folder for files of its own.
     plain: the command that starts the script itself, as one would type it.
@@ -52,6 +56,7 @@ class Engine:
     check: raises LaunchError where it cannot be used here.
     is_here: whether all ranks will be on this machine. ranks: how many its job has room for; 0 where nobody says.
     tells: what it has to be told in its environment besides.
+    writes: of a scheduler, how the file of a job is written, which it starts some time; nothing is started then.
     ends_ranks: whether it passes a signal on to its ranks, and asks the others to end where one has failed, with time
     to see to it; else the launcher does.
     """
@@ -68,9 +73,14 @@ class Engine:
     ranks: Callable[[Mapping[str, str]], int] = lambda environ: 0
     tells: Callable[[LaunchConfig, Mapping[str, str]], dict[str, str]] = lambda config, environ: {}
     ends_ranks: bool = True
+    writes: Writer | None = None
+    cannot: frozenset[str] = frozenset()
 
 
 _OF_HOROVODRUN = ("--hosts", "--hostfile", "--gloo", "--mpi", "--verbose", "--timeline", "--network-interface")
+#: Of ranks that are started here.
+_OF_STARTS = frozenset({"--tee", "--oversubscribe"})
+_OF_JOBS = frozenset({"--nodes", "--gpus", "--job-file", "--job-name", "--force"})
 _OF_TORCHRUN = ("--nnodes", "--node-rank", "--rdzv-endpoint", "--max-restarts")
 
 ENGINES = {
@@ -103,6 +113,24 @@ ENGINES = {
         ),
         Engine("spark", frozenset({"--master", "--conf"}), spark, plain_spark),
         Engine("ray", frozenset({"--address"}), ray, plain_ray),
+        Engine(
+            "slurm",
+            _OF_JOBS | {"--sbatch", "--submit"},
+            srun,
+            plain_srun,
+            is_here=lambda hosts, environ: False,
+            writes=Writer(sbatch_script, ".sbatch", ("sbatch",), gpus_of_slurm, keeps_logs=True),
+            cannot=_OF_STARTS | {"--grace"},  # Slurm's configuration says how long jobs have
+        ),
+        Engine(
+            "k8s",
+            _OF_JOBS | {"--image", "--namespace"},
+            torchrun,
+            plain_torchrun,
+            is_here=lambda hosts, environ: False,
+            writes=Writer(pytorch_job, ".k8s.yaml", ("kubectl", "create", "-f")),
+            cannot=_OF_STARTS | {"--logs"},  # Kubernetes keeps them
+        ),
     )
 }
 
@@ -129,6 +157,8 @@ def choose_engine(name: str, script: str, uses_horovod: bool, given: Iterable[st
         if able and option not in engine.takes:
             why = f"{name} cannot follow it; " if is_asked_for else ""
             raise LaunchError(f"{option}: {why}it is for --launcher {' or '.join(able)}")
+        if option in engine.cannot:
+            raise LaunchError(f"{option}: {name} cannot follow it")
     engine.check(os.environ)
     return engine
 

@@ -16,6 +16,11 @@ ASK_TORCH = (
     "import torch, torch.distributed as dist; "
     "print(dist.is_available() and dist.is_nccl_available(), torch.cuda.device_count())"
 )
+#: CUDA's driver sees what CUDA_VISIBLE_DEVICES leaves of GPUs and their slices, as torch does through it.
+ASK_DRIVER = (
+    "import ctypes; cuda, count = ctypes.CDLL('libcuda.so.1'), ctypes.c_int(); "
+    "print(0 if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)) else count.value)"
+)
 
 
 def may_have_gpus() -> bool:
@@ -39,15 +44,34 @@ def ask_torch(python: str) -> int:
     return found
 
 
+def ask_driver(python: str) -> int:
+    """As CUDA's driver counts them, without torch's import; 0 where there is none, or it is broken.
+
+    In a process of its own, which a broken one may end.
+    """
+    words = [*python_command(python), "-S", "-c", ASK_DRIVER]
+    answer = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+    return int(answer) if answer.isdigit() else 0
+
+
 def gpu_count(
     python: str,
     environ: Mapping[str, str] = os.environ,
     may_have: Callable[[], bool] = may_have_gpus,
     ask: Callable[[str], int] = ask_torch,
+    *,
+    suffice: int = 0,
+    quick: Callable[[str], int] = ask_driver,
 ) -> int:
-    """GPUs that scripts run by `python` would see; costs a second where there may be some, else nothing."""
+    """GPUs that scripts run by `python` would see; costs a second where there may be some, else nothing.
+
+    Where so many `suffice`, the driver's word is taken for them: the second would be lost at every start. Where it
+    counts fewer, torch decides, which may see other GPUs than CUDA's, or none.
+    """
     if environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1") or not may_have():
         return 0
+    if suffice and (found := quick(python)) >= suffice:
+        return found
     return ask(python)
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from distify_runtime.launch.config import LaunchConfig, python_command, script_words
+from distify_runtime.launch.config import LaunchConfig, python_command, script_command
 
 
 def _options(config: LaunchConfig) -> list[str]:
@@ -27,7 +27,7 @@ def horovodrun(config: LaunchConfig, worker: Sequence[str], scratch: Path) -> li
 
 
 def plain_horovodrun(config: LaunchConfig) -> list[str]:
-    return ["horovodrun", *_options(config), *python_command(config.python), *script_words(config)]
+    return ["horovodrun", *_options(config), *script_command(config)]
 
 
 def _command(config: LaunchConfig, command: list[str]) -> list[str]:

@@ -28,10 +28,8 @@ def fresh_logs(target: str, module: bool = False) -> Path:
 
 def prepare_logs(config: LaunchConfig) -> None:
     """Makes the folder with an empty log for each rank. Raises LaunchError where that is not possible."""
+    make_folder(config.logs)
     try:
-        config.logs.mkdir(parents=True, exist_ok=True)
-        if config.logs.parent == DEFAULT_FOLDER:
-            (DEFAULT_FOLDER / ".gitignore").write_text("*\n")
         for old in config.logs.iterdir():
             if re.fullmatch(r"rank\d+\.(log|end)", old.name):
                 old.unlink()  # a rank 3 of an earlier run of four would pass for one of this run
@@ -40,6 +38,16 @@ def prepare_logs(config: LaunchConfig) -> None:
             config.log(rank).touch()
     except OSError as error:
         raise LaunchError(f"{config.logs}: cannot hold the logs: {error.strerror}") from None
+
+
+def make_folder(logs: Path) -> None:
+    """Raises LaunchError where that is not possible."""
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+        if DEFAULT_FOLDER in (logs, logs.parent):
+            (DEFAULT_FOLDER / ".gitignore").write_text("*\n")
+    except OSError as error:
+        raise LaunchError(f"{logs}: cannot hold the logs: {error.strerror}") from None
 
 
 def take_notes(logs: Path) -> dict[int, RankEnd]:

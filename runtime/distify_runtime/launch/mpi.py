@@ -16,15 +16,14 @@ from distify_runtime.launch.config import (
     LaunchConfig,
     LaunchError,
     python_command,
-    script_words,
+    script_command,
     variables,
 )
 from distify_runtime.launch.hosts import Hosts
-from distify_runtime.launchers import first_host, local_address
+from distify_runtime.launchers import PORTS, first_host, local_address
 
 #: What a batch system tells of a job's machines: files with a line for each, or for each slot.
 _MACHINE_FILES = ("PBS_NODEFILE", "PE_HOSTFILE", "LSB_DJOB_HOSTFILE")
-_PORTS = range(20_000, 32_000)
 #: What Open MPI is to pass on besides, where it is set.
 _PATHS = {"PYTHONPATH"}
 #: How long Open MPI waits before it sends SIGTERM, and again before SIGKILL; by itself, one second.
@@ -52,7 +51,7 @@ def mpirun(config: LaunchConfig, worker: Sequence[str], scratch: Path) -> list[s
 
 
 def plain_mpirun(config: LaunchConfig) -> list[str]:
-    return [*_command(config), *python_command(config.python), *script_words(config)]
+    return [*_command(config), *script_command(config)]
 
 
 def mpi_variables(config: LaunchConfig, environ: Mapping[str, str]) -> dict[str, str]:
@@ -60,7 +59,7 @@ def mpi_variables(config: LaunchConfig, environ: Mapping[str, str]) -> dict[str,
     if config.here:
         return {}
     told = {"MASTER_ADDR": environ.get("MASTER_ADDR") or _first_host(config.hosts, environ)}
-    told |= {"MASTER_PORT": environ.get("MASTER_PORT") or str(random.choice(_PORTS))}
+    told |= {"MASTER_PORT": environ.get("MASTER_PORT") or str(random.choice(PORTS))}
     return told | (dict.fromkeys(_TIMEOUTS, str(max(1, int(config.grace / 2)))) if _is_open_mpi(_program()) else {})
 
 

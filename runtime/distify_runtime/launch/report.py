@@ -49,18 +49,23 @@ _CONSEQUENCE = re.compile(
 class RankEnd:
     """How a rank ended: `code` as of subprocess (negative: a signal), `stopped` where it was told to.
 
-    `ended` is the time in seconds.
+    `ended` is the time in seconds. `host`: the machine that it was on, where that is not known anyway.
     """
 
     rank: int
     code: int
     ended: float
     stopped: bool = False
+    host: str = ""
 
     @property
     def exit_code(self) -> int:
         """As a shell gives it: 128 + signal."""
         return self.code if self.code >= 0 else 128 - self.code
+
+    def name(self, nproc: int) -> str:
+        """`rank 1 of 2 on gpu07`"""
+        return f"rank {self.rank} of {nproc}" + (f" on {self.host}" if self.host else "")
 
     def describe(self) -> str:
         """`failed with exit code 3`, or `was killed by SIGKILL (out of memory?)`."""
@@ -128,7 +133,7 @@ def traceback_of(text: str) -> list[str]:
 
 def failure_lines(end: RankEnd, nproc: int, log: Path, tail: str) -> list[str]:
     """What is printed last. Rank 0's own output is on the screen already and is not repeated."""
-    first = f"distify: rank {end.rank} of {nproc} {end.describe()}; its log is {log}"
+    first = f"distify: {end.name(nproc)} {end.describe()}; its log is {log}"
     shown = traceback_of(tail) or tail.splitlines()[-LAST_LINES:]
     return [first, *(shown if end.rank != 0 else ()), *meaning(end.code, shown)]
 
@@ -143,7 +148,7 @@ def meaning(code: int, shown: Sequence[str]) -> list[str]:
 
 def early_line(end: RankEnd, nproc: int, log: Path) -> str:
     return (
-        f"distify: rank {end.rank} of {nproc} ended before the others, with exit code 0, and they waited for it: ranks "
+        f"distify: {end.name(nproc)} ended before the others, with exit code 0, and they waited for it: ranks "
         f"have to take equally many steps; its log is {log}"
     )
 

@@ -177,18 +177,19 @@ class Job:
         messages, is_there = supervisor.hear()
         for message in messages:
             if "pid" in message:
-                supervisor.rank = message["rank"]
+                supervisor.rank, supervisor.host = message["rank"], message["host"]
                 self._started(supervisor.rank, message["pid"])
                 self._give_output(supervisor)
             else:
-                self._ended(RankEnd(supervisor.rank, message["code"], message["ended"], message["stopped"]))
+                said = (message["code"], message["ended"], message["stopped"])
+                self._ended(RankEnd(supervisor.rank, *said, supervisor.host))
         if not is_there:
             del self._supervisors[supervisor.connection.fileno()]
             supervisor.connection.close()
             if supervisor.rank >= 0 and supervisor.rank not in self._ends:
                 # Only SIGKILL keeps a supervisor from saying how its rank ended.
                 stopped = self._kill_at < FOR_EVER
-                self._ended(RankEnd(supervisor.rank, -signal.SIGKILL, time.time(), stopped))
+                self._ended(RankEnd(supervisor.rank, -signal.SIGKILL, time.time(), stopped, supervisor.host))
 
     def _started(self, rank: int, group: int) -> None:
         if rank in self._groups:  # anew, by torchrun: nothing of the last time may go on beside it

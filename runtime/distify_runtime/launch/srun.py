@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from distify_runtime.launch.agents import Agent, Output, one_process
-from distify_runtime.launch.config import LaunchConfig, LaunchError, python_command, script_words
+from distify_runtime.launch.config import LaunchConfig, LaunchError, python_command, script_command
 from distify_runtime.launch.hosts import Hosts
 
 
@@ -49,16 +49,17 @@ def one_step(config: LaunchConfig, argv: Sequence[str], env: Mapping[str, str], 
 
 
 def srun(config: LaunchConfig, worker: Sequence[str], scratch: Path) -> list[str]:
-    words = [*_command(config), f"--job-name={_step_name()}"]
+    words = [*step_command(config), f"--job-name={_step_name()}"]
     return [*words, *python_command(config.python), *worker]
 
 
 def plain_srun(config: LaunchConfig) -> list[str]:
-    return [*_command(config), *python_command(config.python), *script_words(config)]
+    return [*step_command(config), *script_command(config)]
 
 
-def _command(config: LaunchConfig) -> list[str]:
-    words = ["srun", f"--ntasks={config.nproc}", "--overcommit", "--kill-on-bad-exit=1", "--input=0", "--unbuffered"]
+def step_command(config: LaunchConfig, output: str = "--unbuffered") -> list[str]:
+    """What starts the ranks of a job. With `output` "--label", each line stands behind its rank."""
+    words = ["srun", f"--ntasks={config.nproc}", "--overcommit", "--kill-on-bad-exit=1", "--input=0", output]
     return [*words, "--cpu-bind=none", "--mpi=none"]
 
 

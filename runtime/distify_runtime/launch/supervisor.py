@@ -36,7 +36,7 @@ def main() -> int:
     channel.connect(os.environ.pop("DISTIFY_CHANNEL"))
     with contextlib.suppress(OSError):  # torchrun has done it, horovodrun has not
         os.setsid()
-    tell(channel, {"rank": rank, "pid": os.getpid()})
+    tell(channel, {"rank": rank, "pid": os.getpid(), "host": os.environ.pop("DISTIFY_HOST", "")})
     mark, descriptors, _, _ = socket.recv_fds(channel, 1, 2)
     if len(descriptors) != 2:
         return 1  # the launcher has gone
@@ -76,7 +76,7 @@ def by_notes(rank: int, folder: str) -> int:
         with open(os.path.join(folder, f"rank{rank}.log"), "wb") as log:
             script = start(rank, log.fileno(), log.fileno())
     code = script.wait()
-    note = {"rank": rank, "code": code, "ended": time.time(), "stopped": bool(ended_by)}
+    note = {"rank": rank, "code": code, "ended": time.time(), "stopped": bool(ended_by), "host": socket.gethostname()}
     path = os.path.join(folder, f"rank{rank}.end")
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump(note, file)
