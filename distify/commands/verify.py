@@ -98,7 +98,7 @@ def verify(
     settled = bool(backend or strategy or models or train_loaders or budget != Options.budget)
     pair = find_pair(path, converted or "", options, anew=anew or settled)
     if pair.needs_person:
-        ctx.exit(_say_why_not(path, pair))
+        ctx.exit(say_why_not(path, pair, "verify"))
     # Here, not above: they bring torch's launcher, which `--help` has no use for.
     from distify.verification.proof import report_of
     from distify.verification.reporting import put_json, put_report
@@ -119,8 +119,8 @@ def _draw(report: Report, path: str, picture: str) -> None:
         plot(report.curves, path, picture)
 
 
-def _say_why_not(path: str, pair: Pair) -> ExitCode:
+def say_why_not(path: str, pair: Pair, purpose: str) -> ExitCode:
     assert pair.conversion is not None
     show(checklist(pair.conversion.findings, width(sys.stderr), pair.conversion.headline), err=True)
-    say(f"{path}: {summary(pair.conversion.findings)}; there is no conversion to verify")
+    say(f"{path}: {summary(pair.conversion.findings)}; there is no conversion to {purpose}")
     return ExitCode.NEEDS_PERSON

@@ -39,13 +39,16 @@ def project_of(pair: Pair) -> str:
 
 def make_copies(pair: Pair, folder: Path) -> tuple[Copy, Copy]:
     """The project twice, in new folders below `folder`: for the original, and for the converted script."""
+    original = pair.scripts[0]
+    before = {original: pair.original.data} if is_notebook(original) else {}
+    return _copied(pair, folder / "original", original, before), copy_converted(pair, folder / "converted")
+
+
+def copy_converted(pair: Pair, folder: Path) -> Copy:
+    """The project once, in a new folder, for the converted script."""
     original, *there = pair.scripts
     after = {os.path.abspath(one.path): one.after for one in pair.conversion.files} if pair.conversion else {}
-    before = {original: pair.original.data} if is_notebook(original) else {}
-    return (
-        _copied(pair, folder / "original", original, before),
-        _copied(pair, folder / "converted", there[0] if there else original, after),
-    )
+    return _copied(pair, folder, there[0] if there else original, after)
 
 
 def _copied(pair: Pair, folder: Path, script: str, texts: dict[str, bytes]) -> Copy:
@@ -84,10 +87,11 @@ def _bring(source: str, target: Path, reached: set[str]) -> None:
         there = os.path.lexists(to) and not (to.is_dir() and entry.is_dir())  # with what is reached in it
         if entry.path in reached or entry.name.startswith(".") or there:
             continue
-        if entry.is_symlink():
+        leads_there = any(_is_below(one, entry.path) for one in reached)  # by a link, too: to its own folder, maybe
+        if entry.is_symlink() and not leads_there:
             os.symlink(os.path.realpath(entry.path), to)
         elif entry.is_dir():
-            if any(_is_below(one, entry.path) for one in reached):
+            if leads_there:
                 _bring(entry.path, to, reached)
             elif not is_left_out(entry.path):
                 os.symlink(entry.path, to) if _is_large(entry.path) else _bring(entry.path, to, reached)

@@ -36,6 +36,11 @@ class Pair:
         return self.conversion is not None and needs_person(self.conversion)
 
     @property
+    def how_run(self) -> str:
+        """Where it is run alone."""
+        return "converted here" if self.conversion else "as it is"
+
+    @property
     def how(self) -> str:
         return f"{self.converted}, which is there already" if self.converted else "converted here"
 
@@ -59,6 +64,26 @@ def find_pair(path: str, converted: str, options: Options, anew: bool) -> Pair:
         _check_converted(converted)
         return Pair(script, modules, None, read_script(converted).path)
     return Pair(script, modules, conversion)
+
+
+def find_converted(path: str, options: Options) -> Pair:
+    """What is run of a script alone: its conversion, or itself where it is distributed already, by whatever tool."""
+    script, modules = read_script(path), LocalModules(path)
+    conversion = convert_script(script, modules, replace(options, twins=False))
+    if conversion.outcome is Outcome.ALREADY_CONVERTED or (
+        conversion.outcome is Outcome.REFUSED and _is_distributed(script.path)
+    ):
+        return Pair(script, modules, None, script.path)
+    return Pair(script, modules, conversion)
+
+
+def _is_distributed(path: str) -> bool:
+    from distify_runtime.launch import LaunchError, find_script, looks_distributed
+
+    try:
+        return looks_distributed(find_script(path))
+    except LaunchError:
+        return False
 
 
 def _beside(path: str) -> str:

@@ -99,15 +99,15 @@ def _run(
         *("--workers", str(plan.workers)),
     ]
     command = [str(traces.PROGRAM), *options, *copy.words, *plan.args]
-    env = _environment(plan, copy, world_size)
+    env = environment(plan, copy, world_size)
     runs = Ranks(command, world_size, copy.workdir, logs, env, plan.limit, worlds=worlds)
     before = _states(copy.folder)
     title = f"converted, {world_size} ranks" if world_size else "original"
     try:
-        with _bar(title, plan.steps, logs / "0.steps") as watch:
+        with bar(title, plan.steps, logs / "0.steps") as watch:
             outputs = runs.run(watch=watch)
     except RunError as error:
-        raise _failure(error, plan, copy, world_size) from None
+        raise failure_of(error, plan, copy, world_size) from None
     files = sorted(name for name, state in _states(copy.folder).items() if before.get(name) != state)
     return [traces.load(logs / f"{rank}.pt", output, files) for rank, output in enumerate(outputs)]
 
@@ -118,7 +118,7 @@ def _states(folder: Path) -> dict[str, tuple[int, int]]:
     return {name: (stat.st_mtime_ns, stat.st_size) for name, stat in found}
 
 
-def _environment(plan: Plan, copy: Copy, world_size: int) -> dict[str, str]:
+def environment(plan: Plan, copy: Copy, world_size: int) -> dict[str, str]:
     runtime = str(Path(traces.PROGRAM).parents[2])
     env = {
         **_QUIET,
@@ -133,7 +133,7 @@ def _environment(plan: Plan, copy: Copy, world_size: int) -> dict[str, str]:
 
 
 @contextmanager
-def _bar(title: str, steps: int, file: Path) -> Iterator[Callable[[], None]]:
+def bar(title: str, steps: int, file: Path) -> Iterator[Callable[[], None]]:
     """A bar on the terminal, of the steps that have been taken."""
     if not is_terminal(sys.stderr):
         yield lambda: None
@@ -150,7 +150,7 @@ def _steps_in(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0
 
 
-def _failure(error: RunError, plan: Plan, copy: Copy, world_size: int) -> Failed:
+def failure_of(error: RunError, plan: Plan, copy: Copy, world_size: int) -> Failed:
     who = "the converted script" if world_size else "the original"
     refused = sorted(error.logs.glob("*.refused"))
     if refused:
@@ -209,7 +209,8 @@ def _printed(logs: Path, rank: int) -> list[str]:
 def _without_program(lines: Sequence[str]) -> list[str]:
     """A traceback from the script's own first line on, without the rank that torch puts before each line."""
     lines = [_RANK.sub("", line) for line in lines]
-    inner = [number for number, line in enumerate(lines) if str(Path(traces.PROGRAM).parent) in line or "runpy" in line]
+    ours = (*(f"{os.sep}distify_runtime{os.sep}{one}{os.sep}" for one in ("trace", "bench")), "runpy")
+    inner = [number for number, line in enumerate(lines) if any(one in line for one in ours)]
     if not inner or not lines[0].startswith("Traceback"):
         return lines
     below = next((n for n in range(inner[-1] + 1, len(lines)) if lines[n].lstrip().startswith("File ")), len(lines))

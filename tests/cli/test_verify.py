@@ -438,6 +438,48 @@ def test_chance_within_attention_and_recurrent_layers(strategy: str, here: Here,
     assert ended.code == 0, ended.out.decode() + ended.err
 
 
+PAIR = b"""\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.left, self.right, self.drop = nn.Linear(5, 8), nn.Linear(4, 8), nn.Dropout(0.3)
+
+    def of_left(self, x):
+        return self.left(self.drop(x))
+
+    def of_right(self, x):
+        return self.drop(self.right(x))
+
+    def forward(self, left, right):
+        return self.of_left(left), self.of_right(right)
+
+
+torch.manual_seed(0)
+loader = DataLoader(TensorDataset(torch.randn(24, 5), torch.randn(24, 4)), batch_size=6, shuffle=True)
+model = Pair()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    left, right = CALL
+    loss = nn.functional.cross_entropy(left @ right.t(), torch.arange(len(x)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+torch.save(model.state_dict(), "pair.pt")
+"""
+
+
+@pytest.mark.parametrize("call", [b"model.of_left(x), model.of_right(y)", b"model(left=x, right=y)"])
+def test_dropout_of_a_shared_model_that_no_hook_sees_the_batch_of(call: bytes, here: Here, script: Path) -> None:
+    script.write_bytes(PAIR.replace(b"CALL", call))
+    ended = here("verify", "train.py", "--strategy", "shared")
+    assert ended.code == 0, ended.out.decode() + ended.err
+    assert "draw the same dropout" not in ended.out.decode()
+
+
 REPEATED = b"""\
 import torch
 from torch import nn

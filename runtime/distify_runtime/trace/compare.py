@@ -217,7 +217,7 @@ def _noise(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
 def _share(original: Trace, trace: Trace) -> float:
     of_modules = trace.training_inputs / original.training_inputs
     mine, given = trace.share  # a shared pass may compute with more than its batch, all of which each rank does
-    return min(of_modules, mine / given) if trace.shares_forwards else of_modules
+    return min(of_modules, mine / given) if given else of_modules
 
 
 def _files(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:

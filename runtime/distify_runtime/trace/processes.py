@@ -51,7 +51,8 @@ class Ranks:
     """`python COMMAND` once per rank in `workdir`. A world size of 0 means plain `python`, without a launcher.
 
     `{rank}` in the command becomes the rank. stdout and stderr are kept in `logs`, as `0.out` and `0.err`.
-    env: what is added to this process's environment. `limit`: seconds, after which whatever runs is stopped.
+    env: what is added to this process's environment. `limit`: seconds, after which whatever runs is stopped. `places`:
+    a working folder for each rank, where they do not share `workdir`.
     """
 
     command: Sequence[str]
@@ -62,6 +63,7 @@ class Ranks:
     limit: float = 120.0
     grace: float = GRACE
     worlds: Sequence[Mapping[str, str]] = ()  # what a launcher sets for each rank; empty: as torchrun would
+    places: Sequence[Path] = ()
 
     def run(self, start: Start | None = None, watch: Callable[[], None] = lambda: None) -> list[str]:
         """Returns each rank's stdout; `watch` is called again and again meanwhile. RunError unless all end with 0."""
@@ -73,8 +75,8 @@ class Ranks:
             for rank, world in enumerate(worlds):
                 words = [word.replace("{rank}", str(rank)) for word in self.command]
                 with (self.logs / f"{rank}.out").open("wb") as out, (self.logs / f"{rank}.err").open("wb") as err:
-                    env = self._environment(world)
-                    processes.append((start or _start)(words, self.workdir, env, out, err, rank))
+                    place, env = (*self.places, *[self.workdir] * (rank + 1))[rank], self._environment(world)
+                    processes.append((start or _start)(words, place, env, out, err, rank))
             codes = self._wait(processes, watch)
         finally:
             for process in processes:
@@ -123,11 +125,11 @@ def _start(words: list[str], workdir: Path, env: dict[str, str], out: IO[bytes],
 
 def _torchrun(ranks: int) -> list[dict[str, str]]:
     shared = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
-    shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
+    shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     return [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)] or [{}]
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -15,16 +15,13 @@ import atexit
 import importlib.util
 import os
 import random
-import runpy
-import sys
-import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from distify_runtime.patching import wrap
+from distify_runtime.trace import script
 from distify_runtime.trace.draws import watch_draws
 from distify_runtime.trace.looks import watch_looks
 from distify_runtime.trace.moves import move_as_on_a_gpu
@@ -38,12 +35,6 @@ from distify_runtime.trace.writes import watch_writes
 from distify_runtime.watch import verdict
 
 FIRST_SEED = 1234
-
-#: The script's variables, which live until the interpreter ends, as in life. A model in DistributedDataParallel that
-#: goes as the script ends takes its process group along, and waits for ever if a thread of that wants the interpreter.
-_kept: list[object] = []
-#: Seconds in which those threads finish what they are at.
-_LAST_WORDS = 0.05
 
 
 def main() -> None:
@@ -73,7 +64,7 @@ def main() -> None:
         fix_augmentation()
         same_noise(options.each_sample)
     _seed(FIRST_SEED + int(os.environ.get("RANK", os.environ.get("HOROVOD_RANK", "0"))))
-    _run(options.module, options.script, options.arguments)
+    script.run(options.module, options.script, options.arguments)
 
 
 def _options() -> argparse.Namespace:
@@ -127,19 +118,6 @@ def _seed_numpy(seed: int) -> None:
     if hasattr(bit_generator, "randbits"):  # no part of what NumPy promises
         entropy = random.Random(seed)
         wrap(bit_generator, "randbits", lambda original, bits: entropy.getrandbits(bits))
-
-
-def _run(module: bool, script: str, arguments: list[str]) -> None:
-    sys.argv = [script, *arguments]
-    sys.path[0] = os.getcwd() if module else str(Path(script).resolve().parent)
-    try:
-        run = partial(runpy.run_module, alter_sys=True) if module else runpy.run_path
-        _kept.append(run(script, run_name="__main__"))
-    except BaseException as error:
-        _kept.append(error)
-        raise
-    finally:
-        time.sleep(_LAST_WORDS)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from distify_runtime.environment import world_size
 from distify_runtime.patching import wrap
+from distify_runtime.shared import functions
 from distify_runtime.shared.region import is_comparing
 from distify_runtime.trace.moment import NOW
 from distify_runtime.trace.passes import Filling, Reading
@@ -114,6 +115,7 @@ class Record:
             "world_size": self.world_size,
             "training_inputs": self.training_inputs,
             "share": self.work.share,
+            "shares_forwards": functions.are_replaced(),
             "own_draws": [name for name in _WITH_OWN_DRAWS if name in sys.modules],
             "filled": self._filling.filled,
             "group_left_open": _is_group_open(),

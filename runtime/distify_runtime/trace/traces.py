@@ -12,6 +12,8 @@ from torch import Tensor
 
 EVALUATION = re.compile(r"test|val|accuracy|best", re.IGNORECASE)
 TRAINING = re.compile(r"train", re.IGNORECASE)
+#: Which of both is meant from there on, in a line that speaks of the training, too; an accuracy may be of either.
+_OF = re.compile(r"(?=train|(?<![a-z])(?:test|val|valid|validation|eval|evaluation|dev)(?![a-z]))", re.IGNORECASE)
 
 PROGRAM = Path(__file__).with_name("program.py")
 
@@ -60,7 +62,8 @@ class Trace:
     #: Of each pass over a loader: whether it trains, the data set's size, the numbers of the samples that were read,
     #: and whether a library cuts off what it has filled up.
     readings: list[tuple[bool, int, Tensor, bool]] = field(default_factory=list)
-    #: Where forward passes are shared: numbers that this process has computed with, of those that models were given.
+    shares_forwards: bool = False  # every rank was given whole batches, and computed a part of them where that could be
+    #: Then: numbers that this process has computed with, of those that models were called with, by position.
     share: tuple[int, int] = (0, 0)
     own_draws: list[str] = field(default_factory=list)  # libraries in it that draw from random numbers of their own
 
@@ -75,14 +78,8 @@ class Trace:
     missed: list[str] = field(default_factory=list)  # whole paths beside the project that its copy does not lead to
 
     @property
-    def shares_forwards(self) -> bool:
-        """Whether models were given whole batches here, and this process computed a part of them."""
-        mine, given = self.share
-        return mine != given
-
-    @property
     def evaluation_lines(self) -> list[str]:
-        return [line for line in self.lines if EVALUATION.search(line) and not TRAINING.search(line)]
+        return list(filter(None, map(_of_an_evaluation, self.lines)))
 
     def name_of(self, optimizer: int, entry: int) -> str:
         """The parameter that entry number `entry` of a step's parameters belongs to."""
@@ -125,3 +122,10 @@ def watched_of(path: Path) -> str:
 def files_in(folder: Path) -> list[str]:
     found = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return sorted(str(path.relative_to(folder)) for path in found)
+
+
+def _of_an_evaluation(line: str) -> str:
+    """What a line says of an evaluation: all of it, or from where it names one to where it names the training again."""
+    if not TRAINING.search(line):
+        return line if EVALUATION.search(line) else ""
+    return "".join(piece for piece in _OF.split(line)[1:] if not TRAINING.match(piece))

@@ -1,0 +1,38 @@
+"""Which printed lines, and which part of them, tell of an evaluation."""
+
+from __future__ import annotations
+
+import pytest
+from distify_runtime.trace.compare import Tolerance, compare
+from distify_runtime.trace.traces import Trace
+
+
+def run(*lines: str) -> Trace:
+    return Trace(
+        steps=[], beginnings=[], passes=[], saves=[], lines=list(lines), files=[], world_size=1, training_inputs=0,
+        group_left_open=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("Test loss 0.5", "Test loss 0.5"),
+        ("best accuracy so far: 0.8", "best accuracy so far: 0.8"),
+        ("epoch 1 train_loss 0.5 val_loss 0.4 acc 0.9", "val_loss 0.4 acc 0.9"),
+        ("Valid: 0.4, Train: 0.5, Test: 0.6", "Valid: 0.4, Test: 0.6"),
+        ("train loss 0.5, train accuracy 0.8, best 0.9", ""),
+        ("training: interval 3, value 4, latest 5", ""),
+        ("loss 0.5", ""),
+    ],
+)
+def test_what_a_line_tells_of_an_evaluation(line: str, told: str) -> None:
+    assert run(line).evaluation_lines == ([told] if told else [])
+
+
+@pytest.mark.parametrize(("ours", "differs"), [("train 0.7 val 0.40", False), ("train 0.5 val 0.30", True)])
+def test_a_figure_of_an_evaluation_beside_one_of_the_training(ours: str, differs: bool) -> None:
+    """What is printed of the training may be one rank's, and the checklist says so."""
+    checks = compare(run("train 0.5 val 0.40"), [run(ours), run()], Tolerance(1e-6, figures=1e-3))
+    [figures] = [one for one in checks if one.name == "printed figures"]
+    assert bool(figures.difference) is differs
