@@ -7,6 +7,7 @@ import io
 import keyword
 import os
 import random
+import re
 import string
 import tokenize
 from collections.abc import Iterator
@@ -96,6 +97,10 @@ def _names(target: cst.BaseExpression) -> Iterator[str]:
             yield from _names(element.value)
 
 
+#: What a conversion calls a figure of the script's own once it is that of all ranks.
+OF_ALL_RANKS = re.compile(r"global_(\w+?)(_\d+)?")
+
+
 class _Renamed(cst.CSTTransformer):
     """Attributes stay, and keywords, but for those of the script's own functions."""
 
@@ -103,6 +108,9 @@ class _Renamed(cst.CSTTransformer):
         self.names, self.functions = names, functions
 
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
+        of_all = OF_ALL_RANKS.fullmatch(original_node.value)
+        if of_all and of_all[1] in self.names:
+            return updated_node.with_changes(value=f"global_{self.names[of_all[1]]}{of_all[2] or ''}")
         return updated_node.with_changes(value=self.names.get(original_node.value, original_node.value))
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.Attribute:

@@ -223,7 +223,7 @@ class _Applying:
         else:
             found.append(self.guarded(part, header) if header else part)
         found.extend(after)
-        return "" if after else header
+        return "" if after or "\n" in header else header
 
     def with_orphans(self, part: Statement) -> Statement:
         """The empty lines over a statement that was taken out go to the next one, if it has none."""
@@ -242,7 +242,7 @@ class _Applying:
             for one in around
             if one in self.plan.guards and one not in keys and not self.all_hoisted(self.plan.guards[one], [one])
         )
-        return "" if inside else guard.header
+        return "" if inside else "\n".join(one for one in (guard.around_it, guard.header) if one)
 
     def is_removed(self, statement: cst.CSTNode) -> bool:
         """Taken out itself, or a condition around nothing but what is taken out."""
@@ -253,10 +253,13 @@ class _Applying:
         return all(small in self.plan.removed for small in tree.small_statements(statement.body))
 
     def guarded(self, part: Statement, header: str) -> Statement:
-        block = cst.parse_statement(f"{header}\n    pass\n", self.config)
-        assert isinstance(block, cst.BaseCompoundStatement)
-        inner = part.with_changes(leading_lines=())
-        return block.with_changes(body=cst.IndentedBlock([inner]), leading_lines=part.leading_lines)
+        """`header`: a line for each block, the outermost first."""
+        lines = part.leading_lines
+        for line in reversed(header.split("\n")):
+            block = cst.parse_statement(f"{line}\n    pass\n", self.config)
+            assert isinstance(block, cst.BaseCompoundStatement)
+            part = block.with_changes(body=cst.IndentedBlock([part.with_changes(leading_lines=())]))
+        return part.with_changes(leading_lines=lines)
 
     def statements(self, insertions: Sequence[Insertion]) -> list[Statement]:
         found: list[Statement] = []

@@ -52,9 +52,10 @@ def writes(event: Event) -> bool:
 def _returns_a_text(event: Event) -> bool:
     """`yaml.dump(settings)`, with nothing to write into."""
     given = event.arguments
-    if event.name not in effects.INTO_A_HANDLE or given.star is not None or given.double_star is not None:
+    if event.name not in effects.INTO_A_HANDLE or given.star is not None or given.unseen is not None:
         return False
-    into = [*given.positional[1:2], *(value for name, value in given.keywords.items() if name in _HANDLES)]
+    named = {**given.expanded(), **given.keywords}
+    into = [*given.positional[1:2], *(value for name, value in named.items() if name in _HANDLES)]
     return all(value.is_none for value in into)
 
 

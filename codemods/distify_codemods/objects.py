@@ -233,6 +233,17 @@ class Arguments:
                         found[key] = join(found.get(key, NOTHING), value)
         return found
 
+    @property
+    def unseen(self) -> Value | None:
+        """What `**kwargs` holds under keys that are not known; None where all that it holds is seen."""
+        more = self.double_star
+        if more is None:
+            return None
+        tables = [obj for obj in more.objs if isinstance(obj, Mapping)]
+        rest = [obj.rest for obj in tables if obj.rest is not None]
+        is_seen = bool(more.objs) and not more.open and len(tables) == len(more.objs) and not rest
+        return None if is_seen else join(*rest)
+
     def joined(self, other: Arguments) -> Arguments:
         """What either of two calls at one place is given."""
         if self == other:

@@ -135,6 +135,10 @@ class Places(Obj):
     """The places of samples in a batch, each once, in order or at random."""
 
 
+class Placed(Obj):
+    """As a source: the samples of a batch were counted here, or told apart by their places in it."""
+
+
 class Paired(Obj):
     """As a source: rows of what is not of the batch were taken by numbers that are counted from the batch's size."""
 
@@ -190,8 +194,7 @@ PART = "a part of a batch"
 #: It is no batch as its loader gives it, but was computed from one; several tensors were, and are not told apart yet.
 COMPUTED = "computed from a batch"
 SEVERAL = "several tensors that were computed from a batch"
-#: It is numbered from 0 to the number of samples; all its rows are the same.
-BY_PLACE = "numbered by the places in a batch"
+#: All its rows are the same.
 FILLED = "the same in all rows"
 #: Random numbers went into it; they also say how many entries it has, or where it ends, if that is before its end; they
 #: became truths, which pick some out.

@@ -37,6 +37,7 @@ class Guard:
     header: str  # such as "if x:"
     around: frozenset[cst.CSTNode]  # what of the statement needs it; empty: all of it
     alone: bool = False  # whether rank 0 comes alone
+    around_it: str = ""  # the header of a block around the guard, which all ranks enter
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,8 @@ class Plan:
         inside = frozenset() if around is None else frozenset({around})
         if known is not None:
             inside = inside | known.around if inside and known.around else frozenset()
-        self.guards[statement] = Guard(header, inside, known is not None and known.alone)
+        known = known or Guard(header, inside)
+        self.guards[statement] = replace(known, around=inside)
         self._because(code, statement, reason, header, self.module.place(statement).line)
 
     def guard_alone(self, statement: cst.CSTNode, rt: str, code: str, reason: str) -> None:
@@ -180,6 +182,12 @@ class Plan:
         self.guard(statement, f"if {rt}.is_main_process():", code, reason)
         if statement in self.guards:
             self.guards[statement] = replace(self.guards[statement], alone=True)
+
+    def guard_together(self, statement: cst.CSTNode, header: str, code: str, reason: str) -> None:
+        """Puts a block that all ranks enter around a guard which lets rank 0 alone come."""
+        if not self._leaves_alone(code, statement, reason):
+            self.guards[statement] = replace(self.guards[statement], around_it=header)
+            self._because(code, statement, reason, header, self.module.place(statement).line)
 
     def comes_alone(self, node: cst.CSTNode) -> bool:
         """Whether a guard of the conversion lets rank 0 alone come to a node; of those around it others are asked."""

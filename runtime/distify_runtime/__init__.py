@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         rank,
         world_size,
     )
+    from distify_runtime.figures import average_figures
     from distify_runtime.gather import gather_batch
     from distify_runtime.gather_entries import gather_entries
     from distify_runtime.gather_samples import gather_samples
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from distify_runtime.losses import global_mean, mean_over_ranks, sum_over_ranks, weighted_mean
     from distify_runtime.main_process import (
         call_on_main_process,
+        fail_together,
         from_main_process,
         main_process_only,
         main_process_open,
@@ -79,6 +81,7 @@ __all__ = [
     "all_reduce_mean",
     "all_reduce_sum",
     "any_rank",
+    "average_figures",
     "average_gradients",
     "average_running_statistics",
     "averaged_closure",
@@ -95,6 +98,7 @@ __all__ = [
     "device_kind",
     "draw_alike",
     "evaluation_loader",
+    "fail_together",
     "from_main_process",
     "from_main_process_each",
     "gather_batch",
@@ -161,6 +165,7 @@ _HOME = {
     "local_rank": "environment",
     "rank": "environment",
     "world_size": "environment",
+    "average_figures": "figures",
     "gather_batch": "gather",
     "gather_entries": "gather_entries",
     "all_reduce_gradients": "gradients",
@@ -184,6 +189,7 @@ _HOME = {
     **dict.fromkeys(
         (
             "call_on_main_process",
+            "fail_together",
             "from_main_process",
             "main_process_only",
             "main_process_open",

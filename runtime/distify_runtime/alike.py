@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from distify_runtime.environment import is_alone
+from distify_runtime.environment import is_alone, rank
 from distify_runtime.main_process import from_main_process
-from distify_runtime.meeting import by_itself, collective
+from distify_runtime.meeting import collective
 from distify_runtime.proxy import Proxy
-from distify_runtime.randomness import drawing_alike
+from distify_runtime.randomness import draws_apart, random_state, set_random_state
 from distify_runtime.views import is_whole
 
 T = TypeVar("T")
 
-#: How often ranks have come by each place, of those that let them draw alike.
-_passes: Counter[str] = Counter()
 
-
-@by_itself
+@collective
 def alike(loader: T) -> T:
     """The loader, of which each pass is alike on all ranks: its samples, and what is drawn while they are gone through.
 
     For evaluations that every rank makes whole, after `rt.seed_ranks_apart()`: with an augmentation or a dropout of its
-    own each rank would have another loss, and all decide by it. Each rank goes on afterwards with its own random
-    numbers as if nothing had been drawn. A loader whose samples are dealt out over the ranks comes back as it is.
+    own each rank would have another loss, and all decide by it. All draw what rank 0 draws, which goes on with the
+    stream that it has, as one process does; the others go on afterwards as if nothing had been drawn. They take rank
+    0's stream as a pass begins, so that every rank has to begin each. A loader whose samples are dealt out over the
+    ranks comes back as it is.
     """
-    if is_alone() or not is_whole(loader):
-        return loader
-    frame = sys._getframe(1)
-    return _Alike(loader, f"{frame.f_code.co_filename}:{frame.f_lineno}")  # type: ignore[return-value]
+    return loader if is_alone() or not is_whole(loader) else _Alike(loader)  # type: ignore[return-value]
 
 
 @collective
@@ -44,16 +39,26 @@ def from_main_process_each(loader: T) -> T:
     return loader if is_alone() or not is_whole(loader) else _Sent(loader)  # type: ignore[return-value]
 
 
+@contextmanager
+def _drawing_as_rank_0() -> Iterator[None]:
+    if not draws_apart():
+        yield
+        return
+    own = random_state()
+    common = from_main_process(own)
+    if rank() == 0:
+        yield
+        return
+    set_random_state(common)
+    try:
+        yield
+    finally:
+        set_random_state(own)
+
+
 class _Alike(Proxy):
-    _own = frozenset({"_place"})
-
-    def __init__(self, inner: Any, place: str) -> None:
-        super().__init__(inner)
-        self._place = place
-
     def __iter__(self) -> Iterator[Any]:
-        _passes[self._place] += 1
-        with drawing_alike(f"{self._place.rpartition(':')[2]}/{_passes[self._place]}"):
+        with _drawing_as_rank_0():
             yield from self._inner
 
     def __len__(self) -> int:

@@ -125,28 +125,23 @@ class TorchCommunicator(Communicator):
 
     def all_gather_object(self, value: Any) -> list[Any]:
         sent = pickled(value)
-        sizes = [torch.empty(1, dtype=torch.int64, device=self._device()) for _ in range(self.world_size)]
-        dist.all_gather(sizes, torch.tensor([len(sent)], device=self._device()))
+        sizes = [torch.empty(1, dtype=torch.int64, device=home()) for _ in range(self.world_size)]
+        dist.all_gather(sizes, torch.tensor([len(sent)], device=home()))
         lengths = [int(size) for size in sizes]
-        room = torch.empty(max(lengths), dtype=torch.uint8, device=self._device())
+        room = torch.empty(max(lengths), dtype=torch.uint8, device=home())
         room[: len(sent)] = sent
         parts = [torch.empty_like(room) for _ in lengths]
         dist.all_gather(parts, room)
         return [unpickled(part[:length].cpu()) for part, length in zip(parts, lengths, strict=True)]
 
     def broadcast_object(self, value: Any) -> Any:
-        sent = pickled(value if self.rank == 0 else None).to(self._device())
-        size = torch.tensor([len(sent)], device=self._device())
+        sent = pickled(value if self.rank == 0 else None).to(home())
+        size = torch.tensor([len(sent)], device=home())
         dist.broadcast(size, 0)
         if self.rank != 0:
-            sent = torch.empty(int(size), dtype=torch.uint8, device=self._device())
+            sent = torch.empty(int(size), dtype=torch.uint8, device=home())
         dist.broadcast(sent, 0)
         return value if self.rank == 0 else unpickled(sent.cpu())
-
-    @staticmethod
-    def _device() -> torch.device:
-        """Where what is pickled travels: over NCCL alone, which a script may have begun with, no CPU is reached."""
-        return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
 
     def store(self) -> Store:
         return _get_default_store()
@@ -256,6 +251,11 @@ def _backend() -> str:
 
 
 # ---- over the present communicator
+
+
+def home() -> torch.device:
+    """Where numbers travel, and what is pickled: NCCL alone, which a script may have begun with, reaches no CPU."""
+    return torch.device("cuda" if _horovod is None and dist.get_backend() == "nccl" else "cpu")
 
 
 def rank() -> int:

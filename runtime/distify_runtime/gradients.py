@@ -118,9 +118,14 @@ def _distinct(tensors: Iterable[Tensor]) -> list[Tensor]:
 
 
 def _check_alike(tensors: list[Tensor]) -> None:
-    forms = communicator.all_gather_object([(tuple(tensor.shape), str(tensor.dtype)) for tensor in tensors])
-    if any(form != forms[0] for form in forms):
+    told = [(tuple(tensor.shape), str(tensor.dtype), tensor.device.type) for tensor in tensors]
+    forms: list[list[tuple[Any, ...]]] = communicator.all_gather_object(told)
+    if any([one[:2] for one in form] != [one[:2] for one in forms[0]] for form in forms):
         stop("the ranks built other models: they must hold the same parameters, in the same order")
+    for rank, form in enumerate(forms):
+        if form != forms[0]:
+            mine, other = (" and ".join(sorted({one[2] for one in each})) for each in (forms[0], form))
+            stop(f"rank 0 holds its model on {mine}, rank {rank} on {other}: move it on all ranks")
 
 
 # ---- buckets

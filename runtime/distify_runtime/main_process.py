@@ -7,8 +7,10 @@ import functools
 import itertools
 import logging
 import os
+import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import IO, Any, ParamSpec, TypeVar
 
 import torch
@@ -70,10 +72,39 @@ def call_on_main_process(function: Callable[P, T], *args: P.args, **kwargs: P.kw
                 result = function(*args, **kwargs)
         except Exception as caught:
             error = caught
-    result, error = from_main_process((result, error))
-    if error is not None:
-        raise error
+    result, told = from_main_process((result, _that_can_be_sent(error)))
+    if told is not None:
+        raise told if error is None else error
     return result  # type: ignore[return-value]
+
+
+@collective
+@contextmanager
+def fail_together() -> Iterator[None]:
+    """What rank 0 raises in the block, the other ranks raise at its end: around what it does alone in a `try`.
+
+    At the end of the block the other ranks wait for rank 0. They are to raise nothing in it themselves.
+    """
+    if is_alone():
+        yield
+        return
+    try:
+        yield
+    except Exception as error:
+        from_main_process(_that_can_be_sent(error))
+        raise
+    told = from_main_process(None)
+    if told is not None:
+        raise told
+
+
+def _that_can_be_sent(error: Exception | None) -> Exception | None:
+    """The exception, if it survives pickling; else one that says the same."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
 
 
 @by_itself

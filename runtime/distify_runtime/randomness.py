@@ -6,7 +6,6 @@ import itertools
 import random
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
@@ -24,8 +23,8 @@ _calls = itertools.count()
 #: Ranks that part anew do not get the streams again that they had.
 _partings = itertools.count()
 
-#: What all ranks know of the parting since which they draw apart; None while they draw alike.
-_parted: str | None = None
+#: Whether ranks draw apart by now.
+_apart = False
 
 T = TypeVar("T")
 
@@ -65,10 +64,10 @@ def seed_ranks_apart(*models: Any) -> None:
     if models:
         _seed_apart_inside(list(modules_of(models)))
         return
-    global _parted
+    global _apart
     streams.are(streams.Streams.APART)
     common, parting = common_seed(), next(_partings)
-    _parted = None if is_alone() else f"{common}/{parting}"
+    _apart = not is_alone()
     seed = random.Random(f"{common}/{rank()}/{parting}").getrandbits(31)
     if rank() == 0:
         return
@@ -140,38 +139,22 @@ def seed_ranks_alike() -> None:
     Rank 0 goes on with the stream it has: what is drawn now, the split of the next fold say, is what it would have
     drawn by itself.
     """
-    global _parted
+    global _apart
     if is_alone():
         return
-    _parted = None
+    _apart = False
     streams.are(streams.Streams.UNKNOWN)
-    state = communicator.broadcast_object(_random_state() if rank() == 0 else None)
+    state = communicator.broadcast_object(random_state() if rank() == 0 else None)
     if rank() != 0:
-        _set_random_state(state)
+        set_random_state(state)
     if rank() == 1 and state["hash"] != hash("distify"):
         text = "each rank orders sets of strings by hashes of its own: start all ranks with PYTHONHASHSEED=0"
         print(f"distify: {text}", file=sys.stderr)
 
 
-@contextmanager
-def drawing_alike(name: str) -> Iterator[None]:
-    """While ranks draw apart: all draw alike inside, from numbers that follow from the parting and `name`.
-
-    Each rank's own streams go on afterwards as if nothing had been drawn. Nothing is exchanged.
-    """
-    if _parted is None:
-        yield
-        return
-    outside = _random_state()
-    seed = random.Random(f"{_parted}/{name}").getrandbits(31)
-    torch.manual_seed(seed)
-    random.seed(seed)
-    if numpy := _imported_numpy():
-        numpy.random.seed(seed)
-    try:
-        yield
-    finally:
-        _set_random_state(outside)
+def draws_apart() -> bool:
+    """Whether each rank has a stream of its own by now."""
+    return _apart
 
 
 def drawn_alike(items: Iterable[T], seed: int, at_once: int) -> Iterator[list[T]]:
@@ -199,12 +182,13 @@ def drawn_alike(items: Iterable[T], seed: int, at_once: int) -> Iterator[list[T]
             return
 
 
-def _random_state() -> dict[str, Any]:
+def random_state() -> dict[str, Any]:
+    """Where the streams of this rank are."""
     cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
     return {"seed": torch.initial_seed(), "cuda": cuda, "hash": hash("distify"), **host_state()}
 
 
-def _set_random_state(state: dict[str, Any]) -> None:
+def set_random_state(state: dict[str, Any]) -> None:
     torch.manual_seed(state["seed"])
     if state["cuda"] is not None and torch.cuda.is_available():
         torch.cuda.set_rng_state(state["cuda"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,9 @@ def all_reduce_sum(*values: Any) -> Any:
     """
     forms = [_form(value) for value in values]
     if not is_alone():
+        sums = _sums(values, forms)
+        if sums is not None:
+            return sums[0] if len(sums) == 1 else tuple(sums)
         forms = _agree(forms)
         tensors = [_to_tensor(value, form) for value, form in zip(values, forms, strict=True)]
         _all_reduce(tensors)
@@ -71,10 +75,12 @@ def _is_single(value: Any) -> bool:
 
 def _means(values: tuple[Any, ...]) -> list[Any]:
     """Of single numbers, which need no agreement on their form: one collective for all."""
-    tensors = [value.detach() for value in values if isinstance(value, Tensor)]
-    home = tensors[0].device if tensors else torch.device("cpu")
-    plain = [float(value.detach() if isinstance(value, Tensor) else value) for value in values]
-    total = torch.tensor(plain, dtype=torch.float64, device=home)
+    devices = [value.device for value in values if isinstance(value, Tensor)]
+    plain = [0.0 if isinstance(value, Tensor) else float(value) for value in values]
+    total = torch.tensor(plain, dtype=torch.float64).to(devices[0] if devices else communicator.home())
+    for number, value in enumerate(values):
+        if isinstance(value, Tensor):
+            total[number] = value.detach()  # without waiting for a device that is computing it
     communicator.all_reduce(total)
     found: list[Any] = []
     for value, mean in zip(values, (total / world_size()).unbind(), strict=True):
@@ -113,6 +119,60 @@ def any_rank(flag: object) -> bool:
     if not is_alone():
         communicator.all_reduce(decision, Op.MAX)
     return bool(decision)
+
+
+#: Whole numbers are sent in two parts, each of which a float64 holds exactly, whatever the sum.
+_PART = 30
+#: So many values have room in what is sent at least: ranks that give another number of them find that out.
+_ROOM = 8
+_NOTHING = (0.0, 0.0, 0.0)
+
+
+def _sums(values: tuple[Any, ...], forms: list[_Form]) -> list[Any] | None:
+    """One collective for all numbers, and what is more than one after that; None, on all ranks, if forms differ."""
+    signs = [_sign(len(values)), *map(_sign, forms)]
+    sent = [_parts(value, form) for value, form in zip(values, forms, strict=True)]
+    rows: list[tuple[float, ...]] = [
+        (*sign, *(one or _NOTHING)) for sign, one in zip(signs, [None, *sent], strict=True)
+    ]
+    rows += [(0.0,) * len(rows[0])] * (-len(values) % _ROOM)
+    table = torch.tensor(rows, dtype=torch.float64, device=communicator.home())
+    communicator.all_reduce(table)
+    found, ranks = table.tolist(), world_size()
+    if any(total**2 != squares * ranks for row in found[: len(signs)] for total, squares in (row[:2], row[2:4])):
+        return None
+    rest = [_to_tensor(value, form) for value, form, one in zip(values, forms, sent, strict=True) if one is None]
+    _all_reduce(rest)
+    others = iter(rest)
+    return [
+        _like(value, form, next(others) if one is None else _total(value, form, row[4:]))
+        for value, form, one, row in zip(values, forms, sent, found[1:], strict=False)
+    ]
+
+
+def _sign(form: object) -> tuple[float, float, float, float]:
+    """Two small numbers with their squares, by which ranks see whether theirs are equal: the sums tell that."""
+    digest = zlib.crc32(str(form).encode())
+    one, other = float(digest & 0xFFFF), float(digest >> 16)
+    return one, one * one, other, other * other
+
+
+def _parts(value: Any, form: _Form) -> tuple[float, float, float] | None:
+    """A single number as a fraction or as two parts of a whole number; None for what has more, or is on a GPU."""
+    if form.shape is not None:
+        if not isinstance(value, Tensor) or form.home != "cpu" or value.numel() != 1:
+            return None
+        value = value.item()
+    if form.dtype.is_floating_point:
+        return float(value), 0.0, 0.0
+    whole = int(value)
+    return 0.0, float(whole >> _PART), float(whole & (1 << _PART) - 1)
+
+
+def _total(value: Any, form: _Form, row: list[float]) -> Tensor:
+    whole = (int(row[1]) << _PART) + int(row[2])
+    total = torch.tensor(row[0] if form.dtype.is_floating_point else whole, dtype=form.dtype)
+    return total if form.shape is None else total.reshape(form.shape)
 
 
 def _form(value: Any) -> _Form:

@@ -8,6 +8,7 @@ among what is tested.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from distify_runtime.trace.traces import Pass, Save
 
 from tests.equivalence.processes import run_ranks
 
-__all__ = ["Pass", "Save", "Trace", "assert_equivalent", "run_converted", "run_original"]
+__all__ = ["Pass", "Save", "Trace", "assert_equivalent", "meetings", "run_converted", "run_original"]
+
+COUNTING = Path(__file__).with_name("counting.py")
 
 
 class Trace(traces.Trace):
@@ -34,17 +37,26 @@ def run_converted(
     workdir: Path,
     options: Sequence[str] = (),
     horovod: bool = False,
+    counted: bool = False,
 ) -> list[Trace]:
     """One trace per rank of a converted script; a world size of 0 runs it with plain `python`.
 
     options: of the tracer, in front of the script. horovod: the launcher is Horovod's, else torch's.
+    counted: how often ranks meet for figures can be asked of `meetings`.
     """
     logs = workdir.resolve().with_name(workdir.name + ".trace")
-    command = [str(traces.PROGRAM), "--out", str(logs / "{rank}.pt"), *options, str(script.resolve()), *args]
+    counting = [str(COUNTING), str(logs / "{rank}.json")] if counted else []
+    command = [*counting, str(traces.PROGRAM), "--out", str(logs / "{rank}.pt"), *options, str(script.resolve()), *args]
     outputs = run_ranks(command, world_size, workdir, logs, forked=True, horovod=horovod)
     files = traces.files_in(workdir)
     found = (traces.load(logs / f"{rank}.pt", output, files) for rank, output in enumerate(outputs))
     return [Trace(**vars(one)) for one in found]
+
+
+def meetings(workdir: Path) -> list[list[int]]:
+    """For each rank of a counted run, how often it met the others for figures before, between and after its steps."""
+    logs = workdir.resolve().with_name(workdir.name + ".trace")
+    return [json.loads(path.read_text()) for path in sorted(logs.glob("*.json"))]
 
 
 def run_original(script: Path, args: Sequence[str], workdir: Path, options: Sequence[str] = ()) -> Trace:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.equivalence.harness import Trace, assert_equivalent, run_converted, run_original
+from tests.equivalence.harness import Trace, assert_equivalent, meetings, run_converted, run_original
 from tests.equivalence.processes import ROOT, run_ranks
 from tests.grid import slow
 
@@ -24,6 +24,7 @@ class Case:
     original: Trace
     converted: Path
     ranks: list[Trace]
+    meetings: list[list[int]]  # of each rank, for figures, between the steps
 
 
 def convert_fixture(name: str, folder: Path, **options: Any) -> Path:
@@ -47,14 +48,21 @@ def convert_fixture(name: str, folder: Path, **options: Any) -> Path:
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
     folder = tmp_path_factory.mktemp(request.param)
     converted = convert_fixture(request.param, folder)
-    ranks = run_converted(converted, [], 2, folder / "dist")
+    ranks = run_converted(converted, [], 2, folder / "dist", counted=True)
     script = ROOT / "fixtures" / request.param / "train.py"
     original = run_original(script, [], folder / "base")
-    return Case(request.param, original, converted, ranks)
+    return Case(request.param, original, converted, ranks, meetings(folder / "dist"))
 
 
 def test_two_ranks_follow_the_original(case: Case) -> None:
     assert_equivalent(case.original, case.ranks)
+
+
+def test_ranks_meet_for_figures_once_a_step_at_most(case: Case) -> None:
+    """Beside gradients and BatchNorm; but behind an epoch, that is of five steps or more, they also evaluate."""
+    assert case.meetings[0] == case.meetings[1]
+    between = case.meetings[0][1:-1]
+    assert 5 * sum(one > 1 for one in between) <= len(between)
 
 
 def test_plain_python_follows_the_original(case: Case, tmp_path: Path) -> None:

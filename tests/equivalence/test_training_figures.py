@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.equivalence.conversions import assert_ranks_follow
-from tests.equivalence.harness import Trace, run_converted, run_original
+from tests.equivalence.conversions import assert_ranks_follow, converted
+from tests.equivalence.harness import Trace, assert_equivalent, meetings, run_converted, run_original
 from tests.equivalence.processes import ROOT
 from tests.equivalence.test_fixtures import convert_fixture
 
@@ -151,3 +151,125 @@ def test_meters_of_a_training_loop_show_the_global_batch(tmp_path: Path) -> None
 
 def without_times(trace: Trace) -> list[str]:
     return [re.sub(r"Time +[\d.]+ \( *[\d.]+\)", "", line) for line in trace.lines]
+
+
+METERS = """\
+import collections
+import json
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+inputs = torch.randn(58, 6)
+kinds = (inputs.sum(1) > 0).long() + (inputs[:, 0] > 1).long()
+loader = DataLoader(TensorDataset(inputs, kinds), batch_size=12, shuffle=True)
+model = nn.Linear(6, 3)
+criterion = nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+class Meter:
+    def __init__(self, window=3):
+        self.recent = collections.deque(maxlen=window)
+        self.smooth = None
+        self.reset()
+
+    def reset(self):
+        self.val, self.sum, self.count, self.avg = 0, 0, 0, 0
+
+    def update(self, val, n=1):
+        self.val = val
+        self.recent.append(val)
+        self.smooth = val if self.smooth is None else 0.9 * self.smooth + 0.1 * val
+        self.sum += val * n
+        self.count += n
+        self.avg = self.sum / self.count
+
+    def __str__(self):
+        low, high = min(self.recent), max(self.recent)
+        return f"{float(self.val):.6f} {float(self.avg):.6f} {self.smooth:.6f} {low:.6f} {high:.6f} {self.count}"
+
+
+class Count:
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self.sum = 0
+
+    def update(self, hits):
+        self.sum += hits
+
+    def __str__(self):
+        return f"{self.sum}.0"
+
+
+class Progress:
+    def __init__(self, *meters):
+        self.meters = meters
+
+    def show(self, number):
+        print(number, *[str(meter) for meter in self.meters])
+
+
+def accuracy(scores, wanted):
+    return scores.argmax(1).eq(wanted).float().mean(0, keepdim=True) * 100
+
+
+def train(epoch, history):
+    losses, right, hits = Meter(), Meter(), Count()
+    progress = Progress(losses, right, hits)
+    curve, table = [], {"loss": 0.0, "seen": 0}
+    for number, (x, y) in enumerate(loader):
+        scores = model(x)
+        loss = criterion(scores, y)
+        losses.update(loss.item(), x.size(0))
+        right.update(accuracy(scores, y)[0], x.size(0))
+        hits.update((scores.argmax(1) == y).sum().item())
+        curve.append((number, loss.item()))
+        table["loss"] += loss.item() * x.size(0)
+        table["seen"] += len(x)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if number % 3 == 2:
+            progress.show(number)
+            hits.reset()
+    history.append({"curve": curve, "table": table, "last": losses.avg, "hits": hits.sum})
+    return losses.avg
+
+
+history = []
+for epoch in range(3):
+    print("mean", train(epoch, history))
+with open("history.json", "w") as file:
+    json.dump(history, file)
+print("test accuracy", round(history[-1]["last"], 9))
+torch.save(model.state_dict(), "model.pt")
+"""
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_figures_that_are_put_together_where_they_are_shown_are_those_of_one_process(
+    world_size: int, tmp_path: Path
+) -> None:
+    """With nonlinear looks at them, and a last batch of fewer samples."""
+    source = METERS.replace("58", "54") if world_size == 3 else METERS
+    (tmp_path / "train.py").write_text(source)
+    script = converted(source, tmp_path)
+    assert script.read_text().count("rt.average_figures(") == 2
+    assert "all_reduce" not in script.read_text()
+    ranks = run_converted(script, [], world_size, tmp_path / "ranks", counted=True)
+    original = run_original(tmp_path / "train.py", [], tmp_path / "one")
+    assert_equivalent(original, ranks)
+    assert figures_of(ranks[0]) == pytest.approx(figures_of(original), rel=0, abs=2e-6)
+    kept = [numbers(json.loads((tmp_path / name / "history.json").read_text())) for name in ("ranks", "one")]
+    assert kept[0] == pytest.approx(kept[1], rel=0, abs=1e-12)
+    between = meetings(tmp_path / "ranks")[0]
+    assert between == [0, *[0, 0, 1, 0, 1] * 3]
+
+
+def figures_of(trace: Trace) -> list[float]:
+    return [float(number) for line in trace.lines for number in re.findall(r"\d+\.\d+", line)]

@@ -64,10 +64,60 @@ def test_an_attempt_that_is_the_whole_training_is_not_left() -> None:
     assert "    rt.barrier()\n    model.module.load_state_dict(" in new.after.decode()
 
 
+CACHE = f"import os\nif not os.path.exists('note.txt'):\n{indented(NOTE)}"
+ASKED = """\
+import os, requests
+if not os.path.exists('note.txt'):
+    answer = requests.get('http://localhost/note')
+    with open('note.txt', 'w') as note:
+        note.write(answer.text)
+"""
+
+
+@pytest.mark.parametrize(
+    ("write_and_read", "writes"),
+    [(SAVE + LOAD, 1), (NOTE + READ, 1), (CACHE + READ, 1), (ASKED + READ, 1), (NOTE + CACHE + READ, 2)],
+)
+def test_what_is_written_and_read_in_one_attempt_fails_for_all(write_and_read: str, writes: int) -> None:
+    after = indented(write_and_read)
+    lines = lines_of(f"try:\n{after}{GOES_ON}")
+    body = lines[lines.index("try:") : lines.index("except OSError as error:")]
+    together = [number for number, line in enumerate(body) if line.endswith("with rt.fail_together():")]
+    assert len(together) == writes
+    assert all(body[number + 1].strip() == "if rt.is_main_process():" for number in together)
+    assert "rt.barrier()" not in "".join(lines)
+
+
+def test_the_answer_and_the_test_of_it_are_rank_0s() -> None:
+    lines = lines_of(f"try:\n{indented(ASKED + READ)}{GOES_ON}")
+    first = next(number for number, line in enumerate(lines) if "exists" in line)
+    assert lines[first : first + 6] == [
+        "    if not rt.from_main_process(os.path.exists('note.txt')):",
+        "        answer = rt.call_on_main_process(requests.get, 'http://localhost/note')",
+        "        with rt.fail_together():",
+        "            if rt.is_main_process():",
+        "                with open('note.txt', 'w') as note:",
+        "                    note.write(answer.text)",
+    ]
+
+
+def test_what_was_written_before_the_attempt_is_waited_for_before_it() -> None:
+    lines = lines_of(f"{NOTE}try:\n{indented(NOTE + READ)}{GOES_ON}")
+    assert lines[lines.index("try:") - 1] == "rt.barrier()"
+    assert sum("fail_together" in line for line in lines) == 1
+
+
 @pytest.mark.parametrize(
     ("code", "attempt"),
-    [("LOAD01", f"try:\n{indented(SAVE + LOAD)}{GOES_ON}"), ("PATH01", f"try:\n{indented(NOTE + READ)}{GOES_ON}")],
+    [
+        ("PATH01", f"try:\n    note = open('note.txt', 'w')\n    note.write('x')\n    note.close()\n{indented(READ)}"),
+        (
+            "PATH01",
+            f"try:\n    try:\n        int('x')\n    except ValueError:\n{indented(indented(NOTE))}{indented(READ)}",
+        ),
+        ("LOAD01", f"try:\n    kept = torch.save(torch.randn(3), 'last.pt')\n{indented(LOAD)}    print(kept)\n"),
+    ],
 )
-def test_what_is_written_and_read_in_one_attempt_needs_a_person(code: str, attempt: str) -> None:
-    conversion = conversion_of(script(after=attempt), options=Options(strategy="sharded"))
+def test_where_not_all_come_to_the_write_it_needs_a_person(code: str, attempt: str) -> None:
+    conversion = conversion_of(script(after=attempt + GOES_ON), options=Options(strategy="sharded"))
     assert [one.code for one in conversion.of(Level.BLOCKING)] == [code]

@@ -131,7 +131,7 @@ def test_a_bar_of_tqdm_is_one_wherever_it_is_taken_from(name: str) -> None:
 @pytest.mark.parametrize(
     ("imports", "line"),
     [
-        ("from rich.progress import track\n", "numbers = list(track([3]))\n"),
+        ("from fastprogress import progress_bar\n", "numbers = list(progress_bar([3]))\n"),
         ("from alive_progress import alive_bar\n", "bar = alive_bar(3)\n"),
         ("import click\n", "bar = click.progressbar([3])\n"),
     ],

@@ -151,13 +151,20 @@ def test_one_draw_for_the_whole_batch(lines: str) -> None:
         ),
         (
             "    less = loss.item() < best\n    best = min(loss.item(), best)\n    if less: break\n",
-            ["less = rt.all_reduce_mean(loss.item()) < best", "best = min(rt.all_reduce_mean(loss.item()), best)"],
+            [
+                "global_loss = rt.all_reduce_mean(loss.item())",
+                "less = global_loss < best",
+                "best = min(global_loss, best)",
+            ],
         ),
         (
             "    found.append(loss.item())\n    if loss.item() <= min(found): torch.save(model.state_dict(), 'a.pt')\n",
             ["found.append(rt.all_reduce_mean(loss.item()))", "if rt.all_reduce_mean(loss.item()) <= min(found):"],
         ),
-        ("    if loss != loss: break\n", ["if rt.all_reduce_mean(loss) != rt.all_reduce_mean(loss): break"]),
+        (
+            "    if loss != loss: break\n",
+            ["global_loss = rt.all_reduce_mean(loss)", "if global_loss != global_loss: break"],
+        ),
         (
             "    if loss.item() < best: kept = {**model.state_dict()}\nmodel.load_state_dict(kept)\n",
             ["if rt.all_reduce_mean(loss.item()) < best:"],

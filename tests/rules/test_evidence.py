@@ -442,3 +442,46 @@ def test_a_transform_of_each_sample_may_draw() -> None:
     imports = f"{IMPORTS}import torchvision.transforms as T\nfrom torchvision.datasets import FakeData\n"
     data = "data = FakeData(64, transform=T.Compose([T.RandomCrop(4), T.ToTensor()]))\n"
     assert conversion_of(script(imports=imports, data=data), options=AUTO).strategy is Strategy.SHARDED
+
+
+NETS = """\
+import torch
+import torch.nn.functional as F
+import torch.nn.init as init
+from torch import nn
+
+
+def _start(module):
+    if isinstance(module, nn.Linear):
+        init.zeros_(module.bias)
+
+
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, width), nn.Linear(width, 1)
+        self.apply(_start)
+
+    def forward(self, x):
+        return self.last(F.relu(self.first(x)))
+
+
+def small():
+    return Net(4)
+
+
+def large():
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+"""
+
+
+@pytest.mark.parametrize("model", ["nets.__dict__[args.arch]()", "getattr(nets, args.arch)()", "nets.small()"])
+def test_a_model_by_its_name_is_none_of_the_modules_that_its_file_imports(model: str) -> None:
+    setup = (
+        "names = sorted(name for name in nets.__dict__ if callable(nets.__dict__[name]))\n"
+        "parser = argparse.ArgumentParser()\n"
+        'parser.add_argument("--arch", default="small", choices=names)\n'
+        "args = parser.parse_args()\n"
+    )
+    before = script(imports=f"{IMPORTS}import argparse\nimport nets\n", model=f"{setup}model = {model}\n")
+    assert conversion_of(before, options=AUTO, files={"nets.py": NETS}).strategy is Strategy.SHARDED

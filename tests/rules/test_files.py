@@ -185,6 +185,23 @@ def test_where_a_guard_would_take_something_away(before: str, after: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("best, when = keeper.save_checkpoint(1)\n",
+         "best, when = rt.call_on_main_process(keeper.save_checkpoint, 1)\n"),
+        ("best = keeper.save_checkpoint(1)[0]\n", "best = rt.call_on_main_process(keeper.save_checkpoint, 1)[0]\n"),
+        ("if keeper.save_checkpoint(1):\n    losses.append(1)\n",
+         "if rt.call_on_main_process(keeper.save_checkpoint, 1):\n    losses.append(1)\n"),
+        ("kept = keeper.save_checkpoint(1)\n", "kept = rt.main_process_only(keeper.save_checkpoint)(1)\n"),
+        ("keeper.save_checkpoint(1)\n", "if rt.is_main_process():\n    keeper.save_checkpoint(1)\n"),
+    ],
+)  # fmt: skip
+def test_what_a_save_gives_is_told_to_all_where_it_is_looked_into(before: str, after: str) -> None:
+    imports, setup = f"{TOOLS}import keepers\n", "losses = [0]\nkeeper = keepers.Keeper()\n"
+    assert converted(script(imports=imports, setup=setup, after=before)).endswith(after)
+
+
+@pytest.mark.parametrize(
     "after",
     [
         pytest.param('with open("a.txt") as file:\n    text = file.read()\n', id="read"),
@@ -482,6 +499,18 @@ def test_text_that_is_written_nowhere(text: str) -> None:
     before = script(imports=f"import yaml\n{IMPORTS}", setup='settings = {"lr": 0.1}\n', after=f"text = {text}\n")
     assert f"\ntext = {text}\n" in converted(before)
     assert changes("OUT03", before) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "guarded"), [("", False), ("indent=2", False), ("stream=sys.stdout", True), ("**more", True)]
+)
+def test_what_gives_a_text_by_a_function_that_passes_on_what_it_is_given(given: str, guarded: bool) -> None:
+    setup = (
+        'settings = {"lr": 0.1}\nmore = settings.get("more")\n\n\n'
+        "def dump(**given):\n    return yaml.safe_dump(settings, **given)\n\n\n"
+    )
+    before = script(imports=f"import sys\nimport yaml\n{IMPORTS}", setup=setup, after=f"text = dump({given})\n")
+    assert ("main_process_only" in converted(before)) is guarded
 
 
 @pytest.mark.parametrize("into", ["file", "stream=file", "**{'stream': file}", "*[file]"])

@@ -69,3 +69,31 @@ def test_by_shares_of_the_samples() -> None:
     after = converted(training())
     assert "rt.broadcast_parameters(wrapper.model)\n" in after
     assert "rt.all_reduce_gradients(optimizer)\n" in after
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "torch.randint_like(y, wrapper.model.config.high)",
+        "torch.full_like(y, wrapper.model.config['scale'])",
+        "nn.functional.relu(wrapper.model.head.bias).sum()",
+        "int(wrapper.model.config.size)",
+    ],
+)
+def test_what_is_only_read_of_it_in_training_changes_nothing(read: str) -> None:
+    before = training().replace("        loss = ", f"        y = y + {read}\n        loss = ")
+    assert "rt.data_parallel(wrapper.model)\n" in converted(before, AUTO)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        "nn.init.zeros_(wrapper.model.head.bias)\n",
+        "torch.relu_(wrapper.model.head.bias)\n",
+        "torch.add(wrapper.model.head.bias, 1, out=wrapper.model.head.bias)\n",
+        "torch.compile(wrapper.model.head)\n",
+    ],
+)
+def test_it_is_shared_behind_what_changes_it(changes: str) -> None:
+    after = converted(training(held=changes), AUTO)
+    assert after.index(changes) < after.index("rt.data_parallel(wrapper.model)\n")

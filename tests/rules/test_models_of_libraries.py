@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from distify_codemods import Level
 
-from tests.rules.scripts import converted, findings
+from tests.rules.scripts import IMPORTS as PLAIN_IMPORTS
+from tests.rules.scripts import converted, findings, script
 
 HEAD = """\
 import torch
@@ -15,6 +16,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizer, ViTModel
 import timm
+import segmentation_models_pytorch as smp
 
 data = TensorDataset(torch.randn(64, 4), torch.randint(2, (64,)))
 loader = DataLoader(data, batch_size=8, shuffle=True)
@@ -65,6 +67,8 @@ def whole(made: str, step: str) -> str:
         ('timm.create_model("resnet18", features_only=True)', "self.body(x)[2].mean((2, 3))"),
         ("torchvision.models.resnet18()", "self.body.layer1(x).mean((2, 3))"),
         ('torch.hub.load("facebookresearch/dinov2", "dinov2_vits14")', "self.body(x)"),
+        ('smp.Unet("resnet18", encoder_depth=3, classes=8)', "self.body(x).mean((2, 3))"),
+        ('smp.PSPNet("resnet18", classes=8)', "self.body(x).mean((2, 3))"),
     ],
 )
 def test_what_may_leave_parameters_out_is_told(made: str, taken: str) -> None:
@@ -113,3 +117,19 @@ def test_of_several_results_one_may_leave_the_rest_out() -> None:
     made = 'torchvision.models.segmentation.deeplabv3_resnet50(weights="DEFAULT")'
     assert TOLD in converted(whole(made, 'F.cross_entropy(model(x)["out"], y).backward()'))
     assert TOLD not in converted(whole("torchvision.models.resnet18()", PLAIN))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "models.resnet18() if sys.argv[1:] else models.vgg11()",
+        "{'small': models.resnet18, 'large': models.vgg11}[sys.argv[1]]()",
+        "getattr(models, sys.argv[1])(num_classes=2)",
+        "models.__dict__[sys.argv[1]](num_classes=2)",
+    ],
+)
+def test_one_of_several_of_torchvision_needs_all_of_its_parameters(made: str) -> None:
+    before = script(imports=f"import sys\nimport torchvision.models as models\n{PLAIN_IMPORTS}")
+    after = converted(before.replace("nn.Linear(4, 1)", made))
+    assert f"model = {made}\n" in after
+    assert TOLD not in after

@@ -1,4 +1,4 @@
-"""Samples that are paired with rows of something else by their places in the batch: a rank's own begin at 0, too."""
+"""What depends on the places of samples in their batch: a rank's own are counted from 0, too."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ for step in range(20):
     loss.backward()
     optimizer.step()
 """
+PLACES = "says of the places of samples"
 TABLE = "table = torch.randn(64, 4)\n"
 
 
@@ -39,7 +40,9 @@ def cut_by_hand(setup: str, turn: str, loss: str) -> str:
 
 def links(before: str) -> list[int]:
     conversion = conversion_of(before, options=Options())
-    found = [one for one in conversion.of(Level.ADVICE) if "takes rows by numbers" in one.message]
+    found = [
+        one for one in conversion.of(Level.ADVICE) if "takes rows by numbers" in one.message or PLACES in one.message
+    ]
     assert (conversion.strategy is Strategy.SHARED) is bool(found)
     return [one.place.line for one in found if one.place]
 
@@ -53,6 +56,33 @@ COUNTED = [
     ("x = x + table.index_select(0, torch.arange(len(x)))", LOSS),
     ("x = x + torch.tensor(numbers[: len(x)])[:, None]", LOSS),
     ("x = x + read[: len(x)]", LOSS),
+    ("x = x + table.gather(0, torch.arange(len(x))[:, None].expand(-1, 4))", LOSS),
+    ("x = torch.stack([a + b for a, b in zip(x, table)])", LOSS),
+    ("x = torch.stack([a * b for a, b in zip(x, itertools.cycle([1, -1]))])", LOSS),
+]
+TOLD_APART = [
+    ("x = x + torch.arange(len(x))[:, None]", LOSS),
+    ("x = x + torch.arange(x.shape[0], dtype=x.dtype).view(-1, 1)", LOSS),
+    ("x = x + numpy.arange(len(x))[:, None]", LOSS),
+    ("x = x + embedding(torch.arange(len(x)))", LOSS),
+    ("x = x + nn.functional.one_hot(torch.arange(len(x)) % 4, 4)", LOSS),
+    ("x = torch.where(torch.arange(len(x))[:, None] < 4, x * 2, x)", LOSS),
+    ("first = torch.arange(len(x)) < 4", "nn.functional.mse_loss(model(x)[first], y[first])"),
+    ("y = (torch.arange(len(x)) % 2)[:, None].float()", LOSS),
+    ("x = x + torch.eye(len(x))[:, :4]", LOSS),
+    ("x = torch.stack(list(reversed(x)))", LOSS),
+    ("x = torch.stack([row * number for number, row in enumerate(x)])", LOSS),
+]
+WRITTEN = [
+    ("mask = torch.zeros(len(x), 1)\nmask[0] = 1\nx = x * mask", LOSS),
+    ("mask = torch.zeros(len(x), 1)\nmask[: len(x) // 2] = 1\nx = x * mask", LOSS),
+    ("x = x.clone()\nx[:4] = 0", LOSS),
+    ("x = x.clone()\nx[::2, 0] = 0", LOSS),
+]
+COUNTING = [
+    ("for i in range(len(x)):\n    x[i] = x[i] * (i + 1)", LOSS),
+    ("for i, row in enumerate(x):\n    x[i] = row * (i + 1)", LOSS),
+    ("numbers = torch.arange(len(x))[:, None]\nx.mul_(numbers)", LOSS),
 ]
 SAFE = [
     ("x = x * 2", LOSS),
@@ -64,6 +94,31 @@ SAFE = [
     ("x = x + table[torch.full((len(x),), 3)]", LOSS),  # one row for all
     ("p = model(x)[torch.arange(len(x)), 0]", "nn.functional.mse_loss(p, y[:, 0])"),  # the batch's own
     ("p = table[y.long()[:, 0]]", "nn.functional.mse_loss(model(x + p), y)"),  # each sample's own
+    ("p = model(x)[torch.arange(len(x)).unsqueeze(1), y.long()]", "nn.functional.mse_loss(p, y)"),
+    (
+        "p = torch.zeros(len(x), 4)\np[torch.arange(len(x)), y.long()[:, 0]] = 1",
+        "nn.functional.mse_loss(model(x + p), y)",
+    ),
+    ("for i in range(len(x)):\n    torch.save(x[i], f'{i}.pt')", LOSS),
+    ("for i, row in enumerate(x):\n    print(i, table[i], row)", LOSS),
+    ("for i, length in enumerate(y[:, 0].long().tolist()):\n    x[i, length:] = 0", LOSS),
+    ("for i in range(len(x)):\n    x[i] = x[i] * y[i]", LOSS),
+    ("x[:, 0] = 0", LOSS),
+    ("x[..., 0] = 0", LOSS),
+    ("x[x > 1] = 0", LOSS),
+    ("x = x * torch.arange(x.size(1))", LOSS),  # along a sample
+    ("both = torch.zeros(2 * len(x), 4)\nboth[: len(x)] = x", "nn.functional.mse_loss(model(both)[: len(x)], y)"),
+    ("outs = [x, x * 2]\nx = sum(w * out for w, out in zip([0.3, 0.7], outs))", LOSS),
+    ("outs = [x, x * 2]\nx = sum((i + 1) * out for i, out in enumerate(outs))", LOSS),
+    ("print(step * len(x), torch.arange(len(x)))", LOSS),
+]
+OF_A_SHARE = [
+    ("order = torch.randperm(len(x))\nx, y = (x + x[order]) / 2, (y + y[order]) / 2", LOSS),  # among a rank's own
+    ("order = torch.randperm(len(x))\nx = x + x.index_select(0, order)", LOSS),
+    (
+        "out = model(x)\nscores, labels = out @ (x[:, :1] * 2).t(), torch.arange(len(out))",
+        "nn.functional.cross_entropy(scores, labels)",  # gathered: those of all ranks are counted
+    ),
 ]
 SETUP = f"{TABLE}ones, zeros = torch.ones(64, 4), torch.zeros(64, 4)\n"
 
@@ -71,14 +126,40 @@ SETUP = f"{TABLE}ones, zeros = torch.ones(64, 4), torch.zeros(64, 4)\n"
 @pytest.mark.parametrize("written", [of_a_loader, cut_by_hand])
 @pytest.mark.parametrize(("turn", "loss"), COUNTED)
 def test_rows_by_place(written: Written, turn: str, loss: str) -> None:
-    before = written(f"{TABLE}numbers, read = [float(i) for i in range(64)], torch.load('rows.pt')\n", turn, loss)
+    before = written(
+        f"import itertools\n{TABLE}numbers, read = [float(i) for i in range(64)], torch.load('rows.pt')\n", turn, loss
+    )
     assert links(before) == [line_of(before, turn)]
+
+
+@pytest.mark.parametrize("written", [of_a_loader, cut_by_hand])
+@pytest.mark.parametrize(("turn", "loss"), TOLD_APART)
+def test_samples_that_are_told_apart_by_their_places(written: Written, turn: str, loss: str) -> None:
+    before = written("import itertools, numpy\nembedding = nn.Embedding(8, 4)\n", turn, loss)
+    assert links(before) == [line_of(before, turn)]
+
+
+@pytest.mark.parametrize(("turn", "loss"), WRITTEN)
+def test_what_is_written_at_places(turn: str, loss: str) -> None:
+    before = of_a_loader("", turn, loss)
+    assert links(before) == [line_of(before, turn.splitlines()[1])]
+
+
+@pytest.mark.parametrize(("turn", "loss"), COUNTING)
+def test_what_is_written_of_places(turn: str, loss: str) -> None:
+    before = of_a_loader("", turn, loss)
+    assert links(before) == [line_of(before, turn.splitlines()[0])]
 
 
 @pytest.mark.parametrize("written", [of_a_loader, cut_by_hand])
 @pytest.mark.parametrize(("turn", "loss"), SAFE)
 def test_rows_that_are_right(written: Written, turn: str, loss: str) -> None:
     assert links(written(SETUP, turn, loss)) == []
+
+
+@pytest.mark.parametrize(("turn", "loss"), OF_A_SHARE)
+def test_places_that_are_right_for_a_share(turn: str, loss: str) -> None:
+    assert links(of_a_loader("", turn, loss)) == []
 
 
 def test_what_is_cut_by_the_size_of_a_batch_is_not_cut_once_more() -> None:

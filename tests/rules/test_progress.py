@@ -52,6 +52,56 @@ def test_disabled_on_the_others(before: str, after: str) -> None:
     assert converted(given) == distributed(imports=BARS, setup=f"IMAGES = [1]\n{setup}", loop=over(SHUFFLED, after))
 
 
+RICH = "from rich import progress\nfrom rich.progress import BarColumn, Progress, TextColumn, track\n"
+LINE = "every rank draws the bar of"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("track(loader)", f"track(loader, {QUIET})"),
+        ("track(loader, 'train', len(loader))", f"track(loader, 'train', len(loader), {QUIET})"),
+        ("progress.track(loader, disable=False)", f"progress.track(loader, {QUIET})"),
+        ("track(loader, disable=len(data) > 3)", f"track(loader, disable=len(data) > 3 or {QUIET[8:]})"),
+    ],
+)  # fmt: skip
+def test_what_goes_through_a_bar_of_rich_is_drawn_on_rank_0(before: str, after: str) -> None:
+    given = script(imports=RICH + IMPORTS, setup="columns = [BarColumn()]\n", loop=over(LOOP, before))
+    conversion = conversion_of(given)
+    assert f"in {after}:\n" in conversion.files[0].after.decode()
+    assert not [one for one in conversion.of(Level.ADVICE) if LINE in one.message]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Progress()", f"Progress({QUIET})"),
+        ("Progress(TextColumn('x'), BarColumn())", f"Progress(TextColumn('x'), BarColumn(), {QUIET})"),
+        ("Progress(*columns, expand=True)", f"Progress(*columns, expand=True, {QUIET})"),
+    ],
+)
+def test_a_bar_of_rich_is_one_and_its_columns_are_none(before: str, after: str) -> None:
+    shown = "with {} as bar:\n    task = bar.add_task('all', total=3)\n    bar.update(task, advance=1)\n"
+    given = script(imports=RICH + IMPORTS, setup="columns = [BarColumn()]\n", after=shown.format(before))
+    conversion = conversion_of(given)
+    assert shown.format(after) in conversion.files[0].after.decode()
+    assert not [one for one in conversion.of(Level.ADVICE) if LINE in one.message]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "tqdm_of_mine(loader)",
+        "enumerate(loader)",
+        "zip(loader, loader)",
+    ],
+)
+def test_what_is_no_bar_of_rich_is_left(before: str) -> None:
+    setup = "def tqdm_of_mine(values):\n    return values\n\n\n"
+    after = converted(script(imports=RICH + IMPORTS, setup=setup, after=f"for one in {before}:\n    pass\n"))
+    assert "disable=" not in after
+
+
 @pytest.mark.parametrize(
     ("imports", "name"),
     [

@@ -94,19 +94,12 @@ class Meter:
 @pytest.mark.parametrize(
     ("kept", "whole"),
     [
-        ("seen.append(loss.item())", "seen.append(rt.all_reduce_mean(loss.item()))"),
         ("seen += [loss.item()]", "seen += [rt.all_reduce_mean(loss.item())]"),
-        ("seen.append(len(x))", "seen.append(rt.all_reduce_sum(len(x)))"),
         ("seen.extend((guess > y).tolist())", "seen.extend(rt.gather_entries((guess > y).tolist()))"),
-        ("seen.append((epoch, loss.item()))", "seen.append((epoch, rt.all_reduce_mean(loss.item())))"),
+        ("seen.append(round(loss.item(), 3))", "seen.append(round(rt.all_reduce_mean(loss.item()), 3))"),
+        ("seen.append(loss.item() > 0.5)", "seen.append(rt.all_reduce_mean(loss.item()) > 0.5)"),
+        ("seen.append((loss > 0.5).item())", "seen.append((rt.all_reduce_mean(loss) > 0.5).item())"),
         ("seen.append(math.exp(loss.item()))", "seen.append(math.exp(rt.all_reduce_mean(loss.item())))"),
-        ("meter.update(loss.item())", "meter.update(rt.all_reduce_mean(loss.item()))"),
-        (
-            "meter.update(loss.item(), len(x))",
-            "meter.update(rt.all_reduce_mean(loss.item()), rt.all_reduce_sum(len(x)))",
-        ),
-        ("meter.sum += loss.item()", "meter.sum += rt.all_reduce_mean(loss.item())"),
-        ("table['loss'] += loss.item()", "table['loss'] += rt.all_reduce_mean(loss.item())"),
         ("swanlab.log({'loss': loss.item()})", "swanlab.log({'loss': rt.all_reduce_mean(loss.item())})"),
         ("view.line([loss.item()])", "view.line([rt.all_reduce_mean(loss.item())])"),
         ("joblib.dump(loss.item(), 'a')", "rt.main_process_only(joblib.dump)(rt.all_reduce_mean(loss.item()), 'a')"),

@@ -311,3 +311,18 @@ def in_a_world_of_one() -> None:
 
 def test_in_a_world_of_one_it_does_nothing() -> None:
     on_ranks(in_a_world_of_one, ranks=1)
+
+
+def _sent_from(devices: list[str]) -> str:
+    try:
+        rt.broadcast_parameters(nn.Linear(4, 1, device=devices[rt.rank()]))
+    except SystemExit as end:
+        return str(end.code)
+    return "sent"
+
+
+def test_a_model_that_lies_elsewhere_on_one_rank() -> None:
+    """As where one rank alone has moved it: the ranks would wait for each other on two backends."""
+    told = on_ranks(_sent_from, ["cpu", "meta"])
+    assert told == ["distify: rank 0 holds its model on cpu, rank 1 on meta: move it on all ranks", "1"]
+    assert on_ranks(_sent_from, ["cpu", "cpu"]) == ["sent", "sent"]

@@ -69,6 +69,51 @@ def test_call_on_rank_zero_returns_and_raises_everywhere(tmp_path: Path) -> None
     assert os.listdir(tmp_path) == ["0.txt"]
 
 
+class _Odd(Exception):
+    """Whose arguments are not those that it is made with, so that it cannot be unpickled."""
+
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(f"{one} {two}")
+
+
+def _fails_together(folder: str) -> list[str]:
+    found = []
+    for error in (None, FileNotFoundError(2, "gone"), _Odd("this", "that")):
+        try:
+            with rt.fail_together():
+                if rt.is_main_process():
+                    time.sleep(0.2)
+                    (Path(folder) / "written").write_text(repr(error))
+                    if error is not None:
+                        raise error
+            found.append((Path(folder) / "written").read_text())
+        except Exception as caught:
+            found.append(f"{type(caught).__name__}: {caught}")
+        rt.barrier()
+    return found
+
+
+def test_what_rank_zero_raises_in_the_block_all_raise(tmp_path: Path) -> None:
+    first, *others = on_ranks(_fails_together, str(tmp_path), ranks=3)
+    assert first == ["None", "FileNotFoundError: [Errno 2] gone", "_Odd: this that"]
+    assert others == [["None", "FileNotFoundError: [Errno 2] gone", "RuntimeError: _Odd: this that"]] * 2
+
+
+def _call_fails(_: None) -> str:
+    def fail() -> None:
+        raise _Odd("this", "that")
+
+    try:
+        rt.call_on_main_process(fail)
+    except Exception as caught:
+        return f"{type(caught).__name__}: {caught}"
+    return "nothing"
+
+
+def test_an_exception_that_cannot_be_sent_is_told() -> None:
+    assert on_ranks(_call_fails, None) == ["_Odd: this that", "RuntimeError: _Odd: this that"]
+
+
 _MEETINGS: dict[str, Callable[[], Any]] = {
     "told": lambda: rt.from_main_process(7),
     "told a tensor": lambda: rt.from_main_process(torch.ones(2)),

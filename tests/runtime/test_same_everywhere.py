@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from distify_runtime.same_everywhere import checksum, differences, what_runs
-from distify_runtime.trace.processes import _free_port
+from distify_runtime.trace.processes import free_port
 
 TRAIN = """
 import distify_runtime as rt
@@ -21,7 +21,7 @@ print("met")
 
 def two_machines(tmp_path: Path, *scripts: str, **env: str) -> list[tuple[int, str, str]]:
     """How a rank on each ends, by its environment on one machine."""
-    port, processes = str(_free_port()), []
+    port, processes = str(free_port()), []
     for rank, script in enumerate(scripts):
         folder = tmp_path / str(rank)
         folder.mkdir()

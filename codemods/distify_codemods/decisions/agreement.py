@@ -146,8 +146,11 @@ class _Figures:
             return [node.args[0].value]
         verdicts = [obj.site for obj in value.objs if isinstance(obj, Verdict)]
         if isinstance(node, cst.Call):
-            checked = [] if node in verdicts else _unpacked(node)
-            return checked or [argument.value for argument in node.args if node in verdicts] or None
+            if node in verdicts:  # `torch.gt(loss, 3)`, `loss.gt(3)`
+                of = [node.func.value] if isinstance(node.func, cst.Attribute) else []
+                return [*of, *(argument.value for argument in node.args)]
+            checked = _unpacked(node)
+            return checked or [site for site in verdicts if isinstance(site, cst.BaseExpression)] or None
         return [site for site in verdicts if isinstance(site, cst.BaseExpression)] or self._kept(value)
 
     def _kept(self, value: Value) -> list[cst.BaseExpression] | None:

@@ -1,8 +1,9 @@
 """Random numbers for the samples of a rank's share, where all ranks draw alike.
 
-Batches that are cut by hand are drawn alike on all ranks, and each takes its share of them; from then on only what
-trained models draw in their forward passes is a rank's own. What else is drawn for the samples of a share would be the
-same numbers on each rank: for fewer samples than one process draws them for.
+A generator of the script's own draws the same on each rank, wherever that is. Batches that are cut by hand are drawn
+alike on all ranks, and each takes its share of them; from then on only what trained models draw in their forward passes
+is a rank's own. What else is drawn for the samples of a share would be the same numbers on each rank: for fewer samples
+than one process draws them for.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj, Turn
 from distify_codemods.decisions.base import Decisions, Link
+from distify_codemods.decisions.between import has_a_stream_of_its_own
 from distify_codemods.decisions.marks import marks
 from distify_codemods.decisions.several import around
 from distify_codemods.decisions.trials import with_evidence
@@ -28,13 +30,20 @@ from distify_codemods.values import Value
 
 
 def links(decisions: Decisions) -> Iterator[Link]:
-    if not decisions.slicings:
-        return
     facts = with_evidence(decisions.facts)
     drawn = {mark.site for mark in marks(facts, Draw)}
     for event in facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
         draws = event.node in drawn or _drops(event)
-        if draws and facts.in_training(event) and _is_for_a_share(facts, event) and not _is_apart(facts, event):
+        if not draws or not facts.in_training(event) or not _is_for_a_share(facts, event):
+            continue
+        if has_a_stream_of_its_own(event):
+            yield Link(
+                event.module, event.node,
+                f"`{brief(event.node)}` draws for a rank's own samples from a generator that has the same seed on all "
+                "ranks: the same numbers for other samples",
+                "what is drawn from the script's own streams is each rank's own",
+            )  # fmt: skip
+        elif decisions.slicings and not _is_apart(facts, event):
             yield Link(
                 event.module, event.node,
                 f"`{brief(event.node)}` draws for a rank's own samples, of a batch that is cut by hand, and all ranks "

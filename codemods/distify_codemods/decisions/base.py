@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from enum import Enum
 from typing import TypeVar
@@ -273,6 +273,7 @@ class Putting(Enum):
 
     MEAN = "all_reduce_mean"
     SUM = "all_reduce_sum"
+    COUNT = "times the number of ranks, since their shares are equal"
     GATHERED = "gather_entries"
 
 
@@ -308,6 +309,18 @@ class Averaging:
     how: Putting = Putting.MEAN
     code: str = "DECIDE01"  # of the rule that spells it
     parts: bool = False  # of what is gathered: shares are pieces of the batch
+
+
+@dataclass(frozen=True)
+class Deferral:
+    """Figures that a loop hands over as each rank has them; what they are kept in is averaged where it is looked at."""
+
+    loop: BatchLoop
+    averages: tuple[Averaging, ...]  # which are not put together where they are handed over
+    holders: tuple[str, ...]  # expressions of what keeps them
+    before: Mapping[cst.CSTNode, Sequence[str]]  # statements that look at some of these
+    after: tuple[str, ...]  # those that something may look at when the loop has ended
+    alike: tuple[Averaging, ...] = ()  # of what is looked at, which is alike on all ranks by then
 
 
 @dataclass(frozen=True)
@@ -407,6 +420,7 @@ class Decisions:
     replicated: tuple[tuple[BatchLoop, str], ...] = ()  # and why they are not sharded
     divisions: tuple[Division, ...] = ()
     averages: tuple[Averaging, ...] = ()
+    deferrals: tuple[Deferral, ...] = ()  # of averages to where something looks at them
     left: tuple[Left, ...] = ()  # figures that are kept and stay one rank's
     loss_reductions: tuple[LossReduction, ...] = ()
     slicings: tuple[Slicing, ...] = ()  # of batches that are cut by hand

@@ -10,7 +10,7 @@ from distify_codemods.decisions.base import Dealing
 from distify_codemods.facts import Loader
 from distify_codemods.half_done import samplers
 from distify_codemods.libraries import datasets, torch_data
-from distify_codemods.objects import Class, External, Instance, Mapping, Method, Setting
+from distify_codemods.objects import Class, External, Instance, Method, Setting
 from distify_codemods.values import Value
 
 
@@ -70,8 +70,7 @@ def given(loader: Loader, name: str) -> Given:
     position = torch_data.PARAMETERS.index(name)
     value = loader.arguments.get(name, position)
     if value is None:
-        more = loader.arguments.double_star
-        unknown = loader.arguments.star is not None or (more is not None and not is_known(more))
+        unknown = loader.arguments.star is not None or loader.arguments.unseen is not None
         return Given.PERHAPS if unknown else Given.NO
     if value.is_none:
         return Given.NO
@@ -146,12 +145,6 @@ def _same_dataset(loader: Loader, sampler: Value) -> bool:
     if dataset is None or not dataset.objs:
         return False
     return all(one is not None and one.objs == dataset.objs for one in over)
-
-
-def is_known(value: Value) -> bool:
-    """Whether a dictionary is known, key by key."""
-    known = all(isinstance(obj, Mapping) and obj.rest is None for obj in value.objs)
-    return bool(value.objs) and not value.open and known
 
 
 def _is_stream(loader: Loader) -> Given:

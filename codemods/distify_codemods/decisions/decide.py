@@ -16,6 +16,7 @@ from distify_codemods.decisions import (
     bystanders,
     contradictions,
     cuts,
+    deferring,
     doubts,
     gathering,
     gradients,
@@ -48,6 +49,13 @@ def decide(dealt: cuts.Dealt, backend: Backend) -> Decisions:
     blocked = [*uncut, *games, *averaged.blocked, *doubted]
     wrapped_facts, averages, left = trials.agreed(averaged.facts, wraps)
     decisions = Decisions(wrapped_facts, wraps=wraps, averages=averages, left=left, slicings=slicings, blocked=blocked)
+    decisions.deferrals = tuple(
+        deferring.deferrals(
+            wrapped_facts, averages, lambda but: trials.put_together(averaged.facts, wraps, averages, but)
+        )
+    )
+    alike = {one.node for deferral in decisions.deferrals for one in deferral.alike}
+    decisions.averages = tuple(one for one in averages if one.node not in alike)
     decisions.loss_reductions, decisions.joinings, decisions.coupled = loss_reductions, joinings, coupled
     decisions.unwrapped = tuple(
         replace(one, model=model) for one in averaged.unwrapped for model in wrapped_facts.models

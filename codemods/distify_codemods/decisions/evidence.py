@@ -24,6 +24,7 @@ from distify_codemods.decisions import (
     paired,
     pools,
     put_together,
+    seeded_samples,
     streams,
     written_data,
 )
@@ -58,7 +59,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
         found += [*_alike_workers(decisions), *_alike_transforms(facts), *_without_seeds(facts), *_halves(decisions)]
         found += [*drawn_between_passes(decisions), *never_apart(decisions), *outliving.links(decisions)]
         found += [*_of_its_own_order(facts), *written_data.links(facts), *alike.links(decisions)]
-        found += [*beside_loaders.links(facts), *paired.links(decisions)]
+        found += [*beside_loaders.links(facts), *paired.links(decisions), *seeded_samples.links(facts)]
     return _each_once(found)
 
 

@@ -21,9 +21,10 @@ from distify_codemods.decisions.base import Averaging, Left, Putting
 from distify_codemods.decisions.places import Place, Places, places_of
 from distify_codemods.decisions.sinks import Kind, Sink, sinks
 from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.libraries import meters
 from distify_codemods.objects import Mapping, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import Shape, Share
+from distify_codemods.origins import Shape, Share, Verdict
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.scale import Scale
@@ -33,7 +34,7 @@ CODE = "METRIC01"
 _HOW = {
     Scale.MEAN: Putting.MEAN,
     Scale.SUM: Putting.SUM,
-    Scale.COUNT: Putting.SUM,
+    Scale.COUNT: Putting.COUNT,
     Scale.SAMPLES: Putting.GATHERED,
 }
 _NUMBERS = (Scale.MEAN, Scale.SUM, Scale.COUNT)
@@ -41,6 +42,7 @@ _ADDED_UP = (Kind.ADDED, Kind.CARRIED, Kind.COUNTED)
 _WHY = {
     Putting.MEAN: "kept for the global batch: the mean over the ranks",
     Putting.SUM: "kept for the global batch: the sum over the ranks",
+    Putting.COUNT: "kept for the global batch: the samples of all ranks",
     Putting.GATHERED: "kept for the global batch: the entries of all ranks",
 }
 _MADE_OF_PARTS = (cst.Tuple, cst.List, cst.Dict, cst.FormattedString, cst.BinaryOperation)
@@ -63,7 +65,7 @@ def kept(facts: Facts, stage: Stage, done: Collection[cst.CSTNode]) -> tuple[lis
         search.look_at(list(together))
     found = [one for one in search.found.values() if not search.stands_by_what_is_left(one)]
     beside = (one for one in search.found.values() if one not in found)
-    left = [*search.left, *(Left(one.module, one.node, half=one.how is Putting.SUM) for one in beside)]
+    left = [*search.left, *(Left(one.module, one.node, half=one.how in (Putting.SUM, Putting.COUNT)) for one in beside)]
     return found, list(dict.fromkeys(left))
 
 
@@ -136,6 +138,8 @@ class _Search:
     def _how(self, module: Module, node: cst.BaseExpression, sink: Sink) -> Putting | None:
         """How the ranks' figures become one; None where this is not known, or not the same in all of its roles."""
         how = _HOW.get(self.facts.value(node).scale)
+        if how is Putting.COUNT and self.facts.program.options.per_rank_batch:
+            how = Putting.SUM  # the last batches of the script's own samplers may be of unequal sizes
         lonely = self.places.of(module, node) is Place.UNSURE or self.places.may_be_shared_out(node)
         if lonely or (sink.changes and not _is_number(node)):
             return None
@@ -153,6 +157,10 @@ class _Search:
         if isinstance(node, _NOT_ALWAYS) or node in self.done or node in own:
             return
         value = self.facts.value(node) if isinstance(node, cst.BaseExpression) else Value()
+        if self._is_cut(node, value):
+            for child in self._parts(node):
+                yield from self._figures(child, module, own, seen)
+            return
         again = value.scale is not Scale.MEAN and any(one in own for one in tree.walk(node))  # would count twice
         if isinstance(node, cst.BaseExpression) and self._is_figure(value) and not again:
             yield module, node
@@ -163,6 +171,15 @@ class _Search:
                     yield from self._figures(place, self.facts.module_of(place), own, seen + 1)
         for child in self._parts(node):
             yield from self._figures(child, module, own, seen)
+
+    def _is_cut(self, node: cst.CSTNode, value: Value) -> bool:
+        """`round(loss.item(), 3)`, `(loss > 1).item()`: of the mean, not the mean of what was cut."""
+        if value.scale is not Scale.MEAN or not isinstance(node, cst.Call):
+            return False
+        judged = (one for one in tree.walk(node) if isinstance(one, cst.Comparison))
+        if any(self.facts.value(one).scale in _NUMBERS for one in judged):
+            return True
+        return any(str(getattr(obj, "name", "")) in meters.CUTTING for obj in self.facts.value(node.func).objs)
 
     def _is_covered(self, node: cst.CSTNode, chosen: Collection[cst.CSTNode], seen: int = 0) -> bool:
         """Whether nothing of one rank is left in it once these are put together."""
@@ -186,7 +203,7 @@ class _Search:
                 yield obj.site
 
     def _is_figure(self, value: Value) -> bool:
-        held = any(isinstance(obj, (Mapping, Shape)) or _is_list(obj) for obj in value.objs)
+        held = any(isinstance(obj, (Mapping, Shape, Verdict)) or _is_list(obj) for obj in value.objs)
         return value.scale in _HOW and self._differs(value) and not held
 
     def _is_one_ranks(self, node: cst.CSTNode, seen: int = 0) -> bool:

@@ -41,7 +41,8 @@ def not_seen_to_be_used(facts: Facts, model: Obj, forward: Event, inside: list[E
         methods = [one for one in inside if one.kind is Kind.METHOD and _is_about(one, part) and one.name not in ABOUT]
         if not (calls and part in behind) and not (methods and using.is_model(part.name)):
             continue  # no gradients flow through it; what is no model has methods, too
-        whole = not methods and all(core(obj) is part for one in calls for obj in one.receiver.objs)
+        called = (core(obj) for one in calls for obj in one.receiver.objs)  # another one, in other runs
+        whole = not methods and all(one is part for one in called if part in _outwards(one))
         if not whole or not all(_needs_all(facts, part, call) for call in calls):
             yield part
 

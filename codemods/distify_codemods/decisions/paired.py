@@ -1,4 +1,6 @@
-"""Rows of something else that the samples of a batch are paired with by their places: on each rank, the first rows."""
+"""The places of samples in a batch, and rows of something else that they are paired with by these: on each rank, the
+first places and rows.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from distify_codemods.decisions.trials import with_evidence
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
 from distify_codemods.naming import brief
-from distify_codemods.origins import Draw, Paired
+from distify_codemods.origins import Draw, Paired, Placed
 from distify_codemods.values import NOTHING, Value
 
 
@@ -29,6 +31,14 @@ def links(decisions: Decisions) -> Iterator[Link]:
             f"`{brief(site)}` takes rows by numbers that are counted from the number of samples: each rank would pair "
             "its own samples with the first rows",
             "rows that belong to samples could come with them, from the data set or by the samples' own numbers",
+        )  # fmt: skip
+    for placed in marks(facts, Placed):
+        module, site = made_at(placed)
+        yield Link(
+            module, site,
+            f"the loss depends on what `{brief(site)}` says of the places of samples in their batch: each rank would "
+            "count its own samples from the first place on",
+            "what tells samples apart could come with them, from the data set or by the samples' own numbers",
         )  # fmt: skip
 
 

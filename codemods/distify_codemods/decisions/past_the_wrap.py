@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.allocation import Obj
+from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.decisions.base import Unwrapped
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
@@ -36,6 +36,7 @@ def past_the_wrap(facts: Facts) -> Iterator[Unwrapped]:
     """The models for which a wrap is not right, each with the place where that shows."""
     yield from _parts_called(facts)
     yield from _changed_later(facts)
+    yield from _moved(facts)
     yield from _without_parameters(facts)
     for event in facts.of_kind(Kind.CALL):
         if event.name.startswith(torch_optim.WITHOUT_BACKWARD) and facts.in_training(event):
@@ -112,6 +113,26 @@ def _changed_later(facts: Facts) -> Iterator[Unwrapped]:
         for model in models:
             if _is_after_the_wrap(facts, model, event, holder):
                 yield Unwrapped(model, event.module, event.node, "a part of it is replaced during training")
+
+
+def _moved(facts: Facts) -> Iterator[Unwrapped]:
+    """`torch.save(model.cpu().state_dict(), path)`: a module is moved or cast in place, and its hooks are lost."""
+    for event in facts.of_kind(Kind.METHOD):
+        if not _moves_away(event) or not in_the_course_of_training(facts, event):
+            continue
+        moved = {core(root(obj)) for obj in event.receiver.objs}
+        for model in facts.models:
+            if model in moved:
+                yield Unwrapped(model, event.module, event.node, "it is moved or cast during training")
+
+
+def _moves_away(event: Event) -> bool:
+    if event.name != "to":
+        return event.name in torch_nn.MOVING
+    given = [event.arguments.get("device", 0), event.arguments.get("dtype")]
+    objs = [one.single() for one in given if one is not None]
+    cast = any(isinstance(one, Ref) and one.name.startswith("torch.") for one in objs)
+    return cast or any(isinstance(one, Const) and one.value == "cpu" for one in objs)
 
 
 def _is_after_the_wrap(facts: Facts, model: Obj, event: Event, holder: cst.BaseExpression | None) -> bool:

@@ -140,7 +140,7 @@ def _sums(
     for loader in loaders:
         if dealing.may_be_on(loader, "drop_last"):
             return evaluation.Refusal("its loader drops the last batch")
-        if loader.arguments.double_star is not None and not dealing.is_known(loader.arguments.double_star):
+        if loader.arguments.unseen is not None:
             return evaluation.Refusal("what its loader's `**kwargs` hold is not known")
     return evaluation.sums(facts, loop)
 
@@ -153,9 +153,7 @@ def _gathers(
     facts: Facts, loop: BatchLoop, together: list[BatchLoop], loaders: list[Loader]
 ) -> Reduction | Gathering | evaluation.Refusal:
     for loader in loaders:
-        if loader.arguments.double_star is not None and not (
-            loader.arguments.expanded().keys() <= _FREE and dealing.is_known(loader.arguments.double_star)
-        ):
+        if loader.arguments.unseen is not None or not loader.arguments.expanded().keys() <= _FREE:
             return evaluation.Refusal("its loader's arguments are given as `**kwargs`")
         if not dealing.in_order(loader):
             return evaluation.Refusal("its loader has a sampler of its own")

@@ -13,7 +13,7 @@ from distify_codemods.answers import answered_once
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import contained, core
-from distify_codemods.libraries import torch_nn
+from distify_codemods.libraries import computing, torch_nn
 from distify_codemods.objects import External, Instance, Parameters
 from distify_codemods.ordered import EMPTY, Ordered
 
@@ -120,10 +120,17 @@ def _operands(event: Event) -> list[cst.BaseExpression]:
     node = event.node
     if event.kind is Kind.STORE and isinstance(node, (cst.Attribute, cst.Subscript)):
         return [node]
+    if event.kind is Kind.CALL and _only_reads(event):
+        return []
     if event.kind in (Kind.METHOD, Kind.CALL) and isinstance(node, cst.Call):
         receiver = [node.func.value] if isinstance(node.func, cst.Attribute) and event.name not in HARMLESS else []
         return [*receiver, *(argument.value for argument in node.args)]
     return []
+
+
+def _only_reads(event: Event) -> bool:
+    """Whether a function computes something new: `torch.randint_like(x, model.config.vocab_size)`."""
+    return computing.only_reads(event.name) and "out" not in event.arguments.keywords
 
 
 def _copied(obj: Obj) -> list[Obj]:

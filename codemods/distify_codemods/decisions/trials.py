@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 
@@ -130,6 +130,13 @@ def _lessons(facts: Facts) -> list[object]:
     told = [(event, event.receiver) for event in facts.backwards]
     told += [(event, given) for event in forwards for given in event.arguments.all()]
     return [(event.node, sorted(str(one) for one in dealt_by(given.sources))) for event, given in told]
+
+
+def put_together(
+    facts: Facts, wraps: tuple[Wrap, ...], averages: Sequence[Averaging], but: Collection[cst.CSTNode] = ()
+) -> Facts:
+    """The facts once figures are put together, but some."""
+    return _with(facts, wraps, {one.node: one for one in averages if one.node not in but})
 
 
 def try_out(

@@ -11,13 +11,13 @@ from distify_codemods.decisions.base import Blocked, Decisions, Sharding, View
 from distify_codemods.decisions.names import loader_node
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_iterated
-from distify_codemods.libraries import python, torch_optim
+from distify_codemods.libraries import progress, python, torch_optim
 from distify_codemods.objects import External, Mapping, Sequence, Wrapped
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
 #: What may be asked of a sharded loader: its number of batches and its data set are the same.
-_HARMLESS = ("builtins.", "tqdm.", "torch.", "itertools.", "local.", "copy.")
+_HARMLESS = ("builtins.", "tqdm.", "torch.", "itertools.", "local.", "copy.", *sorted(progress.BARS))
 
 
 def decide_view(decisions: Decisions, loop: BatchLoop, sharding: Sharding) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Obj, Ref
-from distify_codemods.interpreter import forms, imports, ranks, text
+from distify_codemods.interpreter import forms, imports, modules, ranks, text
 from distify_codemods.libraries import python, torch_data
 from distify_codemods.libraries.forms import OF_A_KIND
 from distify_codemods.objects import (
@@ -81,7 +81,7 @@ def _module_attribute(machine: Machine, obj: Local, name: str) -> Value:
     env = machine.module_frame(obj.target).env
     if name == "__dict__":
         table = machine.made(Mapping, None, obj, "__dict__")
-        table.items = Table(env)
+        table.items, table.named = Table(env), True
         return Value(table.alone)
     if name in env:
         return env[name]
@@ -99,6 +99,9 @@ def getter_of(obj: Obj) -> Value | None:
 def _external_attribute(machine: Machine, obj: External, name: str, receiver: Value, node: cst.Attribute) -> Value:
     if name in obj.attributes:
         return obj.attributes[name]
+    inside = modules.under_name(obj, name)
+    if inside is not None:
+        return inside
     if obj.name.endswith(("parse_args", "parse_known_args")):
         setting = machine.made(Setting, obj.site, name, name=name)
         return Value(setting.alone, sources=ranks.of_setting(name))

@@ -14,7 +14,7 @@ from distify_codemods.libraries import python, torch_data
 from distify_codemods.libraries.parallel import COUNT
 from distify_codemods.objects import Arguments, External, Local, Mapping, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.origins import LENGTH
+from distify_codemods.origins import LENGTH, Verdict
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value, join
 
@@ -29,7 +29,7 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         return NOTHING
     if name == "len":
         scale = Scale.COUNT if first.scale in (Scale.SAMPLES, Scale.TURNED, Scale.COUNT) else Scale.CONST
-        scale = Scale.SUM if first.scale is Scale.RAGGED else scale
+        scale = {Scale.RAGGED: Scale.SUM, Scale.COUPLED: Scale.COUPLED}.get(first.scale, scale)
         sources = forms.sources_of(first)
         measured = (to_library(obj) for obj in first.objs)
         if any(isinstance(one, External) and one.name in torch_data.LOADERS for one in measured):
@@ -42,7 +42,8 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
     if name in ("str", "repr"):  # a text is no number, whatever it tells
         return Value(scale=Scale.CONST if first.scale is Scale.CONST else Scale.UNKNOWN, sources=first.sources)
     if name in ("float", "int", "abs", "round", "bool"):
-        return Value(scale=first.scale if name != "abs" else scales.elementwise(first.scale), sources=first.sources)
+        judged = Ordered(obj for obj in first.objs if isinstance(obj, Verdict))
+        return Value(judged, first.scale if name != "abs" else scales.elementwise(first.scale), first.sources)
     if name == "sum":
         return _sum(arguments)
     if name in ("max", "min"):

@@ -15,7 +15,7 @@ from distify_codemods.events import Kind
 from distify_codemods.inside import root
 from distify_codemods.interpreter import holding, pairing
 from distify_codemods.interpreter import sizes as given_sizes
-from distify_codemods.libraries import drawing, python
+from distify_codemods.libraries import drawing
 from distify_codemods.libraries import sizes as makers
 from distify_codemods.objects import Arguments, External, Mapping, Sequence, Setting
 from distify_codemods.ordered import EMPTY, Ordered
@@ -68,7 +68,7 @@ def rows(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Valu
     """`data[i : i + size]`, `order[:size]`, `data[drawn]`: some of the samples, others in each turn."""
     if machine.inside_models or not _in_loop(machine) or any(isinstance(obj, Mapping) for obj in receiver.objs):
         return None
-    first = _bounds(node.slice[0].slice, keys[0])
+    first = pairing.bounds(node.slice[0].slice, keys[0])
     fresh = receiver.scale is Scale.CONST or (receiver.scale is Scale.SAMPLES and _cuts_only(receiver))
     if not fresh or first is None or (first.lower is None and first.upper is None):
         return None
@@ -83,17 +83,6 @@ def rows(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Valu
     cut = machine.made(Cut, node)
     objs = Ordered(_listed(machine, obj, node, cut) for obj in receiver.objs if isinstance(obj, Sequence))
     return Value(objs, value.scale, value.sources, dims=receiver.dims)
-
-
-def _bounds(part: cst.BaseSlice, key: Value) -> cst.Slice | None:
-    """Of `a:b`, and of what `slice(a, b)` made."""
-    if isinstance(part, cst.Slice):
-        return part
-    made = key.single()
-    call = made.site if isinstance(made, External) and made.name == python.SLICE else None
-    plain = isinstance(call, cst.Call) and all(one.keyword is None and not one.star for one in call.args)
-    given = [one.value for one in call.args] if plain and isinstance(call, cst.Call) else []
-    return cst.Slice(lower=given[0], upper=given[1]) if len(given) == 2 else None
 
 
 def _listed(machine: Machine, samples: Sequence, node: cst.CSTNode, cut: Obj) -> Obj:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import cuts, files, forms, holding, iteration, pooling, turns, ways
+from distify_codemods.interpreter import cuts, files, forms, holding, iteration, pairing, pooling, turns, ways
 from distify_codemods.objects import External, Mapping, Sequence
 from distify_codemods.ordered import Ordered
 from distify_codemods.scale import Scale
@@ -99,7 +99,7 @@ def _comp_result(
     """`over`: what is not known item by item."""
     known = over is None
     whole = join(*(value for _, value in turns))
-    if over is not None and whole.scale in (Scale.MEAN, Scale.SUM) and iteration.gives_samples(over):
+    if over is not None and whole.scale in (Scale.MEAN, Scale.SUM) and pairing.gives_samples(over):
         whole = replace(whole, scale=Scale.COUPLED)  # of each sample: summed up, no mean over samples
     if isinstance(node, cst.DictComp):
         table = machine.made(Mapping, node)

@@ -30,6 +30,8 @@ from distify_codemods.origins import (
     Cut,
     Draw,
     Outlived,
+    Paired,
+    Placed,
     Pooled,
     Share,
     Single,
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 _BY_NUMBERS = frozenset({CHANCE, BY_CHANCE, CUT_OFF, OUTCOME})
+#: What is said of the entries, and not of how many there are.
+_OF_ENTRIES = (Share, Cut, Pooled, Outlived, Single, Placed, Paired)
 #: What calling a module calls.
 _CALLED = frozenset({"forward", "__call__"})
 #: Among the sources of a value: it comes out of a module that is trained.
@@ -51,7 +55,7 @@ def sources_of(value: Value) -> Ordered[Obj | str]:
     drawn = is_drawn(value)
     return Ordered(
         one for one in value.sources
-        if not isinstance(one, (Share, Cut, Pooled, Outlived, Single)) and one not in (OUTPUT, COMPUTED, SEVERAL)
+        if not isinstance(one, _OF_ENTRIES) and one not in (OUTPUT, COMPUTED, SEVERAL)
         and (drawn or not (one in (CHANCE, OUTCOME) or isinstance(one, Draw)))
     )  # fmt: skip
 

@@ -196,6 +196,9 @@ def _bind_parameters(
         for key, value in expanded.items():
             if key not in known:
                 table.items[key] = value
+        unseen = arguments.unseen
+        if unseen is not None:
+            table.rest = join(table.rest or NOTHING, unseen)
         frame.env[params.star_kwarg.name.value] = Value(table.alone)
 
 

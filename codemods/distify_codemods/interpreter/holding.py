@@ -88,6 +88,13 @@ def fill(machine: Machine, node: cst.BaseExpression, batch: Value) -> None:
                 set_item(machine, held, _key(machine, node), batch)
 
 
+def relate(machine: Machine, place: cst.BaseExpression, into: Value, value: Value) -> None:
+    """What relates the samples of a batch is written into the tensor at `place`, which has an entry for each."""
+    if into.scale in PER_SAMPLE:
+        related = Value(scale=Scale.COUPLED, sources=into.sources | value.sources)
+        fill(machine, cst.Attribute(place, cst.Name("data")), related)
+
+
 def _key(machine: Machine, node: cst.Subscript) -> object:
     index = node.slice[0].slice
     return machine.values.get(index.value, NOTHING).constant() if isinstance(index, cst.Index) else None

@@ -10,12 +10,12 @@ import libcst as cst
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import to_library
-from distify_codemods.interpreter import collated, holding, text
+from distify_codemods.interpreter import collated, holding, pairing, text
 from distify_codemods.libraries import python, torch_data
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.origins import PART, Counter
-from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.origins import Counter
+from distify_codemods.scale import Scale
 from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
@@ -89,17 +89,9 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
     if taken:
         machine.frame.drawn |= taken
         machine.event(Kind.DRAW, place, name=part, value=Value(Ordered(taken)))
-    if not found and isinstance(place, cst.For) and gives_samples(over):
+    if not found and isinstance(place, cst.For) and pairing.gives_samples(over):
         return Value(scale=Scale.COUPLED, sources=over.sources)  # what is summed over turns is summed over samples
     return join(*found) if found else holding.any_item(over)
-
-
-def gives_samples(over: Value) -> bool:
-    """Whether iterating gives the samples of a batch, one by one."""
-    passing = [obj for obj in over.objs if isinstance(obj, Passing)]
-    if passing:
-        return any(gives_samples(one) for obj in passing for one in (obj.over or NOTHING, *obj.zipped))
-    return not over.objs and over.scale in PER_SAMPLE and PART in over.sources
 
 
 def _batch(machine: Machine, loader: External) -> Value:
@@ -113,12 +105,13 @@ def _batch(machine: Machine, loader: External) -> Value:
 def _count(machine: Machine, place: cst.CSTNode, over: Value = NOTHING) -> Value:
     counter = machine.made(Counter, place, loop=place if isinstance(place, cst.For) else None)
     moving = [counter] if machine.cutting is not None else []
-    return Value(counter.alone, over.scale, over.sources | moving)
+    return pairing.numbered(machine, over, Value(counter.alone, over.scale, over.sources | moving), place)
 
 
 def _passed(machine: Machine, obj: Passing, place: cst.CSTNode, part: str) -> Value:
     if obj.zipped:
         items = tuple(element_of(machine, value, place, f"{part}{number}") for number, value in enumerate(obj.zipped))
+        items = pairing.zipped(machine, obj.zipped, items, place)
         row = machine.made(Sequence, place, "zip", obj, items=items)
         row.items = tuple(join(one, other) for one, other in zip(row.items or items, items, strict=True))
         return Value(row.alone)
@@ -126,9 +119,8 @@ def _passed(machine: Machine, obj: Passing, place: cst.CSTNode, part: str) -> Va
     if not obj.numbered:
         return inner
     pair = machine.made(Sequence, place, "enumerate", obj)
-    pair.items = (
-        _count(machine, place), join(pair.items[1], inner) if pair.items else inner
-    )  # fmt: skip
+    number = pairing.numbered(machine, obj.over or NOTHING, _count(machine, place), place)
+    pair.items = (number, join(pair.items[1], inner) if pair.items else inner)
     return Value(pair.alone)
 
 

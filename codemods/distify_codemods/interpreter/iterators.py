@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.inside import contained
-from distify_codemods.interpreter import holding, iteration
+from distify_codemods.interpreter import holding, iteration, pairing
 from distify_codemods.libraries import python
 from distify_codemods.objects import Arguments, Parameters, Passing, Sequence
 from distify_codemods.ordered import Ordered
+from distify_codemods.scale import Scale
 from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ def passing(machine: Machine, node: cst.CSTNode, over: Value, **kind: bool) -> V
 
 def _iter(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     return passing(machine, node, _begun(machine, arguments, node, 0))
+
+
+def _reversed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    return pairing.turned_round(machine, arguments.first, _iter(machine, arguments, node), node)
 
 
 def _enumerate(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -73,6 +78,17 @@ def _listed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
         made.deals |= dealt
     key = sorted_by(machine, arguments, holding.any_item(Value(made.alone)), node)
     return Value(made.alone, given.scale, given.sources | key.sources)
+
+
+def _related(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`sorted(over)`, `set(over)`: of the samples of a batch, what is where, or there at all, depends on all."""
+    value, given = _listed(machine, arguments, node), arguments.first
+    if not pairing.gives_samples(given):
+        return value
+    for obj in value.objs:
+        if isinstance(obj, Sequence):
+            obj.grow(Value(scale=Scale.COUPLED, sources=given.sources))
+    return Value(value.objs, Scale.COUPLED, value.sources)
 
 
 def sorted_by(machine: Machine, arguments: Arguments, item: Value, node: cst.CSTNode) -> Value:
@@ -145,8 +161,9 @@ def _empty(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 
 
 _BUILTINS = {
-    "iter": _iter, "reversed": _iter, "enumerate": _enumerate, "zip": _zip, "next": _next, "map": _map,
-    "filter": _filter, **dict.fromkeys(("list", "tuple", "set", "sorted", "frozenset"), _listed),
+    "iter": _iter, "reversed": _reversed, "enumerate": _enumerate, "zip": _zip, "next": _next, "map": _map,
+    "filter": _filter, **dict.fromkeys(("list", "tuple"), _listed),
+    **dict.fromkeys(("set", "sorted", "frozenset"), _related),
 }  # fmt: skip
 _ITERTOOLS = {
     "cycle": _cycle, "islice": _part, "chain": _chain, "chain.from_iterable": _chain_of, "zip_longest": _zip,

@@ -21,6 +21,7 @@ from distify_codemods.interpreter import (
     iterators,
     kinds,
     losses,
+    modules,
     patterns,
     ranks,
     reading,
@@ -98,6 +99,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         if not name.startswith(python.KEEPS):
             machine.call_back(arguments, node)
         value = external(machine, name, arguments, node)
+        if name.startswith(computing.RELATING) and any(one.scale in PER_SAMPLE for one in arguments.all()):
+            value = Value(value.objs, Scale.COUPLED, arguments.sources)
     own = _sources(name) | ranks.of_call(name, arguments) | files.seen_by_itself(machine, name, arguments, node)
     value = value.adding(own)
     value = evidence.played(machine, name, None, value, node)
@@ -177,7 +180,7 @@ def call_external_object(machine: Machine, obj: External, arguments: Arguments, 
     along_others = given & PER_SAMPLE == {Scale.TURNED} and obj.name not in torch_nn.BESIDE
     if given & {Scale.COUPLED, Scale.SLOPES} or along_others:
         return Value(scale=Scale.COUPLED, sources=sources)
-    known = obj in machine.modules or obj.name.startswith(computing.MODULES)
+    known = modules.is_known(machine, obj)
     if not given:
         return Value(sources=sources)
     if known and given & PER_SAMPLE:

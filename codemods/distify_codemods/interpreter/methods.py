@@ -12,6 +12,7 @@ from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import contained, core
 from distify_codemods.interpreter import (
+    autograd,
     classes,
     containers,
     cuts,
@@ -25,10 +26,11 @@ from distify_codemods.interpreter import (
     iterators,
     library,
     modules,
+    pairing,
     state,
     tensors,
 )
-from distify_codemods.libraries import computing, drawing, effects, listings, torch_data, torch_nn
+from distify_codemods.libraries import computing, drawing, effects, listings, torch_data, torch_nn, torch_optim
 from distify_codemods.objects import (
     Arguments,
     Bound,
@@ -44,7 +46,7 @@ from distify_codemods.objects import (
     Wrapped,
 )
 from distify_codemods.origins import CHANCE
-from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.scale import Scale
 from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
@@ -80,11 +82,16 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
         if isinstance(node, cst.Call):
             _change(machine, name, receiver, value, arguments, node)
         state.method(machine, name, node, join(*arguments.all()), torch_data.LOADERS)
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            pairing.changed(machine, node.func.value, join(*arguments.all()))
     if name in drawing.METHODS:
         value = value.adding([CHANCE])
         value = evidence.drawn(machine, value, arguments, node, certain=True) if machine.tells_draws else value
         if name.endswith("_") and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
             state.drawn_into(machine, node.func.value, node, value)
+    elif machine.evidence and isinstance(obj, External) and obj.name in drawing.GENERATORS:
+        drawn = drawing.is_drawing_method(name)
+        value = evidence.drawn(machine, value, arguments, node, certain=True) if drawn else value
     value = evidence.played(machine, name, obj, value, node)
     value = forms.called(name, arguments, value, receiver)
     value = interrupts.told(machine, receiver, files.carried(machine, receiver, name, arguments, value, node))
@@ -99,11 +106,13 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
 
 def _change(machine: Machine, name: str, receiver: Value, value: Value, arguments: Arguments, node: cst.Call) -> None:
     """What a tensor holds that is changed in place."""
-    coupled = any(one.scale in (Scale.SLOPES, Scale.COUPLED) for one in arguments.all())  # it moves along its gradient
+    moved = any(one.scale in (Scale.SLOPES, Scale.COUPLED) for one in arguments.all())  # it moves along its gradient
     if name == "copy_" and arguments.positional:
         holding.fill(machine, node.func, arguments.positional[0])
-    elif name in ("add_", "sub_", "mul_") and receiver.scale in PER_SAMPLE and coupled:
-        holding.fill(machine, node.func, Value(scale=Scale.COUPLED, sources=receiver.sources))
+    elif isinstance(node.func, cst.Attribute) and (
+        value.scale is Scale.COUPLED or (moved and name in ("add_", "sub_", "mul_"))
+    ):
+        holding.relate(machine, node.func.value, receiver, value)
     if receiver.scale in _OF_A_BATCH and value.scale is not receiver.scale:
         holding.fill(machine, node.func, value)
 
@@ -182,6 +191,12 @@ def _iterator(machine: Machine, obj: Obj, method: Method, arguments: Arguments, 
 
 def _new(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value | None:
     return Value(machine.made(Instance, node, obj, of=obj).alone) if isinstance(obj, Class) else None
+
+
+def _apply(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
+    if isinstance(obj, Class) and obj.derives_from(torch_optim.FUNCTION):
+        return autograd.applied(machine, obj, arguments, node)
+    return _itself(machine, obj, method, arguments, node)
 
 
 def _subclasses(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value | None:
@@ -272,6 +287,7 @@ _METHODS: dict[str, Callable[[Machine, Obj, Method, Arguments, cst.CSTNode], Val
     **dict.fromkeys(("modules", "children", "named_modules", "named_children"), _members),
     **dict.fromkeys(RETURN_THEMSELVES, _itself),
     **dict.fromkeys(("parse_args", "parse_known_args"), _parsed),
+    "apply": _apply,
     "__iter__": _iterator,
     "__new__": _new,
     "__subclasses__": _subclasses,

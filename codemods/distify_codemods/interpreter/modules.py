@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from distify_codemods.allocation import Obj
-from distify_codemods.libraries import torch_nn
+from distify_codemods.inside import core
+from distify_codemods.libraries import computing, torch_nn
 from distify_codemods.objects import Arguments, External, Mapping, Sequence
 from distify_codemods.values import NOTHING, Value, join
 
@@ -38,6 +39,16 @@ def held_by(obj: Obj, key: object = None) -> Value | None:
     return found if found.objs else None
 
 
+def under_name(obj: External, name: str) -> Value | None:
+    """`self.parts.head`: what a `ModuleDict` was given under a name, which is an attribute of it as well."""
+    if obj.name != torch_nn.MODULE_DICT or obj.whole is not None or obj.arguments is None:
+        return None
+    given = obj.arguments.get("modules", 0)
+    tables = [one for one in given.objs if isinstance(one, Mapping)] if given is not None else []
+    known = bool(tables) and all(name in one.items for one in tables)
+    return join(*(one.items[name] for one in tables)) if known else None
+
+
 def _is_whole(given: list[Value]) -> bool:
     """Whether each item is known by its place."""
     listed = [obj for value in given for obj in value.objs if isinstance(obj, Sequence)]
@@ -55,3 +66,12 @@ def add(machine: Machine, obj: Obj | None, name: str, arguments: Arguments) -> N
     for value in arguments.positional[-1:]:
         for one in value.objs:
             machine.keep(obj.attributes, _LATER, one.any() if isinstance(one, Sequence) else Value(one.alone))
+
+
+def is_known(machine: Machine, obj: Obj, around: tuple[Obj, ...] = ()) -> bool:
+    """Whether something of a library is a module that is known, or a copy of one: `copy.deepcopy(model)`."""
+    if not isinstance(obj, External) or obj in around:
+        return False
+    copied = obj.arguments.first.objs if obj.name in computing.PASSING and obj.arguments is not None else ()
+    known = obj in machine.modules or obj.name.startswith(computing.MODULES)
+    return known or any(is_known(machine, core(one), (*around, obj)) for one in copied)

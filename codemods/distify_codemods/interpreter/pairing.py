@@ -1,7 +1,10 @@
-"""What is not of a batch, and whose rows are taken by numbers that are counted from the number of its samples.
+"""The places of samples in a batch, and what they are paired with by them, as a run for evidence sees it.
 
-`table[torch.arange(len(x))]`, `table[: len(x)]`, `table[i]` for each `i` of `range(len(x))`: with a whole batch, each
-sample has a row of its own; of a rank's share, all are counted from the first row on. Followed where evidence is.
+With a whole batch each sample has a place of its own; in a rank's share all are counted from the first place on. So
+numbers that are counted from the size of a batch (`arange(len(x))`, the turns of `enumerate(x)`) carry a mark
+(`Placed`), and so does a tensor of which samples are told apart by their places (`mask[0] = 1`). Rows of something else
+that are taken by such numbers (`table[: len(x)]`, `zip(x, table)`) carry another (`Paired`). What a batch's own rows
+are found by, they are found by on each rank: `logits[arange(len(x)), labels]`.
 """
 
 from __future__ import annotations
@@ -11,15 +14,18 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Const, Obj
-from distify_codemods.libraries import torch_nn
-from distify_codemods.objects import Arguments, External, Sequence, Setting
+from distify_codemods.interpreter import state
+from distify_codemods.libraries import python, torch_nn
+from distify_codemods.objects import Arguments, External, Mapping, Passing, Sequence, Setting
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import BY_PLACE, FILLED, Paired, Zero
-from distify_codemods.scale import Scale
-from distify_codemods.values import NOTHING, Value
+from distify_codemods.origins import COMPUTED, FILLED, PART, SEVERAL, Paired, Placed, Share, Zero
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, SIZE, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
+
+_MARKS = (Placed, Paired)
 
 
 def followed(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Value], item: Value) -> Value:
@@ -27,24 +33,123 @@ def followed(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[
     if not machine.evidence:
         return item
     if receiver.scale is not Scale.CONST:
-        own = BY_PLACE in receiver.sources
-        return item if own else item.with_sources(Ordered(one for one in item.sources if one != BY_PLACE))
+        return item if any(map(_picks_by_place, keys)) else _without_places(item, receiver)
     by_place = any(
-        is_counted(machine, element.slice) or (BY_PLACE in key.sources and key.scale is not Scale.CONST)
+        is_counted(machine, bounds(element.slice, key) or element.slice)
+        or any(isinstance(one, Placed) for one in key.sources)
         for element, key in zip(node.slice, keys, strict=True)
     )
-    return item.adding([machine.mark(Paired, node)]) if by_place and not is_filled(receiver) else item
+    return _paired(machine, node, item) if by_place and not is_filled(receiver) else item
+
+
+def _picks_by_place(key: Value) -> bool:
+    """`x[arange(len(x)) < 4]`: a mask says which places these are."""
+    return key.mask and any(isinstance(one, Placed) for one in key.sources)
+
+
+def _without_places(item: Value, receiver: Value) -> Value:
+    """The same, by whichever numbers it was found: what `receiver` has to do with places, it has still."""
+    placed = [one for one in item.sources if isinstance(one, Placed) and one not in receiver.sources]
+    return item.with_sources(item.sources - set(placed)) if placed else item
+
+
+def _paired(machine: Machine, node: cst.CSTNode, item: Value) -> Value:
+    rest = Ordered(one for one in item.sources if not isinstance(one, Placed))  # one mark says it
+    return item.with_sources(rest | [machine.mark(Paired, node)])
 
 
 def picked(machine: Machine, name: str, table: Value, arguments: Arguments, node: cst.CSTNode, item: Value) -> Value:
     """`table.index_select(0, torch.arange(len(x)))`"""
-    if not machine.evidence or name not in _PICKING or table.scale is not Scale.CONST or is_filled(table):
+    if not machine.evidence or name not in _PICKING:
         return item
-    by_place = any(BY_PLACE in key.sources for key in arguments.all())
-    return item.adding([machine.mark(Paired, node)]) if by_place else item
+    if table.scale is not Scale.CONST:
+        return _without_places(item, table)
+    by_place = any(isinstance(one, Placed) for key in arguments.all() for one in key.sources)
+    return _paired(machine, node, item) if by_place and not is_filled(table) else item
 
 
-_PICKING = frozenset({"index_select", "take"})
+_PICKING = frozenset({"index_select", "take", "gather", "take_along_dim"})
+
+
+def zipped(
+    machine: Machine, parts: tuple[Value, ...], items: tuple[Value, ...], node: cst.CSTNode
+) -> tuple[Value, ...]:
+    """`zip(x, table)`: what each of the iterables gives in a turn."""
+    if not machine.evidence or not any(map(_goes_through_samples, parts)):
+        return items
+    return tuple(
+        _paired(machine, _over(node), item) if part.scale is Scale.CONST and _are_rows(part) else item
+        for part, item in zip(parts, items, strict=True)
+    )
+
+
+def numbered(machine: Machine, over: Value, number: Value, node: cst.CSTNode) -> Value:
+    """The number of a turn that goes through `over`: of samples, it is their place."""
+    counts = machine.evidence and (over.scale is Scale.COUNT or _goes_through_samples(over))
+    return number.adding([machine.mark(Placed, _over(node))]) if counts else number
+
+
+def _over(turns: cst.CSTNode) -> cst.CSTNode:
+    """What a loop goes through."""
+    return turns.iter if isinstance(turns, (cst.For, cst.CompFor)) else turns
+
+
+def turned_round(machine: Machine, over: Value, iterator: Value, node: cst.CSTNode) -> Value:
+    """`reversed(x)`"""
+    return (
+        iterator.adding([machine.mark(Placed, node)]) if machine.evidence and _goes_through_samples(over) else iterator
+    )
+
+
+def gives_samples(over: Value) -> bool:
+    """Whether iterating gives the samples of a batch, one by one."""
+    passing = [obj for obj in over.objs if isinstance(obj, Passing)]
+    if passing:
+        return any(gives_samples(one) for obj in passing for one in (obj.over or NOTHING, *obj.zipped))
+    return not over.objs and over.scale in PER_SAMPLE and PART in over.sources
+
+
+def _goes_through_samples(over: Value) -> bool:
+    """The same; of batches that are cut by hand, which are tensors, too."""
+    cut = any(isinstance(one, Share) for one in over.sources)
+    return gives_samples(over) or (cut and not over.objs and over.scale in PER_SAMPLE)
+
+
+# ---- what is written
+
+
+def written(machine: Machine, target: cst.Subscript, receiver: Value, keys: list[Value], value: Value) -> None:
+    """`x[0] = 0`, `mask[: len(x) // 2] = 1`; `x[i] = x[i] * i`, whatever `x` is."""
+    if not machine.evidence:
+        return
+    found: list[Obj | str] = [one for one in value.sources if isinstance(one, _MARKS)]
+    if _is_at_a_place(machine, receiver, target.slice[0].slice) or any(map(_picks_by_place, keys)):
+        found.append(machine.mark(Placed, target))
+    state.put(machine, target.value, found)
+
+
+def changed(machine: Machine, place: cst.BaseExpression, value: Value) -> None:
+    """`x.mul_(numbers)`"""
+    if machine.evidence:
+        state.put(machine, place, [one for one in value.sources if isinstance(one, _MARKS)])
+
+
+def _is_at_a_place(machine: Machine, tensor: Value, key: cst.BaseSlice) -> bool:
+    """Whether a part of a batch's samples is taken: a batch as it comes from its loader has parts of its own."""
+    told = tensor.sources & {PART, COMPUTED} and SEVERAL not in tensor.sources
+    if tensor.scale is not Scale.SAMPLES or not told or any(isinstance(obj, _HOLDERS) for obj in tensor.objs):
+        return False
+    if isinstance(key, cst.Index):
+        return isinstance(machine.values.get(key.value, NOTHING).constant(), int)
+    assert isinstance(key, cst.Slice)
+    bounds = [machine.values.get(one, NOTHING) for one in (key.lower, key.upper) if one is not None]
+    return key.step is not None or any(bound.objs != SIZE for bound in bounds)
+
+
+_HOLDERS = (Sequence, Mapping)
+
+
+# ---- tables
 
 
 def is_a_table(value: Value) -> bool:
@@ -52,14 +157,35 @@ def is_a_table(value: Value) -> bool:
     return bool(value.objs) and all(map(_has_rows, value.objs))
 
 
+def _are_rows(value: Value) -> bool:
+    """Rows of numbers that may differ, or numbers that are counted."""
+    if is_filled(value):
+        return False
+    passing = [obj for obj in value.objs if isinstance(obj, Passing)]
+    inner = [one for obj in passing for one in (obj.over, *obj.zipped) if one is not None]
+    return all(map(_are_rows, inner)) and all(_has_rows(obj) for obj in value.objs if obj not in passing)
+
+
 def _has_rows(obj: Obj) -> bool:
-    if isinstance(obj, Sequence):
-        return all(one.scale is Scale.CONST and not one.objs - _literals(one) for one in obj.parts())
+    if isinstance(obj, (Sequence, Mapping)):
+        held = obj.parts() if isinstance(obj, Sequence) else [obj.any()]
+        return all(one.scale is Scale.CONST and not one.objs - _literals(one) for one in held)
     return isinstance(obj, External) and not obj.name.startswith(torch_nn.OWN)
 
 
 def _literals(value: Value) -> Ordered[Obj]:
     return Ordered(obj for obj in value.objs if isinstance(obj, Const))
+
+
+def bounds(part: cst.BaseSlice, key: Value) -> cst.Slice | None:
+    """The bounds of `a:b`, and of what `slice(a, b)` made."""
+    if isinstance(part, cst.Slice):
+        return part
+    made = key.single()
+    call = made.site if isinstance(made, External) and made.name == python.SLICE else None
+    plain = isinstance(call, cst.Call) and all(one.keyword is None and not one.star for one in call.args)
+    given = [one.value for one in call.args] if plain and isinstance(call, cst.Call) else []
+    return cst.Slice(lower=given[0], upper=given[1]) if len(given) == 2 else None
 
 
 def is_counted(machine: Machine, cut: cst.BaseSlice) -> bool:

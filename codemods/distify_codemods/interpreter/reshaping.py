@@ -32,8 +32,13 @@ _ALONG = {
 _ALONG_ALL = {
     **dict.fromkeys(_WORDS("nanmedian std_mean var_mean aminmax"), 0),
     **dict.fromkeys(
-        _WORDS("quantile nanquantile vector_norm fftn ifftn rfftn irfftn hfftn ihfftn fftshift ifftshift"), 1
+        _WORDS(
+            """quantile nanquantile percentile nanpercentile vector_norm fftn ifftn rfftn irfftn hfftn ihfftn fftshift
+            ifftshift"""
+        ),
+        1,
     ),
+    "gradient": 9,  # by its name alone
 }
 #: How many dimensions the result of a function has at least, if the samples lie along the first.
 _DIMS = {"linear": 2, "embedding": 2, "layer_norm": 2, "conv1d": 3, "conv2d": 4, "conv3d": 5}
@@ -51,7 +56,7 @@ _LAYERS = (
 _MATRICES = frozenset(
     _WORDS(
         """tril triu diagonal trace det logdet slogdet inverse pinverse matrix_norm matrix_exp matrix_power matrix_rank
-        cholesky fft2 ifft2 rfft2 irfft2 scaled_dot_product_attention"""
+        cholesky cond fft2 ifft2 rfft2 irfft2 hfft2 ihfft2 scaled_dot_product_attention"""
     )
 )
 
@@ -160,7 +165,8 @@ _SPECIAL: dict[str, Callable[[str, Value, Arguments], Scale | None]] = {
     **dict.fromkeys(("expand", "repeat", "tile"), _repeated),
     **dict.fromkeys(("index_select", "take"), _picked),
     **dict.fromkeys(("flip", "roll", "rot90", "flipud"), _moved),
-    **dict.fromkeys(("repeat_interleave", "masked_fill"), lambda name, tensor, arguments: tensor.scale),
+    "repeat_interleave": lambda name, tensor, arguments: tensor.scale,
+    "masked_fill": lambda name, tensor, arguments: S.COUPLED if _of(arguments) is S.COUPLED else tensor.scale,
     **dict.fromkeys(_WORDS("scatter scatter_add scatter_reduce index_add index_reduce index_copy"), _scattered),
     **dict.fromkeys((*_ALONG, *_ALONG_ALL), _along),
     "gather": _gathered,

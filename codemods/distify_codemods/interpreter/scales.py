@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from distify_codemods.origins import Verdict
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import Value
 
@@ -25,6 +26,8 @@ def binary(operator: str, left: Value, right: Value) -> Value:
     sources = left.sources | right.sources
     if operator in _COMPARISONS:
         return compared(left, right)
+    if any(isinstance(obj, Verdict) for one in (left, right) if one.scale in _OF_ALL for obj in one.objs):
+        return Value(scale=S.COUPLED, sources=sources)  # whether a mean is larger than something is no mean
     if operator in _ADDITIVE:
         scale = _add(left, right)
     elif operator == "Multiply":

@@ -73,20 +73,24 @@ def written(
 
 def drawn_into(machine: Machine, place: cst.BaseExpression, node: cst.CSTNode, value: Value) -> None:
     """Random numbers are written into the tensor at `place`, as a run for evidence sees it."""
-    root = _root(place) if machine.pooling is not None else None
-    draws = [source for source in value.sources if isinstance(source, Draw)] if root is not None else []
-    if not draws:
-        return
+    draws: list[Obj | str] = [one for one in value.sources if isinstance(one, Draw)]
+    draws = draws if machine.pooling is not None else []
+    put(machine, place, draws, lasting=True)
+
+
+def put(machine: Machine, place: cst.BaseExpression, marks: list[Obj | str], lasting: bool = False) -> None:
+    """What is written into the tensor at `place` has these marks; `lasting`: if nothing of this batch is in it yet."""
+    root = _root(place) if marks else None
     if isinstance(root, cst.Name):
         frame = _holder(machine, root.value)
-        if frame is not None and _is_lasting(frame.env[root.value], frozenset()):
-            frame.env[root.value] = frame.env[root.value].adding(draws)
+        if frame is not None and (not lasting or _is_lasting(frame.env[root.value], frozenset())):
+            frame.env[root.value] = frame.env[root.value].adding(marks)
             pooling.named(machine, frame.env, root.value, frame.env[root.value], lasting=frame is not machine.frame)
     elif isinstance(root, cst.Attribute):
         for obj in machine.values.get(root.value, Value()).objs:
             if isinstance(obj, Instance):
                 known = obj.attributes.get(root.attr.value, Value())
-                machine.keep(obj.attributes, root.attr.value, known.adding(draws), obj)
+                machine.keep(obj.attributes, root.attr.value, known.adding(marks), obj)
 
 
 def method(machine: Machine, name: str, node: cst.CSTNode, value: Value, loaders: frozenset[str]) -> None:

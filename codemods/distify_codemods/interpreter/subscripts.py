@@ -10,7 +10,7 @@ import libcst as cst
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Kind
 from distify_codemods.inside import core
-from distify_codemods.interpreter import cuts, forms, holding, modules, pairing, parts, ranks, scales, ways
+from distify_codemods.interpreter import cuts, forms, holding, imports, modules, pairing, parts, ranks, scales, ways
 from distify_codemods.libraries import python
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Sequence, Wrapped
 from distify_codemods.origins import PART, Places, Shape
@@ -19,6 +19,9 @@ from distify_codemods.values import NOTHING, SIZE, Value, join, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
+
+
+_NAMES = ".__dict__"
 
 
 def subscript(machine: Machine, node: cst.Subscript) -> Value:
@@ -73,6 +76,8 @@ def _item_of(
         return obj.attributes[known]
     if _is_environment(obj):
         return Value(sources=ranks.of_variable(known))
+    if isinstance(obj, Ref) and obj.name.endswith(_NAMES):  # `models.__dict__[name]`
+        return imports.reference(machine, f"{obj.name.removesuffix(_NAMES)}.{known if isinstance(known, str) else '?'}")
     if isinstance(obj, Shape):
         of_the_batch = only_index and known == 0
         return Value(SIZE, Scale.COUNT, receiver.sources) if of_the_batch else Value(sources=receiver.sources)

@@ -10,11 +10,23 @@ import libcst as cst
 from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import core
-from distify_codemods.interpreter import classes, graph, holding, reductions, scales, state, subscripts, tensors, ways
+from distify_codemods.interpreter import (
+    classes,
+    graph,
+    holding,
+    pairing,
+    reductions,
+    scales,
+    state,
+    subscripts,
+    tensors,
+    ways,
+)
 from distify_codemods.libraries import torch_data
 from distify_codemods.objects import Arguments, Bound, Class, External, Instance, Local, Mapping, Parameters, Sequence
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import IGNORED, Counter, Shape
+from distify_codemods.scale import Scale
 from distify_codemods.values import NOTHING, Value, gpu_texts, join
 
 if TYPE_CHECKING:
@@ -63,14 +75,20 @@ def _tell_dims(machine: Machine, value: Value, count: int) -> None:
 def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
     receiver = machine.evaluate(target.value)
     value = machine.tainted(value)
-    key = NOTHING
-    for element in target.slice:
-        if isinstance(element.slice, cst.Index):
-            key = machine.evaluate(element.slice.value)
-        else:
-            subscripts.evaluate_slice(machine, element.slice)
+    keys = [
+        machine.evaluate(element.slice.value)
+        if isinstance(element.slice, cst.Index)
+        else subscripts.evaluate_slice(machine, element.slice)
+        for element in target.slice
+    ]
+    key = keys[-1] if isinstance(target.slice[-1].slice, cst.Index) else NOTHING
     machine.event(Kind.STORE, target, name="[]", receiver=receiver, receiver_node=target.value, value=value)
     state.written(machine, target.value, target, value, torch_data.LOADERS)
+    pairing.written(machine, target, receiver, keys, value)
+    if any(one.scale is Scale.COUPLED for one in (value, *keys)) and not any(
+        isinstance(one, Counter) for one in keys[0].objs
+    ):
+        holding.relate(machine, target.value, receiver, value)  # where a loop goes through samples, each has its own
     for one in receiver.objs:
         _call_own(machine, one, "__setitem__", [key, value], target)
     if isinstance(target.value, cst.Name) and tensors.with_ignored(receiver, [value]) is not receiver:

@@ -24,7 +24,7 @@ from distify_codemods.interpreter import (
 from distify_codemods.libraries import torch_nn, torch_optim
 from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.origins import BY_PLACE, CHANCE, Places, Verdict
+from distify_codemods.origins import CHANCE, Placed, Places, Verdict
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, sources_of
 
@@ -78,7 +78,9 @@ def _of_the_first(machine: Machine, name: str, arguments: Arguments, node: cst.C
 def _made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     value, last = sizes.made(machine, name, arguments, node), name.rpartition(".")[2]
     if last in ("arange", "randperm") and value.scale is S.SAMPLES:
-        value = value.of(machine.mark(Places, node).alone).adding([BY_PLACE] if machine.evidence else ())
+        value = value.of(machine.mark(Places, node).alone)
+    if last in ("arange", "randperm", "eye") and value.scale in PER_SAMPLE and machine.evidence:
+        value = value.adding([machine.mark(Placed, node)])
     return whole.numbered(machine, value, node) if last in ("arange", "randperm", "eye") else value
 
 
@@ -151,6 +153,8 @@ def extreme_of_numbers(machine: Machine, arguments: Arguments, node: cst.CSTNode
         held = held.union(*(value.objs for value in arguments.positional))
     if kinds:
         held |= [machine.made(Verdict, node)]
+    if len(arguments.positional) == 1 and given[0].scale in PER_SAMPLE and not given[0].objs:
+        return Value(held, S.COUPLED, sources_of(given))  # of all samples
     kind = S.UNKNOWN if kinds - {S.REDUCED} else S.REDUCED if kinds else S.CONST
     return Value(held, kind, sources_of(given))
 

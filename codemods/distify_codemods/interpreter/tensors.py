@@ -12,7 +12,7 @@ from distify_codemods.interpreter import cuts, forms, pairing, reshaping, scales
 from distify_codemods.libraries import torch_losses, torch_tensors
 from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.origins import IGNORED, Places, Shape, Zero
+from distify_codemods.origins import IGNORED, Places, Shape, Verdict, Zero
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value, sources_of
 
@@ -33,6 +33,7 @@ _FLATTENING = frozenset(_WORDS("flatten ravel squeeze item tolist view_as reshap
 _COMPARE = frozenset(
     _WORDS("eq ne gt lt ge le equal isclose logical_and logical_or logical_not isnan isfinite isinf isin")
 )
+_ORDERS = frozenset(_WORDS("eq ne gt lt ge le"))
 _SUMS = frozenset(_WORDS("sum nansum count_nonzero"))
 _MEANS = frozenset(_WORDS("mean average"))
 #: position of `dim` behind the tensor; whether it returns (values, indices); whether `dim` is -1 by default
@@ -44,14 +45,17 @@ _ALONG = {
     "softmax": (0, False, True), "log_softmax": (0, False, True), "softmin": (0, False, True),
     "gumbel_softmax": (3, False, True), "normalize": (1, False, True), "glu": (0, False, True),
     "sort": (0, True, True), "argsort": (0, False, True), "topk": (1, True, True), "kthvalue": (1, True, True),
+    **dict.fromkeys(_WORDS("nanmax nanmin nanargmax nanargmin nanprod nanstd nanvar ptp"), (0, False, False)),
+    **dict.fromkeys(("frobenius_norm", "nuclear_norm"), (0, False, False)),
     "cumsum": (0, False, True), "cumprod": (0, False, True), "cosine_similarity": (1, False, True),
 }  # fmt: skip
 _PICKING = frozenset(_WORDS("sort argsort topk kthvalue cumsum cumprod"))
 _SAME_SHAPE = frozenset(_WORDS("softmax log_softmax softmin gumbel_softmax normalize sort argsort topk cumsum cumprod"))
 _COUPLING = frozenset(
     _WORDS(
-        """cdist pdist cov corrcoef unique histc bincount svd svdvals svd_lowrank pca_lowrank qr lstsq pinv msort addbmm
-        block_diag cartesian_prod combinations meshgrid"""
+        """cdist pdist cov corrcoef unique unique_consecutive histc histogram bincount svd svdvals svd_lowrank
+        pca_lowrank qr geqrf lu lu_factor lu_factor_ex lstsq pinv msort addbmm block_diag cartesian_prod combinations
+        meshgrid polyval lexsort vdot hash_tensor sum_to_size"""
     )
 )
 #: Products of the rows of one with the rows of the other, and those that are added to something.
@@ -129,7 +133,10 @@ def _numbers(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CS
 
 
 def _compared(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
-    return scales.compared(tensor, arguments.first)
+    value = scales.compared(tensor, arguments.first)
+    if value.mask or name not in _ORDERS:
+        return value
+    return value.of(machine.made(Verdict, node).alone)
 
 
 def _new(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value | None:
@@ -173,7 +180,7 @@ def _places(machine: Machine, name: str, mask: Value, arguments: Arguments, node
 
 
 def _held(tensor: Value) -> Ordered[Obj]:
-    return Ordered(obj for obj in tensor.objs if isinstance(obj, (Places, Shape, Zero)))
+    return Ordered(obj for obj in tensor.objs if isinstance(obj, (Places, Shape, Verdict, Zero)))
 
 
 def _size(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:

@@ -25,6 +25,7 @@ from distify_codemods.origins import (
     PART,
     SEVERAL,
     Counter,
+    Placed,
 )
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value
@@ -43,7 +44,7 @@ def may_part(value: Value) -> bool:
     """Whether ranks may go different ways by it: it depends on more than settings, counters and sizes."""
     if value.scale in (Scale.COUNT, Scale.REDUCED):
         return False
-    alike = (Setting, Const, Counter)
+    alike = (Setting, Const, Counter, Placed)
     return any(not isinstance(one, alike) and one not in (LENGTH, PART, COMPUTED, SEVERAL) for one in value.sources)
 
 

@@ -40,6 +40,9 @@ PASSING = (
     "torch.jit.script", "torch.jit.trace", "torch.compile", "copy.deepcopy", "copy.copy", "torch.nn.Sequential",
     "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.optim.swa_utils.AveragedModel", "torch.nn.DataParallel",
 )  # fmt: skip
+#: Functions that make of all that they are given one thing, or an order.
+RELATING = ("statistics.", "heapq.nlargest", "heapq.nsmallest")
+_READING = frozenset(f"builtins.{name}" for name in "abs bool float int len max min print range round str sum".split())
 #: With these a model of transformers computes the loss itself: a mean over tokens, of which samples have different
 #: numbers.
 LABELS = frozenset("labels label_ids start_positions end_positions next_sentence_label return_loss".split())
@@ -55,9 +58,16 @@ OF_SEVERAL = frozenset(
 #: Functions, and methods of tensors, that do.
 SEVERAL = frozenset(
     """chunk split unbind tensor_split hsplit vsplit dsplit meshgrid broadcast_tensors max min median mode sort topk
-    kthvalue cummax cummin aminmax qr svd eig eigh slogdet lu lstsq frexp std_mean var_mean pad_packed_sequence
-    multi_head_attention_forward""".split()
+    kthvalue cummax cummin aminmax qr svd eig eigh slogdet lu lstsq frexp std_mean var_mean gradient
+    pad_packed_sequence multi_head_attention_forward""".split()
 )
+
+
+def only_reads(name: str) -> bool:
+    """Whether a function makes something new of what it is given, and changes none of it."""
+    of_torch = name.startswith("torch.") and name.count(".") == 1
+    computes = of_torch or name.startswith(("torch.nn.functional.", "math.")) or name in _READING
+    return computes and name not in PASSING and not name.endswith("_")
 
 
 def has_parts(model: str) -> bool:

@@ -44,6 +44,9 @@ UNSEEDED = frozenset(
     [*GENERATORS, *(f"numpy.random.{name}" for name in "SeedSequence PCG64 PCG64DXSM MT19937 Philox SFC64".split())]
 )
 OWN_STATE = UNSEEDED | {"numpy.random.Generator"}
+#: As they are when a data set holds them, however they were made; and what gives one a seed.
+_GENERATORS = ("torch.Generator", *OWN_STATE)
+SEEDING_METHODS = frozenset({"manual_seed", "seed", "set_state", "setstate"})
 #: Arguments by which a function is told a stream, or a seed, of its own.
 OWN_STREAM = frozenset({"generator", "random_state", "seed", "rng"})
 #: Draws of one number, and how many arguments they have before those that say how many are drawn, if any may.
@@ -152,6 +155,11 @@ def draws_numbers(name: str) -> bool:
         return not is_seeding(name) and name not in OWN_STATE
     library, _, last = name.rpartition(".")
     return library == "torch" and last in _OF_TORCH
+
+
+def is_a_generator(name: str) -> bool:
+    """Whether something that a library's call of this name gave has a stream of its own: `default_rng(0)`."""
+    return name.startswith(_GENERATORS)
 
 
 def is_drawing_method(name: str) -> bool:

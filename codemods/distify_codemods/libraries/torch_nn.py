@@ -26,7 +26,8 @@ DATA_PARALLEL = "torch.nn.DataParallel"
 SEQUENTIAL = "torch.nn.Sequential"
 #: Containers, which call what they hold, or are asked for it.
 LISTS = (SEQUENTIAL, "torch.nn.ModuleList")
-CONTAINERS = (*LISTS, "torch.nn.ModuleDict")
+MODULE_DICT = "torch.nn.ModuleDict"
+CONTAINERS = (*LISTS, MODULE_DICT)
 #: Layers that look at all samples of a batch together.
 BATCHNORMS = (
     "torch.nn._BatchNorm",
@@ -92,6 +93,8 @@ _WITHOUT_DRAWS = (
 )  # fmt: skip
 #: What reads the gradients of the parameters that it is given.
 READS_GRADIENTS = ("torch.nn.utils.clip_grad", "torch.nn.utils.get_total_norm")
+#: Methods that move or cast a module in place, mostly away from where it trains.
+MOVING = frozenset("cpu half double bfloat16".split())
 
 
 def may_hold_batchnorm(name: str) -> bool:

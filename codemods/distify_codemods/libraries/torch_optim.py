@@ -38,3 +38,7 @@ def is_schedule(name: str) -> bool:
     """Whatever library has a module like torch's: `monai.optimizers.lr_scheduler.WarmupCosineSchedule`."""
     own = name.startswith("transformers.") and (".get_" in name and "schedule" in name)
     return own or name.startswith(_SCHEDULES) or "lr_scheduler." in name
+
+
+#: What is derived from to say how something is computed, and its gradient.
+FUNCTION = "torch.autograd.Function"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-#: Models that return one thing, made with all that they have.
+#: Models that return one thing, made with all that they have. (Those of segmentation_models_pytorch take an encoder as
+#: far down as `encoder_depth` says, which is not all of it for some by default, and keep the rest.)
 _OF_ONE_RESULT = (
-    "timm.", "torchvision.models.", "segmentation_models_pytorch.", "efficientnet_pytorch.", "monai.networks.",
-    "torch_geometric.nn.",
+    "timm.", "torchvision.models.", "efficientnet_pytorch.", "monai.networks.", "torch_geometric.nn.",
 )  # fmt: skip
 _TRANSFORMERS = "transformers."
 _DIFFUSERS = "diffusers."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import libcst as cst
 
 from distify_codemods import tree
@@ -17,17 +19,28 @@ def outside(
     context: Context, event: Event, place: tuple[Module, cst.CSTNode], writes: list[Event]
 ) -> tuple[Module, cst.CSTNode] | None:
     """The place before an event, or before the attempts that it is in. None: one of these writes is in there, too."""
-    passed = not any(here.node is place[1] and not here.arm for here in event.here.up())
-    for here in event.here.up():
-        passed = passed or (here.node is place[1] and not here.arm)
-        if not passed or not isinstance(here.node, (cst.Try, cst.TryStar)) or not _may_be_left_out(here):
-            continue
+    for here in _around(event, place):
         if any(_holds(here, one) for one in context.facts.backwards):
             break  # ranks meet in there anyhow
         if any(_holds(here, one) for one in writes):
             return None
         place = here.frame.module, here.node
     return place
+
+
+def beside(context: Context, event: Event, place: tuple[Module, cst.CSTNode], writes: Iterable[Event]) -> list[Event]:
+    """Those of the writes that are in one of the attempts that the place is in."""
+    around = [here for here in _around(event, place) if not any(_holds(here, one) for one in context.facts.backwards)]
+    return [one for one in writes if any(_holds(here, one) for here in around)]
+
+
+def _around(event: Event, place: tuple[Module, cst.CSTNode]) -> Iterator[Here]:
+    """The attempts that the place is in, up to the event's outermost call."""
+    passed = not any(here.node is place[1] and not here.arm for here in event.here.up())
+    for here in event.here.up():
+        passed = passed or (here.node is place[1] and not here.arm)
+        if passed and isinstance(here.node, (cst.Try, cst.TryStar)) and _may_be_left_out(here):
+            yield here
 
 
 def is_in_one(event: Event) -> bool:

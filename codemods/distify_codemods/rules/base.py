@@ -288,7 +288,7 @@ class Context:
             if place is not None and node in below:
                 break
             if here.arm == CALLED and place is not None:
-                left = self._may_have_left(event, here.frame)
+                left = self.may_have_left(event, here.frame)
                 if not left:
                     break
             if here.arm:
@@ -298,7 +298,7 @@ class Context:
                 place, left = (here.frame.module, node), False
         return place or (event.module, event.module.statement(event.node))
 
-    def _may_have_left(self, event: Event, frame: Frame) -> bool:
+    def may_have_left(self, event: Event, frame: Frame) -> bool:
         """Whether the function may return before an event because of what files there are."""
         return any(
             one.here.frame is frame

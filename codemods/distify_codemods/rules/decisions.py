@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from distify_codemods.decisions import differing
+from distify_codemods.decisions.base import Averaging
 from distify_codemods.decisions.whole_passes import WholePass, whole_passes
 from distify_codemods.events import Kind
+from distify_codemods.rules import at_once
 from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "DECIDE01"
+_WHAT = "a decision hangs on one rank's figures"
 
 
 def run(context: Context) -> None:
     facts = context.facts
     found = False
-    for average in context.decisions.averages:
-        decisive = average.code == CODE
-        if decisive and context.editable(average.module, average.node, "a decision hangs on one rank's figures"):
+    decisive = [one for one in context.decisions.averages if one.code == CODE]
+    for one in [one for one in decisive if one.told]:
+        if context.editable(one.module, one.node, _WHAT):
             found = True
-            if average.told:
-                context.tell(average.module, average.node, average.why)
-            else:
-                context.put_into(average.module, average.node, "all_reduce_mean({})", average.why)
-            context.applied(average.why, average.module, average.node)
+            context.tell(one.module, one.node, one.why)
+            context.applied(one.why, one.module, one.node)
+    for one in at_once.average(context, [one for one in decisive if not one.told], _WHAT, _average):
+        found = True
+        context.applied(one.why, one.module, one.node)
     behind = differing.guarded(facts)
     for event in facts.of_kind(Kind.TEST):
         why = differing.differs(facts, event)
@@ -48,11 +51,15 @@ def run(context: Context) -> None:
                 f"the loss {why}, and each rank would have another", event.module, event.node,
                 "let all take rank 0's, where every rank comes by: `rt.from_main_process(value)`",
             )  # fmt: skip
-    for one in whole_passes(context.decisions):
+    for made_whole in whole_passes(context.decisions):
         found = True
-        _make_alike(context, one)
+        _make_alike(context, made_whole)
     if not found:
         context.not_needed_if_known("every decision is the same on all ranks")
+
+
+def _average(context: Context, one: Averaging) -> None:
+    context.put_into(one.module, one.node, "all_reduce_mean({})", one.why)
 
 
 def _make_alike(context: Context, one: WholePass) -> None:

@@ -7,7 +7,7 @@ import libcst as cst
 from distify_codemods.arguments import bound
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import checkpoints, effects
-from distify_codemods.rules import attempts, barriers, handed_over
+from distify_codemods.rules import attempts, barriers, handed_over, together
 from distify_codemods.rules.base import Context, Rule, ways_to
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.save import is_checkpoint
@@ -57,6 +57,11 @@ def _wait(context: Context, event: Event, saves: list[Event]) -> None:
     before = ways_to(save for save in saves if save.before(event))
     above = handed_over.outside(context, event, context.above_file_tests(event, before))
     found = attempts.outside(context, event, above, saves)
+    if found is None and (there := together.written(context, event, above, saves)):
+        saves = [save for save in saves if save not in there]
+        if not saves:
+            return
+        found = attempts.outside(context, event, above, saves)
     if found is None:
         context.needs_you(
             "a checkpoint is read in the `try` that writes it: where it fails on rank 0 alone, the others would wait "

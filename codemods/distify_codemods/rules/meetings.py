@@ -163,7 +163,7 @@ def _written(plan: Plan) -> Iterator[tuple[cst.CSTNode, str, bool]]:
         for statement, lines in table.items():
             yield from ((statement, line.code, True) for line in lines)
     for statement, guard in plan.guards.items():
-        yield statement, guard.header, True
+        yield statement, f"{guard.around_it} {guard.header}", True
     for node, rewrites in plan.expressions.items():
         assert isinstance(node, cst.BaseExpression)
         yield from ((node, tree.code_of(rewrite(node)), False) for rewrite in rewrites.values())

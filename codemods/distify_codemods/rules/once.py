@@ -28,13 +28,14 @@ _QUIET = frozenset(
     "absolute expanduser exists is_file is_dir get_last_lr to_dict round mkdir read_text read_bytes".split()
 )
 #: Those of a model that are no forward pass.
-_OF_STATE = frozenset("state_dict parameters named_parameters cpu float double save".split())
+_OF_STATE = frozenset("state_dict parameters named_parameters save".split())
 _SHARED_METHODS = frozenset({"exists", "is_file", "is_dir", "read_text", "read_bytes"})
 _LEAVING = (cst.Return, cst.Break, cst.Continue)
 _NEEDED = (
     cst.Yield, cst.Global, cst.Nonlocal, cst.Raise, cst.Del, cst.NamedExpr, cst.FunctionDef, cst.ClassDef, cst.Import,
     cst.ImportFrom, cst.Try, cst.Await,
 )  # fmt: skip
+_LOOKING = (cst.Subscript, cst.Comparison, cst.BinaryOperation, cst.BooleanOperation, cst.UnaryOperation)
 _DEEPEST = 3
 
 
@@ -45,8 +46,18 @@ def once(context: Context, event: Event, reason: str) -> None:
     statement = guardable(context, event)
     if statement is not None:
         context.plan(module).guard_alone(statement, context.rt(module), context.code, reason)
+    elif _is_looked_into(module, node) and not context.is_on_main(module, node):
+        context.call_for_all(module, node, reason)
     else:
         context.call_alone(module, node, reason)
+
+
+def _is_looked_into(module: Module, call: cst.Call) -> bool:
+    """`best, epoch = saver.save(...)`: of what it gives all ranks need what rank 0 has."""
+    user = next(iter(module.enclosing(call)), None)
+    if isinstance(user, cst.Assign):
+        return any(isinstance(one.target, (cst.Tuple, cst.List)) for one in user.targets)
+    return isinstance(user, _LOOKING) or (isinstance(user, (cst.If, cst.While, cst.IfExp)) and user.test is call)
 
 
 def guardable(context: Context, event: Event) -> cst.CSTNode | None:
@@ -95,6 +106,8 @@ def _needed(context: Context, node: cst.CSTNode, depth: int) -> bool:
     figures = [*(one.node for one in decisions.averages), *(one.node for one in decisions.loss_reductions)]
     if isinstance(node, _NEEDED) or any(one is node for one in figures):
         return True
+    if any(node in one.before for one in decisions.deferrals):
+        return True  # ranks meet before it
     if isinstance(node, cst.AssignTarget):
         return any(isinstance(one, (cst.Attribute, cst.Subscript)) for one in tree.leaves(node.target))
     if isinstance(node, cst.AugAssign):

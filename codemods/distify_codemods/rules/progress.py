@@ -21,7 +21,7 @@ CODE = "OUT02"
 
 def run(context: Context) -> None:
     calls = context.facts.of_kind(Kind.CALL)
-    found = [event for event in calls if event.name in progress.OF_TQDM]
+    found = [event for event in calls if event.name in progress.CAN_BE_DISABLED]
     others = [event for event in calls if find(event.name, Role.BAR)]
     for event in others:
         context.advice(f"every rank draws the bar of `{code_of(event)}`", event.module, event.node)
@@ -33,9 +33,13 @@ def run(context: Context) -> None:
         rt = context.rt(module)
 
         if len(context.facts.value(node.func).objs) > 1:
-            context.advice("what draws here may be a stand-in for tqdm; every rank draws it", module, node)
+            context.advice(
+                f"what draws here may be a stand-in for {event.name.partition('.')[0]}; every rank draws it",
+                module,
+                node,
+            )
             continue
-        present = bound(node, progress.PARAMETERS).get("disable")
+        present = bound(node, progress.parameters(event.name)).get("disable")
         table = event.arguments.double_star
         if present is None and table is not None and not _lacks_disable(table):
             context.advice("`**kwargs` may set `disable`; every rank draws this bar", module, node)
@@ -77,7 +81,8 @@ RULE = Rule(
     code=CODE,
     name="progress bars",
     why="N ranks draw N bars over each other.",
-    safety="`disable=` of tqdm is set on all ranks but the first; a `disable` of the script's own still counts.",
+    safety="`disable=` of tqdm and rich is set on all ranks but the first; a `disable` of the script's own still "
+    "counts.",
     run=run,
     pitfalls=(16,),
     examples=(

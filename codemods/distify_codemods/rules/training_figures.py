@@ -7,6 +7,7 @@ import libcst as cst
 from distify_codemods.decisions.base import Reduction, Sharding
 from distify_codemods.file_events import code_of
 from distify_codemods.naming import brief
+from distify_codemods.rules.at_once import write
 from distify_codemods.rules.base import Context, Rule, outside_with
 from distify_codemods.rules.examples import Example, LeftAlone
 
@@ -16,11 +17,7 @@ CODE = "METRIC01"
 def run(context: Context) -> None:
     summed = _after_loops(context)
     kept = [one for one in context.decisions.averages if one.code == CODE]
-    for one in kept:
-        if context.editable(one.module, one.node, "training figures are kept"):
-            options = ", parts=True" if one.parts else ""
-            context.put_into(one.module, one.node, f"{one.how.value}({{}}{options})", one.why)
-            context.applied(one.why, one.module, one.node)
+    write(context, kept)
     for left in context.decisions.left:
         context.advice("what is kept or logged here is of rank 0's samples only", left.module, left.node)
     own = context.own_figures
@@ -99,8 +96,9 @@ RULE = Rule(
     why="A rank counts its own share: divided by the size of the whole data set, its accuracy is 1/N of the truth.",
     safety="What is added up in the training loop and used after it is summed over the ranks, or averaged where it "
     "adds up means. What is handed over in the loop to a meter, a list, an attribute, a file or a tracker is made that "
-    "of the global batch first, as long as no gradient flows through it. What is only printed under way stays rank "
-    "0's, as does what cannot be followed; both are said.",
+    "of the global batch, as long as no gradient flows through it: before the statements that look at a meter or list, "
+    "where these are seen and not in each turn, else where it is handed over. What is only printed under way stays "
+    "rank 0's, as does what cannot be followed; both are said.",
     run=run,
     shared="every rank has the figures of whole batches",
     pitfalls=(7,),

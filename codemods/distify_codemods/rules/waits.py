@@ -10,7 +10,7 @@ from distify_codemods.file_events import path_of, reads
 from distify_codemods.file_names import Names, into_a_handle
 from distify_codemods.libraries import effects, listings
 from distify_codemods.program import Module
-from distify_codemods.rules import attempts, barriers, handed_over, passes, rewrites, workers
+from distify_codemods.rules import attempts, barriers, handed_over, passes, rewrites, together, workers
 from distify_codemods.rules.base import Context, ways_to
 from distify_codemods.rules.download import downloads
 from distify_codemods.values import Value
@@ -53,6 +53,12 @@ def _wait(context: Context, event: Event, waited_for: list[Event]) -> None:
     )
     place_above = handed_over.outside(context, event, passes.above(context.facts, event, (module, place)))
     found = attempts.outside(context, event, place_above, waited_for)
+    if found is None and (there := together.written(context, event, place_above, waited_for)):
+        waited_for = [write for write in waited_for if write not in there]
+        context.applied("all ranks wait where rank 0 writes the file, and fail as it does", event.module, event.node)
+        if not waited_for:
+            return
+        found = attempts.outside(context, event, place_above, waited_for)
     if found is None:
         context.needs_you(
             "a file is read in the `try` that writes it: where it fails on rank 0 alone, the others would wait for it",

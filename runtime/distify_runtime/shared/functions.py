@@ -20,6 +20,11 @@ from distify_runtime.shared import normalisation, region
 _patched = False
 
 
+def are_replaced() -> bool:
+    """Whether `rt.data_parallel` was called, on several ranks: batches are whole, whichever models turn out to be."""
+    return _patched
+
+
 def patch() -> None:
     """Replace them. Harmless to call twice."""
     global _patched

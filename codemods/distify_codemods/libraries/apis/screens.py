@@ -7,6 +7,6 @@ APIS = (
         "rich.print click.echo click.secho typer.echo typer.secho termcolor.cprint IPython.display.display "
         "IPython.display.clear_output", effect=Effect.PRINTS),
     Api("rich.console.Console pprint.PrettyPrinter", Role.CONSOLE, writes_by="print log rule print_json pprint"),
-    Api("rich.progress. progressbar. progress.bar. progress.spinner. alive_progress. fastprogress. enlighten. pkbar. "
+    Api("progressbar. progress.bar. progress.spinner. alive_progress. fastprogress. enlighten. pkbar. "
         "tqdm.contrib. click.progressbar typer.progressbar", Role.BAR),
 )  # fmt: skip

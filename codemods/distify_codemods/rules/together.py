@@ -1,0 +1,65 @@
+"""A file that is written and read in one `try`: all ranks wait where it is written, and fail there as rank 0 does.
+
+A wait in front of the reading would not do: where rank 0 fails to write and goes on behind the `try`, it is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions.differing import reached_alike
+from distify_codemods.events import Event
+from distify_codemods.interpreter.frames import CALLED
+from distify_codemods.program import Module
+from distify_codemods.rules import attempts, rewrites
+from distify_codemods.rules.base import Context
+
+
+def written(context: Context, event: Event, place: tuple[Module, cst.CSTNode], writes: list[Event]) -> set[Event]:
+    """Those of the writes that all ranks wait for where they are made, since they are in an attempt with the event.
+
+    None of them where that cannot be for one.
+    """
+    inside = attempts.beside(context, event, place, writes)
+    alone = attempts.beside(context, event, place, context.writing.values())  # who fails there leaves out the rest
+    guards = {one: _guard(context, one) for one in (*inside, *alone)}
+    if any(guard is None or not _all_come(context, one, guard) for one, guard in guards.items()):
+        return set()
+    for one, guard in guards.items():
+        assert guard is not None
+        reason = "rank 0 has written the file before it is read, or all ranks fail as it does"
+        header = f"with {context.rt(one.module)}.fail_together():"
+        context.plan(one.module).guard_together(guard, header, context.code, reason)
+    return set(inside)
+
+
+def _guard(context: Context, write: Event) -> cst.CSTNode | None:
+    """The outermost statement that rank 0 alone comes to."""
+    around: Iterable[cst.CSTNode] = (write.node, *write.module.enclosing(write.node))
+    found = [node for node in around if context.plan(write.module).comes_alone(node)]
+    return found[-1] if found else None
+
+
+def _all_come(context: Context, write: Event, guard: cst.CSTNode) -> bool:
+    """Whether all ranks come to a guard, however what they do before has ended."""
+    outside = [here for here in write.here.up() if guard not in (here.node, *_enclosing(here.frame.module, here.node))]
+    if context.takes_turns(write) or rewrites.in_unequal_turns(context, frozenset(write.turns)):
+        return False
+    if any(here.arm.startswith("handler") or not _is_told(context, here.frame.module, here.node) for here in outside):
+        return False
+    left = (here for here in outside if here.arm == CALLED)
+    return reached_alike(context.facts, write) and not any(context.may_have_left(write, here.frame) for here in left)
+
+
+def _enclosing(module: Module, node: cst.CSTNode) -> Iterable[cst.CSTNode]:
+    return module.enclosing(node) if node in module.parents else ()
+
+
+def _is_told(context: Context, module: Module, node: cst.CSTNode) -> bool:
+    """Whether it is no branch on what files there are, or one on those that rank 0 sees."""
+    if not isinstance(node, cst.If) or not context.asks_the_disk(node):
+        return True
+    return any(one in context.plan(module).told for one in tree.walk(node.test))

@@ -1,0 +1,109 @@
+"""What relates the samples of a batch where that is easily overlooked: each rank would relate those of its share."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Options, Strategy
+
+from tests.rules.scripts import DATA, LOOP, conversion_of, converted, script
+
+IMPORTS = """\
+import copy
+import statistics
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+"""
+OWN = """\
+class Own(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, a=1.0):
+        ctx.save_for_backward(x)
+        ctx.a = a
+        return {}
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return {}, None
+
+
+"""
+
+
+def of_a_loader(turn: str, setup: str = "", loss: str = "F.mse_loss(model(x), y)") -> str:
+    turn = turn.replace("\n", "\n        ")
+    loop = LOOP.replace("        loss = nn.functional.mse_loss(model(x), y)", f"        {turn}\n        loss = {loss}")
+    return script(imports=IMPORTS, setup=setup, loop=loop, data=DATA)
+
+
+def strategy(before: str) -> Strategy:
+    return conversion_of(before, options=Options()).strategy
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "x = x / max(x[:, 0]).item()",
+        "x = x / max(x[:, 0].tolist())",
+        "x = x - statistics.mean(x[:, 0].tolist())",
+        "x = x - sorted(x[:, 0].tolist())[len(x) // 2]",
+        "x = x / len(set(y[:, 0].tolist()))",
+        "x = x / len(torch.unique(y))",
+        "x = x - float(np.percentile(x.numpy(), 50))",
+        "x = x / float(np.ptp(x.numpy()))",
+        "x = x - torch.from_numpy(np.nanmax(x.numpy(), 0))",
+        "x = torch.gradient(x)[0]",
+        "x = x / torch.nuclear_norm(x)",
+    ],
+)
+def test_functions_of_all_samples(turn: str) -> None:
+    assert strategy(of_a_loader(turn)) is Strategy.SHARED
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "x = x / torch.max(x, dim=1, keepdim=True)[0]",
+        "x = x * max(0.5, 1 / (1 + epoch))",
+        "x = x - torch.quantile(x, 0.5, dim=1, keepdim=True)",
+        "x = x - torch.from_numpy(np.percentile(x.numpy(), 50, axis=1, keepdims=True))",
+        "print(sorted(y[:, 0].tolist()), max(y[:, 0].tolist()), len(set(y[:, 0].tolist())))",
+        "x = torch.gradient(x, dim=1)[0]",
+    ],
+)
+def test_functions_of_each_sample(turn: str) -> None:
+    assert strategy(of_a_loader(turn)) is Strategy.SHARDED
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward", "relates"),
+    [
+        ("x - x.mean(0)", "g", True),
+        ("x[torch.argsort(x[:, 0])]", "g", True),
+        ("x.view_as(x)", "g.neg() * ctx.a", False),
+        ("(x > 0).float()", "g", False),
+        ("x * x", "2 * x * g", False),
+        ("x.sign()", "g * (x.abs() <= 1)", False),
+    ],
+)
+def test_functions_that_autograd_is_told(forward: str, backward: str, relates: bool) -> None:
+    """A mean is not put together over the ranks where no gradients are recorded, as in a function's `forward`."""
+    before = of_a_loader("x = Own.apply(x)", OWN.format(forward, backward))
+    assert (strategy(before) is Strategy.SHARED) is relates
+
+
+def test_a_gradient_that_relates_samples_sees_all_of_them() -> None:
+    before = of_a_loader("out = Own.apply(model(x))", OWN.format("x.clone()", "g / g.norm()"), "F.mse_loss(out, y)")
+    after = converted(before, options=Options())
+    assert "        out = Own.apply(rt.gather_samples(model(x)))\n" in after
+
+
+def test_what_a_copy_of_a_module_returns_is_of_each_sample() -> None:
+    loop = LOOP.replace("        loss = ", "        t = teacher(x)\n        t = t - t.mean(0)\n        loss = ")
+    loop = "teacher = copy.deepcopy(model)\n" + loop.replace("mse_loss(model(x), y)", "mse_loss(model(x), t)")
+    after = converted(script(imports=IMPORTS, loop=loop), options=Options())
+    assert "        t = t - rt.mean_over_ranks(t.mean(0))\n" in after
