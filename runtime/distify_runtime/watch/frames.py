@@ -6,6 +6,7 @@ import os
 import sys
 import sysconfig
 import traceback
+from collections.abc import Iterable
 from types import FrameType
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -24,13 +25,18 @@ def is_of_script(file: str) -> bool:
     return not file.startswith("<") and not real.startswith(_LIBRARIES) and _INSTALLED.isdisjoint(real.split(os.sep))
 
 
-def line_of_script(frame: FrameType | None) -> str:
+def line_of_script(frame: FrameType) -> str:
     """`train.py:12`, of the innermost line that is no library's; empty where there is none."""
-    while frame is not None:
-        if is_of_script(frame.f_code.co_filename):
-            return f"{_shown(frame.f_code.co_filename)}:{frame.f_lineno}"
-        frame = frame.f_back
-    return ""
+    return _line_of_script((one.f_code.co_filename, line) for one, line in traceback.walk_stack(frame))
+
+
+def last_of_script(stack: list[traceback.FrameSummary]) -> str:
+    """The same, of a stack that is only told."""
+    return _line_of_script((one.filename, one.lineno or 0) for one in reversed(stack))
+
+
+def _line_of_script(innermost_first: Iterable[tuple[str, int]]) -> str:
+    return next((f"{_shown(file)}:{line}" for file, line in innermost_first if is_of_script(file)), "")
 
 
 def here() -> str:
@@ -39,9 +45,9 @@ def here() -> str:
     return f" ({line})" if line else ""
 
 
-def told(frame: FrameType | None) -> str:
-    """A stack as Python prints it, what is called last standing last."""
-    lines = [one for one in traceback.extract_stack(frame) if not one.filename.startswith("<frozen ")]
+def told(stack: list[traceback.FrameSummary]) -> str:
+    """As Python prints it, what is called last standing last."""
+    lines = [one for one in stack if not one.filename.startswith("<frozen ")]
     return "".join(traceback.format_list(lines[-_MOST_LINES:]))
 
 

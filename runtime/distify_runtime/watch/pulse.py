@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import re
 import sys
 import tempfile
 import threading
 import time
-from types import FrameType
+import traceback
+import weakref
 from typing import BinaryIO
 
 #: Of the time that passes; a thread that waits, even one that asks again and again, takes less.
 _LEAST_SHARE = 0.005
+#: As `faulthandler` writes it.
+_CALL = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)')
 
 
 class Pulse:
@@ -21,12 +25,16 @@ class Pulse:
     def __init__(self) -> None:
         self._thread = threading.main_thread().ident or 0
         self._dump = _file()
+        weakref.finalize(self, self._dump.close)
         self._place = b""
         self._computed = self._clock()
         self._since = self._last = time.monotonic()
 
-    def frame(self) -> FrameType | None:
-        return sys._current_frames().get(self._thread)
+    def stack(self) -> list[traceback.FrameSummary]:
+        """Where it is, what is called last standing last; at most the hundred last calls."""
+        calls = map(_CALL.fullmatch, self._where().decode(errors="replace").splitlines())
+        found = [traceback.FrameSummary(call["file"], int(call["line"]), call["function"]) for call in calls if call]
+        return found[::-1]
 
     def still(self) -> float:
         """For how many seconds it has been where it is. To be asked every second or so."""

@@ -76,14 +76,14 @@ class Waiting(threading.Thread):
             end_process()
 
     def _note(self, number: int, still: float) -> dict[str, Any]:
-        frame = self._pulse.frame()
+        stack = self._pulse.stack()
         return {
             "number": number,
             "still": still,
             "steps": self._watching.steps,
             "passes": uneven.passes(),
-            "line": frames.line_of_script(frame),
-            "stack": frames.told(frame),
+            "line": frames.last_of_script(stack),
+            "stack": frames.told(stack),
             "met": communicator.last_met(),
         }
 
