@@ -13,7 +13,7 @@ import libcst as cst
 from distify_codemods.answers import answered_once
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.file_events import code_of, given_a_path, may_write
+from distify_codemods.file_events import code_of, given_a_path, may_write, tells_only
 from distify_codemods.inside import core
 from distify_codemods.libraries import effects, outside
 from distify_codemods.libraries.python import BY_NAME
@@ -50,7 +50,7 @@ def unless_written(facts: Facts, is_every_ranks: Callable[[Event], bool]) -> str
         return ", unless by what OUT03 names"
     first = next(filter(is_every_ranks, given_a_path(facts)), None)
     if first is None or effects.says_that_it_reads(first.name.rsplit(".", 1)[-1]):
-        asked = any(outside.is_asked_by_each(event.name) for event in facts.of_kind(Kind.CALL))
+        asked = any(outside.is_asked_by_each(event.name) or tells_only(event) for event in facts.of_kind(Kind.CALL))
         return unless(facts) or ", unless by what NET01 names" * asked
     return f", unless `{code_of(first)}` at {first.module.place(first.node)} writes: it is given a path, and not known"
 

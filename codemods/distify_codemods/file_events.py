@@ -42,11 +42,16 @@ _PATH_KEYWORDS = frozenset("path path_or_buf excel_writer buf fname file filenam
 def writes(event: Event) -> bool:
     if event.kind is Kind.METHOD:
         return _opens(event, written=True) or is_writing_method(event)
-    if event.kind is not Kind.CALL or event.name in effects.SHOWS or is_in_memory(event):
+    if event.kind is not Kind.CALL or event.name in effects.SHOWS or is_in_memory(event) or tells_only(event):
         return False
     if event.name in effects.WRITES or event.name in effects.ALWAYS_WRITE or is_mapped_to_be_written(event):
         return True
     return _is_opened(event.name) and files.is_written(files.modes(event.name, event.arguments)) is True
+
+
+def tells_only(event: Event) -> bool:
+    """Whether a command is seen to do nothing but answer."""
+    return files.tells_only(event.name, event.arguments)
 
 
 def _returns_a_text(event: Event) -> bool:

@@ -29,8 +29,10 @@ def times_loss(lines: str) -> str:
         ("w = psutil.virtual_memory().percent", "w = rt.from_main_process(psutil.virtual_memory().percent)"),
         ("w = os.getpid() % 7", "w = rt.from_main_process(os.getpid()) % 7"),
         ('w = float(os.popen("a").read())', 'w = float(rt.from_main_process(os.popen("a").read()))'),
+        ('w = float(subprocess.check_output(["nproc"]).decode())',
+         'w = float(rt.from_main_process(subprocess.check_output(["nproc"]).decode()))'),
         ('w = float(subprocess.check_output(["a"]).decode())',
-         'w = float(rt.from_main_process(subprocess.check_output(["a"]).decode()))'),
+         'w = float(rt.call_on_main_process(subprocess.check_output, ["a"]).decode())'),
         ("w = torch.cuda.memory_allocated()", "w = rt.from_main_process(torch.cuda.memory_allocated())"),
     ],
 )  # fmt: skip
@@ -72,7 +74,7 @@ def test_a_person_is_needed(lines: str) -> None:
         pytest.param("    if psutil.cpu_percent() > 90: print('busy')\n", id="decides what is shown"),
         pytest.param("    if torch.cuda.memory_allocated() > 9: torch.cuda.empty_cache()\n", id="cleans up"),
         pytest.param("    time.sleep(0.1)\n", id="waited"),
-        pytest.param('    name = subprocess.check_output(["git"]).decode()\n', id="the commit"),
+        pytest.param('    name = subprocess.check_output(["git", "rev-parse", "HEAD"]).decode()\n', id="the commit"),
     ],
 )
 @pytest.mark.parametrize("strategy", ["sharded", "shared"])

@@ -57,6 +57,12 @@ AUTO = Options()
         pytest.param('line = zmq.Context().socket(zmq.REQ)\nline.connect("tcp://a")\nback = line.recv_json()\n',
                      "line = rt.main_process_only(zmq.Context)().socket(zmq.REQ)\nline.connect(\"tcp://a\")\n"
                      "back = rt.call_on_main_process(line.recv_json)\n", id="one made of another"),
+        pytest.param('out = subprocess.check_output(["cp", "a", "b"])\n',
+                     'out = rt.call_on_main_process(subprocess.check_output, ["cp", "a", "b"])\n', id="a command"),
+        pytest.param('out = subprocess.getoutput("git log; rm log")\n',
+                     'out = rt.call_on_main_process(subprocess.getoutput, "git log; rm log")\n', id="two commands"),
+        pytest.param('subprocess.check_output(f"mkdir -p {os.sep}a", shell=True)\n',
+                     f'{ON_MAIN}    subprocess.check_output(f"mkdir -p {{os.sep}}a", shell=True)\n', id="unheard"),
         pytest.param('text = urllib.request.urlopen("http://a").read()\n',
                      'text = rt.call_on_main_process(rt.main_process_only(urllib.request.urlopen)("http://a").read)\n',
                      id="in a chain"),
@@ -140,7 +146,10 @@ def test_what_another_rule_sees_to_goes_outside_nevertheless(lines: str, by: str
     ("lines", "name"),
     [
         pytest.param('print(os.popen("stty size").read())\n', "os.popen", id="the screen is asked for its size"),
-        pytest.param('print(subprocess.check_output(["git"]))\n', "subprocess.check_output", id="the commit"),
+        pytest.param('print(subprocess.check_output(["git", "status"]))\n', "subprocess.check_output", id="the commit"),
+        pytest.param(
+            'print(subprocess.getoutput("/bin/nvidia-smi -L 2>/dev/null | wc -l"))\n', "subprocess.getoutput", id="GPUs"
+        ),
         pytest.param(
             'import pandas\nrows = pandas.read_csv("https://a/b.csv")\n', "pandas.read_csv", id="a table afar"
         ),

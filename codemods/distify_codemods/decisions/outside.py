@@ -16,6 +16,7 @@ from distify_codemods.allocation import Obj
 from distify_codemods.decisions.differing import reached_alike
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, dealt_by, given_to
+from distify_codemods.file_events import tells_only
 from distify_codemods.inside import root
 from distify_codemods.libraries import outside
 from distify_codemods.libraries.datasets import is_data_set
@@ -62,8 +63,13 @@ def _questions(facts: Facts) -> Iterator[Asking]:
     for event in facts.of_kind(Kind.CALL):
         if event.name.startswith(outside.ASYNCHRONOUS):
             yield _blocked(event, "every rank asks somebody outside here, and no rank can wait for another in between")
-        elif outside.asks(event.name) and not (outside.is_command(event.name) and not is_used(event)):
+        elif outside.asks(event.name) and not _is_seen_to(event):
             yield _one(facts, event, Doing.HEARD if is_used(event) or _minds_errors(event) else Doing.ONCE)
+
+
+def _is_seen_to(event: Event) -> bool:
+    """Whether a command does nothing but answer, each rank for itself, or is one of which nobody hears (OUT03)."""
+    return outside.is_command(event.name) and (tells_only(event) or not is_used(event))
 
 
 def is_used(event: Event) -> bool:

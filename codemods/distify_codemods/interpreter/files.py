@@ -9,7 +9,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.libraries import effects, listings, outside, paths
-from distify_codemods.objects import Arguments, External
+from distify_codemods.objects import Arguments, External, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import Answer, Origin
 from distify_codemods.values import Value
@@ -23,7 +23,7 @@ _OF_THE_PROCESS = ("time", "machine")
 def seen_by_itself(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Ordered[Obj | str]:
     """Where the value of a library's function differs from process to process, for what it is worth to a path."""
     found: Ordered[Obj | str] = EMPTY
-    if outside.is_of_the_machine(name):
+    if outside.is_of_the_machine(name) or tells_only(name, arguments):
         found = Ordered(["machine"])
     if found or outside.is_of_the_clock(name):
         found = found | machine.made(Answer, node).alone
@@ -82,6 +82,16 @@ def modes(name: str, arguments: Arguments) -> frozenset[str] | None:
     named = [obj.name.rpartition("_")[2] for obj in given.objs if isinstance(obj, Ref)]  # `cv2.FILE_STORAGE_WRITE`
     known += [one[0].lower() for one in named if one in ("READ", "WRITE", "APPEND")]
     return frozenset(known) if known and len(known) == len(given.objs) else None
+
+
+def tells_only(name: str, arguments: Arguments) -> bool:
+    """Whether a command that is run is seen to do nothing but answer: `check_output(["git", "rev-parse", "HEAD"])`."""
+    given = arguments.positional[0] if arguments.positional else arguments.get("args", 0)
+    obj = given.single() if given is not None and not given.open else None
+    if isinstance(obj, Sequence):
+        return outside.tells_only(name, tuple(str(one.constant() or "?") for one in obj.items or ()))
+    text = given.constant() if given is not None else None
+    return isinstance(text, str) and outside.tells_only(name, tuple(text.split()))
 
 
 def is_written(modes: frozenset[str] | None) -> bool | None:

@@ -12,12 +12,24 @@ _QUESTIONS = frozenset(
      "urllib3.request", "openai.ChatCompletion.create", "openai.Completion.create", "ollama.chat", "ollama.generate",
      "litellm.completion", "paho.mqtt.publish.single", "paho.mqtt.publish.multiple", "paho.mqtt.subscribe.simple"]
 )  # fmt: skip
-#: Commands: they may do anything, so that rank 0 alone runs them. (`check_output` and its like only ask.)
-_COMMANDS = frozenset({"subprocess.run", "subprocess.call", "subprocess.check_call", "os.system"})
+#: Commands whose output is asked for. Of those that only tell something, each rank hears for itself.
+_OUTPUTS = frozenset({"subprocess.check_output", "subprocess.getoutput", "subprocess.getstatusoutput"})
+#: Commands: they may do anything, so that rank 0 alone runs them.
+_COMMANDS = frozenset({"subprocess.run", "subprocess.call", "subprocess.check_call", "os.system", *_OUTPUTS})
+#: Programs that tell something and do nothing, and what of others does not.
+_TELLS = frozenset(
+    "arch cat date df du echo free getconf grep head hostname id ls lsb_release lscpu lspci nproc nvidia-smi "
+    "printenv ps pwd rocm-smi stty tail tput tty uname uptime wc which who whoami".split()
+)
+_TELLS_BY = {
+    "git": frozenset("rev-parse describe log status diff show rev-list name-rev ls-files symbolic-ref".split()),
+    "pip": frozenset({"freeze", "list", "show"}),
+    "conda": frozenset({"list", "info"}),
+    "scontrol": frozenset({"show"}),
+}
 #: What each rank asks for itself, for the answer or for what the process then has: other programs, a camera.
 _BY_EACH = (
-    "os.popen", "subprocess.check_output", "subprocess.getoutput", "subprocess.getstatusoutput", "GPUtil.",
-    "nvidia_smi.", "cv2.VideoCapture", "huggingface_hub.login", "huggingface_hub.notebook_login",
+    "os.popen", "GPUtil.", "nvidia_smi.", "cv2.VideoCapture", "huggingface_hub.login", "huggingface_hub.notebook_login",
     "huggingface_hub.interpreter_login", "huggingface_hub.list_", "kaggle.api.authenticate", "git.Repo",
     "pandas.read_gbq", "pandas.read_sql", "clearml.Dataset.", "clearml.StorageManager.",
     "socket.getaddrinfo", "socket.gethostbyaddr", "socket.gethostbyname", "webbrowser.open",
@@ -66,10 +78,9 @@ _INTO_A_FILE = frozenset({"fget_object", "retrbinary", "retrlines"})
 _OF_THE_MACHINE = (
     "psutil.", "GPUtil.", "pynvml.", "nvidia_smi.", "os.getpid", "os.getppid", "os.getloadavg", "os.times",
     "os.popen", "os.statvfs", "resource.getrusage", "shutil.disk_usage", "socket.gethostname", "socket.getfqdn",
-    "platform.node", "subprocess.check_output", "subprocess.getoutput", "subprocess.getstatusoutput",
-    "torch.cuda.memory_allocated", "torch.cuda.max_memory_allocated", "torch.cuda.memory_reserved",
-    "torch.cuda.max_memory_reserved", "torch.cuda.mem_get_info", "torch.cuda.memory_stats", "torch.cuda.utilization",
-    "torch.cuda.temperature", "tracemalloc.",
+    "platform.node", "torch.cuda.memory_allocated", "torch.cuda.max_memory_allocated",
+    "torch.cuda.memory_reserved", "torch.cuda.max_memory_reserved", "torch.cuda.mem_get_info",
+    "torch.cuda.memory_stats", "torch.cuda.utilization", "torch.cuda.temperature", "tracemalloc.",
 )  # fmt: skip
 _CLOCKS = frozenset(
     [*(f"time.{name}{unit}" for name in ("time", "monotonic", "perf_counter", "process_time") for unit in ("", "_ns")),
@@ -83,6 +94,7 @@ SIMULATORS = (
     "airsim.", "carla.", "pybullet.", "mlagents_envs.", "vizdoom.", "habitat_sim.", "isaacgym.", "dm_control.",
     "pettingzoo.", "deepmind_lab.", "gym_unity.", "unityagents.", "nle.", "minerl.", "pysc2.", "gfootball.",
 )  # fmt: skip
+_THROWN_AWAY = frozenset({"2>&1", "2>/dev/null"})
 
 
 def asks(name: str) -> bool:
@@ -93,6 +105,19 @@ def asks(name: str) -> bool:
 def is_command(name: str) -> bool:
     """Whether a function runs something that may write files, too."""
     return name in _COMMANDS
+
+
+def tells_only(name: str, words: tuple[str, ...]) -> bool:
+    """Whether a command, of which the beginning may be all that is known, is seen to do nothing but answer."""
+    if name not in _OUTPUTS or not words:
+        return False
+    if "|" in words:
+        at = words.index("|")
+        return tells_only(name, words[:at]) and tells_only(name, words[at + 1 :])
+    program, given = words[0].rpartition("/")[2], [word for word in words[1:] if word not in _THROWN_AWAY]
+    if any(set(word) & set(";&|>`$") for word in given):
+        return False
+    return program in _TELLS or any(word in _TELLS_BY.get(program, ()) for word in given)
 
 
 def connects(name: str) -> bool:

@@ -91,8 +91,8 @@ def _one(context: Context, event: Event) -> bool:
         return _writer(context, event)
     if event.name in effects.MAPPED or event.name in effects.DATABASES:
         return _whole(context, event)
-    if is_command(event.name) and is_used(event):
-        return False  # rank 0 runs it, and all hear what came of it
+    if is_command(event.name) and (is_used(event) or file_events.tells_only(event)):
+        return False  # rank 0 runs it, and all hear what came of it; or nothing comes of it
     return event.name in effects.WRITES and event.name not in effects.CHECKPOINTS and _write(context, event)
 
 

@@ -7,7 +7,7 @@ import libcst as cst
 from distify_codemods import claims
 from distify_codemods.decisions.outside import Asking, Doing, askings
 from distify_codemods.events import Event, Kind
-from distify_codemods.file_events import code_of, may_write
+from distify_codemods.file_events import code_of, may_write, tells_only
 from distify_codemods.libraries import effects, outside
 from distify_codemods.libraries.registry import Role, find, tracker
 from distify_codemods.rules.base import Context, Rule
@@ -48,7 +48,7 @@ def _by_each(context: Context) -> bool:
     """Says of each kind once what every rank asks for itself."""
     found: dict[str, Event] = {}
     for event in context.facts.of_kind(Kind.CALL):
-        asked = outside.is_asked_by_each(event.name) or _is_read_from_afar(event)
+        asked = outside.is_asked_by_each(event.name) or tells_only(event) or _is_read_from_afar(event)
         if asked and not context.is_on_main(event.module, event.node):
             found.setdefault(event.name, event)
     afar = [call for call in unfollowed(context.facts) if call.asks]

@@ -22,7 +22,8 @@ APIS = (
     Api("dill.dump_session dill.dump_module", effect=_WRITES, path=0),
     Api("os.fsync shutil.make_archive", effect=_WRITES),
     Api("subprocess.", Role.SHELL, Effect.REMOVES),
-    Api("os.system subprocess.call subprocess.check_call subprocess.run", Role.SHELL, _REMOVES),
+    Api("os.system subprocess.call subprocess.check_call subprocess.run subprocess.check_output subprocess.getoutput"
+        " subprocess.getstatusoutput", Role.SHELL, _REMOVES),
     Api("xml.etree.ElementTree.parse", effect=Effect.READS, path=0),
     Api("sqlite3.connect", Role.DATABASE, Effect.READS, path=0, writes_by="commit executemany executescript"),
     Api("shelve.open", Role.DATABASE, Effect.READS, path=0,
