@@ -42,9 +42,22 @@ def _finding(module: Module, node: cst.Name) -> Finding:
 def _first_reads(facts: Facts, module: Module) -> Iterator[cst.Name]:
     left = facts.run.machine.unbound.keys() & _without_value(module)
     for node in facts.run.values if left else ():
-        if isinstance(node, cst.Name) and node.value in left and node in module.parents:
+        if isinstance(node, cst.Name) and node.value in left and node in module.parents and not _is_tried(module, node):
             left.remove(node.value)
             yield node
+
+
+def _is_tried(module: Module, node: cst.CSTNode) -> bool:
+    """Whether it is read to find out if there is such a name: `try: unicode` with `except NameError:`, or with any."""
+    within: cst.CSTNode = node
+    for one in module.enclosing(node):
+        if isinstance(one, cst.Try) and within is one.body:
+            errors = set().union(*map(tree.caught, one.handlers))
+            alone = len(tree.small_statements(one.body)) == 1
+            if "NameError" in errors or (alone and not errors.isdisjoint({"?", "Exception", "BaseException"})):
+                return True
+        within = one
+    return False
 
 
 def _without_value(module: Module) -> set[str]:

@@ -34,6 +34,22 @@ def test_what_an_object_holds_gives_no_name_a_value() -> None:
 
 
 @pytest.mark.parametrize(
+    ("tried", "ends"),
+    [
+        ("try:\n    xrange\nexcept NameError:\n    pass\n", False),
+        ("try:\n    numbers = xrange\n    size = 1\nexcept (NameError, AttributeError):\n    numbers = range\n", False),
+        ("try:\n    numbers = xrange\nexcept:\n    numbers = range\n", False),
+        ("try:\n    numbers = xrange\nexcept ValueError:\n    numbers = range\n", True),
+        ("try:\n    size = 1\n    numbers = xrange(size)\nexcept Exception as e:\n    print(e)\n", True),
+        ("try:\n    size = 1\nexcept NameError:\n    size = xrange\n", True),
+    ],
+)
+def test_a_name_that_is_only_looked_for(tried: str, ends: bool) -> None:
+    found = [one.message for one in said(script(setup=tried, optimizer=""))]
+    assert any("`xrange`" in one for one in found) is ends
+
+
+@pytest.mark.parametrize(
     "setup",
     [
         "from somewhere import *\n",

@@ -7,12 +7,12 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.decisions.names import bound_by
-from distify_codemods.events import Event
+from distify_codemods.events import Event, Kind
 from distify_codemods.facts import loaders_in
 from distify_codemods.inside import core, root
 from distify_codemods.interpreter.files import writes_to_a_file
 from distify_codemods.libraries import effects, guarded
-from distify_codemods.libraries.registry import is_tracker
+from distify_codemods.libraries.registry import Role, find, is_tracker, methods
 from distify_codemods.objects import Bound, External, Function, Mapping, Method, Sequence
 from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module
@@ -37,6 +37,7 @@ _NEEDED = (
 )  # fmt: skip
 _LOOKING = (cst.Subscript, cst.Comparison, cst.BinaryOperation, cst.BooleanOperation, cst.UnaryOperation)
 _DEEPEST = 3
+_GIVE_DATA = (Role.FUNCTION, Role.IN_PLACE, Role.DATA, Role.SHELL)
 
 
 def once(context: Context, event: Event, reason: str) -> None:
@@ -46,18 +47,32 @@ def once(context: Context, event: Event, reason: str) -> None:
     statement = guardable(context, event)
     if statement is not None:
         context.plan(module).guard_alone(statement, context.rt(module), context.code, reason)
-    elif _is_looked_into(module, node) and not context.is_on_main(module, node):
+    elif _is_looked_into(context, event) and not context.is_on_main(module, node):
         context.call_for_all(module, node, reason)
     else:
         context.call_alone(module, node, reason)
 
 
-def _is_looked_into(module: Module, call: cst.Call) -> bool:
+def _is_looked_into(context: Context, event: Event) -> bool:
     """`best, epoch = saver.save(...)`: of what it gives all ranks need what rank 0 has."""
+    module, call = event.module, event.node
     user = next(iter(module.enclosing(call)), None)
-    if isinstance(user, cst.Assign):
-        return any(isinstance(one.target, (cst.Tuple, cst.List)) for one in user.targets)
+    if isinstance(user, (cst.Assign, cst.AnnAssign)):
+        targets = tree.targets(user)
+        if any(isinstance(one, (cst.Tuple, cst.List)) for one in targets):
+            return True
+        names = [one.value for one in targets if isinstance(one, cst.Name)]
+        return _gives_data(event) and any(module.flow(user).reads_after(user, name) for name in names)
+    if isinstance(user, (cst.Return, cst.Arg, cst.Attribute)):
+        return _gives_data(event)
     return isinstance(user, _LOOKING) or (isinstance(user, (cst.If, cst.While, cst.IfExp)) and user.test is call)
+
+
+def _gives_data(event: Event) -> bool:
+    """Whether what a call gives is the name of a file, a number, a text, and nothing that would write on."""
+    if event.kind is Kind.CALL:
+        return find(event.name, *_GIVE_DATA) is not None
+    return event.name in methods(*_GIVE_DATA, Role.CHECKPOINT)
 
 
 def guardable(context: Context, event: Event) -> cst.CSTNode | None:
