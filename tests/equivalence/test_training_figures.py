@@ -74,6 +74,10 @@ class Trainer:
     def __init__(self):
         self.history = defaultdict(list)
         self.steps = []
+        self.meter, self.noted = Meter(), Meter()
+
+    def note(self, value, count):
+        self.noted.update(value, count)
 
     def step(self, x, y):
         scores = model(x)
@@ -85,6 +89,8 @@ class Trainer:
         self.right += (scores.argmax(1) == y).sum().item()
         self.seen += y.size(0)
         self.steps.append({"loss": loss.item(), "perplexity": math.exp(loss.item())})
+        self.meter.update(loss.item(), y.size(0))
+        self.note(loss.item(), y.size(0))
         return loss, scores
 
     def epoch(self, meter, tracker):
@@ -104,6 +110,7 @@ class Trainer:
         self.history["last"].append(loss.item())
         self.history["attributes"].append([self.running, self.right, self.seen])
         self.history["tracker"].append(tracker.result())
+        self.history["meters"].append([one for it in (self.meter, self.noted) for one in (it.sum, it.count)])
         return total.item() / len(loader), meter.average
 
 

@@ -64,6 +64,8 @@ def kept(facts: Facts, stage: Stage, done: Collection[cst.CSTNode]) -> tuple[lis
     for _, together in groupby(sinks(facts) if facts.training_loops else (), lambda sink: sink.node):
         search.look_at(list(together))
     found = [one for one in search.found.values() if not search.stands_by_what_is_left(one)]
+    if stage is Stage.CALLED:
+        found = search.outermost(found)
     beside = (one for one in search.found.values() if one not in found)
     left = [*search.left, *(Left(one.module, one.node, half=one.how in (Putting.SUM, Putting.COUNT)) for one in beside)]
     return found, list(dict.fromkeys(left))
@@ -115,6 +117,11 @@ class _Search:
     def stands_by_what_is_left(self, one: Averaging) -> bool:
         """Entries or counts of all samples beside those of a rank's own would not fit together."""
         return one.how is not Putting.MEAN and one.module.lines_around(one.node) in self.mixed
+
+    def outermost(self, found: list[Averaging]) -> list[Averaging]:
+        """Those in the functions that are called first: what they hand on may be the others, which would count twice."""
+        depths = [self.places.depth(one.module, one.node) for one in found]
+        return [one for one, depth in zip(found, depths, strict=True) if depth == min(depths)]
 
     def _of(self, sink: Sink) -> Iterator[Averaging | None]:
         if not self._is_one_ranks(sink.value):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from functools import cached_property
 
 import libcst as cst
 
+from distify_codemods.allocation import Turn
 from distify_codemods.answers import answered_once
 from distify_codemods.decisions.base import Reduction
 from distify_codemods.decisions.differing import why_different
@@ -71,6 +73,19 @@ class Places:
     def is_shallow(self, module: Module, node: cst.CSTNode) -> bool:
         """Whether it stands in a function with a training loop of its own, or around one."""
         return module.function(node) in self.around
+
+    def depth(self, module: Module, node: cst.CSTNode) -> int:
+        """How many calls lead to its function, where they are most."""
+        return self._depths.get(module.function(node), 0)
+
+    @cached_property
+    def _depths(self) -> dict[cst.CSTNode, int]:
+        frames = {event.here.frame for event in self.facts.run.events}
+        found: dict[cst.CSTNode, int] = {}
+        for frame in frames:
+            calls = sum(not isinstance(step, Turn) for step in frame.context)
+            found[frame.node] = max(calls, found.get(frame.node, 0))
+        return found
 
     def may_be_shared_out(self, node: cst.CSTNode) -> bool:
         """Whether evaluations come here of which each rank has batches of its own, one more than another."""
