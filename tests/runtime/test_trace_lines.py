@@ -36,3 +36,21 @@ def test_a_figure_of_an_evaluation_beside_one_of_the_training(ours: str, differs
     checks = compare(run("train 0.5 val 0.40"), [run(ours), run()], Tolerance(1e-6, figures=1e-3))
     [figures] = [one for one in checks if one.name == "printed figures"]
     assert bool(figures.difference) is differs
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        ("sum 982.1 of 2560", "sum 485.2 of 1280", "'sum 982.1 of 2560', the original 'sum 485.2 of 1280'"),
+        ("loss 0.52", "loss 0.50", "'loss 0.52', the original 'loss 0.50'"),
+        ("loss 0.5 in 3.1 s, 12.0 it/s", "loss 0.5 in 7.4 s, 4.0 it/s", ""),
+        ("loss 0.5", "loss 0.5", ""),
+        ("loss 0.30000000000000004", "loss 0.3", ""),
+    ],
+)
+def test_other_numbers_in_lines_of_the_training_are_shown(ours: str, theirs: str, said: str) -> None:
+    checks = compare(run("start", theirs), [run("start", ours), run()], Tolerance())
+    [lines] = [one for one in checks if one.name == "one rank prints"]
+    assert lines.difference is None
+    more = f"; 1 with other numbers, unless those are times: {said}" if said else ""
+    assert lines.found == f"2 lines of rank 0{more}"

@@ -119,7 +119,7 @@ class _Search:
         return one.how is not Putting.MEAN and one.module.lines_around(one.node) in self.mixed
 
     def outermost(self, found: list[Averaging]) -> list[Averaging]:
-        """Those in the functions that are called first: what they hand on may be the others, which would count twice."""
+        """Those in functions that are called first: what they hand on may be the others, and would count twice."""
         depths = [self.places.depth(one.module, one.node) for one in found]
         return [one for one, depth in zip(found, depths, strict=True) if depth == min(depths)]
 

@@ -11,7 +11,7 @@ from distify_runtime.trace.figures import different_figure, without_times
 from distify_runtime.trace.hints import about_parting, about_steps
 from distify_runtime.trace.reading import first_difference
 from distify_runtime.trace.saves import with_those_of_libraries
-from distify_runtime.trace.traces import Trace
+from distify_runtime.trace.traces import Trace, is_of_an_evaluation
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,10 @@ class Tolerance:
     absolute: float = 1e-12
     relative: float = 0.0
     figures: float | None = None
+
+
+#: By what part figures of training may differ that are shown with all of their digits.
+_SHOWN = 1e-9
 
 
 @dataclass(frozen=True)
@@ -296,4 +300,15 @@ def _output(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) -> Ch
     count, expected = len(ranks[0].lines), len(original.lines)
     if count != expected:
         return _differs(f"rank 0 printed {count} lines, the original {expected}")
-    return _same(f"{sum(map(bool, original.lines))} lines of rank 0")
+    return _same(f"{sum(map(bool, original.lines))} lines of rank 0{_other_figures(original, ranks[0], tolerance)}")
+
+
+def _other_figures(original: Trace, rank: Trace, tolerance: Tolerance) -> str:
+    """Of lines that no evaluation is in: they may be times, or what the checklist says to be of rank 0's share."""
+    pairs = zip(rank.lines, original.lines, strict=True)
+    others = [one for one in pairs if one[0] != one[1] and different_figure(*one, tolerance.figures or _SHOWN)]
+    others = [one for one in others if not is_of_an_evaluation(one[1])]
+    if not others:
+        return ""
+    first = f"{others[0][0]!r}, the original {others[0][1]!r}"
+    return f"; {len(others)} with other numbers, unless those are times: {first}"

@@ -124,6 +124,10 @@ def files_in(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in found)
 
 
+def is_of_an_evaluation(line: str) -> bool:
+    return bool(_of_an_evaluation(line))
+
+
 def _of_an_evaluation(line: str) -> str:
     """What a line says of an evaluation: all of it, or from where it names one to where it names the training again."""
     if not TRAINING.search(line):
