@@ -45,6 +45,7 @@ class Cut(Obj):
     """A batch that the program cuts, draws or folds out of its data by itself: every rank would get all of it."""
 
     sizes: Ordered[Obj] = EMPTY  # literals and settings that the number of its samples may be
+    piece: bool = False  # consecutive rows from some place on: `data[i : i + n]`
     foreign: bool = False  # of a library that is not known: perhaps another one on each rank
 
 

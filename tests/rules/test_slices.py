@@ -58,3 +58,67 @@ def test_what_is_no_such_slice(rows: str, head: str) -> None:
     text = after(rows, head)
     assert LINE in text
     assert "rt.data_parallel(model)" in text
+
+
+TEXT = """\
+import random
+import sys
+
+import torch
+from torch import nn
+
+SIZE = <size>
+data = torch.arange(500) % 50
+model = nn.Sequential(nn.Embedding(50, 8), nn.Linear(8, 50))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(6):
+    <batch>
+    loss = nn.functional.cross_entropy(model(x).view(-1, 50), y.reshape(-1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+STARTS = "starts = torch.randint(len(data) - 8, (SIZE,))\n    "
+PIECES = f"{STARTS}x, y = (torch.stack([data[i + k : i + k + 8] for i in starts]) for k in (0, 1))"
+READ = "int(sys.argv[1])"
+
+
+def of_a_text(batch: str, size: str) -> str:
+    script = TEXT.replace("<batch>", batch).replace("<size>", size)
+    return conversion_of(script, strategy="auto").files[0].after.decode()
+
+
+@pytest.mark.parametrize("size", ["16", "16 if sys.argv[1:] else 4"])
+def test_pieces_of_a_text_are_samples(size: str) -> None:
+    assert "    starts = rt.shard_batch(torch.randint(len(data) - 8, (SIZE,)))\n" in of_a_text(PIECES, size)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        pytest.param(PIECES, id="a comprehension"),
+        pytest.param(PIECES.replace("stack", "vstack"), id="vstack"),
+        pytest.param(
+            PIECES.replace("torch.stack(", "torch.tensor(").replace("k + 8]", "k + 8].tolist()"), id="a list of lists"
+        ),
+        pytest.param(
+            f"{STARTS}x, y = [], []\n    for i in starts:\n        x.append(data[i : i + 8])\n"
+            "        y.append(data[i + 1 : i + 9])\n    x, y = torch.stack(x), torch.stack(y)",
+            id="a loop",
+        ),
+        pytest.param(
+            f"{STARTS}x = torch.stack(list(map(lambda i: data[i : i + 8], starts)))\n    y = (x + 1) % 50",
+            id="a function",
+        ),
+        pytest.param(
+            "i, j = random.sample(range(90), 2)\n    x = torch.stack([data[i : i + 8], data[j : j + 8]])\n"
+            "    y = (x + 1) % 50",
+            id="two of them",
+        ),
+    ],
+)
+def test_of_how_many_pieces_a_batch_is_made_is_not_seen(batch: str) -> None:
+    """A piece is no batch: cut into shares, each rank would get a part of every sample."""
+    text = of_a_text(batch, READ)
+    assert "shard_batch" not in text
+    assert "rt.data_parallel(model)" in text

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _FOLDS = frozenset(["view", "reshape"])
 _SPLITS = frozenset(["split", "chunk", "array_split"])
+#: What puts the things in a list beside each other along a new dimension.
+_STACKS = frozenset("stack vstack hstack pad_sequence array asarray tensor as_tensor".split())
 _NEW = frozenset(["new", "new_zeros", "new_ones", "new_full", "new_empty"])
 
 
@@ -81,6 +83,7 @@ def rows(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Valu
     sizes = _size_objs(upper) - _size_objs(lower)
     value = _cut(machine, node, sizes, receiver.sources.union(*(key.sources for key in keys)))
     cut = machine.made(Cut, node)
+    cut.piece = first.lower is not None and first.upper is not None
     objs = Ordered(_listed(machine, obj, node, cut) for obj in receiver.objs if isinstance(obj, Sequence))
     return Value(objs, value.scale, value.sources, dims=receiver.dims)
 
@@ -126,6 +129,25 @@ def folded(machine: Machine, name: str, tensor: Value, arguments: Arguments, nod
         pieces.element = _cut(machine, node, _size_objs(sizes[0]), tensor.sources)
         return Value(pieces.alone)
     return None
+
+
+def of_pieces(machine: Machine, name: str, value: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`stack([data[i : i + steps] for i in starts])`: whether a piece is a batch or a sample is not seen."""
+    if machine.cutting is None:
+        return value
+    given = [obj for value in arguments.all() for obj in value.objs]
+    listed = [obj for obj in given if isinstance(obj, Sequence) and not obj.per_sample]
+    parts = [obj.element for obj in listed if obj.element is not None]
+    parts += [part for obj in listed if name in _STACKS for part in obj.items or ()]
+    if not any(_is_of_a_piece(source) for part in parts for source in part.sources):
+        return value
+    cut = machine.made(Cut, node, foreign=True)
+    return Value(value.objs, Scale.UNKNOWN, value.sources | [cut])
+
+
+def _is_of_a_piece(source: Obj | str) -> bool:
+    cut = source.of if isinstance(source, Share) else source
+    return isinstance(cut, Cut) and cut.piece
 
 
 def _flat(arguments: Arguments) -> list[Value]:
@@ -187,9 +209,10 @@ def _is_strange(obj: Obj) -> bool:
 
 
 def _known(machine: Machine, value: Value) -> bool:
-    """Whether it is the size of a batch that is cut elsewhere."""
+    """Whether it is the size of a batch that is cut elsewhere: one number, or one of several."""
     sizes = machine.cutting.sizes if machine.cutting else frozenset()
-    return bool(sizes) and len(value.objs) == 1 and any(key_of(obj) in sizes for obj in _size_objs(value))
+    told = _size_objs(value)
+    return bool(sizes and told) and told == value.objs and all(key_of(obj) in sizes for obj in told)
 
 
 def _sized(machine: Machine, sizes: list[Value], node: cst.CSTNode) -> Value | None:
