@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Level, Options
+from distify_codemods import Level, Options, Strategy
 
 from tests.rules.scripts import DATA, IMPORTS, MODEL, OPTIMIZER, conversion_of
 
@@ -89,3 +89,30 @@ def test_an_item_of_a_list_may_be_one_sample(rows: str, over: str, given: str, s
     before = training(given, over=over).replace("for x", f"{rows}for x")
     advice = [one.message for one in conversion_of(before, options=SHARED).of(Level.ADVICE)]
     assert any("is given one item of `rows`" in one for one in advice) is said
+
+
+@pytest.mark.parametrize(
+    ("given", "before", "told"),
+    [
+        ("batch[0]", "", True),
+        ("x.float()", "    x, y = batch\n    x = x.to('cpu')\n", True),
+        ("x", "    x = batch[0].squeeze(0)[:, None]\n", False),
+        ("x.reshape(-1, 4)", "    x, y = batch\n", False),
+        ("rows + x", "    x, y = batch\n    rows = torch.randn(32, 4)\n", False),
+    ],
+)
+def test_what_is_made_of_a_batch_of_one_may_be_more(given: str, before: str, told: bool) -> None:
+    """Rays of one picture, patches of one scan: the model is given many."""
+    script = training(given, before, "batch in DataLoader(data)").replace("- y)", "- batch[1])")
+    assert bool(said(script)) is told
+
+
+@pytest.mark.parametrize(("size", "shared"), [("", True), (", batch_size=1", True), (", batch_size=2", False)])
+def test_batches_of_one_are_not_dealt_out(size: str, shared: bool) -> None:
+    before = training("x", over=f"x, y in DataLoader(data{size})")
+    conversion = conversion_of(before, options=Options())
+    assert (conversion.strategy is Strategy.SHARED) is shared
+    told = [one.message for one in conversion.of(Level.ADVICE) if "cannot be dealt out to several ranks" in one.message]
+    assert bool(told) is shared
+    larger = conversion_of(before, options=Options(scale="linear"))
+    assert larger.strategy is Strategy.SHARDED

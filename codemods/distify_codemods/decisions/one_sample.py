@@ -89,10 +89,12 @@ def _of_one(facts: Facts, event: Event) -> str:
     if not isinstance(event.node, cst.Call) or not event.node.args:
         return ""
     given = event.node.args[0].value
-    return _made_of_one(event.module, given, _DEEPEST) or _of_a_loader(facts, given)
+    return _made_of_one(event.module, given, _DEEPEST) or _of_a_loader(facts, event.module, given)
 
 
-def _of_a_loader(facts: Facts, given: cst.BaseExpression) -> str:
+def _of_a_loader(facts: Facts, module: Module, given: cst.BaseExpression) -> str:
+    if not _is_a_batch(module, given, _DEEPEST):
+        return ""
     loaders = loaders_of(facts.value(given).sources)
     sizes = [one.arguments.get("batch_size", 1) for one in loaders if one.arguments is not None]
     plain = all(
@@ -102,6 +104,29 @@ def _of_a_loader(facts: Facts, given: cst.BaseExpression) -> str:
     )  # fmt: skip
     ones = plain and bool(sizes) and all(size is None or size.constant() == 1 for size in sizes)
     return "a batch of its loader is one" if ones else ""
+
+
+def _is_a_batch(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+    """Whether it is what a loop is given, or a part of that: nothing that was cut, folded or computed of it."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _KEEPING:
+        return _is_a_batch(module, node.func.value, depth)
+    if isinstance(node, cst.Subscript) and len(node.slice) == 1:
+        index = node.slice[0].slice
+        literal = isinstance(index, cst.Index) and isinstance(index.value, (cst.Integer, cst.SimpleString))
+        return literal and _is_a_batch(module, node.value, depth)
+    if not isinstance(node, cst.Name) or depth == 0:
+        return isinstance(node, cst.Attribute) and _is_a_batch(module, node.value, depth)
+    found = module.flow(node).reaching(node)
+    return bool(found) and all(_is_bound_to_a_batch(module, bound, depth - 1) for bound in found)
+
+
+def _is_bound_to_a_batch(module: Module, bound: cst.CSTNode, depth: int) -> bool:
+    for holder in module.enclosing(bound):
+        if isinstance(holder, cst.For):
+            return any(bound is one for one in tree.walk(holder.target))
+        if isinstance(holder, cst.Assign):
+            return isinstance(holder.value, cst.BaseExpression) and _is_a_batch(module, holder.value, depth)
+    return False
 
 
 def _made_of_one(module: Module, node: cst.BaseExpression, depth: int) -> str:

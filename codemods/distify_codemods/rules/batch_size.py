@@ -8,8 +8,8 @@ from distify_codemods import command_line
 from distify_codemods.allocation import Const
 from distify_codemods.decisions import dealing
 from distify_codemods.decisions.base import Division, LoaderDecision, Sharding
+from distify_codemods.decisions.loaders_of_one import is_passed_by, of_one_sample
 from distify_codemods.facts import Facts, Loader
-from distify_codemods.libraries import torch_data
 from distify_codemods.objects import Setting
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
@@ -51,7 +51,7 @@ def _enlarge(context: Context) -> None:
     if not context.options.per_rank_batch:
         facts = context.facts
         for loader in {one.call: one for one in facts.loaders if one.obj in facts.training_loaders}.values():
-            if alone := _one_sample(facts, loader):
+            if alone := of_one_sample(facts, loader):
                 context.advice(
                     f"{alone}: such a batch is shared only where the run finds that parts of the sample can be, and "
                     f"where it finds none it ends; {_LARGER}", loader.made.module, loader.call,
@@ -68,7 +68,7 @@ def _enlarge(context: Context) -> None:
 
 def _advise(context: Context, decision: LoaderDecision) -> None:
     """A batch whose shares would be too small to be worth several ranks, if its size is seen."""
-    alone = next((one for loader in decision.loaders if (one := _one_sample(context.facts, loader))), "")
+    alone = next((one for loader in decision.loaders if (one := of_one_sample(context.facts, loader))), "")
     if alone:
         context.advice(
             f"{alone}: such a batch cannot be dealt out to several ranks, and the run ends where the loader is made; "
@@ -89,46 +89,16 @@ def _advise(context: Context, decision: LoaderDecision) -> None:
         )  # fmt: skip
 
 
-def _one_sample(facts: Facts, loader: Loader) -> str:
-    """What makes its batches ones of a single sample, if that is seen."""
-    size = loader.arguments.get("batch_size", 1)
-    if dealing.given(loader, "batch_sampler") is not dealing.Given.NO or _is_passed_by(facts, loader):
-        return ""
-    if size is None:
-        plain = loader.obj.name == torch_data.LOADER and not dealing.partial(loader)
-        by_itself = plain and dealing.given(loader, "batch_size") is dealing.Given.NO
-        return "no `batch_size` is given, and so each batch has one sample" if by_itself else ""
-    only = size.single()
-    if isinstance(only, Const) and type(only.value) is int and only.value == 1:
-        return "each batch has one sample"
-    if isinstance(only, Setting) and command_line.integers(facts).get(only.name) == 1:
-        return f"unless the option `{only.name}` is given, each batch has one sample"
-    return ""
-
-
 def _few_samples(facts: Facts, loader: Loader) -> tuple[str, int] | None:
     """How many samples its batches have, if that is seen and too few for some ranks; and what else may be given."""
     value = loader.arguments.get("batch_size", 1)
     only = value.single() if value is not None and not value.open else None
-    if dealing.given(loader, "batch_sampler") is not dealing.Given.NO or _is_passed_by(facts, loader):
+    if dealing.given(loader, "batch_sampler") is not dealing.Given.NO or is_passed_by(facts, loader):
         return None
     unless, size = "", only.value if isinstance(only, Const) else None
     if isinstance(only, Setting):
         unless, size = f"unless the option `{only.name}` is given, ", command_line.integers(facts).get(only.name)
     return (unless, size) if type(size) is int and 1 < size < _MOST_RANKS else None
-
-
-def _is_passed_by(facts: Facts, loader: Loader) -> bool:
-    """Whether it stands in a branch that the values of the script do not lead to: no caller leaves the size away."""
-    below: cst.CSTNode = loader.call
-    while (above := loader.made.module.parents.get(below)) is not None:
-        if isinstance(above, cst.If) and below is not above.test:
-            test = facts.value(above.test)
-            holds = {bool(one.value) if isinstance(one, Const) else None for one in test.objs}
-            if not test.open and holds == {below is not above.body}:
-                return True
-        below = above
-    return False
 
 
 def _divide(context: Context, division: Division) -> None:
