@@ -60,6 +60,7 @@ def strategy_of(layer: str, forward: str) -> Strategy | None:
         ("nn.ReLU()", "x = torch.fft.fftn(x).real.mean(1)"),
         ("nn.ReLU()", "x = torch.fft.fft2(x[:, 0]).real"),
         ("nn.ReLU()", "x = torch.tril(x[:, 0])"),
+        ("nn.ReLU()", "x = x[:, 0] * torch.tril(torch.ones_like(x[:, 0]))"),
         ("nn.ReLU()", "x = x[:, 0]; x = F.scaled_dot_product_attention(x, x, x)"),
         ("nn.ReLU()", "x = x[:, 0]; x = (x @ x.mT).softmax(-1) @ x"),
         ("nn.ReLU()", "x = x[:, 0]; x = (x @ x.transpose(-2, -1)).softmax(-1) @ x"),
@@ -88,6 +89,11 @@ def test_samples_that_are_mixed(layer: str, forward: str) -> None:
             HEADS + "x = (q @ k.transpose(-2, -1)).softmax(-1) @ v; x = x.transpose(1, 2).mean(1).flatten(1)",
         ),
         ("nn.Linear(6, 6)", "b, t, c = x.shape; x = ((self.layer(x) @ x.transpose(-2, -1)).softmax(-1) @ x).mean(1)"),
+        (
+            "nn.Linear(6, 6)",
+            "k = self.layer(x).view(x.size(0), 5, 2, 3).transpose(1, 2); s = k @ k.transpose(-2, -1); "
+            "s = s.masked_fill(torch.triu(torch.ones_like(s), 1) > 0, -9.0); x = (s @ k).mean(2).flatten(1)",
+        ),
         ("nn.Linear(6, 6)", "b, t, c = x.shape; x = F.scaled_dot_product_attention(self.layer(x), x, x).mean(1)"),
         ("nn.Conv2d(1, 6, 1)", "x = torch.fft.rfft2(self.layer(x[:, None])).real.mean((2, 3))"),
         ("nn.GRUCell(6, 6)", "h = x.new_zeros(x.size(0), 6); h = self.layer(x[:, 0], h); x = self.layer(x[:, 1], h)"),

@@ -189,7 +189,7 @@ def dims_of(name: str, tensor: Value, arguments: Arguments) -> int:
         return max(tensor.dims, 2, *(one + 1 if one >= 0 else -one for one in places if isinstance(one, int)))
     if name == "unsqueeze":
         return max(tensor.dims, 1) + 1
-    if name in _DIMS or name in _SHAPE_KEEPING or name.startswith(_LAYERS):
+    if name in _DIMS or name in _SHAPE_KEEPING or name.startswith(_LAYERS) or name.endswith("_like"):
         return max(tensor.dims, _DIMS.get(name, 0))
     return 0
 
