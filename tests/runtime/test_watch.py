@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from ranks import Ended, run_script
@@ -78,6 +79,8 @@ for epoch in range(2):
         if case == "left out" and rt.rank() == 1 and step == 16:
             continue
         optimizer.step()
+        if case == "late" and step == 13 and rt.rank() == 1:
+            nn.init.zeros_(net[1].weight)
         if case == "input" and step < 3:
             noise = torch.zeros(32, requires_grad=True)  # of this rank's samples alone
             attack = torch.optim.SGD([noise], 1.0)
@@ -85,6 +88,8 @@ for epoch in range(2):
             attack.step()
         if case == "waiting" and step == 4 and rt.rank() == 1:
             time.sleep(1000)
+if case in ("late", "saved") and rt.is_main_process():
+    torch.save(net.state_dict(), sys.argv[2])
 rt.rank_zero_print("trained", step)
 """
 
@@ -129,6 +134,15 @@ def test_what_one_rank_catches_the_others_hear_of() -> None:
     assert (
         "before step 5, rank 1 has gone on after an error that the others have not had: RuntimeError: mat1" in ended.err
     )
+
+
+def test_ranks_that_have_come_apart_late_are_told_before_a_checkpoint(tmp_path: Path) -> None:
+    ended = trained("late", str(tmp_path / "a.pt"))
+    assert re.search(r"after step 16 of SGD, parameter `1\.weight` .*of rank 1 is not rank 0's", ended.err), ended.err
+    assert ended.code != 0
+    assert not (tmp_path / "a.pt").exists()
+    assert trained("saved", str(tmp_path / "a.pt")).code == 0
+    assert (tmp_path / "a.pt").exists()
 
 
 def test_a_file_has_one_writer(tmp_path: object) -> None:

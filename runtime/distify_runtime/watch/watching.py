@@ -25,8 +25,8 @@ _FIRST, _EVERY = (1, 2, 5, 10, 20, 50, 100, 200, 500), 1000
 _MANY = 16
 #: What other ranks never come to is given up when so much else is asked.
 _MOST_QUESTIONS = 64
-#: So many steps lie between a close look and one that a checkpoint asks for.
-_APART = 100
+#: So many steps lie between a close look and one that a checkpoint asks for: a part of those before, and these at most.
+_APART_BY, _MOST_APART = 4, 100
 
 
 def is_due(step: int) -> bool:
@@ -110,7 +110,7 @@ class Watching:
         if communicator.is_alone() or is_a_ranks_child():
             return
         for optimizer, steps in list(self.optimizers.items()):
-            if steps.taken - steps.looked >= _APART:
+            if steps.taken - steps.looked >= min(max(1, steps.looked // _APART_BY), _MOST_APART):
                 self.look(optimizer, steps)
 
     def look(self, optimizer: Optimizer, steps: Steps) -> None:
