@@ -367,7 +367,7 @@ def _looks_like_a_path(text: str) -> bool:
 def _texts(node: cst.BaseExpression) -> Iterator[str]:
     """The text that an expression is put together of, what is filled in left out."""
     if isinstance(node, cst.FormattedString):
-        yield "".join(one.value if isinstance(one, cst.FormattedStringText) else "x" for one in node.parts)
+        yield tree.filled_in(node, "x")
     elif isinstance(node, cst.BinaryOperation):
         yield from (text for one in (node.left, node.right) for text in _texts(one))
     elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "format":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import re
 from abc import ABCMeta
 from collections.abc import Iterator
 from typing import TypeAlias
@@ -12,6 +14,10 @@ import libcst as cst
 _SKIPPED = {cst.BaseParenthesizableWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.Newline, cst.Comment}
 _fields: dict[type[cst.CSTNode], tuple[str, ...]] = {}
 _holding: dict[type, bool] = {}
+#: What a backslash stands before, and is then no backslash.
+_ESCAPED = re.compile(
+    r"""\\(?:[abfnrtv'"\\\n]|[0-3]?[0-7]{1,2}|x[\da-fA-F]{2}|u[\da-fA-F]{4}|U000[\da-fA-F]{5}|N\{[A-Z][-A-Z0-9 ]*\})"""
+)
 
 #: What a block holds: a whole line of small statements, or a compound statement.
 Statement: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
@@ -235,3 +241,12 @@ def string(node: cst.BaseExpression | None) -> str | None:
         value = node.evaluated_value
         return value if isinstance(value, str) else None
     return None
+
+
+def filled_in(node: cst.FormattedString, by: str) -> str:
+    """The text that an f-string is, with `by` wherever something is filled in."""
+    text = "".join(one.value if isinstance(one, cst.FormattedStringText) else by for one in node.parts)
+    text = text.replace("{{", "{").replace("}}", "}")
+    if "r" in node.prefix.lower():
+        return text
+    return _ESCAPED.sub(lambda found: str(ast.literal_eval(f'"""{found[0]}"""')), text)

@@ -157,3 +157,25 @@ def test_what_nothing_gives_a_value_to_asks_nobody() -> None:
     assert said(script(data=DATA + augment), SHARDED) == known
     starred = script(imports=f"{IMPORTS}from arena import *\n", data=DATA + augment)
     assert said(starred, SHARDED) != known  # it may come from there
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        'with open("a.log", "a") as file:\n    file.write(f"{epoch},{loss.item()}\\n")\n',
+        'file = open("a.log", "w")\nfile.write(f"{epoch}\\n")\nfile.write("a/b.txt")\n',
+        'import gzip\nfile = gzip.open("a.gz", "wt")\nfile.write(f"runs/{epoch}\\n")\n',
+        'import csv\nrows = csv.writer(open("a.csv", "w"))\nrows.writerow(f"a/{epoch}")\n',
+        'import pathlib\nfile = pathlib.Path("a.log").open("w")\nfile.write(f"\\033[1m{epoch}\\n")\n',
+    ],
+)
+def test_a_line_that_goes_into_an_open_file_is_no_path(write: str) -> None:
+    seen = conversion_of(script(after=write), options=SHARDED)
+    assert [one.message for one in seen.of(Level.ADVICE) if one.code == "OUT03"] == []
+    assert said(script(after=write), SHARDED)["SAVE01"] == "no checkpoint is written"
+
+
+@pytest.mark.parametrize(("text", "is_path"), [(r'f"{epoch}\n"', False), (r'f"C:\\{epoch}"', True)])
+def test_a_backslash_of_an_escape_is_none_of_a_path(text: str, is_path: bool) -> None:
+    before = script(imports=f"import arena\n{IMPORTS}", after=f"arena.Log().write({text})\n")
+    assert said(before, SHARDED)["SAVE01"].endswith("it is given a path, and not known") is is_path

@@ -110,7 +110,7 @@ def place_of_mode(name: str) -> int:
 
 def is_known(library: str, name: str) -> bool:
     """Whether nothing is written by a function or method that no table names: `library` it is of, `name` its own."""
-    of_a_file = library in STORES or library in ALWAYS_WRITE  # who opened it has seen to it
+    of_a_file = library in HANDLES or library in STORES or library in ALWAYS_WRITE  # who opened it has seen to it
     return of_a_file or (library.startswith(KNOWN) and not says_that_it_writes(name))
 
 
