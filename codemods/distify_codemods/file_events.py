@@ -46,7 +46,8 @@ def writes(event: Event) -> bool:
         return False
     if event.name in effects.WRITES or event.name in effects.ALWAYS_WRITE or is_mapped_to_be_written(event):
         return True
-    return _is_opened(event.name) and files.is_written(files.modes(event.name, event.arguments)) is True
+    opened = _is_opened(event.name) and not is_for_both(event)
+    return opened and files.is_written(files.modes(event.name, event.arguments)) is True
 
 
 def tells_only(event: Event) -> bool:
@@ -68,7 +69,21 @@ def is_mapped_to_be_written(event: Event) -> bool:
     """`np.memmap(path, mode="w+")`."""
     if event.name not in effects.MAPPED:
         return False
-    return any("w" in mode for mode in files.modes(event.name, event.arguments) or ("w",))
+    unknown = "w" if "+" in effects.default_mode(event.name) else "r"
+    return any("w" in mode for mode in files.modes(event.name, event.arguments) or (unknown,))
+
+
+def is_for_both(event: Event) -> bool:
+    """Whether something is opened so that its parts can be read and set, which says of neither that it is done:
+    `np.memmap(path)`, `np.load(path, mmap_mode="r+")`, `zarr.open(path)`.
+    """
+    if event.kind is not Kind.CALL:
+        return False
+    modes = files.modes(event.name, event.arguments)
+    if event.name in effects.MAPPED:
+        return not is_mapped_to_be_written(event) and any("+" in mode for mode in modes or ("+",))
+    told = event.arguments.get(effects.told_by(event.name), effects.place_of_mode(event.name))
+    return event.name in effects.STORES and told is None and modes == frozenset("a")
 
 
 def reads(event: Event) -> bool:
@@ -81,7 +96,7 @@ def reads(event: Event) -> bool:
         modes = files.modes(event.name, event.arguments)
         read = modes is None or any("w" not in mode for mode in modes)
     elif _is_opened(event.name):
-        read = files.is_written(files.modes(event.name, event.arguments)) is False
+        read = is_for_both(event) or files.is_written(files.modes(event.name, event.arguments)) is False
     else:
         read = effects.reading(event.name) is not None
     return read and not is_in_memory(event)
@@ -94,6 +109,25 @@ def _is_opened(name: str) -> bool:
 def _opens(event: Event, written: bool) -> bool:
     modes = files.modes(effects.PATHS_OPEN, event.arguments)
     return event.name == "open" and files.is_written(modes) is written
+
+
+@answered_once
+def caches(facts: Facts) -> list[Event]:
+    """Calls that keep what was computed in files by themselves."""
+    return [event for event in facts.of_kind(Kind.CALL, Kind.METHOD) if _keeps(event)]
+
+
+def _keeps(event: Event) -> bool:
+    if event.kind is Kind.CALL:
+        return event.name in effects.CACHES
+    makers = effects.CACHING_METHODS[event.name].of if event.name in effects.CACHING_METHODS else ()
+    owners = [obj for obj in map(root, event.receiver.objs) if isinstance(obj, External)]
+    return any(makers and one.name.startswith(makers) and not _is_streamed(one) for one in owners)
+
+
+def _is_streamed(obj: External) -> bool:
+    told = obj.arguments.get("streaming") if obj.arguments is not None else None
+    return told is not None and told.constant() is True
 
 
 @answered_once

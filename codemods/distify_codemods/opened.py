@@ -22,14 +22,16 @@ from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.unfollowed import unfollowed
 
+_BINDING = (cst.Assign, cst.AnnAssign)
 #: What keeps something under another name, or lets it be.
 _KEPT = (cst.Assign, cst.AssignTarget, cst.AnnAssign, cst.WithItem, cst.AsName, cst.Return, cst.Expr, cst.Param)
 
 
 @answered_once
-def written_databases(facts: Facts) -> list[Event]:
-    """The calls that open a database which the run writes into."""
-    return [event for event in facts.calls(*effects.DATABASES) if Opened(facts, event).is_written]
+def written_in_place(facts: Facts) -> list[Event]:
+    """The calls that open a database, or what else is opened to be read and written, and that the run writes into."""
+    both = [event for event in facts.calls(*effects.MAPPED, *effects.STORES) if file_events.is_for_both(event)]
+    return [event for event in (*facts.calls(*effects.DATABASES), *both) if Opened(facts, event).is_written]
 
 
 @dataclass(eq=False)
@@ -49,10 +51,12 @@ class Opened:
 
     @property
     def is_written(self) -> bool:
-        """Of a database: whether a method writes."""
+        """Whether a method writes, or a part is set."""
         if any(value.constant() == ":memory:" for value in self.event.arguments.all()):
             return False
-        writing = effects.DATABASES[self.event.name].writes_by.split()
+        writing = effects.WRITES_BY[self.event.name]
+        if self.event.name in effects.MAPPED:
+            return self._is_array_that_is_set(writing)
         return any(_writes(one, writing) for one in self._done) or any(
             file_events.is_writing_method(one) and any(self.parts & set(value.objs) for value in one.arguments.all())
             for one in self.facts.of_kind(Kind.METHOD)
@@ -121,6 +125,14 @@ class Opened:
             if isinstance(node, (cst.Name, cst.Attribute)) and not self.parts.isdisjoint(value.objs):
                 yield node
 
+    def _is_array_that_is_set(self, writing: list[str]) -> bool:
+        """Whether a part is set of what has the array's name in its file, or a method called that does."""
+        module, call = self.event.module, self.event.node
+        holder = module.parents.get(call)
+        names = {tree.dotted(one) for one in tree.targets(holder)} if isinstance(holder, _BINDING) else set()
+        named = (node for node in tree.walk(module.tree) if isinstance(node, (cst.Name, cst.Attribute)))
+        return any(tree.dotted(node) in names - {None} and _is_set(module, node, writing) for node in named)
+
     def _is_array_that_takes(self) -> bool:
         """Whether an array in a file has one name, and nothing is done but to set its parts, to flush and forget it."""
         module, call = self.event.module, self.event.node
@@ -154,6 +166,20 @@ def _compares_with_none(parent: cst.CSTNode | None) -> bool:
     return isinstance(parent, cst.Comparison) and all(
         isinstance(one.operator, (cst.Is, cst.IsNot)) for one in parent.comparisons
     )
+
+
+def _is_set(module: Module, node: cst.Name | cst.Attribute, writing: list[str]) -> bool:
+    """`rows[3:5] = batch`, `rows += 1`, `rows.fill(0)`."""
+    parent = module.parents.get(node)
+    top: cst.CSTNode = node
+    while isinstance(parent, cst.Subscript) and parent.value is top:
+        top, parent = parent, module.parents.get(parent)
+    if isinstance(parent, cst.AugAssign):
+        return parent.target is top
+    if isinstance(parent, cst.AssignTarget):
+        return top is not node
+    called = isinstance(parent, cst.Attribute) and parent.value is top and parent.attr.value in writing
+    return called and isinstance(module.parents.get(parent), cst.Call)
 
 
 def _takes_parts(module: Module, node: cst.Name) -> bool:

@@ -79,10 +79,12 @@ class Unfollowed:
     def _modes(self) -> list[str]:
         """What it is opened for: "w" where that is not to be seen."""
         place = effects.place_of_mode(self.name)
-        named = tree.keywords(self.node).get("mode")
+        named = tree.keywords(self.node).get(effects.told_by(self.name))
         given = [one.value for one in self.node.args if one.keyword is None]
         told = [named] if named is not None else given[place : place + 1]
-        return [text if (text := tree.string(one)) is not None else "w" for one in told]
+        told = [one for one in told if not (isinstance(one, cst.Name) and one.value in ("None", "False"))]
+        unseen = "r" if self.name in effects.MAPPED and effects.default_mode(self.name) == "r" else "w"
+        return [text if (text := tree.string(one)) is not None else unseen for one in told]
 
 
 @answered_once

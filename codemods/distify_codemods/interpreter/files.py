@@ -75,10 +75,12 @@ def _is_path(obj: Obj) -> bool:
 
 def modes(name: str, arguments: Arguments) -> frozenset[str] | None:
     """In which modes a file may be opened; None where that is not known."""
-    given = arguments.get("mode", effects.place_of_mode(name))
+    given, default = arguments.get(effects.told_by(name), effects.place_of_mode(name)), effects.default_mode(name)
     if given is None:
-        return frozenset("r") if arguments.double_star is None and arguments.star is None else None
-    known = [obj.value for obj in given.objs if isinstance(obj, Const) and isinstance(obj.value, str)]
+        return frozenset([default]) if arguments.double_star is None and arguments.star is None else None
+    plain = [obj.value for obj in given.objs if isinstance(obj, Const)]
+    known = [one for one in plain if isinstance(one, str)]
+    known += ["r+" if one else default for one in plain if one is None or isinstance(one, bool)]
     named = [obj.name.rpartition("_")[2] for obj in given.objs if isinstance(obj, Ref)]  # `cv2.FILE_STORAGE_WRITE`
     known += [one[0].lower() for one in named if one in ("READ", "WRITE", "APPEND")]
     return frozenset(known) if known and len(known) == len(given.objs) else None

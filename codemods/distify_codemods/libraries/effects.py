@@ -42,6 +42,10 @@ ALWAYS_WRITE = functions(Role.WRITER)
 IN_MEMORY = functions(Role.IN_MEMORY)
 MAPPED = functions(Role.MAPPED)
 DATABASES = functions(Role.DATABASE)
+#: By which methods what these make writes.
+WRITES_BY = {name: api.writes_by.split() for name, api in {**DATABASES, **MAPPED, **STORES}.items()}
+CACHES = functions(Role.CACHE)
+CACHING_METHODS = methods(Role.CACHE)
 
 READING_METHODS = methods(Effect.READS)
 NAMED_BY_THE_TIME = functions(Role.FOLDER)
@@ -73,7 +77,7 @@ _READING_WORDS = ("load", "read", "restore", "parse")
 
 def is_named(name: str) -> bool:
     """Whether a function is in one of these tables, or is of a library that keeps a log."""
-    tables = (WRITES, HANDLES, STORES, ALWAYS_WRITE, MAPPED, DATABASES, NAMED_BY_THE_TIME)
+    tables = (WRITES, HANDLES, STORES, ALWAYS_WRITE, MAPPED, DATABASES, NAMED_BY_THE_TIME, CACHES)
     return any(name in table for table in tables) or registry.find(name, Effect.LOGS, Effect.READS) is not None
 
 
@@ -106,6 +110,17 @@ def ending(name: str) -> str:
 def place_of_mode(name: str) -> int:
     """Which argument says how a file is opened."""
     return 0 if name == PATHS_OPEN else MAPPED[name].mode if name in MAPPED else 1
+
+
+def told_by(name: str) -> str:
+    """By which name it is told."""
+    return MAPPED[name].told_by if name in MAPPED else "mode"
+
+
+def default_mode(name: str) -> str:
+    """How a file is opened by a function that is not told."""
+    known = MAPPED.get(name) or STORES.get(name)
+    return known.default if known is not None else "r"
 
 
 def is_known(library: str, name: str) -> bool:

@@ -36,6 +36,7 @@ class Role(Enum):
     IN_MEMORY = "what is written into it is no file, and each rank reads it back for itself"
     MAPPED = "a file in memory, of which every rank needs the contents"
     DATABASE = "is opened to be read and written"
+    CACHE = "keeps what was computed in files of its own, and each rank finds there what it looks for"
     FOLDER = "makes a folder by itself, named by the time, wherever it runs"
     BAR = "draws a progress bar, and knows no `disable`, or has another word for it"
     CONSOLE = "an object that puts text on the screen"
@@ -77,6 +78,9 @@ class Api(NamedTuple):
     #: Which argument names the file, and which says how it is opened.
     path: int = UNSEEN
     mode: int = 1
+    #: By which name it is told how, and how it is opened where nothing is said of that.
+    told_by: str = "mode"
+    default: str = "r"
     #: The path is one file's, and no folder's; with this ending, whatever it says.
     one_file: bool = False
     adds: str = ""
@@ -86,7 +90,7 @@ class Api(NamedTuple):
     of: tuple[str, ...] = ()
     #: It is given nothing but a path; what others mean by its name takes more: `text.replace("a", "b")`.
     path_alone: bool = False
-    #: The methods of what it makes that write.
+    #: The methods of what it makes that write; `[]` where its parts are set.
     writes_by: str = ""
     #: Of a tracker: whether it may report over a network.
     online: bool = False

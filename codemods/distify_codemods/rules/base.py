@@ -17,7 +17,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.file_names import Names, into_a_handle
 from distify_codemods.interpreter.frames import CALLED, Frame
-from distify_codemods.opened import written_databases
+from distify_codemods.opened import written_in_place
 from distify_codemods.origins import Origin
 from distify_codemods.plan import By, Plan, Rewrite
 from distify_codemods.program import Module
@@ -181,7 +181,7 @@ class Context:
         """The events that write files, by their numbers."""
         found = self.facts.run.events
         written = {
-            *self.named_writers, *file_events.fetched_by_connections(self.facts), *written_databases(self.facts),
+            *self.named_writers, *file_events.fetched_by_connections(self.facts), *written_in_place(self.facts),
         }  # fmt: skip
         return {one.number: one for one in found if file_events.writes(one) or one in written}
 

@@ -12,7 +12,7 @@ from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects
 from distify_codemods.libraries.outside import is_command
 from distify_codemods.objects import External, Method, Setting
-from distify_codemods.opened import Opened, written_databases
+from distify_codemods.opened import Opened, written_in_place
 from distify_codemods.rules.base import Context, Rule, instead, path_given_to
 from distify_codemods.rules.download import is_every_ranks
 from distify_codemods.rules.examples import Example, LeftAlone
@@ -51,7 +51,15 @@ def run(context: Context) -> None:
             f"ranks one name, {effects.NAMED_BY_THE_TIME[event.name].advice}", event.module, event.node,
         )  # fmt: skip
     if not (found or unknown or unseen or named):
-        context.not_needed(f"no other files are written{unless_written(context)}")
+        context.not_needed(f"no other files are written{_but_caches(context)}{unless_written(context)}")
+
+
+def _but_caches(context: Context) -> str:
+    first = next(iter(file_events.caches(context.facts)), None)
+    if first is None:
+        return ""
+    called = f"`{file_events.code_of(first)}` at {first.module.place(first.node)}"
+    return f", but for the cache of {called}: each rank fills in what it does not find there"
 
 
 def _windows(context: Context) -> None:
@@ -87,10 +95,10 @@ def _one(context: Context, event: Event) -> bool:
         return _makedirs(context, event)
     if event.name in effects.FILES or event.name in effects.BY_PATH:
         return _open(context, event, event.name)
+    if event.name in effects.MAPPED or event.name in effects.DATABASES or file_events.is_for_both(event):
+        return _whole(context, event)
     if event.name in effects.STORES or event.name in effects.ALWAYS_WRITE:
         return _writer(context, event)
-    if event.name in effects.MAPPED or event.name in effects.DATABASES:
-        return _whole(context, event)
     if is_command(event.name) and (is_used(event) or file_events.tells_only(event)):
         return False  # rank 0 runs it, and all hear what came of it; or nothing comes of it
     return event.name in effects.WRITES and event.name not in effects.CHECKPOINTS and _write(context, event)
@@ -215,14 +223,32 @@ def _writer(context: Context, event: Event) -> bool:
 
 def _whole(context: Context, event: Event) -> bool:
     """What is read and written in one place: every rank may need what is in it, and one alone may write."""
-    if not (file_events.is_mapped_to_be_written(event) or event in written_databases(context.facts)):
-        return False
+    if not (file_events.is_mapped_to_be_written(event) or event in written_in_place(context.facts)):
+        return _can_be_written(context, event)
     if Opened(context.facts, event).is_looked_at():
         return _needs_both(context, event)
     if context.editable(event.module, event.node, "a file is written"):
         once(context, event, "one writer")
         context.applied("rank 0 writes the file", event.module, event.node)
     return True
+
+
+def _can_be_written(context: Context, event: Event) -> bool:
+    """Says so of what is opened to be written, too, and of which nothing is seen but that it is read."""
+    if not file_events.is_for_both(event) or files.modes(event.name, event.arguments) is None:
+        return False
+    context.advice(
+        f"every rank opens this to write it, too, and nothing is seen to do so: {_to_read(event)}, it is read alone",
+        event.module, event.node,
+    )  # fmt: skip
+    return True
+
+
+def _to_read(event: Event) -> str:
+    name = effects.told_by(event.name)
+    told = event.arguments.get(name, effects.place_of_mode(event.name))
+    plain = told is not None and isinstance(told.constant(), bool)
+    return f"with `{name}={'False' if plain else chr(34) + 'r' + chr(34)}`"
 
 
 def _needs_both(context: Context, event: Event) -> bool:

@@ -9,7 +9,7 @@ APIS = (
     Api("yaml.dump yaml.safe_dump yaml.dump_all yaml.safe_dump_all toml.dump tomli_w.dump tomlkit.dump "
         "ruamel.yaml.dump ujson.dump simplejson.dump rapidjson.dump", Role.INTO_A_HANDLE,
         Effect.WRITES, path=1),
-    Api("pandas.HDFStore", Role.STORE),
+    Api("pandas.HDFStore", Role.STORE, default="a", writes_by="[] put append append_to_multiple remove"),
     Api("pandas.ExcelWriter xlsxwriter.Workbook pyarrow.csv.CSVWriter pyarrow.parquet.ParquetWriter "
         "pyarrow.ipc.new_file pyarrow.ipc.new_stream pyarrow.RecordBatchFileWriter "
         "pyarrow.RecordBatchStreamWriter", Role.WRITER),
