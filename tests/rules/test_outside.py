@@ -387,3 +387,34 @@ def test_a_letter_stays_inside_until_it_is_sent() -> None:
     lines = 'from email.mime.text import MIMEText\nletter = MIMEText("a/b")\nletter.attach(MIMEText("c"))\n'
     found = conversion_of(script(after=lines))
     assert not [one for one in found.of(Level.ADVICE) if one.code in ("NET01", "OUT03")]
+
+
+@pytest.mark.parametrize(
+    ("imports", "line"),
+    [
+        ("import lightning\n", "lightning.seed_everything(3)\n"),
+        ("from pytorch_lightning import seed_everything\n", "seed_everything(3)\n"),
+        ("from accelerate.utils import set_seed\n", "set_seed(3)\n"),
+        ("import hydra\n", "print(hydra.utils.get_original_cwd())\n"),
+        ("import jsonargparse\n", "settings = jsonargparse.ArgumentParser().parse_args()\n"),
+        ("import tyro\n", "def rate(rate: float = 0.1):\n    return rate\n\n\nrate = tyro.cli(rate)\n"),
+        ("import evaluate\n", 'metric = evaluate.load("accuracy")\nprint(metric.compute())\n'),
+    ],
+)
+def test_nobody_is_told_to_leave_to_rank_zero_what_every_rank_needs(imports: str, line: str) -> None:
+    before = script(imports=imports + IMPORTS, setup=line)
+    told = conversion_of(before).of(Level.ADVICE)
+    assert [one.message for one in told if one.code in ("NET01", "OUT03", "DATA03")] == []
+
+
+def test_metrics_are_fetched_by_rank_zero_first() -> None:
+    before = script(imports=f"import evaluate\n{IMPORTS}", after='metric = evaluate.load("accuracy")\n')
+    assert 'with rt.main_process_first():\n    metric = evaluate.load("accuracy")\n' in converted(before)
+
+
+def test_advice_to_leave_something_unknown_to_rank_zero_is_for_what_asks_alone() -> None:
+    before = script(imports=f"import hydra\n{IMPORTS}", after="part = hydra.utils.instantiate({})\n")
+    (one,) = findings("NET01", before, Level.ADVICE)
+    assert one.message.endswith(
+        "as each rank would: if so, and only then, let rank 0 alone do it, with `rt.call_on_main_process(function, ...)`"
+    )

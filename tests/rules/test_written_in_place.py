@@ -1,4 +1,4 @@
-"""What is opened to be read and to be written at once, told so or not: whoever writes is rank 0, or a person is asked."""
+"""What is opened to be read and to be written at once: rank 0 alone writes, or a person is asked."""
 
 from __future__ import annotations
 

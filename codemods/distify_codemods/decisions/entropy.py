@@ -15,7 +15,7 @@ from distify_codemods.batches import loaders_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter import files
-from distify_codemods.libraries import drawing, torch_data
+from distify_codemods.libraries import drawing, seeding, torch_data
 from distify_codemods.objects import External, Method
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import Origin
@@ -32,7 +32,7 @@ def seeds(facts: Facts) -> list[Origin]:
     """Where seeds come from that are another number in each process: `int(time.time())`."""
     found: list[Origin] = []
     for event in facts.of_kind(Kind.CALL, Kind.METHOD):
-        if drawing.is_seeding(event.name) or event.name in drawing.UNSEEDED or event.name == "manual_seed":
+        if seeding.is_seeding(event.name) or event.name in drawing.UNSEEDED or event.name == "manual_seed":
             found += [one for value in event.arguments.all() for one in files.origins(value) if isinstance(one, Origin)]
     return list(dict.fromkeys(found))
 
@@ -44,7 +44,7 @@ def without_seeds(facts: Facts) -> list[Event]:
 
 def seeded_anew(facts: Facts) -> list[Event]:
     """Streams that are seeded with what the operating system has: `random.seed()`."""
-    return [event for event in facts.of_kind(Kind.CALL) if drawing.is_seeding(event.name) and _is_empty(event)]
+    return [event for event in facts.of_kind(Kind.CALL) if seeding.is_seeding(event.name) and _is_empty(event)]
 
 
 def shuffles(facts: Facts) -> Iterator[Event]:

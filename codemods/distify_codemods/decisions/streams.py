@@ -21,7 +21,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core, values_in
 from distify_codemods.interpreter.frames import Frame
-from distify_codemods.libraries import drawing
+from distify_codemods.libraries import drawing, seeding
 from distify_codemods.objects import Parameters
 from distify_codemods.origins import CHANCE
 from distify_codemods.program import Module
@@ -151,7 +151,7 @@ def _drawing(facts: Facts, found: list[Stretch]) -> Iterator[Event]:
 def draws_by_itself(event: Event) -> bool:
     """Whether random numbers are drawn by a call, and not given to it."""
     if event.name in _FILLING or event.name.startswith((*drawing.OF_WEIGHTS, *drawing.STREAMS)):
-        return not drawing.is_seeding(event.name)
+        return not seeding.is_seeding(event.name)
     if event.name.startswith("builtins."):
         return False  # an order that a function of the script has drawn
     if CHANCE not in event.value.sources:
@@ -164,7 +164,7 @@ def may_draw(event: Event) -> bool:
     """Whether random numbers may go into what a library does: samples, the weights of a module, or nobody knows."""
     if draws_by_itself(event):
         return True
-    if event.kind is not Kind.CALL or drawing.is_seeding(event.name):
+    if event.kind is not Kind.CALL or seeding.is_seeding(event.name):
         return False
     return drawing.may_draw(event.name)
 
@@ -216,7 +216,7 @@ def _is_weight(facts: Facts, node: cst.BaseExpression | None) -> bool:
 
 def reseeded(facts: Facts, found: list[Stretch]) -> dict[cst.CSTNode, Module]:
     """The statements in which the script sets a seed while the ranks draw apart, the last of each block."""
-    seeds = [event for event in facts.of_kind(Kind.CALL) if drawing.is_seeding(event.name)]
+    seeds = [event for event in facts.of_kind(Kind.CALL) if seeding.is_seeding(event.name)]
     places: dict[cst.CSTNode, Module] = {}
     for event in seeds:
         for one in found:

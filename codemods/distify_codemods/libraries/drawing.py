@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from distify_codemods.libraries import torch_nn
 from distify_codemods.libraries.quiet import is_quiet
+from distify_codemods.libraries.seeding import is_seeding
 
-#: What sets the seed of a stream that a process has in common.
-_SEEDING = frozenset(
-    "torch.manual_seed torch.seed torch.cuda.manual_seed torch.cuda.manual_seed_all torch.cuda.seed "
-    "torch.cuda.seed_all random.seed numpy.random.seed monai.utils.set_determinism".split()
-)
-#: Libraries that have such a function, wherever it lies in them.
-_SEEDING_ALL = {
-    "transformers": ("set_seed", "enable_full_determinism"),
-    "accelerate": ("set_seed",),
-    **dict.fromkeys(("torch_geometric", "pytorch_lightning", "lightning", "lightning_fabric"), ("seed_everything",)),
-}
 #: Libraries whose own generators get their seeds from torch's stream by one of these.
 SEEDED_BY = {
     "monai.": frozenset("monai.utils.set_determinism monai.data.DataLoader monai.data.ThreadDataLoader".split()),
@@ -121,12 +111,6 @@ _DROPPING = ("ropout", "rrelu", "RReLU", "Transformer", "MultiheadAttention", "g
 
 #: Others that mix the samples of a batch with each other, by a number that is drawn for all of them.
 _MIXING = frozenset({"timm.data.Mixup"})
-
-
-def is_seeding(name: str) -> bool:
-    """Whether a function sets the seed of a stream that a process has in common."""
-    library, _, own = name.partition(".")
-    return name in _SEEDING or own.rpartition(".")[2] in _SEEDING_ALL.get(library, ())
 
 
 def draws_once(name: str) -> bool:

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from functools import cache
 
-from distify_codemods.libraries import computing, downloads, effects, outside, standard
+from distify_codemods.libraries import computing, downloads, effects, outside, seeding, standard
 
 _LIBRARIES = (
     *computing.LIBRARIES, *effects.KNOWN,
-    "adabelief_pytorch.", "albumentations.", "apex.", "attr.", "attrs.", "bitsandbytes.", "colorama.", "cupy.",
-    "datasets.", "dateutil.", "dgl.", "distify_runtime.", "dotenv.", "efficientnet_pytorch.", "ema_pytorch.",
-    "faiss.", "functorch.", "fvcore.", "gensim.", "graphviz.", "horovod.", "imgaug.", "jiwer.", "kornia.",
-    "librosa.", "lion_pytorch.", "memory_profiler.", "monai.", "networkx.", "nibabel.", "nltk.", "numba.",
-    "packaging.", "peft.", "piq.", "pkg_resources.", "polars.", "prettytable.", "psutil.", "pyarrow.", "pydantic.",
-    "pydicom.", "pynvml.", "pytorch_metric_learning.", "pytorch_msssim.", "pytz.",
-    "rdkit.Chem.MolFromSm", "rouge.", "rouge_score.",
-    "sacrebleu.", "safetensors.", "schedulefree.", "segmentation_models_pytorch.", "seqeval.", "shapely.",
-    "SimpleITK.", "six.", "sortedcontainers.", "soundfile.", "spacy.", "statsmodels.", "sympy.", "tabulate.",
-    "thop.", "tiktoken.", "tokenizers.", "torch_cluster.", "torch_ema.", "torch_optimizer.", "torch_scatter.",
-    "torch_sparse.", "torchdiffeq.", "torchinfo.", "torchmetrics.", "torchsummary.", "torchviz.", "transformers.",
-    "typing_extensions.", "warmup_scheduler.", "webdataset.", "xformers.", "zipp.",
+    "adabelief_pytorch.", "albumentations.", "apex.", "attr.", "attrs.", "bitsandbytes.", "colorama.",
+    "configargparse.", "cupy.", "datasets.", "dateutil.", "dgl.", "distify_runtime.", "docopt.", "dotenv.",
+    "efficientnet_pytorch.", "ema_pytorch.", "evaluate.", "faiss.", "functorch.", "fvcore.", "gensim.", "graphviz.",
+    "horovod.", "imgaug.", "jiwer.", "jsonargparse.", "kornia.", "librosa.", "lion_pytorch.", "memory_profiler.",
+    "monai.", "networkx.", "nibabel.", "nltk.", "numba.", "packaging.", "peft.", "piq.", "pkg_resources.", "polars.",
+    "prettytable.", "psutil.", "pyarrow.", "pydantic.", "pydicom.", "pynvml.", "pytorch_metric_learning.",
+    "pytorch_msssim.", "pytz.", "rdkit.Chem.MolFromSm", "rouge.", "rouge_score.", "sacrebleu.", "safetensors.",
+    "schedulefree.", "segmentation_models_pytorch.", "seqeval.", "shapely.", "simple_parsing.", "SimpleITK.", "six.",
+    "sortedcontainers.", "soundfile.", "spacy.", "statsmodels.", "sympy.", "tabulate.", "tap.", "thop.", "tiktoken.",
+    "tokenizers.", "torch_cluster.", "torch_ema.", "torch_optimizer.", "torch_scatter.", "torch_sparse.",
+    "torchdiffeq.", "torchinfo.", "torchmetrics.", "torchsummary.", "torchviz.", "transformers.", "tyro.",
+    "typing_extensions.", "warmup_scheduler.", "webdataset.", "xformers.", "yacs.", "zipp.",
 )  # fmt: skip
 #: Of these, what starts programs or runs any code, what speaks to somebody, and what keeps files by itself.
 _NOT = (
-    "builtins.__import__", "builtins.eval", "builtins.exec", "cv2.VideoCapture", "hydra.utils.", "IPython.",
+    "builtins.__import__", "builtins.eval", "builtins.exec", "cv2.VideoCapture", "evaluate.list_",
+    "evaluate.push_to_hub", "hydra.utils.", "IPython.",
     "importlib.", "monai.apps.", "monai.bundle.", "monai.engines.", "monai.fl.", "monai.handlers.",
     "multiprocessing.connection.", "multiprocessing.managers.", "os.exec",
     "os.fork", "os.open", "os.popen", "os.posix_spawn", "os.spawn", "os.startfile", "os.system", "pyarrow.flight.",
@@ -32,6 +33,7 @@ _NOT = (
 )  # fmt: skip
 #: What of those only computes, on addresses and the like.
 _PLAIN = (
+    "hydra.utils.get_", "hydra.utils.to_absolute_path",
     "importlib.metadata.", "importlib.reload", "importlib.resources.", "importlib.util.find_spec", "requests.adapters.",
     "requests.exceptions.", "requests.utils.", "socket.get", "socket.inet", "socket.setdefaulttimeout",
     "subprocess.CalledProcessError", "subprocess.TimeoutExpired", "subprocess.list2cmdline", "urllib.error.",
@@ -47,7 +49,7 @@ _WRITERS_KNOWN = (
 def is_quiet(name: str) -> bool:
     """Whether a function or class of a library writes no file and asks nobody, or some table says which it does."""
     named = name.startswith(_PLAIN) or downloads.fetches(name) or outside.is_named(name)
-    if named or effects.is_named(name):
+    if named or effects.is_named(name) or seeding.is_seeding(name):
         return True
     says = effects.says_that_it_writes(name.rsplit(".", 1)[-1]) and not name.endswith("dumps")
     loud = name.startswith(_NOT) or (says and not name.startswith(_WRITERS_KNOWN))

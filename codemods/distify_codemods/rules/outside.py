@@ -84,8 +84,8 @@ def _unknown(context: Context) -> bool:
         one = len(found) == 1
         context.advice(
             f"it is not known whether {_listed(list(found))} {'asks or tells' if one else 'ask or tell'} somebody "
-            "outside of the process, as each rank would: with `rt.call_on_main_process(function, ...)` rank 0 alone "
-            "does", first.module, first.node,
+            "outside of the process, as each rank would: if so, and only then, let rank 0 alone do it, with "
+            "`rt.call_on_main_process(function, ...)`", first.module, first.node,
         )  # fmt: skip
     return bool(found)
 

@@ -9,7 +9,7 @@ from distify_codemods.decisions import between
 from distify_codemods.decisions.base import chain
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter.frames import Frame
-from distify_codemods.libraries import devices, drawing
+from distify_codemods.libraries import devices, drawing, seeding
 from distify_codemods.rules import paths, records
 from distify_codemods.rules.base import Context
 from distify_codemods.rules.download import downloads
@@ -84,7 +84,7 @@ def _concerns_ranks(context: Context, event: Event) -> bool:
 
 def _may_draw(event: Event) -> bool:
     """Whether random numbers are drawn from the streams that ranks have in common, or that cannot be told."""
-    unknown = drawing.may_draw(event.name) and not drawing.is_seeding(event.name)
+    unknown = drawing.may_draw(event.name) and not seeding.is_seeding(event.name)
     return between.draws(event) or (unknown and not between.has_a_stream_of_its_own(event))
 
 
