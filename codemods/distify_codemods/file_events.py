@@ -258,7 +258,7 @@ def _says_it_writes(facts: Facts, event: Event) -> bool:
     """Whether something unknown says that it writes, and is given what may name a file: `vectors.save_as(args.out)`."""
     if not _own_name(event).lstrip("_").lower().startswith(effects.WRITING_WORDS) or event.name in effects.OF_HANDLES:
         return False
-    if not isinstance(event.module.parents.get(event.node), cst.Expr) or not is_unknown(event):
+    if not isinstance(event.module.parents.get(event.node), cst.Expr) or not is_unknown(event) or is_in_memory(event):
         return False
     named = any(isinstance(obj, Setting) for value in event.arguments.all() for obj in value.objs)
     texts = any(isinstance(value.constant(), str) for value in event.arguments.all())

@@ -165,6 +165,7 @@ def test_what_is_not_known_to_write_is_named(setup: str, call: str) -> None:
     "lines",
     [
         "rows = unheard.Rows()\nrows.save_all(3)\n",
+        'import io\nImage.new("RGB", (3, 3)).save(io.BytesIO(), format="png")\n',
         'rows = unheard.Rows()\nrows.write("some text")\n',
         'class Rows:\n    def save_all(self, name):\n        self.name = name\n\n\nRows().save_all("vectors")\n',
         'rows = unheard.Rows()\nfound = rows.find("vectors")\n',
