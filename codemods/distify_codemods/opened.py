@@ -178,8 +178,9 @@ def _is_set(module: Module, node: cst.Name | cst.Attribute, writing: list[str]) 
         return parent.target is top
     if isinstance(parent, cst.AssignTarget):
         return top is not node
-    called = isinstance(parent, cst.Attribute) and parent.value is top and parent.attr.value in writing
-    return called and isinstance(module.parents.get(parent), cst.Call)
+    if not isinstance(parent, cst.Attribute) or parent.value is not top or parent.attr.value not in writing:
+        return False
+    return isinstance(module.parents.get(parent), cst.Call)
 
 
 def _takes_parts(module: Module, node: cst.Name) -> bool:

@@ -416,5 +416,5 @@ def test_advice_to_leave_something_unknown_to_rank_zero_is_for_what_asks_alone()
     before = script(imports=f"import hydra\n{IMPORTS}", after="part = hydra.utils.instantiate({})\n")
     (one,) = findings("NET01", before, Level.ADVICE)
     assert one.message.endswith(
-        "as each rank would: if so, and only then, let rank 0 alone do it, with `rt.call_on_main_process(function, ...)`"
+        "if so, and only then, let rank 0 alone do it, with `rt.call_on_main_process(function, ...)`"
     )
