@@ -9,7 +9,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.backends import RUNTIME
 from distify_codemods.events import Event, Kind
-from distify_codemods.libraries import distributed, spelling
+from distify_codemods.libraries import distributed, runtime, spelling
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level, Options, Place
 
@@ -46,9 +46,25 @@ def converted_already(module: Module) -> bool:
     return f"{RUNTIME}.init_process_group" in _called(module)
 
 
-def imports_runtime(module: Module) -> bool:
-    """Whether distify wrote this file, be it a script or what a script imports."""
-    return RUNTIME.encode() in module.file.data and RUNTIME in _imported(module)
+def was_converted(module: Module) -> bool:
+    """Whether distify wrote this file, be it a script or what a script imports.
+
+    It uses more of the runtime then than a person writes who does what a checklist asks for.
+    """
+    return RUNTIME.encode() in module.file.data and not _used_of_runtime(module) <= runtime.BY_HAND
+
+
+def _used_of_runtime(module: Module) -> set[str]:
+    own = {name: of for name, of in _aliases(module).items() if of.split(".")[0] == RUNTIME}
+    used = {of.split(".")[1] for of in own.values() if "." in of}
+    for node in module.nodes:
+        if (
+            isinstance(node, cst.Attribute)
+            and isinstance(node.value, cst.Name)
+            and own.get(node.value.value) == RUNTIME
+        ):
+            used.add(node.attr.value)
+    return used
 
 
 def distributed_already(module: Module) -> Finding | None:

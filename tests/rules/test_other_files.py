@@ -140,7 +140,7 @@ def test_names_are_kept_without_twins() -> None:
 
 
 def test_a_file_converted_for_another_script() -> None:
-    helper = f"{IMPORTS}{RUNTIME}\n\n{TRAIN}"
+    helper = f"{IMPORTS}{RUNTIME}\n\nset_epoch = rt.set_epoch\n\n\n{TRAIN}"
     before = script(imports=IMPORTS + "from helper import train\n", loop="train(model, optimizer, loader)\n")
     conversion = conversion_of(before, files={"helper.py": helper})
     assert conversion.outcome is Outcome.REFUSED

@@ -25,7 +25,11 @@ WHO = {
     "torch.distributed.get_rank": "rank",
     "torch.distributed.get_node_local_rank": "rank",
     "torch.distributed.get_world_size": "ranks",
+    **dict.fromkeys((f"distify_runtime.{name}" for name in ("is_main_process", "local_rank", "rank")), "rank"),
+    "distify_runtime.world_size": "ranks",
 }
+#: Whether there is more than one process.
+THERE_IS_A_GROUP = ("torch.distributed.is_initialized", "torch.distributed.is_available")
 #: The environment by which a launcher does, and the variables that are other ones on each rank.
 LAUNCHER = frozenset({"MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK", "WORLD_SIZE"})
 RANKS = frozenset({"RANK", "LOCAL_RANK", "SLURM_PROCID", "SLURM_LOCALID"})

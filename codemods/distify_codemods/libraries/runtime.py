@@ -16,3 +16,13 @@ BY_ITSELF = frozenset(
 RANK_0_GOES_ON = frozenset(
     "from_main_process call_on_main_process fail_together common_seed main_process_first shard_loading".split()
 )
+
+IS_FIRST = "distify_runtime.is_main_process"
+CALLED_BY_RANK_0 = "distify_runtime.call_on_main_process"
+OPENED_BY_RANK_0 = "distify_runtime.main_process_open"
+#: What a checklist may ask a person to write, and what is understood where it stands. Who uses more of the runtime
+#: than that has been converted.
+BY_HAND = frozenset(
+    """barrier call_on_main_process from_main_process is_main_process local_rank main_process_open rank
+    rank_zero_print world_size""".split()
+)

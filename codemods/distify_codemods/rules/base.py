@@ -8,7 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from distify_codemods import claims, file_events, refusals, tree
+from distify_codemods import claims, file_events, own_tests, refusals, tree
 from distify_codemods.backends import RUNTIME, Backend
 from distify_codemods.decisions import Blocked, Decisions
 from distify_codemods.decisions.base import Sharding
@@ -149,7 +149,7 @@ class Context:
 
     def editable(self, module: Module, node: cst.CSTNode, what: str) -> bool:
         """Whether the edit falls into a file as its author wrote it; says so where it does not."""
-        if not refusals.imports_runtime(module):
+        if not refusals.was_converted(module):
             return True
         self.needs_you(
             f"{what}, in a file that was converted for another script",
@@ -265,7 +265,13 @@ class Context:
 
     def is_on_main(self, module: Module, node: cst.CSTNode) -> bool:
         """Whether rank 0 alone will come here, where no rank may wait for another."""
-        return any(map(self.plan(module).comes_alone, (node, *module.enclosing(node))))
+        guarded = any(map(self.plan(module).comes_alone, (node, *module.enclosing(node))))
+        return guarded or own_tests.lets_one_come(self.facts, module, node)
+
+    def comes_on_main(self, event: Event) -> bool:
+        """Whether an event happens where rank 0 alone comes, also in a function that it alone calls."""
+        around = ((here.frame.module, here.node) for here in event.here.up() if not here.arm)
+        return self.is_on_main(event.module, event.node) or any(self.is_on_main(*place) for place in around)
 
     def takes_turns(self, event: Event) -> bool:
         """Whether ranks come here one after the other, rank 0 first: they must not wait for each other in there."""

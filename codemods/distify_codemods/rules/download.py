@@ -133,7 +133,7 @@ def _is_rank_zeros(name: str) -> bool:
 def is_every_ranks(context: Context, event: Event) -> bool:
     """Whether what is not known is called by every rank, and in no order."""
     fetched = event.kind is Kind.METHOD and not _is_of_all_ranks(event) and outside.connects(_owner(event))
-    return not fetched and not downloads(event) and not context.is_on_main(event.module, event.node)
+    return not fetched and not downloads(event) and not context.comes_on_main(event)
 
 
 def _owner(event: Event) -> str:

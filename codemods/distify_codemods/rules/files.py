@@ -22,6 +22,7 @@ from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import Value
 
 CODE = "OUT03"
+BY_ITSELF = "what the script opens under a test of the rank is not opened by the others"
 
 
 def run(context: Context) -> None:
@@ -131,7 +132,7 @@ def _makedirs(context: Context, event: Event) -> bool:
         return False
     if not context.editable(module, node, "a folder is made"):
         return True
-    if _is_minded(event):
+    if _is_minded(event) and not context.comes_on_main(event):
         context.call_for_all(module, node, "one rank makes the folder; all hear of it if that fails")
         context.applied("rank 0 makes the folder", module, node)
         return True
@@ -176,6 +177,9 @@ def _open(context: Context, event: Event, name: str) -> bool:
         return True
     if written and guardable(context, event) is not None:
         once(context, event, "one writer")
+    elif context.comes_on_main(event):
+        context.not_needed(BY_ITSELF)
+        return True
     elif modes is not None and any("+" in mode for mode in modes):
         context.needs_you(
             "a file is opened to be read and written by every rank", module, node,
@@ -252,6 +256,9 @@ def _to_read(event: Event) -> str:
 
 
 def _needs_both(context: Context, event: Event) -> bool:
+    if context.comes_on_main(event):
+        context.not_needed(BY_ITSELF)
+        return True
     context.needs_you(
         "this is opened to be read and written by every rank", event.module, event.node,
         "let rank 0 alone write it, and the others open it to read, after `rt.barrier()`",

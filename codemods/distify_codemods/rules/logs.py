@@ -28,7 +28,7 @@ def run(context: Context) -> None:
             if context.editable(event.module, event.node, "logging is configured"):
                 once(context, event, "log files are rank 0's")
                 context.applied("rank 0 opens the log files", event.module, event.node)
-        elif event.name.startswith("local.") and _is_a_file_handler(event):
+        elif event.name.startswith("local.") and _is_a_file_handler(event) and not context.comes_on_main(event):
             found = True
             context.needs_you(
                 "a handler of the script's own would open a log file on every rank", event.module, event.node,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods import tree
+from distify_codemods import own_tests, tree
 from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.decisions.names import bound_by
 from distify_codemods.events import Event, Kind
@@ -44,6 +44,8 @@ def once(context: Context, event: Event, reason: str) -> None:
     """Lets rank 0 alone do what an event does: by a guard, where its statement does nothing that others need."""
     module, node = event.module, event.node
     assert isinstance(node, cst.Call)
+    if own_tests.is_the_runtimes(context.facts, module, node):
+        return
     statement = guardable(context, event)
     if statement is not None:
         context.plan(module).guard_alone(statement, context.rt(module), context.code, reason)

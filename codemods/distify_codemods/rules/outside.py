@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
-from distify_codemods import claims
+from distify_codemods import claims, own_tests
 from distify_codemods.decisions.outside import Asking, Doing, askings
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import code_of, may_write, tells_only
 from distify_codemods.libraries import effects, outside
 from distify_codemods.libraries.registry import Role, find, tracker
+from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.download import downloads
 from distify_codemods.rules.examples import Example, LeftAlone
@@ -27,7 +30,11 @@ _FIX = (
 def run(context: Context) -> None:
     facts, found = context.facts, False
     for one in askings(facts):
-        if _is_under_a_guard(context, one):
+        own = _is_under_an_own_test(context, one)
+        if own:
+            context.not_needed("what the script asks outside under a test of the rank, the others do not ask")
+            found = True
+        if own or _is_under_a_guard(context, one):
             continue
         found = True
         if one.doing is Doing.BLOCKED:
@@ -115,11 +122,17 @@ def _told_elsewhere(context: Context) -> list[str]:
 
 def _is_under_a_guard(context: Context, one: Asking) -> bool:
     """Whether rank 0 comes here alone, or before the others, who may then not come at all."""
-    if one.event is None:
-        return False
-    around = [(here.frame.module, here.node) for here in one.event.here.up() if not here.arm]
-    around += [(one.module, node) for node in (one.node, *one.module.enclosing(one.node))]
-    return any(node in context.plan(module).guards for module, node in around)
+    return any(node in context.plan(module).guards for module, node in _ways_to(one))
+
+
+def _is_under_an_own_test(context: Context, one: Asking) -> bool:
+    return any(own_tests.lets_one_come(context.facts, module, node) for module, node in _ways_to(one))
+
+
+def _ways_to(one: Asking) -> Iterator[tuple[Module, cst.CSTNode]]:
+    if one.event is not None:
+        yield from ((here.frame.module, here.node) for here in one.event.here.up() if not here.arm)
+        yield from ((one.module, node) for node in (one.node, *one.module.enclosing(one.node)))
 
 
 def _write(context: Context, one: Asking) -> None:

@@ -192,6 +192,8 @@ def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, d
 def _questions(context: Context) -> bool:
     found = context.facts.calls(*table.ASKS)
     for event in found:
+        if context.comes_on_main(event):
+            continue
         if isinstance(event.node, cst.Call) and context.editable(event.module, event.node, "a question is asked"):
             reason = "rank 0 asks, all ranks hear the answer"
             context.call_for_all(event.module, event.node, reason)
