@@ -133,9 +133,11 @@ def device() -> torch.device:
 
 @by_itself
 def device_kind(name: Named) -> Named | str:
-    """`"cuda"` for `"cuda:1"`: this rank's own GPU, whatever number the command line says. Other devices stay, and
-    what is no text.
+    """`"cuda"` for `"cuda:1"`, and for 1: this rank's own GPU, whatever number the command line says. Other devices
+    stay, and what is neither a text nor a number.
     """
+    if isinstance(name, int) and not isinstance(name, bool) and name >= 0:
+        return "cuda"
     kind, _, number = name.partition(":") if isinstance(name, str) else ("", "", "")
     return kind if kind == "cuda" and number.isdecimal() else name
 

@@ -381,12 +381,15 @@ def test_an_option_that_takes_no_number_stays(option: str) -> None:
         pytest.param(f"{PARSER}add(parser)\n{PARSED}", TO, id="an option that is not seen"),
     ],
 )  # fmt: skip
-def test_a_device_that_is_not_seen_is_told(setup: str, model: str) -> None:
+def test_a_device_that_is_not_seen_is_the_ranks_own_where_it_is_used(setup: str, model: str) -> None:
     imports = f"{OPTIONS}from missing import add, kind\n{IMPORTS}"
     before = script(imports=imports, setup=setup, model=model)
     assert findings("DEVICE01", before, Level.NOT_NEEDED) == []
-    (one,) = findings("DEVICE01", before, Level.ADVICE)
-    assert one.message.endswith("let it be `cuda`, since `cuda:0` puts all ranks on one GPU")
+    assert findings("DEVICE01", before, Level.ADVICE) == []
+    after = converted(before)
+    assert after.count("rt.device_kind(") == 1
+    (one,) = findings("DEVICE01", before, Level.APPLIED)
+    assert one.message.endswith("means the rank's own GPU, whatever its number")
 
 
 @pytest.mark.parametrize(
@@ -422,10 +425,11 @@ def test_what_a_device_is_chosen_by_names_none(device: str) -> None:
     assert len(findings("DEVICE01", before, Level.NOT_NEEDED)) == 1
 
 
-def test_one_of_two_devices_that_is_not_seen_is_told() -> None:
+def test_one_of_two_devices_that_is_not_seen_is_the_ranks_own() -> None:
     setup = "import yaml\nsettings = yaml.safe_load(text)\n"
     model = 'model = nn.Linear(4, 1).to(settings["device"] if torch.cuda.is_available() else "cpu")\n'
-    assert len(findings("DEVICE01", script(setup=setup, model=model), Level.ADVICE)) == 1
+    used = '.to(rt.device_kind(settings["device"] if torch.cuda.is_available() else "cpu"))'
+    assert used in converted(script(setup=setup, model=model))
 
 
 CHOSEN = (
@@ -529,3 +533,62 @@ def test_a_setting_that_is_given_such_a_name() -> None:
     setup = f"import argparse\n{IN_A_LOOP}args = argparse.ArgumentParser().parse_args()\nargs.device = device\n"
     given = script(setup=setup, loop=moving(LOOP, "x, y = x.to(args.device), y.to(args.device)"))
     assert "x, y = x.to(rt.device_kind(args.device)), y.to(rt.device_kind(args.device))\n" in converted(given)
+
+
+MAIN = """\
+    model = nn.Linear(4, 1).to({0})
+    data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+    loader = DataLoader(data, batch_size=8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x.to({0})), y.to({0}))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+FIELD = "@dataclass\nclass Args:\n    device: str = 'cuda:0'\n\n\n"
+CLICK = "@click.command()\n@click.option('--device', default='cuda:0')\ndef main(device):\n"
+ABSL = "FLAGS = flags.FLAGS\nflags.DEFINE_string('device', 'cuda:0', '')\n\n\ndef main(argv):\n"
+COPY = "class Config:\n    def __init__(self, given):\n        self.__dict__.update(vars(given))\n\n\ndef main(args):\n"
+COPIED = f"{PARSER}parser.add_argument('--device', default='cuda:0')\nmain(Config(parser.parse_args()))\n"
+
+
+@pytest.mark.parametrize(
+    ("imports", "head", "device", "call"),
+    [
+        pytest.param("import click\n", CLICK, "device", "main()\n", id="click"),
+        pytest.param("import typer\n", "def main(device: str = 'cuda:0'):\n", "device", "typer.run(main)\n",
+                     id="typer"),
+        pytest.param("import fire\n", "def main(device='cuda:0'):\n", "device", "fire.Fire(main)\n", id="fire"),
+        pytest.param("import tyro\nfrom dataclasses import dataclass\n", f"{FIELD}def main(args):\n", "args.device",
+                     "main(tyro.cli(Args))\n", id="tyro"),
+        pytest.param("from transformers import HfArgumentParser\nfrom dataclasses import dataclass\n",
+                     f"{FIELD}def main(args):\n", "args.device",
+                     "main(HfArgumentParser(Args).parse_args_into_dataclasses()[0])\n", id="transformers"),
+        pytest.param("from absl import app, flags\n", ABSL, "FLAGS.device", "app.run(main)\n", id="absl"),
+        pytest.param("import hydra\n", "@hydra.main(config_path='c', config_name='c')\ndef main(cfg):\n", "cfg.device",
+                     "main()\n", id="hydra"),
+        pytest.param(OPTIONS, COPY, "args.device", COPIED, id="a copy"),
+    ],
+)  # fmt: skip
+def test_a_device_that_some_parser_reads_is_the_ranks_own(imports: str, head: str, device: str, call: str) -> None:
+    before = f"{imports}{IMPORTS}\n\n{head}{MAIN.format(device)}\n\n{call}"
+    after = converted(before)
+    own = f"rt.device_kind({device})"
+    assert f"model = nn.Linear(4, 1).to({own})\n" in after
+    assert f"(model(x.to({own})), y.to({own}))\n" in after
+    assert findings("DEVICE01", before, Level.ADVICE) == []
+
+
+def test_the_default_device_of_the_command_line_is_the_ranks_own() -> None:
+    setup = (
+        f'{PARSER}parser.add_argument("--device", default="cuda:0")\n{PARSED}torch.set_default_device(args.device)\n'
+    )
+    after = converted(script(imports=OPTIONS + IMPORTS, setup=setup))
+    assert 'parser.add_argument("--device", default="cuda", type=rt.device_kind)\n' in after
+
+
+def test_a_device_of_which_nothing_is_seen_is_not_claimed() -> None:
+    setup = 'import socket\nnames = "".join(socket.gethostname())\nzeros = torch.zeros(1, device="cuda:0")\n'
+    (said,) = findings("DEVICE01", script(setup=setup, loop=moving(LOOP, "x = x.to(names[0])")), Level.APPLIED)
+    assert said.message.startswith("device numbers mean the rank's own GPU, unless by `names[0]` at train.py:")

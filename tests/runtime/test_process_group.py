@@ -287,7 +287,8 @@ def test_ranks_with_hashes_of_their_own_are_told_what_to_set() -> None:
 @pytest.mark.parametrize(
     ("named", "kind"),
     [("cuda:0", "cuda"), ("cuda:13", "cuda"), ("cuda", "cuda"), ("cpu", "cpu"), ("cpu:0", "cpu:0"), ("mps", "mps"),
-     ("float16", "float16"), ("cuda:", "cuda:"), ("", ""), (torch.float16, torch.float16), (None, None)],
+     ("float16", "float16"), ("cuda:", "cuda:"), ("", ""), (torch.float16, torch.float16), (None, None),
+     (0, "cuda"), (1, "cuda"), (-1, -1), (True, True)],
 )  # fmt: skip
 def test_the_number_of_a_gpu_on_the_command_line_is_nobodys(named: object, kind: object) -> None:
     assert rt.device_kind(named) == kind

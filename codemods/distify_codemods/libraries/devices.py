@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 DEVICE = "torch.device"
+#: What takes a device first.
+TAKES_ONE = frozenset({DEVICE, "torch.set_default_device"})
 #: What the name of a GPU begins with.
 GPU = "cuda"
 #: What it calls Apple's GPU, and who may find one.
@@ -34,5 +36,6 @@ OPTIONS = frozenset({"builtins.str", DEVICE})
 #: What reads settings from files, the environment or a person.
 READ_SETTINGS = (
     "yaml.", "json.", "toml.", "tomli.", "tomllib.", "omegaconf.", "configparser.", "os.environ", "os.getenv",
-    "builtins.input", "dotenv.", "ml_collections.", "hydra.", "fvcore.common.config.",
+    "builtins.input", "dotenv.", "ml_collections.", "hydra.", "fvcore.common.config.", "absl.flags.",
+    "transformers.HfArgumentParser",
 )  # fmt: skip

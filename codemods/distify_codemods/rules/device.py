@@ -45,7 +45,7 @@ def run(context: Context) -> None:
     changed = sum(_of_event(context, event, read) for event in context.facts.run.events) > 0 or changed
     found = [part.run(context) for part in (gpu_counts, device_map, device_options, apple)]
     if changed:
-        return context.applied("device numbers mean the rank's own GPU")
+        return context.applied(f"device numbers mean the rank's own GPU{device_texts.unless(context)}")
     if not any(found):
         own = "`cuda` means the rank's own, which the process group sets"
         context.not_needed_if_known(f"no GPU is named by its number{device_texts.unless(context)}; {own}")

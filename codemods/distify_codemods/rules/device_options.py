@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum
 
 import libcst as cst
 
@@ -14,33 +15,76 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.inside import core, root
 from distify_codemods.libraries import checkpoints, devices
 from distify_codemods.libraries.quiet import is_quiet
-from distify_codemods.objects import External, Method, Sequence, Setting
+from distify_codemods.naming import brief
+from distify_codemods.objects import External, Instance, Method, Sequence, Setting
 from distify_codemods.rules.base import Context
+from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
 _REASON = "`cuda:1` on the command line means `cuda`, the rank's own GPU"
+_WHERE_USED = "`cuda:1` means `cuda`, the rank's own GPU, wherever it is named"
 
 
 def run(context: Context) -> bool:
     """Whether any device is named so."""
     named: dict[str, Event] = {}
-    read: dict[cst.CSTNode, Event] = {}
     whole = integers(context.facts)
+    uses = [(event, node, _options(context, node) - whole.keys()) for event, node in uses_of_devices(context)]
+    for event, _, names in uses:
+        for name in names:
+            named.setdefault(name, event)
+    found = {name: _declare(context, name) for name in named}
+    told = set[str]()
+    for event, node, names in uses:
+        unknown = any(found[name] is _Taken.NOT_SEEN for name in names)
+        if (unknown or _is_not_seen(context, event, node)) and not is_edited(context, event, node):
+            _mend(context, event, node, told)
+    return bool(told) or any(one is not _Taken.NO_NUMBER for one in found.values())
+
+
+class _Taken(Enum):
+    """What an option that names a device takes."""
+
+    NO_NUMBER = "devices without a number"
+    DECLARED = "a number, which its declaration takes off"
+    NOT_SEEN = "that is not seen, or nothing that can be added to"
+
+
+def uses_of_devices(context: Context) -> Iterator[tuple[Event, cst.BaseExpression]]:
+    """What is given where a device may stand, each place once."""
+    told: set[cst.CSTNode] = set()
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD):
         for node in devices_of(event):
-            value = context.facts.value(node)
-            for obj in value.objs:
-                if isinstance(obj, Setting) and obj.name not in whole:
-                    named.setdefault(obj.name, event)
-            if (name := _parsed(context, node)) and name not in whole:
-                named.setdefault(name, event)
-            parts = (obj for part in _giving(node) for obj in context.facts.value(part).objs)
-            if any(map(_is_read, parts)) or (event.name == devices.DEVICE and not value.objs):
-                read.setdefault(event.node, event)
-    found = [_declare(context, name, event) for name, event in named.items()]
-    for event in list(read.values())[:1]:
-        _advise(context, event)
-    return any(found) or bool(read)
+            if node not in told:
+                told.add(node)
+                yield event, node
+
+
+def _options(context: Context, node: cst.BaseExpression) -> set[str]:
+    """The options of the command line that a device may be."""
+    names = {obj.name for obj in context.facts.value(node).objs if isinstance(obj, Setting)}
+    return names | {name for name in (_parsed(context, node),) if name}
+
+
+def _is_not_seen(context: Context, event: Event, node: cst.BaseExpression) -> bool:
+    if event.name == devices.DEVICE and not context.facts.value(node).objs:
+        return True
+    return any(_is_read(obj) for part in _giving(context, event, node) for obj in context.facts.value(part).objs)
+
+
+def is_edited(context: Context, event: Event, node: cst.CSTNode) -> bool:
+    return bool(context.plan(event.module).expressions.get(node))
+
+
+def _mend(context: Context, event: Event, node: cst.BaseExpression, told: set[str]) -> None:
+    """Takes the number off where the device is used, since nobody sees where it is named."""
+    if not context.editable(event.module, node, "a device is named"):
+        return
+    context.put_into(event.module, node, "device_kind({})", _WHERE_USED)
+    text = tree.code_of(node)
+    if text not in told:
+        context.applied(f"`{brief(node)}` means the rank's own GPU, whatever its number", event.module, node)
+    told.add(text)
 
 
 def devices_of(event: Event) -> Iterator[cst.BaseExpression]:
@@ -48,7 +92,7 @@ def devices_of(event: Event) -> Iterator[cst.BaseExpression]:
     given = event.node.args if isinstance(event.node, cst.Call) else ()
     named = tree.keywords(event.node)
     placed = [arg.value for arg in given if arg.keyword is None and not arg.star]
-    if event.name == devices.DEVICE or (event.kind is Kind.METHOD and event.name == "to"):
+    if event.name in devices.TAKES_ONE or (event.kind is Kind.METHOD and event.name == "to"):
         yield from placed[:1]
     if event.name == checkpoints.LOAD:
         yield from [*placed[1:2], *(node for name, node in named.items() if name == "map_location")]
@@ -56,11 +100,18 @@ def devices_of(event: Event) -> Iterator[cst.BaseExpression]:
         yield from (node for name, node in named.items() if name == "device")
 
 
-def _giving(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """What a device may be made of: not what is asked to choose between two."""
+def _giving(context: Context, event: Event, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What a device may be made of: not what is asked to choose between two, nor what is seen to where it is made."""
+    if is_edited(context, event, node) or _makes_a_device(context, node):
+        return
     yield node
     for inner in (node.body, node.orelse) if isinstance(node, cst.IfExp) else tree.children(node):
-        yield from _giving(inner)
+        yield from _giving(context, event, inner)
+
+
+def _makes_a_device(context: Context, node: cst.CSTNode) -> bool:
+    made = context.facts.value(node).objs if isinstance(node, cst.Call) else ()
+    return bool(made) and all(isinstance(obj, External) and obj.name == devices.DEVICE for obj in made)
 
 
 def _parsed(context: Context, node: cst.BaseExpression) -> str:
@@ -72,26 +123,32 @@ def _parsed(context: Context, node: cst.BaseExpression) -> str:
     return node.attr.value if parsed and declarations(context.facts, node.attr.value) else ""
 
 
-def _declare(context: Context, name: str, used: Event) -> bool:
-    """Lets the option take the kind of device alone. False: it takes no number anyhow."""
+def _declare(context: Context, name: str) -> _Taken:
+    """Lets the option take the kind of device alone."""
     declared = declarations(context.facts, name)
     if declared and all(map(_has_no_number, declared)):
-        return False
-    for event in declared or [used]:
+        return _Taken.NO_NUMBER
+    if not declared or not all(map(_may_be_added_to, declared)):
+        return _Taken.NOT_SEEN
+    for event in declared:
         node, kind = event.node, event.arguments.keywords.get("type")
         made = kind.single() if kind is not None else None
-        known = kind is None or (isinstance(made, Ref) and made.name in devices.OPTIONS)
-        default = event.arguments.keywords.get("default", Value()).constant()
-        known = known and (default is None or isinstance(default, str))
-        if not declared or not known or not isinstance(node, cst.Call) or "action" in event.arguments.keywords:
-            _advise(context, event)
-        elif context.editable(event.module, node, "an option names a device"):
+        if isinstance(node, cst.Call) and context.editable(event.module, node, "an option names a device"):
             text = f"{context.rt(event.module)}.device_kind"
             if isinstance(made, Ref) and made.name == devices.DEVICE:
                 text = f"lambda name: {tree.code_of(bound(node, ('type',))['type'].value)}({text}(name))"
             context.plan(event.module).set_keyword(node, "type", text, context.code, _REASON)
             context.applied(f"`{name}` of the command line means the rank's own GPU", event.module, node)
-    return True
+    return _Taken.DECLARED
+
+
+def _may_be_added_to(event: Event) -> bool:
+    kind = event.arguments.keywords.get("type")
+    made = kind.single() if kind is not None else None
+    default = event.arguments.keywords.get("default", Value()).constant()
+    known = kind is None or (isinstance(made, Ref) and made.name in devices.OPTIONS)
+    known = known and (default is None or isinstance(default, str)) and isinstance(event.node, cst.Call)
+    return known and "action" not in event.arguments.keywords
 
 
 def _has_no_number(event: Event) -> bool:
@@ -106,6 +163,8 @@ def _is_read(obj: Obj) -> bool:
     """Whether it comes out of such a thing, or of a library of which nothing is known: a configuration's entry."""
     if isinstance(obj, Method) and obj.name == "dtype":
         return False
+    if isinstance(obj, Method) and obj.name == "device" and _is_kept_by_its_owner(obj):
+        return True
     obj = root(obj)
     while isinstance(obj, External) and obj.whole is not None:
         obj = core(obj.whole)
@@ -114,8 +173,9 @@ def _is_read(obj: Obj) -> bool:
     return isinstance(obj, (External, Ref)) and (obj.name.startswith(devices.READ_SETTINGS) or not is_quiet(obj.name))
 
 
-def _advise(context: Context, event: Event) -> None:
-    context.advice(
-        "the device that is named here is not seen: let it be `cuda`, since `cuda:0` puts all ranks on one GPU",
-        event.module, event.node,
-    )  # fmt: skip
+def _is_kept_by_its_owner(method: Method) -> bool:
+    """`cfg.device` of what a library hands over, or of an object of the script's own that was never seen to get it."""
+    owner, held = root(method), method.receiver
+    if owner is method:
+        return held is None or (held.scale is Scale.CONST and not held.dims and not held.sources)
+    return isinstance(owner, Instance) and owner.base is None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 import libcst as cst
 
 from distify_codemods.allocation import Const, Ref
-from distify_codemods.events import Event, Kind
 from distify_codemods.facts import dealt_by
 from distify_codemods.libraries import devices
 from distify_codemods.naming import brief
@@ -23,7 +22,7 @@ _REASON = "a GPU's name that is put together means `cuda`, the rank's own; other
 def run(context: Context, spelled: Collection[cst.CSTNode]) -> bool:
     """Whether any is put together. `spelled`: the literals that are part of what is replaced where it stands."""
     found = False
-    for event, node in _uses(context):
+    for event, node in device_options.uses_of_devices(context):
         value = context.facts.value(node)
         texts = [one.site for one in value.sources if isinstance(one, Const)]
         put_together = any(one is not None and one not in spelled for one in texts)
@@ -39,20 +38,11 @@ def run(context: Context, spelled: Collection[cst.CSTNode]) -> bool:
 
 def unless(context: Context) -> str:
     """What to add where it is said that no GPU is named by its number: the first device of which nothing is seen."""
-    for event, node in _uses(context):
-        if _is_unseen(context.facts.value(node)) and not _is_type(node):
+    for event, node in device_options.uses_of_devices(context):
+        mended = device_options.is_edited(context, event, node)
+        if not mended and _is_unseen(context.facts.value(node)) and not _is_type(node):
             return f", unless by `{brief(node)}` at {event.module.place(node)}, of which nothing is seen"
     return ""
-
-
-def _uses(context: Context) -> Iterator[tuple[Event, cst.BaseExpression]]:
-    """What is given where a device may stand, each place once."""
-    told: set[cst.CSTNode] = set()
-    for event in context.facts.of_kind(Kind.CALL, Kind.METHOD):
-        for node in device_options.devices_of(event):
-            if node not in told:
-                told.add(node)
-                yield event, node
 
 
 def _may_be_a_text(context: Context, node: cst.BaseExpression, value: Value) -> bool:
