@@ -17,6 +17,9 @@ from distify_codemods.results import Finding, Level, Options, Place
 _BY_ARGUMENT = """torchrun --nproc-per-node N --no-python sh -c 'exec python {path} --local_rank=$LOCAL_RANK "$@"' sh"""
 TOO_LARGE = "the program is too large to be followed to its end"
 
+#: What starts another script in this process, and by which argument.
+_RUNS = {"runpy.run_module": "mod_name", "runpy.run_path": "path_name"}
+
 #: What is said of scripts that are none of our business, by code: a title, and why.
 REFUSALS = {
     "REFUSE01": (
@@ -135,13 +138,24 @@ def left_alone(module: Module) -> Finding | None:
     )  # fmt: skip
 
 
-def no_training(module: Module, seen: str) -> Finding:
+def no_training(module: Module, seen: str, events: Iterable[Event] = ()) -> Finding:
+    started = next((one for one in events if one.kind is Kind.CALL and one.name in _RUNS), None)
     return Finding(
         Level.BLOCKING, "REFUSE02", REFUSALS["REFUSE02"][0],
         "no training loop that can be followed was found: looked for an optimizer with a model's parameters and for "
         f"`.backward()`; {seen}",
-        module.place(module.tree), "name the script that starts the training",
+        module.place(module.tree), "name the script that starts the training" if started is None else _to_name(started),
     )  # fmt: skip
+
+
+def _to_name(started: Event) -> str:
+    """What to convert in place of a script that does nothing but start it."""
+    given = started.arguments.get(_RUNS[started.name], 0)
+    what = given.constant() if given is not None else None
+    place = f"line {started.module.place(started.node).line} starts"
+    if not isinstance(what, str):
+        return f"{place} another script by a name that only a run knows: name that script"
+    return f"{place} `{what}`: convert that one, `distify convert {'-m ' * started.name.endswith('module')}{what}`"
 
 
 def too_large(module: Module, fix: str = "") -> Finding:
