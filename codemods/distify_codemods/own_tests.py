@@ -192,8 +192,8 @@ class Tests:
         for inner, outer in zip((result, *around), around, strict=False):
             if isinstance(outer, cst.FunctionDef):
                 return False
-            tested = isinstance(outer, cst.If) and inner is not outer.test
-            if tested and self._says_alone(outer.test, inner is outer.body):
+            tested, outcome = _decided(outer, inner)
+            if tested is not None and self._says_alone(tested, outcome):
                 return True
         return False
 
