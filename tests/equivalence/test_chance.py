@@ -135,6 +135,14 @@ def test_each_rank_draws_its_own(pair: Pair, tmp_path: Path) -> None:
     assert "each rank draws its own, as one process does (p = " in found.found
 
 
+@pytest.mark.parametrize("drawn", ["torch.randn_like(x)", "torch.tensor(numpy.random.normal(0.0, 0.1, x.shape))"])
+def test_what_rank_0_sends_to_all_is_the_same_noise_for_each_share(drawn: str, pair: Pair, tmp_path: Path) -> None:
+    assert pair.converted.count(drawn) == 1
+    found = looked_at(pair, pair.converted.replace(drawn, f"rt.from_main_process({drawn})"), tmp_path)
+    assert found.difference is not None, found
+    assert "ranks 0 and 1 draw the same noise (`" in found.difference.message
+
+
 PARTS = """\
 class Net(nn.Module):
     def __init__(self):

@@ -16,7 +16,7 @@ import json
 import os
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import get_worker_info
 from torch.utils.data.dataloader import _DatasetKind
 
+from distify_runtime import main_process
 from distify_runtime.patching import wrap
 from distify_runtime.shared.region import is_comparing
 from distify_runtime.shared.streams import draws_of_its_own
@@ -33,6 +34,7 @@ from distify_runtime.trace.moment import NOW
 
 #: Draws of one process that are written down, and numbers of each that are kept.
 _MOST_DRAWS, _MOST_NUMBERS = 5000, 512
+_SENT = "sent"
 _ORDERS = frozenset({"randperm", "shuffle", "permutation"})
 _NUMPY = ("normal", "uniform", "random", "random_sample", "standard_normal", "randint", "rand", "randn", "beta",
           "binomial", "exponential", "poisson")  # fmt: skip
@@ -72,6 +74,8 @@ class _Book:
         self._path = path
         self._file: IO[str] | None = None
         self._left = _MOST_DRAWS
+        self._last: Drawn | None = None
+        self._sent = 0  # how often rank 0 has sent something: alike on all ranks
         self.where = ""
 
     def begin_worker(self) -> None:
@@ -88,10 +92,20 @@ class _Book:
     def note(self, name: str, law: str, shape: Sequence[int], place: str, numbers: Iterable[float]) -> None:
         self._left -= 1
         how = (torch.is_grad_enabled(), draws_of_its_own())
-        drawn = Drawn(NOW.steps + 1, name + self.where, law, tuple(shape), place, tuple(numbers), *how)
+        self._last = Drawn(NOW.steps + 1, name + self.where, law, tuple(shape), place, tuple(numbers), *how)
+        self._write(asdict(self._last))
+
+    def note_sent(self, value: Any) -> None:
+        """All ranks go on with what rank 0 has: if that is as large as what was drawn last, it is made of that."""
+        self._sent += 1
+        last = self._last
+        if last is not None and last.amount > 1 and tuple(getattr(value, "shape", ())) == last.shape:
+            self._write({_SENT: self._sent, "source": last.source, "place": last.place})
+
+    def _write(self, fields: dict[str, Any]) -> None:
         if self._file is None:
             self._file = self._path.open("a", encoding="utf-8", buffering=1)
-        self._file.write(json.dumps(asdict(drawn)) + "\n")
+        self._file.write(json.dumps(fields) + "\n")
 
 
 def watch_draws(path: Path) -> None:
@@ -111,7 +125,12 @@ def watch_draws(path: Path) -> None:
             book.begin_worker()
         return original(*args, **kwargs)
 
+    def send(original: Any, value: Any) -> Any:
+        book.note_sent(value)
+        return original(value)
+
     wrap(_DatasetKind, "create_fetcher", create)
+    wrap(main_process, "from_main_process", send)
 
 
 def _mode(book: _Book) -> Any:
@@ -182,11 +201,18 @@ def _hash(state: bytes) -> str:
 
 
 def load_draws(path: Path) -> list[Drawn]:
-    """Of a process and of its workers, each draw once: what is drawn from one place again is the same."""
+    """Of a process and of its workers, each draw once: what is drawn from one place again is the same.
+
+    So is what rank 0 has drawn for all: of that, the place is the number of its sending.
+    """
     found: dict[tuple[str, str], Drawn] = {}
     for file in sorted(path.parent.glob(f"{path.name}*")):
         for line in file.read_text(encoding="utf-8").splitlines():
             fields = json.loads(line)
+            if _SENT in fields:
+                key = fields["source"], fields["place"]
+                found[key] = replace(found[key], place=f"{_SENT} {fields[_SENT]}")
+                continue
             one = Drawn(**{**fields, "shape": tuple(fields["shape"]), "numbers": tuple(fields["numbers"])})
             found.setdefault((one.source, one.place), one)
     return list(found.values())
