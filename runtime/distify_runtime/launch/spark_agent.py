@@ -9,8 +9,9 @@ import sys
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from distify_runtime.launch.elsewhere import Elsewhere, run_rank
+from distify_runtime.launch.elsewhere import Elsewhere
 from distify_runtime.launch.spark import ALONE, ONCE
+from distify_runtime.launch.spark_task import on_a_task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +46,7 @@ def _on_the_cluster(asked: dict[str, Any]) -> int:
     address = session.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
     engine = TorchDistributor(num_processes=asked["count"], local_mode=False, use_gpu=asked["gpus"])
     with Elsewhere(address, asked["launch"], asked["count"]) as ranks:
-        code = ranks.see_through(lambda: engine.run(run_rank, ranks.task))
+        code = ranks.see_through(lambda: engine.run(on_a_task, ranks.task))
     if code:  # torchrun waits five minutes at its end for one that has gone
         session.sparkContext.cancelAllJobs()
     session.stop()
