@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from distify_runtime.addresses import LOOPBACK_INTERFACE
 from distify_runtime.launch.report import LAST_LINES, RankEnd, first_failure, traceback_of
-from distify_runtime.launchers import LOOPBACK_INTERFACE, usable_cores
+from distify_runtime.launchers import usable_cores
 from distify_runtime.trace import traces
 from distify_runtime.trace.processes import Ranks, RunError, read_log
 from distify_runtime.trace.rendezvous import rendezvous

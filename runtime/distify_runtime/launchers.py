@@ -11,15 +11,15 @@ import contextlib
 import os
 import re
 import socket
-import struct
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
-_SIOCGIFADDR = 0x8915
-LOOPBACK_INTERFACE = "lo0" if sys.platform == "darwin" else "lo"
+from distify_runtime.addresses import LOOPBACK_INTERFACE, first_host, interface_of, local_address
+
 #: Ports that ranks meet at where none is given: below those that systems deal out by themselves.
 PORTS = range(20_000, 32_000)
 #: Set in ranks that `distify run` has started without an engine.
@@ -84,8 +84,8 @@ LAUNCHERS = (OPEN_MPI, HYDRA, SLURM)
 def read_launch(environ: Mapping[str, str]) -> Launch:
     """The launch as the environment describes it; a world of one under plain `python`.
 
-    Raises SystemExit where the environment is half set, or says two things: N processes that each believe to be alone
-    would train N times the same model.
+    Raises SystemExit where the environment is half set, cannot be, or says two things: N processes that each believe to
+    be alone would train N times the same model, and those that wait for a rank that nobody is wait for ever.
     """
     others = [launcher for launcher in LAUNCHERS if launcher.claims(environ)]
     if TORCHRUN.world_size in environ or TORCHRUN.rank in environ:
@@ -100,13 +100,22 @@ def read_launch(environ: Mapping[str, str]) -> Launch:
                 f"distify: the {count} processes that horovodrun started ({name}) cannot find each other: the script "
                 "does not import horovod.torch; start it with torchrun or distify run"
             )
+        _refuse_half_set(environ)
         return Launch()
     return launch_of(others[0], environ)
 
 
 def in_torchruns_terms(launch: Launch, environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that are still to be set, so that torch finds the other ranks."""
-    if launch.world_size == 1 or TORCHRUN.world_size in environ:
+    if launch.world_size == 1:
+        return {}
+    if TORCHRUN.world_size in environ:
+        if missing := [name for name in ("MASTER_ADDR", "MASTER_PORT") if not environ.get(name)]:
+            raise SystemExit(
+                f"distify: {_said(environ, TORCHRUN.rank, TORCHRUN.world_size)}, but {' and '.join(missing)} "
+                f"{'are' if len(missing) > 1 else 'is'} not set: ranks do not know where to meet; give all of them "
+                "rank 0's host and a free port of it, or start the script with torchrun or distify run"
+            )
         return {}
     numbers = (launch.rank, launch.local_rank, launch.world_size, launch.local_world_size)
     names = (TORCHRUN.rank, TORCHRUN.local_rank, TORCHRUN.world_size, TORCHRUN.local_world_size)
@@ -128,21 +137,66 @@ def _interface(launch: Launch, address: str) -> str:
 
 def _of_torchrun(environ: Mapping[str, str]) -> Launch:
     if environ.get(TORCHRUN.world_size) == "1":
+        alone = ("", "0", "-1")  # -1: as scripts say that they are not distributed
+        if any(environ.get(name, "") not in alone for name in (TORCHRUN.rank, TORCHRUN.local_rank)):
+            _refuse_impossible(environ, TORCHRUN.rank, TORCHRUN.local_rank, TORCHRUN.world_size)
         return Launch()
     world_size = _read(environ, TORCHRUN.world_size)
-    return Launch(
+    found = Launch(
         rank=_read(environ, TORCHRUN.rank),
         local_rank=_read(environ, TORCHRUN.local_rank),
         world_size=world_size,
         local_world_size=_read(environ, TORCHRUN.local_world_size, default=world_size),
     )
+    return _checked(found, TORCHRUN, environ)
 
 
 def launch_of(launcher: Launcher, environ: Mapping[str, str]) -> Launch:
     """What this launcher says."""
     here = _tasks_of_node(environ) if launcher is SLURM else _read(environ, launcher.local_world_size)
     rank, local_rank, world_size = (launcher.rank, launcher.local_rank, launcher.world_size)
-    return Launch(_read(environ, rank), _read(environ, local_rank), _read(environ, world_size), here)
+    found = Launch(_read(environ, rank), _read(environ, local_rank), _read(environ, world_size), here)
+    return _checked(found, launcher, environ)
+
+
+def _checked(found: Launch, launcher: Launcher, environ: Mapping[str, str]) -> Launch:
+    """Raises SystemExit for a place that there is not."""
+    if found.rank >= found.world_size:
+        _refuse_impossible(environ, launcher.rank, launcher.world_size)
+    if found.local_world_size > found.world_size:
+        _refuse_impossible(environ, launcher.local_world_size, launcher.world_size)
+    if found.local_rank >= found.local_world_size:
+        _refuse_impossible(environ, launcher.local_rank, launcher.local_world_size, launcher.world_size)
+    return found
+
+
+def _refuse_impossible(environ: Mapping[str, str], *names: str) -> NoReturn:
+    raise SystemExit(
+        f"distify: {_said(environ, *names)} cannot be: ranks are counted from 0, and those of a machine are some of "
+        "them all; start the script with torchrun or distify run"
+    )
+
+
+def _refuse_half_set(environ: Mapping[str, str]) -> None:
+    """Where a process seems to be alone: what only one of several is told is told to it."""
+    if environ.get(HYDRA.world_size, "1") not in ("0", "1"):
+        raise SystemExit(
+            f"distify: {_said(environ, HYDRA.rank, HYDRA.world_size)}, but {HYDRA.local_rank} is not set: which of its "
+            "machine's ranks is this? Set RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, "
+            "or start the script with distify run"
+        )
+    told = environ.get(TORCHRUN.local_rank, "") not in ("", "0", "-1")
+    if told or environ.get(TORCHRUN.local_world_size, "") not in ("", "0", "1"):
+        name = TORCHRUN.local_rank if told else TORCHRUN.local_world_size
+        raise SystemExit(
+            f"distify: {_said(environ, name)}, but {TORCHRUN.rank} and {TORCHRUN.world_size} are not set: start the "
+            "script with torchrun or distify run"
+        )
+
+
+def _said(environ: Mapping[str, str], *names: str) -> str:
+    """`RANK=1 WORLD_SIZE=2`, of those that are set."""
+    return " ".join(f"{name}={environ[name]}" for name in names if name in environ)
 
 
 def _tasks_of_node(environ: Mapping[str, str]) -> int:
@@ -158,14 +212,14 @@ def _tasks_of_node(environ: Mapping[str, str]) -> int:
 
 
 def _refuse_contradiction(found: Launch, other: Launch, launcher: Launcher, environ: Mapping[str, str]) -> None:
-    """A launcher that is started by another has more processes than that, or the same."""
-    if found.world_size > other.world_size or (found.world_size, found.rank) == (other.world_size, other.rank):
+    """A launcher that is started by another, on each machine once, has more processes than that, or the same."""
+    is_inside = found.world_size > other.world_size and other.local_world_size == 1
+    if is_inside or (found.world_size, found.rank) == (other.world_size, other.rank):
         return
-    said = [f"{name}={environ.get(name, '')}" for name in (TORCHRUN.rank, TORCHRUN.world_size)]
-    others = [f"{name}={environ[name]}" for name in (launcher.rank, launcher.world_size)]
     raise SystemExit(
-        f"distify: {' '.join(said)} contradicts what {launcher.name} says, {' '.join(others)}: unset RANK, LOCAL_RANK, "
-        f"WORLD_SIZE and LOCAL_WORLD_SIZE for {launcher.name}"
+        f"distify: {_said(environ, TORCHRUN.rank, TORCHRUN.world_size)} contradicts what {launcher.name} says, "
+        f"{_said(environ, launcher.rank, launcher.world_size)}: unset RANK, LOCAL_RANK, WORLD_SIZE and "
+        f"LOCAL_WORLD_SIZE for {launcher.name}"
     )
 
 
@@ -186,36 +240,6 @@ def _address(launch: Launch, environ: Mapping[str, str]) -> str:
         f"distify: rank {launch.rank} does not know where rank 0 is{why}: give all ranks MASTER_ADDR, its host, "
         "and MASTER_PORT, a free port of it (mpirun -x MASTER_ADDR=… -x MASTER_PORT=…, mpiexec -genv MASTER_ADDR …)"
     )
-
-
-def local_address(host: str, port: int) -> str:
-    """This machine's address on the way to that host; "" where there is no way. Sends nothing."""
-    with contextlib.suppress(OSError):
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind) as probe:
-            probe.connect(address)
-            return str(probe.getsockname()[0])
-    return ""
-
-
-def interface_of(address: str) -> str:
-    """The network interface with this address; "" where none has (Linux, IPv4)."""
-    import fcntl  # only here: there is none on Windows
-
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        for _, name in socket.if_nameindex():
-            with contextlib.suppress(OSError):
-                asked = fcntl.ioctl(probe, _SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
-                if socket.inet_ntoa(asked[20:24]) == address:
-                    return name
-    return ""
-
-
-def first_host(nodes: str) -> str:
-    """`gpu07` of Slurm's `gpu[07-09,12],login1`."""
-    first = re.match(r"([^\[,]*)(?:\[(\d+)[^\]]*\]([^,\[]*))?", nodes)
-    assert first is not None  # each part may be empty
-    return "".join(part or "" for part in first.groups())
 
 
 def _job(environ: Mapping[str, str]) -> str:

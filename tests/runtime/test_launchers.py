@@ -5,9 +5,21 @@ from __future__ import annotations
 import re
 
 import pytest
-from distify_runtime.launchers import LOOPBACK_INTERFACE, Launch, first_host, in_torchruns_terms, read_launch
+from distify_runtime.addresses import LOOPBACK_INTERFACE, first_host
+from distify_runtime.launchers import Launch, in_torchruns_terms, read_launch
 
-TORCHRUN = {"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "none"}
+TORCHRUN = {
+    "RANK": "5",
+    "LOCAL_RANK": "1",
+    "WORLD_SIZE": "8",
+    "LOCAL_WORLD_SIZE": "4",
+    "MASTER_ADDR": "10.0.0.7",
+    "MASTER_PORT": "29500",
+    "TORCHELASTIC_RUN_ID": "none",
+}
+ONE = {"LOCAL_WORLD_SIZE": "1"}
+#: What a launcher that is not torchrun, but speaks as it does, tells the first of four ranks; or a shell still says.
+OF_FOUR = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
 OPEN_MPI = {
     "OMPI_COMM_WORLD_RANK": "1",
     "OMPI_COMM_WORLD_LOCAL_RANK": "1",
@@ -56,18 +68,66 @@ STEP_OF_AGENTS = {
         ({**BATCH_SCRIPT, **OPEN_MPI}, Launch(1, 1, 2, 2)),
         ({**STEP_OF_AGENTS, **MPICH}, Launch(1, 1, 2, 2)),
         ({**STEP_OF_AGENTS, **TORCHRUN}, Launch(5, 1, 8, 4)),
-        ({**STEP_OF_AGENTS, **TORCHRUN, "RANK": "0", "WORLD_SIZE": "2"}, Launch(0, 1, 2, 4)),
+        ({**STEP_OF_AGENTS, **TORCHRUN, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", **ONE}, Launch(0, 0, 2, 1)),
+        ({**STEP_OF_AGENTS, **OF_FOUR}, Launch(0, 0, 4, 2)),
         ({"WORLD_SIZE": "1", "RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}, Launch()),
         ({"PMI_RANK": "1", "PMI_SIZE": "5", **STEP}, Launch(4, 0, 5, 1)),
     ],
     ids=[
         *("alone", "torchrun", "Open MPI", "MPICH", "a step", "a step's second node", "a batch script"),
         *("mpirun in a batch script", "mpiexec over srun", "torchrun in a step", "torchrun of as many in a step"),
-        *("one of one", "srun --mpi=pmi2"),
+        *("one of one", "srun --mpi=pmi2", "a user's agents in a step"),
     ],
 )
 def test_who_a_process_is(environ: dict[str, str], found: Launch) -> None:
     assert read_launch(environ) == found
+
+
+CANNOT_BE = "ranks are counted from 0, and those of a machine are some of them all"
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({**OF_FOUR, "RANK": "5"}, f"RANK=5 WORLD_SIZE=4 cannot be: {CANNOT_BE}"),
+        ({**OF_FOUR, "LOCAL_RANK": "3"}, f"LOCAL_RANK=3 LOCAL_WORLD_SIZE=2 WORLD_SIZE=4 cannot be: {CANNOT_BE}"),
+        ({**OF_FOUR, "LOCAL_WORLD_SIZE": "8"}, f"LOCAL_WORLD_SIZE=8 WORLD_SIZE=4 cannot be: {CANNOT_BE}"),
+        ({"RANK": "1", "LOCAL_RANK": "2", "WORLD_SIZE": "2"}, f"LOCAL_RANK=2 WORLD_SIZE=2 cannot be: {CANNOT_BE}"),
+        ({"RANK": "1", "WORLD_SIZE": "1"}, f"RANK=1 WORLD_SIZE=1 cannot be: {CANNOT_BE}"),
+        ({**OPEN_MPI, "OMPI_COMM_WORLD_RANK": "2"}, "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=2 cannot be: "),
+        ({"RANK": "1", "LOCAL_RANK": "1"}, "WORLD_SIZE is not set: "),
+        ({"WORLD_SIZE": "2", "LOCAL_RANK": "1"}, "RANK is not set: "),
+        ({"LOCAL_RANK": "1"}, "LOCAL_RANK=1, but RANK and WORLD_SIZE are not set: start the script with torchrun or "),
+        ({"LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": "0"}, "LOCAL_WORLD_SIZE=2, but RANK and WORLD_SIZE are not set: "),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, "PMI_RANK=1 PMI_SIZE=2, but MPI_LOCALRANKID is not set: which of its "),
+    ],
+)
+def test_what_cannot_be_is_an_error_that_names_the_variables(environ: dict[str, str], said: str) -> None:
+    with pytest.raises(SystemExit, match=f"^distify: {re.escape(said)}"):
+        read_launch(environ)
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"LOCAL_RANK": "0"},
+        {"LOCAL_RANK": "-1"},
+        {"WORLD_SIZE": "1", "LOCAL_RANK": "-1"},
+        {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"},
+        {"PMI_RANK": "0", "PMI_SIZE": "1"},
+    ],
+)
+def test_one_that_is_told_to_be_alone_is(environ: dict[str, str]) -> None:
+    assert read_launch(environ) == Launch()
+
+
+@pytest.mark.parametrize("missing", [["MASTER_ADDR"], ["MASTER_PORT"], ["MASTER_ADDR", "MASTER_PORT"]])
+def test_where_ranks_meet_has_to_be_said(missing: list[str]) -> None:
+    environ = {name: value for name, value in TORCHRUN.items() if name not in missing}
+    verb = "are" if len(missing) > 1 else "is"
+    said = f"distify: RANK=5 WORLD_SIZE=8, but {' and '.join(missing)} {verb} not set: ranks do not know where to meet"
+    with pytest.raises(SystemExit, match=re.escape(said)):
+        in_torchruns_terms(read_launch(environ), environ)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +135,7 @@ def test_who_a_process_is(environ: dict[str, str], found: Launch) -> None:
     [
         {**OPEN_MPI, "RANK": "0", "WORLD_SIZE": "1"},
         {**OPEN_MPI, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2"},
+        {**OPEN_MPI, **OF_FOUR},
     ],
 )
 def test_launchers_that_contradict_each_other_are_named(environ: dict[str, str]) -> None:
@@ -112,13 +173,13 @@ def test_several_nodes_meet_at_the_first_of_a_step() -> None:
     nowhere = {**STEP, "SLURM_STEP_NODELIST": "no-such-host[07-08]"}
     with pytest.raises(SystemExit, match=re.escape("(nobody knows the address of no-such-host07, the first of SLURM")):
         in_torchruns_terms(read_launch(nowhere), nowhere)
-    over_nodes = {**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}
+    over_nodes = {**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}
     with pytest.raises(SystemExit, match=re.escape("give all ranks MASTER_ADDR, its host")):
         in_torchruns_terms(read_launch(over_nodes), over_nodes)
 
 
 def test_several_nodes_listen_where_the_first_is_reached() -> None:
-    over_nodes = {**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}
+    over_nodes = {**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}
     here = {**over_nodes, "MASTER_ADDR": "127.0.0.1"}
     assert in_torchruns_terms(read_launch(here), here)["GLOO_SOCKET_IFNAME"] == LOOPBACK_INTERFACE
     by_itself = {**over_nodes, "MASTER_ADDR": "no-such-host"}

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from distify_runtime.addresses import LOOPBACK_INTERFACE, interface_of, local_address
 from distify_runtime.launch.clusters import Ray, Spark
 from distify_runtime.launch.hosts import Hosts
 from distify_runtime.launch.jobs import Job
 from distify_runtime.launch.nodes import Nodes
-from distify_runtime.launchers import LOOPBACK_INTERFACE, interface_of, local_address, usable_cores
+from distify_runtime.launchers import usable_cores
 
 #: Where a supervisor finds the launcher's socket.
 CHANNEL_VARIABLE = "DISTIFY_CHANNEL"

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from distify_runtime.addresses import first_host, local_address
 from distify_runtime.launch.config import (
     LOGS_VARIABLE,
     LaunchConfig,
@@ -20,7 +21,7 @@ from distify_runtime.launch.config import (
     variables,
 )
 from distify_runtime.launch.hosts import Hosts
-from distify_runtime.launchers import PORTS, first_host, local_address
+from distify_runtime.launchers import PORTS
 
 #: What a batch system tells of a job's machines: files with a line for each, or for each slot.
 _MACHINE_FILES = ("PBS_NODEFILE", "PE_HOSTFILE", "LSB_DJOB_HOSTFILE")

@@ -6,7 +6,7 @@ import re
 import socket
 from dataclasses import dataclass
 
-from distify_runtime.launchers import local_address
+from distify_runtime.addresses import local_address
 
 DEFAULT_PORT = 29500
 _NODES = re.compile(r"([1-9]\d*)(?::([1-9]\d*))?")

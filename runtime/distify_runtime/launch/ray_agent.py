@@ -9,8 +9,9 @@ import sys
 import tempfile
 from typing import Any
 
+from distify_runtime.addresses import LOOPBACK_INTERFACE
 from distify_runtime.launch.elsewhere import Elsewhere, run_rank
-from distify_runtime.launchers import LAUNCHED_BY, LOOPBACK_INTERFACE
+from distify_runtime.launchers import LAUNCHED_BY
 
 #: Bytes that are kept for objects of Ray's, of which there are none.
 _STORE_BYTES = 100_000_000
