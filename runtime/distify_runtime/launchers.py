@@ -28,11 +28,16 @@ LAUNCHED_BY = "DISTIFY_LAUNCHED_BY"
 _MEANT = ("TORCHELASTIC_RUN_ID", LAUNCHED_BY)
 
 
-def usable_cores() -> int:
-    """CPU cores that this process may run on; a container's or batch job's share, not the whole machine."""
+def usable() -> list[int]:
+    """The CPU cores that this process may run on; a container's or batch job's share, not the whole machine."""
     if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def usable_cores() -> int:
+    """How many these are."""
+    return len(usable())
 
 
 @dataclass(frozen=True)
@@ -252,17 +257,25 @@ def _job(environ: Mapping[str, str]) -> str:
 def _first_ancestor_that_is_no_rank() -> int:
     """The process that has started this node's ranks, through whatever shells."""
     process = os.getppid()
-    for parent in _ancestors(process):
-        try:
-            variables = Path(f"/proc/{parent}/environ").read_bytes().split(b"\0")
-        except OSError:  # of another user, or no Linux
+    for parent in ancestors(process):
+        variables = variables_of(parent)
+        if not variables:
             return process
         if not any(one.startswith(launcher.rank.encode() + b"=") for launcher in LAUNCHERS for one in variables):
             return parent
     return process
 
 
-def _ancestors(process: int) -> Iterator[int]:
+def variables_of(process: int) -> list[bytes]:
+    """The environment that a process was started with, NAME=VALUE each; [] for that of another user (Linux)."""
+    try:
+        return Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def ancestors(process: int) -> Iterator[int]:
+    """The process itself, the one that has started it, and so on (Linux)."""
     while process > 1:
         yield process
         try:

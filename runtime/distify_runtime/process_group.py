@@ -6,7 +6,6 @@ import atexit
 import gc
 import importlib
 import itertools
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,12 +27,12 @@ from distify_runtime.environment import (
     tell_torch,
     world_size,
 )
-from distify_runtime.launchers import usable_cores
 from distify_runtime.meeting import by_itself, collective
 from distify_runtime.metrics import leave_metrics_alone
 from distify_runtime.randomness import seed_ranks_alike
 from distify_runtime.same_everywhere import check_machines
 from distify_runtime.saving import save_whole
+from distify_runtime.threads import share_cores
 from distify_runtime.watch.start import start
 
 #: Each use of `main_process_first` has a number, the same on every rank.
@@ -71,21 +70,11 @@ def init_process_group(per_rank_batch: bool = False, watch: str | None = None) -
     if not alone:
         take_rank()
         check_machines(watch, local_world_size() < world_size())
-        _share_cores()
+        share_cores()
         leave_metrics_alone()
         seed_ranks_alike()
         at_the_end(start(watch, ranks_take_turns))
     atexit.register(destroy_process_group)
-
-
-def _share_cores() -> None:
-    """As many threads under each launcher, if nobody has said how many: torch's own would be all cores in each rank.
-
-    A rank that is bound to cores of its own has as many threads as those by itself.
-    """
-    is_bound = usable_cores() < (os.cpu_count() or 1)
-    if "OMP_NUM_THREADS" not in os.environ and not is_bound:
-        torch.set_num_threads(max(1, usable_cores() // local_world_size()))
 
 
 @by_itself
