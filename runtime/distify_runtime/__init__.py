@@ -4,6 +4,7 @@ Needs nothing but torch, and that only once something of it is used: the launche
 torch. Every function also works in a world of one, under plain `python`.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -230,6 +231,9 @@ _HOME = {
     "whole_loader": "views",
     "without_mps": "apple",
 }
+
+if "DISTIFY_SIGNS" in os.environ:
+    import_module(f"{__name__}.arriving").listen()
 
 
 def __getattr__(name: str) -> Any:

@@ -164,8 +164,11 @@ _torch = TorchCommunicator()
 _horovod: Communicator | None = None
 
 
-def join(world_of_one: bool) -> None:
-    """Join the other ranks: those of Horovod where the script has called `hvd.init()`, else torch's."""
+def join(world_of_one: bool, patience: float = 0.0) -> None:
+    """Join the other ranks: those of Horovod where the script has called `hvd.init()`, else torch's.
+
+    patience: the seconds that a run may stand still; 0: as long as torch has patience.
+    """
     global _horovod
     _refuse_alone()
     if (hvd := horovod()) is not None:
@@ -174,7 +177,7 @@ def join(world_of_one: bool) -> None:
 
         _horovod = HorovodCommunicator()
     else:
-        dist.init_process_group(_backend(), **where_to_meet(world_of_one, os.environ))
+        dist.init_process_group(_backend(), **where_to_meet(world_of_one, os.environ, patience))
 
 
 def leave() -> None:

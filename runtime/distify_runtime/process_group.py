@@ -16,6 +16,7 @@ from torch._C._distributed_c10d import Store
 from torch.nn.parallel import DistributedDataParallel
 
 from distify_runtime import communicator
+from distify_runtime.arriving import come
 from distify_runtime.batch import keep_batch_size
 from distify_runtime.environment import (
     device,
@@ -33,6 +34,7 @@ from distify_runtime.randomness import seed_ranks_alike
 from distify_runtime.same_everywhere import check_machines
 from distify_runtime.saving import save_whole
 from distify_runtime.threads import share_cores
+from distify_runtime.watch.mode import Mode, mode, patience
 from distify_runtime.watch.start import start
 
 #: Each use of `main_process_first` has a number, the same on every rank.
@@ -64,8 +66,10 @@ def init_process_group(per_rank_batch: bool = False, watch: str | None = None) -
     tell_torch()
     if torch.cuda.is_available():
         torch.cuda.set_device(device())
-    alone = is_alone()
-    communicator.join(alone)
+    alone, how = is_alone(), mode(watch)
+    if not alone:
+        come(how.value)
+    communicator.join(alone, patience() if how is Mode.ON else 0.0)
     save_whole()
     if not alone:
         take_rank()

@@ -18,6 +18,8 @@ import pytest
 import torch
 from command_line import CommandLine, Ended
 
+from tests.grid import slow
+
 #: It goes on where it was, if it was somewhere.
 TRAIN = """\
 import os
@@ -187,3 +189,78 @@ def test_before_it_is_preempted_a_script_can_save(distify: CommandLine) -> None:
     assert err.decode().endswith("distify: ended by SIGTERM; logs in logs\n")
     assert [Path(distify.folder / f"saved{rank}").read_text() for rank in (0, 1)] == ["all of it"] * 2
     assert_ended(distify)
+
+
+#: It goes on until the other machine is gone, and says how many are left.
+ELASTIC = """\
+import time
+
+import torch
+
+import distify_runtime as rt
+
+rt.init_process_group()
+while rt.world_size() == 2:
+    rt.all_reduce_sum(torch.ones(1))
+    open(f"step{rt.rank()}", "w").close()
+    time.sleep(0.05)
+print("alone")
+"""
+
+
+@slow  # torchrun waits half a minute for machines that may yet come
+def test_where_a_machines_launcher_is_gone_the_others_go_on(distify: CommandLine) -> None:
+    (distify.folder / "train.py").write_text(ELASTIC)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        where = f"127.0.0.1:{free.getsockname()[1]}"
+    runs = []
+    for node in (0, 1):
+        words = ["--nnodes", "1:2", "--node-rank", str(node), "--rdzv-endpoint", where, "--max-restarts", "3"]
+        words = ["run", "-np", "1", *words, "--hang-timeout", "60", "--logs", f"logs{node}", "train.py"]
+        command = [sys.executable, "-m", "distify", *words]
+        env = {**distify.env, "CUDA_VISIBLE_DEVICES": ""}
+        runs.append(
+            subprocess.Popen(command, cwd=distify.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        )
+    try:
+        until = time.monotonic() + 90
+        while not all((distify.folder / f"step{rank}").exists() for rank in (0, 1)):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        runs[1].kill()
+        runs[1].communicate()
+        out, err = runs[0].communicate(timeout=170)
+    finally:
+        for one in runs:
+            one.kill()
+    assert (runs[0].returncode, out) == (0, b"alone\n"), err
+
+
+def test_torchrun_on_one_of_several_machines_ends_with_its_launcher(distify: CommandLine) -> None:
+    """By itself it would go on to meet the others, and start ranks that nobody leads."""
+    where = ("--nnodes", "2", "--node-rank", "1", "--rdzv-endpoint", "127.0.0.1:9")
+    (distify.folder / "train_dist.py").write_text(STUBBORN)
+    command = [sys.executable, "-m", "distify", "run", "-np", "1", *where, "--logs", "logs", "train_dist.py"]
+    launcher = subprocess.Popen(command, cwd=distify.folder, env=distify.env, stderr=subprocess.PIPE)
+    until = time.monotonic() + 60
+    while not (torchruns := [pid for pid in children_of(launcher.pid) if b"torch.distributed.run" in words_of(pid)]):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    launcher.kill()
+    launcher.communicate()
+    while words_of(torchruns[0]):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def words_of(pid: int) -> list[bytes]:
+    """Of a process's command line; none of one that has ended."""
+    try:
+        return list(filter(None, Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")))
+    except FileNotFoundError:
+        return []

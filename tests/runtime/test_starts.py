@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from distify_runtime.starts import where_to_meet
+import pytest
+from distify_runtime.starts import NotCome, where_to_meet
 from torch._C._distributed_c10d import TCPStore
 
 
@@ -46,6 +47,20 @@ def test_a_rank_that_came_and_was_gone_is_not_waited_for() -> None:
     stores = start(server.port, 2, [0, 1], pause=0.2)
     stores[0].set("of rank 0", "here")
     assert stores[1].get("of rank 0") == b"here"
+
+
+@pytest.mark.parametrize(
+    ("rank", "said"),
+    [
+        (0, r"ranks 1, 2 of 3 not there within 0 s \(--hang-timeout\); rank 0 waits"),
+        (2, r"rank 0 has not come within 0 s \(--hang-timeout\), and rank 2 waits for it"),
+    ],
+)
+def test_ranks_that_do_not_come_are_not_waited_for_longer_than_a_run_may_stand_still(rank: int, said: str) -> None:
+    server = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    told = {"RANK": str(rank), "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(server.port)}
+    with pytest.raises(NotCome, match=said):
+        where_to_meet(False, {**told, "TORCHELASTIC_USE_AGENT_STORE": "True"}, patience=0.5)
 
 
 def test_where_torch_opens_a_new_store_each_time_it_does() -> None:

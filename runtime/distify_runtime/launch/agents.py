@@ -32,6 +32,7 @@ def one_process(
 ) -> Agent:
     """The engine as a process of its own, in a session of its own: Ctrl-C in the terminal is for this process."""
     out, err = output
-    # Here, the ranks' supervisors see to it themselves that they do not outlive this process.
-    prepare = None if config.here else end_with_parent
+    # Here, the ranks' supervisors see to it themselves that they do not outlive this process. But an engine that other
+    # machines know of would go on to start ranks with them, which nobody leads.
+    prepare = None if config.here and config.nodes is None else end_with_parent
     return kind(argv, env=env, stdout=out, stderr=err, start_new_session=True, preexec_fn=prepare)

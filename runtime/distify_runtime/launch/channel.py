@@ -31,6 +31,11 @@ class Supervisor:
         *lines, self.received = (self.received + data).split(b"\n")
         return [json.loads(line) for line in lines], bool(data)
 
+    def ask(self, number: int) -> None:
+        """Has it send its script a signal."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.connection.sendall(bytes([number]))
+
     def give(self, mark: bytes, output: tuple[int, int]) -> None:
         """Hands it the stdout and stderr of its rank."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):

@@ -37,7 +37,7 @@ from distify_runtime.launch.torchrun import plain_torchrun, torchrun
 #: What another engine around this launch may have told its own ranks: not true of ours. torchrun takes PET_* for its
 #: options (a cluster's --nnodes, say) and PYTHON_EXEC for the interpreter.
 _OF_OTHERS = re.compile(
-    r"(PET_|TORCHELASTIC_|ROLE_).*|PYTHON_EXEC|DISTIFY_LAUNCHED_BY|((LOCAL_|GROUP_)?(RANK|WORLD_SIZE))"
+    r"(PET_|TORCHELASTIC_|ROLE_).*|PYTHON_EXEC|DISTIFY_LAUNCHED_BY|DISTIFY_SIGNS|((LOCAL_|GROUP_)?(RANK|WORLD_SIZE))"
 )
 
 

@@ -74,6 +74,17 @@ def children() -> set[int]:
     return found
 
 
+def ticks_of_group(group: int) -> int | None:
+    """How much the processes of a group have computed, in hundredths of a second (Linux); None elsewhere."""
+    found = None
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError):  # ended in the meantime
+            after_name = entry.read_text(errors="replace").rpartition(")")[2].split()
+            if int(after_name[2]) == group:
+                found = (found or 0) + sum(map(int, after_name[11:15]))  # and of children that it has seen end
+    return found
+
+
 def send(target: int, number: int) -> bool:
     """Signals a process, or a group (negative); False where there is none any more."""
     try:

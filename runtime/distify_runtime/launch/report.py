@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distify_runtime.launch.causes import cause_of
+from distify_runtime.launch.config import LaunchConfig
 
 TAIL_BYTES = 64 * 1024
 TRACEBACK_LINES = 100
@@ -85,6 +86,22 @@ def ended_well(ends: Iterable[RankEnd], count: int) -> bool:
     return not any(codes) and len(codes) >= count
 
 
+def conclusion(config: LaunchConfig, ends: Sequence[RankEnd], agent_code: int) -> tuple[list[str], int]:
+    """What is said last of a launch that ended badly by itself, and its exit code."""
+    tails = {end.rank: read_tail(config.log(end.rank)) for end in ends if end.code != 0}
+    first = first_failure(ends, tails)
+    if first is None:
+        if not config.here:
+            return [far_line(config.launcher, agent_code, config.logs)], agent_exit_code(agent_code)
+        return agent_lines(config.launcher, agent_code, config.agent_log), agent_exit_code(agent_code)
+    lines = failure_lines(first, config.world_size, config.log(first.rank), tails[first.rank])
+    if (early := left_early(ends, first, tails)) is not None:
+        lines.append(early_line(early, config.world_size, config.log(early.rank)))
+    elif config.nodes is not None and is_consequence(first, tails[first.rank]):
+        lines.append(LOST_LINE)
+    return lines, first.exit_code
+
+
 def first_failure(ends: Sequence[RankEnd], tails: Mapping[int, str]) -> RankEnd | None:
     """The rank whose failure brought the others down, or None; `tails` holds the end of each rank's log.
 
@@ -154,12 +171,16 @@ def early_line(end: RankEnd, nproc: int, log: Path) -> str:
 
 
 def waiting_line(end: RankEnd, others: Sequence[int], seconds: float) -> str:
-    names = f"rank{'s' * (len(others) > 1)} {', '.join(map(str, others[:8]))}{' …' * (len(others) > 8)}"
     verb = "goes" if len(others) == 1 else "go"
     return (
-        f"distify: rank {end.rank} ended {seconds:.0f} s ago with exit code 0, and {names} {verb} on; where they "
-        "wait for it, it has ended too early (Ctrl-C ends all)"
+        f"distify: rank {end.rank} ended {seconds:.0f} s ago with exit code 0, and {names_of(others)} {verb} on; where "
+        "they wait for it, it has ended too early (Ctrl-C ends all)"
     )
+
+
+def names_of(ranks: Sequence[int]) -> str:
+    """`rank 1`, `ranks 1, 3`"""
+    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks[:8]))}{' …' * (len(ranks) > 8)}"
 
 
 def agent_exit_code(code: int) -> int:

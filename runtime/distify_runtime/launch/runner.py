@@ -9,13 +9,13 @@ import signal
 import socket
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 
 from distify_runtime.launch.agents import Agent
 from distify_runtime.launch.channel import LED, PLAIN, Supervisor
 from distify_runtime.launch.config import LaunchConfig
 from distify_runtime.launch.engines import ENGINES, start
+from distify_runtime.launch.joining import Joining
 from distify_runtime.launch.logs import open_log, prepare_logs, short_folder, take_notes
 from distify_runtime.launch.processes import (
     ENDING_SIGNALS,
@@ -26,21 +26,7 @@ from distify_runtime.launch.processes import (
     signals_as_bytes,
 )
 from distify_runtime.launch.ranks import LAST_WORDS_SECONDS, keep_port
-from distify_runtime.launch.report import (
-    LOST_LINE,
-    RankEnd,
-    agent_exit_code,
-    agent_lines,
-    early_line,
-    ended_well,
-    failure_lines,
-    far_line,
-    first_failure,
-    is_consequence,
-    left_early,
-    read_tail,
-    waiting_line,
-)
+from distify_runtime.launch.report import RankEnd, conclusion, ended_well, read_tail
 from distify_runtime.launch.screen import Screen, open_standard_streams
 
 LONGEST_WAIT = 0.2  # seconds; SIGCHLD ends a wait, this is for the signal that was merged into another
@@ -69,7 +55,7 @@ def launch(config: LaunchConfig) -> int:
         listener = stack.enter_context(socket.socket(socket.AF_UNIX))
         listener.bind(str(scratch / "channel"))
         listener.listen(config.nproc)
-        job = Job(config, screen, listener, wakeup)
+        job = Job(config, screen, listener, wakeup, Joining(config, os.environ, scratch))
         code = job.run(scratch, stack.enter_context(keep_port()).getsockname()[1])
     if not read_tail(config.agent_log):
         config.agent_log.unlink(missing_ok=True)
@@ -79,8 +65,11 @@ def launch(config: LaunchConfig) -> int:
 class Job:
     """One launch, from the launcher's start until nothing of it is left."""
 
-    def __init__(self, config: LaunchConfig, screen: Screen, listener: socket.socket, wakeup: socket.socket) -> None:
+    def __init__(
+        self, config: LaunchConfig, screen: Screen, listener: socket.socket, wakeup: socket.socket, joining: Joining
+    ) -> None:
         self.config = config
+        self._joining = joining
         self._engine = ENGINES[config.launcher]
         self.screen = screen
         self._listener = listener
@@ -88,13 +77,12 @@ class Job:
         self._supervisors: dict[int, Supervisor] = {}
         self._groups: dict[int, int] = {}  # rank: process group
         self._ends: dict[int, RankEnd] = {}
-        self._starts: Counter[int] = Counter()  # rank: how often it was started
+        self._starts = 1  # how often the ranks were started
         self._failed: set[int] = set()  # which of the starts a rank of this machine has failed in
         self._deadline = time.monotonic() + config.timeout if config.timeout else FOR_EVER
         self._signal = 0  # the one that ended the job
         self._kill_at = FOR_EVER
         self._ask_at = FOR_EVER  # when the others of one that failed are asked to end, where no engine does so
-        self._has_told = False  # that a rank has ended and others go on
 
     def run(self, scratch: Path, port: int) -> int:
         """Starts the engine, sees it through, and returns the exit code. The ranks of this machine meet at `port`."""
@@ -131,7 +119,7 @@ class Job:
                 self.screen.resize()
             elif number in ENDING_SIGNALS:
                 self._end(agent, number)
-        self._tell_who_left()
+        self._see_who_joins(agent)
         if time.monotonic() > self._ask_at:
             self._ask_at = FOR_EVER
             self._ask_ranks()
@@ -143,15 +131,24 @@ class Job:
                 send(-group, signal.SIGKILL)
             agent.kill()
 
-    def _tell_who_left(self) -> None:
-        """Says once that a rank has ended while others go on: if they wait for it, they may wait for long."""
-        early = min(self._ends.values(), key=lambda end: end.ended, default=None)
-        if self._has_told or early is None or early.code != 0 or time.time() - early.ended < self.config.patience:
+    def _see_who_joins(self, agent: Agent) -> None:
+        """Ends what can only wait; where ranks start anew, that is one of their failures."""
+        if told := self._joining.tell_who_left(self._groups, self._ends):
+            self.screen.say(told)
+        if self._kill_at < FOR_EVER or not (lost := self._joining.look(self._groups, self._ends, self._ask)):
             return
-        self._has_told = True
-        others = sorted(self._groups.keys() - self._ends.keys())
-        if others:
-            self.screen.say(waiting_line(early, others, self.config.patience))
+        if not self._joining.ends_the_run or len(self._failed) < self.config.max_restarts:
+            for line in self._joining.said():
+                self.screen.say(line)
+            for rank in lost if self._joining.ends_the_run else ():
+                send(-self._groups[rank], signal.SIGKILL)
+        else:
+            self._end(agent, signal.SIGTERM)
+
+    def _ask(self, rank: int, number: int) -> None:
+        for supervisor in self._supervisors.values():
+            if supervisor.rank == rank:
+                supervisor.ask(number)
 
     def _look(self, seconds: float) -> bool:
         """Moves what can be moved within `seconds`; False where nothing came in."""
@@ -177,10 +174,10 @@ class Job:
         messages, is_there = supervisor.hear()
         for message in messages:
             if "pid" in message:
+                self._started(message["rank"], message["pid"])
                 supervisor.rank, supervisor.host = message["rank"], message["host"]
-                self._started(supervisor.rank, message["pid"])
                 self._give_output(supervisor)
-            else:
+            elif supervisor.rank >= 0:
                 said = (message["code"], message["ended"], message["stopped"])
                 self._ended(RankEnd(supervisor.rank, *said, supervisor.host))
         if not is_there:
@@ -192,11 +189,17 @@ class Job:
                 self._ended(RankEnd(supervisor.rank, -signal.SIGKILL, time.time(), stopped, supervisor.host))
 
     def _started(self, rank: int, group: int) -> None:
-        if rank in self._groups:  # anew, by torchrun: nothing of the last time may go on beside it
-            send(-self._groups[rank], signal.SIGKILL)
-            self._ends.pop(rank, None)
+        if rank in self._groups or len(self._groups) == self.config.nproc:
+            # Anew, by torchrun, and by other numbers where machines have gone: nothing of the last time may go on.
+            for former in self._groups.values():
+                send(-former, signal.SIGKILL)
+            for one in self._supervisors.values():
+                one.rank = -1
+            self._groups.clear()
+            self._ends.clear()
+            self._starts += 1
+            self._joining.start_anew()
         self._groups[rank] = group
-        self._starts[rank] += 1
         if self._signal and not self._engine.ends_ranks:
             send(-group, self._asked)
 
@@ -216,9 +219,8 @@ class Job:
         self._ends[end.rank] = end
         if end.code == 0:
             return
-        start = self._starts[end.rank]
-        if not end.stopped and start not in self._failed:
-            self._failed.add(start)
+        if not end.stopped and self._starts not in self._failed:
+            self._failed.add(self._starts)
             if len(self._failed) <= self.config.max_restarts:
                 left = f"{len(self._failed)} of {self.config.max_restarts}"
                 self.screen.say(f"distify: rank {end.rank} {end.describe()}; all ranks start anew ({left})")
@@ -275,25 +277,16 @@ class Job:
     def _report(self, agent_code: int) -> int:
         """Says why the launch ended badly and returns the exit code for it."""
         config = self.config
+        if self._signal == signal.SIGTERM and (said := self._joining.said("the run is ended (--hang-timeout)")):
+            for line in said:
+                self.screen.say(line)
+            return 1
         if self._signal:
             if self._signal == signal.SIGALRM:
                 return TIMED_OUT
             self.screen.say(f"distify: ended by {signal.Signals(self._signal).name}; logs in {config.logs}")
             return 128 + self._signal
-        tails = {end.rank: read_tail(config.log(end.rank)) for end in self._ends.values() if end.code != 0}
-        first = first_failure(list(self._ends.values()), tails)
-        if first is not None:
-            lines = failure_lines(first, config.world_size, config.log(first.rank), tails[first.rank])
-            code = first.exit_code
-            early = left_early(list(self._ends.values()), first, tails)
-            if early is not None:
-                lines.append(early_line(early, config.world_size, config.log(early.rank)))
-            elif config.nodes is not None and is_consequence(first, tails[first.rank]):
-                lines.append(LOST_LINE)
-        else:
-            lines, code = agent_lines(config.launcher, agent_code, config.agent_log), agent_exit_code(agent_code)
-            if not config.here:
-                lines = [far_line(config.launcher, agent_code, config.logs)]
+        lines, code = conclusion(config, list(self._ends.values()), agent_code)
         for line in lines:
             self.screen.say(line)
         return code

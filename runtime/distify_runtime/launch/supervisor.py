@@ -25,6 +25,8 @@ LAST_WORDS_SECONDS = 1.0
 RANKS = ("RANK", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 #: With this mark, the launcher sees to the others where a rank fails: an engine may leave them no time.
 LED = b"\1"
+#: In front of a rank's number: what its signs for the launcher are called, beside the channel.
+SIGNS = "rank"
 
 
 def main() -> int:
@@ -33,7 +35,8 @@ def main() -> int:
     if "DISTIFY_CHANNEL" not in os.environ:
         return by_notes(rank, os.environ.pop("DISTIFY_LOGS"))
     channel = socket.socket(socket.AF_UNIX)
-    channel.connect(os.environ.pop("DISTIFY_CHANNEL"))
+    where = os.environ.pop("DISTIFY_CHANNEL")
+    channel.connect(where)
     with contextlib.suppress(OSError):  # torchrun has done it, horovodrun has not
         os.setsid()
     tell(channel, {"rank": rank, "pid": os.getpid(), "host": os.environ.pop("DISTIFY_HOST", "")})
@@ -41,10 +44,11 @@ def main() -> int:
     if len(descriptors) != 2:
         return 1  # the launcher has gone
     ended_by = note_signals()
+    os.environ["DISTIFY_SIGNS"] = os.path.join(os.path.dirname(where), f"{SIGNS}{rank}")
     script = start(rank, descriptors[0], descriptors[1])
     for descriptor in descriptors:
         os.close(descriptor)
-    threading.Thread(target=end_with_launcher, args=(channel,), daemon=True).start()
+    threading.Thread(target=heed_launcher, args=(channel, script), daemon=True).start()
     code = script.wait()
     tell(channel, {"code": code, "ended": time.time(), "stopped": bool(ended_by)})
     if mark == LED:
@@ -102,10 +106,12 @@ def note_signals() -> list[int]:
     return noted
 
 
-def end_with_launcher(channel: socket.socket) -> None:
-    """Ends this rank when the launcher is gone without a word (SIGKILL): nobody else would."""
+def heed_launcher(channel: socket.socket, script: subprocess.Popen[bytes]) -> None:
+    """Sends the script what signals it is to be sent. Ends this rank when the launcher is gone without a word
+    (SIGKILL): nobody else would."""
     with contextlib.suppress(ConnectionResetError):
-        channel.recv(1)
+        while numbers := channel.recv(1):
+            script.send_signal(numbers[0])
     os.killpg(0, signal.SIGTERM)
     time.sleep(GRACE_SECONDS)
     os.killpg(0, signal.SIGKILL)

@@ -32,9 +32,7 @@ class Pulse:
 
     def stack(self) -> list[traceback.FrameSummary]:
         """Where it is, what is called last standing last; at most the hundred last calls."""
-        calls = map(_CALL.fullmatch, self._where().decode(errors="replace").splitlines())
-        found = [traceback.FrameSummary(call["file"], int(call["line"]), call["function"]) for call in calls if call]
-        return found[::-1]
+        return calls_of(self._where().decode(errors="replace"))
 
     def still(self) -> float:
         """For how many seconds it has been where it is. To be asked every second or so."""
@@ -61,6 +59,13 @@ class Pulse:
             return time.clock_gettime(clock_of(self._thread)) if clock_of else time.process_time()
         except OSError:  # it has ended
             return 0.0
+
+
+def calls_of(stacks: str) -> list[traceback.FrameSummary]:
+    """The last of the stacks that `faulthandler` has written, the main thread's: what is called last standing last."""
+    last = re.split(r"^(?:Current thread|Thread) .*$", stacks, flags=re.MULTILINE)[-1]
+    calls = map(_CALL.fullmatch, last.splitlines())
+    return [traceback.FrameSummary(call["file"], int(call["line"]), call["function"]) for call in calls if call][::-1]
 
 
 def _file() -> BinaryIO:
