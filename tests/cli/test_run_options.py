@@ -13,7 +13,7 @@ from distify_runtime.trace.processes import free_port
 
 #: Looks converted, but starts without torch's second.
 CONVERTED = """\
-import os, sys, time
+import os, signal, sys, time
 rank = os.environ['RANK']
 if False:
     import distify_runtime
@@ -70,6 +70,24 @@ def test_every_rank_on_the_screen(distify: CommandLine) -> None:
     lines = ["one", "two", "no end of a line"]
     assert sorted(text(ended).splitlines()) == sorted(f"[rank{rank}] {line}" for rank in (0, 1) for line in lines)
     assert Path("logs/rank1.log").read_text() == "one\ntwo\nno end of a line"
+
+
+@pytest.mark.parametrize("tee", [True, False], ids=["all ranks", "rank 0"])
+def test_what_brought_rank_0_down_is_last_on_the_screen(distify: CommandLine, tee: bool) -> None:
+    """Whatever other ranks have said after it; and it is not said twice where they say nothing there."""
+    script = (
+        "if rank == '0':\n    while not os.path.exists('waits'): time.sleep(0.01)\n    raise ValueError('boom')\n"
+        "def say_so(*_):\n    sys.stderr.write('peer is gone\\n' * 30)\n    sys.exit(1)\n"
+        "signal.signal(signal.SIGTERM, say_so)\nopen('waits', 'w').close()\ntime.sleep(60)"
+    )
+    ended = run(distify, script, *(("--tee", "all") if tee else ()))
+    assert ended.code == 1
+    assert ("[rank1] peer is gone" in text(ended)) is tee
+    last = ended.err[ended.err.index("distify: rank 0 of 2 failed with exit code 1; its log is logs/rank0.log\n") :]
+    assert ("Traceback (most recent call last):" in last) is tee
+    assert ("peer is gone" in last) is False
+    assert (text(ended) + ended.err).count("ValueError: boom") == 1 + tee
+    assert ended.err.splitlines()[-1] == ("ValueError: boom" if tee else last.rstrip("\n"))
 
 
 def test_a_run_that_takes_too_long_is_ended(distify: CommandLine) -> None:

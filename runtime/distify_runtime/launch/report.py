@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distify_runtime.launch.causes import cause_of
-from distify_runtime.launch.config import LaunchConfig
 
 TAIL_BYTES = 64 * 1024
 TRACEBACK_LINES = 100
@@ -86,22 +85,6 @@ def ended_well(ends: Iterable[RankEnd], count: int) -> bool:
     return not any(codes) and len(codes) >= count
 
 
-def conclusion(config: LaunchConfig, ends: Sequence[RankEnd], agent_code: int) -> tuple[list[str], int]:
-    """What is said last of a launch that ended badly by itself, and its exit code."""
-    tails = {end.rank: read_tail(config.log(end.rank)) for end in ends if end.code != 0}
-    first = first_failure(ends, tails)
-    if first is None:
-        if not config.here:
-            return [far_line(config.launcher, agent_code, config.logs)], agent_exit_code(agent_code)
-        return agent_lines(config.launcher, agent_code, config.agent_log), agent_exit_code(agent_code)
-    lines = failure_lines(first, config.world_size, config.log(first.rank), tails[first.rank])
-    if (early := left_early(ends, first, tails)) is not None:
-        lines.append(early_line(early, config.world_size, config.log(early.rank)))
-    elif config.nodes is not None and is_consequence(first, tails[first.rank]):
-        lines.append(LOST_LINE)
-    return lines, first.exit_code
-
-
 def first_failure(ends: Sequence[RankEnd], tails: Mapping[int, str]) -> RankEnd | None:
     """The rank whose failure brought the others down, or None; `tails` holds the end of each rank's log.
 
@@ -148,11 +131,11 @@ def traceback_of(text: str) -> list[str]:
     return found
 
 
-def failure_lines(end: RankEnd, nproc: int, log: Path, tail: str) -> list[str]:
-    """What is printed last. Rank 0's own output is on the screen already and is not repeated."""
+def failure_lines(end: RankEnd, nproc: int, log: Path, tail: str, *, repeats: bool = True) -> list[str]:
+    """What is printed last. repeats: what the rank itself has said last comes once more, or for the first time."""
     first = f"distify: {end.name(nproc)} {end.describe()}; its log is {log}"
     shown = traceback_of(tail) or tail.splitlines()[-LAST_LINES:]
-    return [first, *(shown if end.rank != 0 else ()), *meaning(end.code, shown)]
+    return [first, *(shown if repeats else ()), *meaning(end.code, shown)]
 
 
 def meaning(code: int, shown: Sequence[str]) -> list[str]:

@@ -26,8 +26,9 @@ from distify_runtime.launch.processes import (
     signals_as_bytes,
 )
 from distify_runtime.launch.ranks import LAST_WORDS_SECONDS, keep_port
-from distify_runtime.launch.report import RankEnd, conclusion, ended_well, read_tail
+from distify_runtime.launch.report import RankEnd, ended_well, read_tail
 from distify_runtime.launch.screen import Screen, open_standard_streams
+from distify_runtime.launch.verdict import verdict
 
 LONGEST_WAIT = 0.2  # seconds; SIGCHLD ends a wait, this is for the signal that was merged into another
 FOR_EVER = float("inf")
@@ -286,7 +287,7 @@ class Job:
                 return TIMED_OUT
             self.screen.say(f"distify: ended by {signal.Signals(self._signal).name}; logs in {config.logs}")
             return 128 + self._signal
-        lines, code = conclusion(config, list(self._ends.values()), agent_code)
+        lines, code = verdict(config, list(self._ends.values()), agent_code)
         for line in lines:
             self.screen.say(line)
         return code
