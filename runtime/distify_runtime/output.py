@@ -6,7 +6,7 @@ import sys
 import time
 from typing import IO, NoReturn
 
-from distify_runtime.environment import is_a_ranks_child, is_main_process
+from distify_runtime.environment import is_a_ranks_child, is_main_process, local_rank
 from distify_runtime.meeting import by_itself
 
 
@@ -23,20 +23,25 @@ def rank_zero_print(
         print(*values, sep=sep, end=end, file=file, flush=flush)
 
 
-def note(message: str) -> None:
+def note(message: str, *, on_each_machine: bool = False) -> None:
     """Tell the user something, once for all ranks and what they start; not on stdout, which is the script's own."""
-    if is_main_process() and not is_a_ranks_child():
+    if _speaks(on_each_machine) and not is_a_ranks_child():
         print(f"distify: {message}", file=sys.stderr)
 
 
-def stop(message: str) -> NoReturn:
+def stop(message: str, *, on_each_machine: bool = False) -> NoReturn:
     """End the run on every rank with a non-zero exit code; rank 0 says why, in one line.
 
-    For mistakes that all ranks find at the same place. Raises SystemExit.
+    For mistakes that all ranks find at the same place. Raises SystemExit. on_each_machine: the first rank of every
+    machine says it, where each has somebody before it.
     """
-    if is_main_process():
+    if _speaks(on_each_machine):
         raise SystemExit(f"distify: {message}")
     # Launchers kill the other ranks as soon as one has failed: rank 0 must have spoken by then. Waiting for
     # it in a collective would hang for ever if it had, after all, not come here.
     time.sleep(1)
     raise SystemExit(1)
+
+
+def _speaks(on_each_machine: bool) -> bool:
+    return is_main_process() or (on_each_machine and local_rank() == 0)

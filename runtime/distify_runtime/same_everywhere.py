@@ -28,7 +28,7 @@ def check_machines(watch: str | None, several: bool) -> None:
     everyone = communicator.all_gather_object((socket.gethostname(), what_runs()))
     message = differences(everyone)
     if message:
-        (stop if how is Mode.ON else note)(message)
+        (stop if how is Mode.ON else note)(message, on_each_machine=True)
 
 
 def what_runs() -> dict[str, str]:

@@ -45,6 +45,7 @@ def test_another_script_ends_the_run(tmp_path: Path) -> None:
     assert (first[0], first[1], second[0], second[1]) == (1, "", 1, "")
     assert first[2].startswith("distify: machines do not run the same: script is ")
     assert " on most ranks; rank 1 on " in first[2]
+    assert second[2] == first[2]
 
 
 def test_it_may_be_meant(tmp_path: Path) -> None:
