@@ -33,11 +33,16 @@ class Nodes:
         """How many machines there are, at most."""
         return int(self.count.rpartition(":")[2])
 
+    @property
+    def may_change(self) -> bool:
+        """Whether machines may come and go."""
+        return ":" in self.count
+
     def options(self) -> list[str]:
         """Those of torchrun."""
         address = local_address(self.host, self.port)
         words = ["--nnodes", self.count]
-        if ":" not in self.count and self.rank is not None:
+        if not self.may_change and self.rank is not None:
             return [*words, "--node-rank", str(self.rank), "--rdzv-backend", "static", "--rdzv-endpoint", self.where]
         words += ["--rdzv-backend", "c10d", "--rdzv-endpoint", self.where, "--rdzv-id", "distify"]
         # torchrun guesses from names whether it is the host, and which of its addresses the others know.

@@ -131,9 +131,14 @@ def traceback_of(text: str) -> list[str]:
     return found
 
 
-def failure_lines(end: RankEnd, nproc: int, log: Path, tail: str, *, repeats: bool = True) -> list[str]:
-    """What is printed last. repeats: what the rank itself has said last comes once more, or for the first time."""
-    first = f"distify: {end.name(nproc)} {end.describe()}; its log is {log}"
+def failure_lines(
+    end: RankEnd, nproc: int, log: Path, tail: str, *, repeats: bool = True, is_far: bool = False
+) -> list[str]:
+    """What is printed last. repeats: what the rank itself has said last comes once more, or for the first time.
+
+    is_far: the log is on the rank's own machine.
+    """
+    first = f"distify: {end.name(nproc)} {end.describe()}; its log {'there ' * is_far}is {log}"
     shown = traceback_of(tail) or tail.splitlines()[-LAST_LINES:]
     return [first, *(shown if repeats else ()), *meaning(end.code, shown)]
 

@@ -17,6 +17,8 @@ from distify_runtime.launch.config import LaunchConfig
 from distify_runtime.launch.engines import ENGINES, start
 from distify_runtime.launch.joining import Joining
 from distify_runtime.launch.logs import open_log, prepare_logs, short_folder, take_notes
+from distify_runtime.launch.machines import Machines
+from distify_runtime.launch.news import News
 from distify_runtime.launch.processes import (
     ENDING_SIGNALS,
     adopting_orphans,
@@ -56,7 +58,8 @@ def launch(config: LaunchConfig) -> int:
         listener = stack.enter_context(socket.socket(socket.AF_UNIX))
         listener.bind(str(scratch / "channel"))
         listener.listen(config.nproc)
-        job = Job(config, screen, listener, wakeup, Joining(config, os.environ, scratch))
+        machines = Machines(config, stack.enter_context(News(config.nodes)))
+        job = Job(machines, screen, listener, wakeup, Joining(config, os.environ, scratch))
         code = job.run(scratch, stack.enter_context(keep_port()).getsockname()[1])
     if not read_tail(config.agent_log):
         config.agent_log.unlink(missing_ok=True)
@@ -67,11 +70,12 @@ class Job:
     """One launch, from the launcher's start until nothing of it is left."""
 
     def __init__(
-        self, config: LaunchConfig, screen: Screen, listener: socket.socket, wakeup: socket.socket, joining: Joining
+        self, machines: Machines, screen: Screen, listener: socket.socket, wakeup: socket.socket, joining: Joining
     ) -> None:
-        self.config = config
+        self.config = config = machines.config
         self._joining = joining
         self._engine = ENGINES[config.launcher]
+        self._machines = machines
         self.screen = screen
         self._listener = listener
         self._wakeup = wakeup
@@ -105,6 +109,9 @@ class Job:
             self._kill_at = min(self._kill_at, time.monotonic() + self.config.grace)
             end_leftovers(self._groups.values(), spared, self._patience)
             self._take_rest()
+            self._machines.tell(self._ends.values(), for_good=self._has_failed, settled=0)
+            if self._ends and not self._signal:
+                self._machines.wait_for_cause(self._look, self._is_hurried)
             code = self._report(agent.returncode or 0)
             self._take_rest()
         return code
@@ -121,6 +128,10 @@ class Job:
             elif number in ENDING_SIGNALS:
                 self._end(agent, number)
         self._see_who_joins(agent)
+        self._machines.tell(self._ends.values(), for_good=self._has_failed)
+        if self._machines.has_failed and self._kill_at == FOR_EVER:
+            self._kill_at = time.monotonic() + self.config.grace
+            agent.send_signal(signal.SIGTERM)
         if time.monotonic() > self._ask_at:
             self._ask_at = FOR_EVER
             self._ask_ranks()
@@ -154,7 +165,8 @@ class Job:
     def _look(self, seconds: float) -> bool:
         """Moves what can be moved within `seconds`; False where nothing came in."""
         wakeup, listener = self._wakeup.fileno(), self._listener.fileno()
-        waiting = [wakeup, listener, *self._supervisors, *self.screen.sources()]
+        others = self._machines.news.sources()
+        waiting = [wakeup, listener, *self._supervisors, *others, *self.screen.sources()]
         ready, writable, _ = select.select(waiting, self.screen.sinks(), [], seconds)
         came = False
         for source in ready:
@@ -164,6 +176,9 @@ class Job:
                 came = True
             elif source in self._supervisors:
                 self._hear(self._supervisors[source])
+                came = True
+            elif source in others:
+                self._machines.news.hear(source)
                 came = True
             elif source != wakeup:
                 came = self.screen.read(source) or came
@@ -176,7 +191,7 @@ class Job:
         for message in messages:
             if "pid" in message:
                 self._started(message["rank"], message["pid"])
-                supervisor.rank, supervisor.host = message["rank"], message["host"]
+                supervisor.rank, supervisor.host = message["rank"], message["host"] or self._machines.host
                 self._give_output(supervisor)
             elif supervisor.rank >= 0:
                 said = (message["code"], message["ended"], message["stopped"])
@@ -200,6 +215,7 @@ class Job:
             self._ends.clear()
             self._starts += 1
             self._joining.start_anew()
+            self._machines.news.forget()
         self._groups[rank] = group
         if self._signal and not self._engine.ends_ranks:
             send(-group, self._asked)
@@ -225,10 +241,15 @@ class Job:
             if len(self._failed) <= self.config.max_restarts:
                 left = f"{len(self._failed)} of {self.config.max_restarts}"
                 self.screen.say(f"distify: rank {end.rank} {end.describe()}; all ranks start anew ({left})")
-        if len(self._failed) > self.config.max_restarts:
+        if self._has_failed:
             if self._kill_at == FOR_EVER and not self._engine.ends_ranks:
                 self._ask_at = time.monotonic() + LAST_WORDS_SECONDS
             self._kill_at = min(self._kill_at, time.monotonic() + self.config.grace)
+
+    @property
+    def _has_failed(self) -> bool:
+        """Whether a rank of this machine has, and its ranks are not started any more."""
+        return len(self._failed) > self.config.max_restarts
 
     def _end(self, agent: Agent, number: int) -> None:
         """Has all ranks asked to end; the second time, and where they are ending already, kills them."""
@@ -265,14 +286,18 @@ class Job:
 
     def _patience(self) -> float:
         """Seconds left, or 0 once a further signal came."""
-        if any(number in ENDING_SIGNALS for number in self._signals()):
+        if self._is_hurried():
             self._kill_at = time.monotonic()
         return self._seconds_left()
+
+    def _is_hurried(self) -> bool:
+        """Whether a further signal has come."""
+        return any(number in ENDING_SIGNALS for number in self._signals())
 
     def _take_rest(self) -> None:
         """Takes and shows all that has come; a signal leaves out the showing (the reader may be stuck)."""
         while self._look(LONGEST_WAIT if self.screen.sinks() else 0.0) or self.screen.sinks():
-            if any(number in ENDING_SIGNALS for number in self._signals()):
+            if self._is_hurried():
                 self.screen.mute()
 
     def _report(self, agent_code: int) -> int:
@@ -287,7 +312,7 @@ class Job:
                 return TIMED_OUT
             self.screen.say(f"distify: ended by {signal.Signals(self._signal).name}; logs in {config.logs}")
             return 128 + self._signal
-        lines, code = verdict(config, list(self._ends.values()), agent_code)
+        lines, code = verdict(config, list(self._ends.values()), agent_code, self._machines.news.failures.values())
         for line in lines:
             self.screen.say(line)
         return code
