@@ -96,6 +96,13 @@ def test_a_run_that_takes_too_long_is_ended(distify: CommandLine) -> None:
     assert ended.err.endswith("distify: not done within 2 s (--timeout); ending all ranks\n")
 
 
+def test_torchrun_puts_nothing_into_words_of_the_script(distify: CommandLine) -> None:
+    Path("train_dist.py").write_text(CONVERTED + "print(sys.argv[1:])")
+    words = ("$$", "${local_rank}", "$local_rank", "$HOME", "a$b$$$c")
+    ended = distify("run", "-np", "1", "--launcher", "torchrun", "train_dist.py", *words, CUDA_VISIBLE_DEVICES="")
+    assert (ended.code, text(ended)) == (0, f"{list(words)}\n")
+
+
 def test_variables_are_for_the_ranks(distify: CommandLine) -> None:
     ended = run(distify, "print(os.environ['GREETING'])", "--env", "GREETING=a = b", nproc=1)
     assert (ended.code, text(ended)) == (0, "a = b\n")
@@ -105,7 +112,7 @@ def test_the_command_that_would_be_started(distify: CommandLine) -> None:
     """What is printed starts the same ranks without distify: words that look like torchrun's are the script's."""
     line = "f\"{os.environ['RANK']} {os.environ['WHAT']} {sys.argv[1:]}\\n\""
     Path("show.py").write_text(f"import os, sys\nsys.stdout.write({line})\n")
-    words = ("-np", "2", "--dry-run", "--env", "WHAT=a 'b'", "show.py", "--m", "1", "--", "c d")
+    words = ("-np", "2", "--dry-run", "--env", "WHAT=a 'b'", "show.py", "--m", "1", "--", "c d", "$$ ${local_rank}")
     ended = distify("run", *words, python=())
     assert ended.code == 0
     assert ended.err == "distify: the ranks of one machine are started without an engine; the same with torchrun:\n"
@@ -115,7 +122,9 @@ def test_the_command_that_would_be_started(distify: CommandLine) -> None:
     (command,) = text(ended).splitlines()
     assert "torch.distributed.run" in shlex.split(command)
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
-    assert sorted(done.stdout.splitlines()) == [f"{rank} a 'b' ['--m', '1', '--', 'c d']" for rank in (0, 1)]
+    assert sorted(done.stdout.splitlines()) == [
+        f"{rank} a 'b' ['--m', '1', '--', 'c d', '$$ ${{local_rank}}']" for rank in (0, 1)
+    ]
 
 
 def test_each_of_two_machines_starts_its_ranks(distify: CommandLine) -> None:

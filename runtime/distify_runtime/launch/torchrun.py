@@ -9,7 +9,7 @@ from distify_runtime.launch.config import LaunchConfig, python_command
 
 
 def torchrun(config: LaunchConfig, worker: Sequence[str], scratch: Path) -> list[str]:
-    return [*_command(config), "--log-dir", str(scratch), *worker]
+    return [*_command(config), "--log-dir", str(scratch), *map(literal, worker)]
 
 
 def plain_torchrun(config: LaunchConfig) -> list[str]:
@@ -20,7 +20,12 @@ def script_of_torchrun(config: LaunchConfig) -> list[str]:
     """The script, behind torchrun's own options."""
     # Else torchrun takes what looks like its own, and a first `--`.
     separator = ["--"] * any(word.startswith("-") for word in config.args)
-    return [*["-m"] * config.module, *separator, config.target, *config.args]
+    return [*["-m"] * config.module, *separator, *map(literal, [config.target, *config.args])]
+
+
+def literal(word: str) -> str:
+    """For torchrun, which puts in for `${local_rank}` what that is, and a dollar for two, as string.Template does."""
+    return word.replace("$", "$$")
 
 
 def _command(config: LaunchConfig) -> list[str]:
