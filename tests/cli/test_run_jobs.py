@@ -5,16 +5,19 @@ What a real Slurm, and Kubeflow's own models, make of them is in tests/launchers
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from click.testing import CliRunner
 from distify_runtime.launch.pytorchjob import job_name
 from distify_runtime.launch.sbatch import quoted
+from distify_runtime.trace.processes import free_port
 
 from distify.cli import cli
 
@@ -239,14 +242,57 @@ def test_a_manifest() -> None:
         "  pytorchReplicaSpecs:",
     ]
     assert re.findall(r'^ {16}- "(.*)"$', master, re.MULTILINE) == [
-        *("python", "-m", "torch.distributed.run", "--nnodes", "2", "--node-rank", "$(RANK)"),
-        *("--rdzv-backend", "static", "--rdzv-endpoint", "$(MASTER_ADDR):$(MASTER_PORT)", "--nproc-per-node", "4"),
-        *("--max-restarts", "0", "--", "train_dist.py", "--epochs", "10"),
+        *("python", "-m", "distify", "run", "--nnodes", "2", "--node-rank", "$(RANK)"),
+        *("--rdzv-endpoint", "$(MASTER_ADDR):$(MASTER_PORT)", "--nproc", "4", "--as-is", "--oversubscribe"),
+        *("--grace", "20", "--tee", "all", "--logs", "/tmp/distify_logs", "--", "train_dist.py", "--epochs", "10"),
     ]
     assert '                - name: "WHAT"\n                  value: "$$(it) is"\n' in master
     assert '              resources:\n                limits:\n                  nvidia.com/gpu: "4"\n' in master
-    assert "          terminationGracePeriodSeconds: 20\n" in master
+    assert "          terminationGracePeriodSeconds: 25\n" in master
     assert '          volumes:\n            - name: "shared-memory"\n              emptyDir:\n' in master
+
+
+#: Begins at once, without torch's second.
+IN_A_POD = """\
+import os, sys, time
+rank = os.environ["RANK"]
+print("given", sys.argv[1:], os.environ["WORLD_SIZE"], flush=True)
+if rank == "2":
+    raise ValueError("boom")
+time.sleep(300)
+"""
+
+
+def as_a_pod_has_it(word: str, told: dict[str, str]) -> str:
+    return re.sub(r"\$\$|\$\((\w+)\)", lambda found: told[found[1]] if found[1] else "$", word)
+
+
+def test_each_pod_says_why_another_has_failed(tmp_path: Path) -> None:
+    """What their containers are given, here as two processes that the operator's variables are put into."""
+    script = "./-it's $(train) ü.py"
+    Path(script).write_text(IN_A_POD)
+    words = [word for word in ODD_WORDS if "\udcff" not in word]
+    given = ("-np", "4", "--nodes", "2", "--gpus", "0", "--image", "i", "--dry-run", "--as-is")
+    code, out, err = said("--launcher", "k8s", *given, "--", script=script, args=tuple(words))
+    assert code == 0, err
+    command = [json.loads(word) for word in re.findall(r"^ {16}- (\".*\")$", out.decode(), re.MULTILINE)]
+    command = command[: len(command) // 2]  # the other half is the same, of the other pod
+    port, pods = str(free_port()), []
+    for rank in "01":
+        told = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        filled = [as_a_pod_has_it(word, told) for word in command]
+        filled[filled.index("/tmp/distify_logs")] = str(tmp_path / f"logs{rank}")
+        env = {**os.environ, "PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "", **told}
+        pods.append(subprocess.Popen([sys.executable, *filled[1:]], env=env, stdout=PIPE, stderr=PIPE, text=True))
+    ended = [pod.communicate(timeout=200) for pod in pods]
+    assert [pod.returncode for pod in pods] == [1, 1], ended
+    for number, (printed, told_last) in enumerate(ended):
+        assert {line for line in printed.splitlines() if "given" in line} == {
+            f"[rank{rank}] given {words!r} 4" for rank in (2 * number, 2 * number + 1)
+        }
+        lines = told_last.splitlines()
+        assert any(line.startswith("distify: rank 2 of 4 on ") for line in lines)
+        assert lines[-1] == "ValueError: boom"
 
 
 def test_a_pod_alone_and_without_gpus() -> None:

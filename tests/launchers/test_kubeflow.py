@@ -104,6 +104,7 @@ def test_two_pods_train_what_torchrun_trains(
         told = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "10.77.0.1", "MASTER_PORT": "23456"}
         env = {one["name"]: expanded(one["value"], told) for one in container["env"]} | told
         words = [expanded(word, told) for word in container["command"]]
+        words[words.index("/tmp/distify_logs")] = str(tmp_path / f"logs{rank}")  # of its own, in a pod
         hosts = tmp_path / f"hosts{rank}"
         hosts.write_text(f"127.0.0.1 localhost\n10.77.0.{rank + 1} {socket.gethostname()}\n")
         known = ["sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "sh"]

@@ -1,7 +1,8 @@
-"""A PyTorchJob for Kubeflow's training operator: torchrun in each pod, told by the operator where it is.
+"""A PyTorchJob for Kubeflow's training operator: `distify run` in each pod, told by the operator where it is.
 
-Its numbers are given to torchrun as options, and not left to what torchrun finds in the environment: where there is no
-operator to set them, it fails, and does not train by itself in each pod.
+Its numbers are given as options, and not left to what torchrun finds in the environment: where there is no operator to
+set them, it fails, and does not train by itself in each pod. All ranks are on the screens of their pods: that is what
+Kubernetes keeps.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from typing import Any
 
 from distify_runtime.launch.config import LaunchConfig, variables
 from distify_runtime.launch.jobs import WrongJob
-from distify_runtime.launch.torchrun import script_of_torchrun
 from distify_runtime.launch.yaml_text import yaml_text
 
 #: A pod's name has the job's and `-worker-123` in it, and has room for 63 characters.
 _LONGEST = 50
+#: May be written to in any image; what is there goes with the pod.
+_LOGS = "/tmp/distify_logs"
+#: Seconds that `distify run` has to end, once its ranks are gone.
+_MORE_SECONDS = 5
 #: RFC 1035, which is what the operator takes for a job's name; and RFC 1123, what Kubernetes takes for a namespace's.
 _JOB_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -83,7 +87,7 @@ def _replica(config: LaunchConfig, count: int) -> dict[str, Any]:
     if config.job.gpus:
         container["resources"] = {"limits": {"nvidia.com/gpu": str(config.job.gpus)}}
     pod = {
-        "terminationGracePeriodSeconds": math.ceil(config.grace),
+        "terminationGracePeriodSeconds": math.ceil(config.grace) + _MORE_SECONDS,
         "containers": [container],
         # Workers of loaders, and NCCL, need more than the 64 MiB that a container has there.
         "volumes": [{"name": "shared-memory", "emptyDir": {"medium": "Memory"}}],
@@ -92,8 +96,11 @@ def _replica(config: LaunchConfig, count: int) -> dict[str, Any]:
 
 
 def _command(config: LaunchConfig) -> list[str]:
-    words = ["python", "-m", "torch.distributed.run", "--nnodes", str(config.job.nodes)]
+    """What is asked before a start was asked where this was written: whether the script is converted, how many ranks a
+    machine has cores for."""
+    words = ["python", "-m", "distify", "run", "--nnodes", str(config.job.nodes)]
     # The operator's RANK is the pod's number.
-    words += ["--node-rank", "$(RANK)", "--rdzv-backend", "static", "--rdzv-endpoint", "$(MASTER_ADDR):$(MASTER_PORT)"]
-    words += ["--nproc-per-node", str(config.nproc // config.job.nodes), "--max-restarts", "0"]
-    return [*words, *map(literal, script_of_torchrun(config))]
+    words += ["--node-rank", "$(RANK)", "--rdzv-endpoint", "$(MASTER_ADDR):$(MASTER_PORT)"]
+    words += ["--nproc", str(config.nproc // config.job.nodes), "--as-is", "--oversubscribe"]
+    words += ["--grace", f"{config.grace:g}", "--tee", "all", "--logs", _LOGS, *["-m"] * config.module, "--"]
+    return [*words, *map(literal, [config.target, *config.args])]

@@ -13,14 +13,9 @@ def torchrun(config: LaunchConfig, worker: Sequence[str], scratch: Path) -> list
 
 
 def plain_torchrun(config: LaunchConfig) -> list[str]:
-    return [*_command(config), *script_of_torchrun(config)]
-
-
-def script_of_torchrun(config: LaunchConfig) -> list[str]:
-    """The script, behind torchrun's own options."""
     # Else torchrun takes what looks like its own, and a first `--`.
     separator = ["--"] * any(word.startswith("-") for word in config.args)
-    return [*["-m"] * config.module, *separator, *map(literal, [config.target, *config.args])]
+    return [*_command(config), *["-m"] * config.module, *separator, *map(literal, [config.target, *config.args])]
 
 
 def literal(word: str) -> str:
