@@ -41,12 +41,19 @@ import json, horovod, horovod.torch as hvd
 built = [name for name in ("gloo", "mpi", "nccl") if getattr(hvd, f"{name}_built")()]
 print(json.dumps([horovod.__version__, built]))
 """
-_LAUNCHERS = {
+_PROGRAMS = {
     "mpirun": "only to start ranks over MPI: apt install openmpi-bin",
+    "mpiexec": "only to start ranks over MPI: apt install mpich, or openmpi-bin",
     "srun": "only on clusters with Slurm",
+    "sbatch": "only to hand in jobs for Slurm: distify run --launcher slurm --submit",
+    "kubectl": "only to hand in jobs for Kubernetes, which distify run --launcher k8s writes",
     "horovodrun": "only for the backend horovod: it comes with Horovod",
 }
-_OPTIONAL = {"nbformat": "only to convert notebooks: pip install nbformat"}
+_OPTIONAL = {
+    "pyspark": "only for --launcher spark: pip install 'distify[spark]'",
+    "ray": "only for --launcher ray: pip install 'distify[ray]'",
+    "nbformat": "only to convert notebooks: pip install nbformat",
+}
 
 
 @dataclass(frozen=True)
@@ -69,9 +76,7 @@ def examine() -> Iterator[Item]:
         yield from _devices(torch)
         yield from _backends(torch)
         yield Item("torchrun", "ok", "comes with torch; `distify run` starts it")
-    for name, advice in _LAUNCHERS.items():
-        path = shutil.which(name)
-        yield Item(name, "ok", path) if path else Item(name, "absent", "not found", advice)
+    yield from programs()
     yield _horovod()
     for name, advice in _OPTIONAL.items():
         version = _version(name)
@@ -80,6 +85,16 @@ def examine() -> Iterator[Item]:
         from distify.limits import limits
 
         yield from limits()
+
+
+def programs() -> Iterator[Item]:
+    """What starts ranks, or hands jobs in, and what that needs."""
+    for name, advice in _PROGRAMS.items():
+        path = shutil.which(name)
+        yield Item(name, "ok", path) if path else Item(name, "absent", "not found", advice)
+    java = os.environ.get("JAVA_HOME") or shutil.which("java")  # as Spark looks for it
+    advice = "only for Spark: apt install default-jre-headless"
+    yield Item("Java", "ok", java) if java else Item("Java", "absent", "not found", advice)
 
 
 def _python() -> Item:

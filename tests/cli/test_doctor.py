@@ -9,8 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from command_line import CommandLine
 
+from distify.machine import programs
 from tests.grid import slow
 
 #: Stands before the real torch, and cannot be imported.
@@ -29,9 +31,27 @@ def test_this_machine_can_train(distify: CommandLine) -> None:
     items = {item["name"]: item for item in json.loads(ended.out)}
     assert ended.code == 0
     assert all(items[name]["state"] == "ok" for name in ("Python", "torch", "processors", "Gloo", "torchrun"))
-    assert {"mpirun", "srun", "horovodrun", "Horovod", "NCCL"} <= items.keys()
+    engines = {"mpirun", "mpiexec", "srun", "sbatch", "kubectl", "horovodrun", "Horovod", "pyspark", "Java", "ray"}
+    assert engines | {"NCCL"} <= items.keys()
     assert {item["state"] for item in items.values()} <= STATES
     assert all(item["advice"] for item in items.values() if item["state"] == "missing")
+
+
+def test_what_starts_ranks_is_where_the_path_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("sbatch", "java"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "kubectl").write_text("no program")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    found = {item.name: item for item in programs()}
+    assert [found["sbatch"].text, found["Java"].text] == [f"{tmp_path}/sbatch", f"{tmp_path}/java"]
+    assert (found["kubectl"].state, found["kubectl"].text) == ("absent", "not found")
+    assert found["kubectl"].advice.startswith("only to hand in jobs for Kubernetes")
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    assert {item.state for item in programs()} == {"absent"}
+    monkeypatch.setenv("JAVA_HOME", "/opt/java")
+    assert [item.text for item in programs() if item.state == "ok"] == ["/opt/java"]
 
 
 def test_a_real_collective(distify: CommandLine) -> None:
