@@ -24,6 +24,7 @@ from torch import Tensor
 from torch._C._distributed_c10d import Store
 from torch.distributed.distributed_c10d import _get_default_store
 
+from distify_runtime.backends import backend
 from distify_runtime.launchers import HOROVODRUN, OPEN_MPI
 from distify_runtime.memory import pickled, unpickled
 from distify_runtime.starts import where_to_meet
@@ -177,7 +178,7 @@ def join(world_of_one: bool, patience: float = 0.0) -> None:
 
         _horovod = HorovodCommunicator()
     else:
-        dist.init_process_group(_backend(), **where_to_meet(world_of_one, os.environ, patience))
+        dist.init_process_group(backend(), **where_to_meet(world_of_one, os.environ, patience))
 
 
 def leave() -> None:
@@ -247,10 +248,6 @@ def is_alone() -> bool:
 def last_met() -> str:
     """The last of the runtime's own collectives that this rank came to, and how many it has come to; or nothing."""
     return f"{_met} (its collective {_meetings})" if _met else ""
-
-
-def _backend() -> str:
-    return "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
 
 
 # ---- over the present communicator

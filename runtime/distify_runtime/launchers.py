@@ -24,6 +24,11 @@ from distify_runtime.addresses import LOOPBACK_INTERFACE, first_host, interface_
 PORTS = range(20_000, 32_000)
 #: Set in ranks that `distify run` has started without an engine.
 LAUNCHED_BY = "DISTIFY_LAUNCHED_BY"
+#: Said before the start, or by ranks.
+NO_NCCL = (
+    "this torch was built without NCCL, over which GPUs speak: a torch for CUDA from pip has it; "
+    "or CUDA_VISIBLE_DEVICES='' to train on the CPU"
+)
 #: Set by what starts ranks in torchrun's terms, whoever has started that.
 _MEANT = ("TORCHELASTIC_RUN_ID", LAUNCHED_BY)
 

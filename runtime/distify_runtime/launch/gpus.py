@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from distify_runtime.launch.config import LaunchError, python_command
+from distify_runtime.launchers import NO_NCCL
 
 #: One of these is there wherever torch could find a GPU: NVIDIA, NVIDIA inside WSL, AMD.
 GPU_DEVICES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
@@ -37,10 +38,7 @@ def ask_torch(python: str) -> int:
     *_, has_nccl, count = ["", "", *answer.stdout.split()]
     found = int(count) if count.isdigit() else 0
     if found and has_nccl == "False":
-        raise LaunchError(
-            "this torch was built without NCCL, over which GPUs speak: a torch for CUDA from pip has it; "
-            "or CUDA_VISIBLE_DEVICES='' to train on the CPU"
-        )
+        raise LaunchError(NO_NCCL)
     return found
 
 
@@ -66,7 +64,7 @@ def gpu_count(
     """GPUs that scripts run by `python` would see; costs a second where there may be some, else nothing.
 
     Where so many `suffice`, the driver's word is taken for them: the second would be lost at every start. Where it
-    counts fewer, torch decides, which may see other GPUs than CUDA's, or none.
+    counts fewer, torch decides, which may see other GPUs than CUDA's, or none. Whether it has NCCL, ranks find out.
     """
     if environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1") or not may_have():
         return 0

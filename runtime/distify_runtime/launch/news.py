@@ -13,9 +13,9 @@ import socket
 import time
 from dataclasses import dataclass, field
 
+from distify_runtime.addresses import local_address
 from distify_runtime.launch.nodes import Nodes
 from distify_runtime.launch.report import RankEnd
-from distify_runtime.launchers import local_address
 
 #: Asks for the port, and stands before its number.
 HELLO = b"distify: who listens? "
