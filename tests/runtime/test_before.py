@@ -57,6 +57,35 @@ def test_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+TRAINS = "import torch\nfor images, labels in loader:  # no download\n    optimizer.step()\ntorch.save(1, 'model.pt')\n"
+
+
+def test_a_script_that_would_begin_anew_says_so_before_it_starts(tmp_path: Path) -> None:
+    (said,) = doubts(config(tmp_path, TRAINS, max_restarts=3))
+    assert said.startswith("--max-restarts 3: nothing in the script reads a checkpoint (torch.load, load_state_dict)")
+    assert list(doubts(config(tmp_path, TRAINS))) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "beside"),
+    [
+        ("model.load_state_dict(torch.load('model.pt'))", {}),
+        ("trainer.fit(model, ckpt_path='last')", {}),
+        ("from kept import begin\n", {"kept.py": "state = torch.load('model.pt')"}),
+        ("if True:\n    import lib.kept as kept, os\n", {"lib/kept.py": "state = torch.load('model.pt')"}),
+        ("from lib import kept\n", {"lib/kept.py": "from . import more", "lib/more.py": "torch.load('model.pt')"}),
+    ],
+)
+def test_of_a_script_that_goes_on_nothing_is_said(tmp_path: Path, script: str, beside: dict[str, str]) -> None:
+    for name, text in beside.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert list(doubts(config(tmp_path, TRAINS + script, max_restarts=3))) == []
+    for name in beside:  # and it was that file
+        (tmp_path / name).unlink()
+    assert len(list(doubts(config(tmp_path, TRAINS + script, max_restarts=3)))) == int(bool(beside))
+
+
 def test_hosts_that_nobody_knows_are_named(tmp_path: Path) -> None:
     (said,) = doubts(config(tmp_path, hosts=Hosts("localhost:2,no.such.host.invalid:2")))
     assert said.startswith("--hosts: this machine does not know where no.such.host.invalid is (")

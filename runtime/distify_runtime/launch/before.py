@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import re
 import resource
 import socket
 from collections.abc import Iterator
@@ -19,6 +21,9 @@ SHARED_MEMORY = Path("/dev/shm")
 LEAST_SHARED_MEMORY = 2**30
 #: Files that a rank has open besides its connections: alone, and with workers that hand it batches.
 FILES, FILES_WITH_WORKERS = 256, 1024
+#: How scripts speak of what an earlier run has left. A word too many costs nothing but a line that is not said.
+_READS = re.compile(rb"\bload_|\.load\b|\bload\(|(?i:resum|restor|checkpoint|ckpt|pretrained)")
+_IMPORTS = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([\w.][^\n#;]*)", re.MULTILINE)
 #: What scripts call the workers of a loader.
 _WORKERS = (b"num_workers", b"num-workers")
 
@@ -50,7 +55,13 @@ def check_port(nodes: Nodes) -> None:
 def doubts(config: LaunchConfig) -> Iterator[str]:
     """What may go wrong, a line for each."""
     yield from unknown_hosts(config.hosts)
-    has_workers = mentions_workers(config)
+    texts = texts_of(config)
+    if config.max_restarts and texts and not any(_READS.search(text) for text in texts):
+        yield (
+            f"--max-restarts {config.max_restarts}: nothing in the script reads a checkpoint (torch.load, "
+            "load_state_dict): after a failure it begins from its beginning"
+        )
+    has_workers = any(word in text for text in texts[:1] for word in _WORKERS)
     if has_workers and (free := free_shared_memory()) is not None and free < LEAST_SHARED_MEMORY:
         yield (
             f"{SHARED_MEMORY} has {free / 2**20:.0f} MiB free, which workers of loaders pass batches through: more of "
@@ -71,14 +82,32 @@ def unknown_hosts(hosts: Hosts) -> Iterator[str]:
             yield f"--hosts: this machine does not know where {host} is ({error.strerror}), unless ssh does"
 
 
-def mentions_workers(config: LaunchConfig) -> bool:
-    """Whether the script speaks of workers of loaders."""
+def texts_of(config: LaunchConfig) -> list[bytes]:
+    """The script, and what it imports of what lies beside it; [] where it cannot be read."""
     try:
         path = find_module(config.target) if config.module else Path(config.target)
-        text = path.read_bytes() if path is not None else b""
-    except (OSError, LaunchError):
-        return False
-    return any(word in text for word in _WORKERS)
+    except LaunchError:
+        return []
+    found: dict[Path, bytes] = {}
+    wanted = [path] if path is not None else []
+    while wanted:
+        path = wanted.pop()
+        if path in found:
+            continue
+        with contextlib.suppress(OSError):
+            found[path] = path.read_bytes()
+            wanted += _beside(path, found[path])
+    return list(found.values())
+
+
+def _beside(path: Path, text: bytes) -> Iterator[Path]:
+    """Files here that the modules may be which a file imports."""
+    for line in _IMPORTS.findall(text):
+        first, *others = (name.strip(".") for name in re.findall(r"[\w.]+", line.decode(errors="replace")))
+        for name in (first, *others, *(f"{first}.{other}".strip(".") for other in others)):
+            for folder in (path.parent, Path.cwd()):
+                module = folder.joinpath(*name.split("."))
+                yield from (one for one in (Path(f"{module}.py"), module / "__init__.py") if one.is_file())
 
 
 def free_shared_memory() -> int | None:
