@@ -29,6 +29,8 @@ _SAID = {
     GATHERING: "gathering",
     OTHER: "what else ranks tell each other",
 }
+#: Times the number of ranks; a little more than that is caches and luck.
+_BELIEVED = 1.25
 #: Of the time of one rank: what is lost to less than this is as good as ideal.
 _LITTLE = 0.05
 #: Of what is synchronised: from there on, it is the slowest rank that costs.
@@ -36,7 +38,15 @@ _MOST = 0.5
 
 
 def sentences(report: Report) -> Iterator[str]:
-    if report.most.ranks > 1:
+    most = report.most
+    if report.speed_up(most) > _BELIEVED * most.ranks:
+        yield (
+            f"{most.ranks} ranks seem {report.speed_up(most):.2f} times as fast as one, which is more than they can "
+            "be: something else has slowed one rank down, and nothing follows from these figures. Measure again while "
+            "nothing else runs."
+        )
+        return
+    if most.ranks > 1:
         lost = _lost(report)
         worst = max(lost, key=lambda part: lost[part])
         yield _what_limits(report, worst, lost[worst])

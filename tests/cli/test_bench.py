@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from command_line import TRAIN, CommandLine, Ended, Here
 
 from distify.bench.model import Link, all_reduce, exposed, link_of, predicted, price
+from distify.bench.report import Report
+from distify.bench.saying import sentences
 from distify.bench.timings import PARTS, Message, Timings, middle_of
 from distify.bench.units import bandwidth_of, latency_of, size_text, time_text
 from distify.errors import DistifyError
@@ -278,3 +281,17 @@ def test_the_middle_half_of_the_steps() -> None:
     assert middle_of([2.0, 1.0, 3.0]) == [0, 1, 2]
     assert middle_of([]) == []
     assert math.isclose(sum(middle_of([1.0] * 8)), sum(range(2, 6)))
+
+
+@pytest.mark.parametrize(("weak", "one", "two", "believed"), [
+    (False, 0.1, 0.06, True), (False, 0.1, 0.03, False), (True, 0.1, 0.1, True), (True, 0.1, 0.05, False),
+])  # fmt: skip
+def test_more_than_ranks_can_be_is_not_believed(weak: bool, one: float, two: float, believed: bool) -> None:
+    """A machine that was busy while one rank was measured."""
+    alone, both = (
+        replace(timings([], "cpu"), ranks=ranks, parts=dict.fromkeys(PARTS, 0.0) | {"computing": step})
+        for ranks, step in ((1, one), (2, two))
+    )
+    said = list(sentences(Report("train.py", "converted", "here", weak, [alone, both])))
+    assert (said[0].startswith("2 ranks seem") and len(said) == 1) is not believed
+    assert believed or "Measure again" in said[0]
