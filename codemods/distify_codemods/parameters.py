@@ -21,6 +21,8 @@ _MAKERS = (
 
 def may_be_a_module(obj: Obj) -> bool:
     """Unless its class is seen to derive from nothing but plain ones: what its `__call__` calls may be a module."""
+    if isinstance(obj, External) and obj.name.startswith(torch_nn.NO_MODULES):
+        return False
     if not isinstance(obj, Instance) or obj.of is None:
         return True
     bases = [value for cls in obj.of.ancestors() for value in cls.bases]

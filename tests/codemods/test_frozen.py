@@ -84,6 +84,10 @@ def test_others_are_said_to_be_computed_by_every_rank(model: str, inside: str) -
         ("model = nn.Linear(4, 1)\n", LOOP.replace("nn.functional.mse_loss", "nn.MSELoss()")),
         ("grow = nn.ReLU().eval()\nmodel = nn.Linear(4, 1)\n", STEP.format(inside="grow")),  # has no parameters
         ("eyes = nn.Linear(4, 4).eval()\nmodel = nn.Linear(4, 1)\n", f"{LOOP}print(eyes(x))\n"),  # after training
+        (
+            "scaler = torch.amp.GradScaler('cpu')\nmodel = nn.Linear(4, 1)\n",
+            LOOP.replace("loss.b", "scaler.scale(loss).b"),
+        ),
         ("def eyes(x):\n    return x\n\n\nmodel = nn.Linear(4, 1)\n", STEP.format(inside="eyes")),
     ],
 )

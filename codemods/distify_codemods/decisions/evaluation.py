@@ -101,11 +101,13 @@ def gathers(facts: Facts, loop: BatchLoop, everywhere: Sequence[BatchLoop]) -> G
     direct = [number for number in forwards if isinstance(statements[number], cst.SimpleStatementLine)]
     if not direct or direct != forwards:
         return Refusal("its forward pass is not a statement of the loop itself")
-    last = forwards[-1]
+    last, direct_lines = forwards[-1], [statements[number] for number in forwards]
     before = statements[: last + 1]
     for event in _effects(facts, loop):
-        if any(_contains(statement, event, loop) for statement in before):
-            return Refusal(f"line {event.module.place(event.node).line} already uses the batch before the forward pass")
+        used = next((statement for statement in before if _contains(statement, event, loop)), None)
+        if used is not None:
+            how = "with its forward pass in the same statement" if used in direct_lines else "before the forward pass"
+            return Refusal(f"line {event.module.place(event.node).line} uses the batch {how}")
     needed = _needed(facts, loop, before)
     if isinstance(needed, Refusal):
         return needed

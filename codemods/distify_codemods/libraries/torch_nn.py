@@ -8,7 +8,10 @@ OF_KERAS = ("tensorflow.keras.", "keras.")
 #: How the full names of its modules, and of the functions that go with them, begin.
 OWN = "torch.nn."
 #: Objects of libraries that are no modules.
-NO_MODULES = ("builtins.", "argparse.", "numpy.", "math.", "collections.", "torch.utils.", "torch.optim.")
+NO_MODULES = (
+    "builtins.", "argparse.", "numpy.", "math.", "collections.", "torch.utils.", "torch.optim.", "torch.cuda.",
+    "torch.amp.",
+)  # fmt: skip
 #: What makes what training is about, or changes more than what it returns.
 OF_TRAINING = (
     "torch.nn.", "torch.optim.", "torch.utils.", "torch.load", "torch.hub.", "torch.cuda.", "torch.manual",
