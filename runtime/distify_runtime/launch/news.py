@@ -23,6 +23,7 @@ ASK_AGAIN_SECONDS = 1.0
 #: For one that does not take what it is told.
 SEND_SECONDS = 1.0
 LONGEST = 2**20
+_THIS_MACHINE = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,12 @@ class News:
         self._door.setblocking(False)
         # As torchrun decides it where nobody says which machine this is.
         if nodes.rank == 0 or (nodes.rank is None and local_address(nodes.host, nodes.port) == address[0]):
+            # Others may know this machine by another address than it does itself.
+            where = address[0] if nodes.host in _THIS_MACHINE else ""
             with contextlib.suppress(OSError):  # another launcher on this machine has come first
-                self._door.bind(("", nodes.port))
+                self._door.bind((where, nodes.port))
                 self._listener = socket.socket(family, socket.SOCK_STREAM)
-                self._listener.bind(("", 0))
+                self._listener.bind((where, 0))
                 self._listener.listen()
                 return
         self._door.connect(address)
