@@ -8,6 +8,7 @@ import itertools
 import logging
 import os
 import pickle
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ import torch
 from distify_runtime import communicator, handing
 from distify_runtime.environment import is_alone, is_main_process
 from distify_runtime.meeting import by_itself, collective
+from distify_runtime.patching import wrap
 from distify_runtime.process_group import init_process_group, ranks_take_turns
 
 #: Each call of `from_main_process` has a number, the same on every rank, by which they find rank 0's value.
@@ -110,7 +112,26 @@ def _that_can_be_sent(error: Exception | None) -> Exception | None:
 @by_itself
 def main_process_path(path: T) -> T | str:
     """`path` on rank 0, the null device on the others: for what opens a file to write to it."""
-    return path if is_main_process() else os.devnull
+    if is_main_process():
+        return path
+    _pass_over_syncs()
+    return os.devnull
+
+
+@functools.cache
+def _pass_over_syncs() -> None:
+    """What is written into the null device is nowhere: to have that on the disk, which tees of stdout ask for, is an
+    error of the system's."""
+    null = os.stat(os.devnull).st_rdev
+
+    def sync(original: Callable[[Any], None], file: Any) -> None:
+        found = os.fstat(file if isinstance(file, int) else file.fileno())
+        if not stat.S_ISCHR(found.st_mode) or found.st_rdev != null:
+            original(file)
+
+    for name in ("fsync", "fdatasync"):
+        if hasattr(os, name):
+            wrap(os, name, sync)
 
 
 @by_itself
@@ -120,7 +141,7 @@ def main_process_open(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> 
     Opened for reading it is the file itself on every rank.
     """
     if not is_main_process() and set(mode) & set("wax+"):
-        file, mode = os.devnull, mode.replace("x", "w")
+        file, mode = main_process_path(file), mode.replace("x", "w")
     return builtins.open(file, mode, *args, **kwargs)
 
 

@@ -182,6 +182,9 @@ def _files(folder: str) -> list[Any]:
         with rt.main_process_open(path, mode) as file:
             file.write(text)
             print("line", file=file)
+            file.flush()
+            os.fsync(file.fileno())
+            os.fdatasync(file)
     with rt.main_process_open(os.path.join(folder, "b.csv"), "w", newline="") as file:
         csv.writer(file).writerow([1, 2])
     rt.barrier()

@@ -14,7 +14,7 @@ from distify_codemods.libraries import python, torch_data
 from distify_codemods.libraries.parallel import COUNT
 from distify_codemods.objects import Arguments, External, Local, Mapping, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.origins import LENGTH, Verdict
+from distify_codemods.origins import LENGTH, Shape, Verdict
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value, join
 
@@ -27,6 +27,8 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
     if name == "print":
         machine.event(Kind.PRINT, node, name="print", arguments=arguments)
         return NOTHING
+    if name == "len" and first.objs and all(isinstance(obj, Shape) for obj in first.objs):
+        return NOTHING  # the number of dimensions, as `x.ndim` is
     if name == "len":
         scale = Scale.COUNT if first.scale in (Scale.SAMPLES, Scale.TURNED, Scale.COUNT) else Scale.CONST
         scale = {Scale.RAGGED: Scale.SUM, Scale.COUPLED: Scale.COUPLED}.get(first.scale, scale)
