@@ -28,7 +28,7 @@ def links(before: str) -> list[int]:
     conversion = conversion_of(before, options=Options())
     found = [one for one in conversion.of(Level.ADVICE) if "is one sample of a batch" in one.message]
     assert (conversion.strategy is Strategy.SHARED) is bool(found)
-    return [one.place.line for one in found if one.place]
+    return list(dict.fromkeys(one.place.line for one in found if one.place))
 
 
 def training(lines: str, model: str = "model = nn.Linear(4, 1)\n") -> str:
@@ -94,6 +94,18 @@ def test_parts_of_a_tuple(lines: str, body: str) -> None:
 )
 def test_what_is_seen_to_be_a_tuple_or_does_not_matter(lines: str, model: str) -> None:
     assert links(training(lines, model)) == []
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        'for batch in loader:\n        x, y = batch["x"], batch["y"][0]',
+        "for batch in loader:\n        x, y = batch[0], batch[1][0]",
+        "for x, y in loader:\n        y = y[0]",
+    ],
+)
+def test_one_sample_of_a_part_of_what_a_loader_gives(head: str) -> None:
+    assert len(links(script(imports=MORE, loop=LOOP.replace("for x, y in loader:", head)))) == 1
 
 
 @pytest.mark.parametrize(

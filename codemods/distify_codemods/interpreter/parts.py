@@ -15,7 +15,7 @@ from distify_codemods.allocation import Obj, Ref
 from distify_codemods.inside import core
 from distify_codemods.libraries import computing
 from distify_codemods.objects import Bound, Class, External, Function, Instance, Method, Partial
-from distify_codemods.origins import COMPUTED, SEVERAL, Single
+from distify_codemods.origins import COMPUTED, PART, SEVERAL, Single
 from distify_codemods.scale import PER_SAMPLE
 from distify_codemods.values import NOTHING, Value
 
@@ -72,4 +72,5 @@ def item(machine: Machine, of: Value, value: Value, node: cst.CSTNode) -> Value:
     """`value` is what has been taken at a known place."""
     if SEVERAL in of.sources:
         return computed(value)
-    return value.adding([machine.mark(Single, node)]) if COMPUTED in of.sources else value
+    one = COMPUTED in of.sources or (machine.evidence and PART in of.sources)
+    return value.adding([machine.mark(Single, node)]) if one else value
