@@ -66,6 +66,8 @@ def _sums(tensor: Tensor) -> Tensor:
         wide = (tensor.to_dense() if tensor.is_sparse else tensor).double()
         return torch.stack([wide.sum(), wide.abs().sum()]).cpu()
     data = tensor.contiguous().view(-1).view(torch.uint8)
+    if data.storage_offset() % 8:  # a part of another tensor: words begin at multiples of their size
+        data = data.clone()
     words, rest = data[: data.numel() // 8 * 8].view(torch.int64), data[data.numel() // 8 * 8 :]
     total = int(words.sum()) if words.numel() else 0
     return torch.tensor([float(total % 2**52), float(rest.sum()) + 256.0 * tensor.numel()], dtype=torch.float64)
