@@ -15,3 +15,11 @@ def test_a_part_of_a_tensor_is_summed_as_a_tensor_of_its_own(dtype: torch.dtype)
         part = rows[start : start + 2]
         assert torch.equal(_sums(part), _sums(part.clone())), start
         assert not torch.equal(_sums(part), _sums(rows[start + 1 : start + 3]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64, torch.int64, torch.uint8])
+def test_another_order_or_another_power_of_two_is_another_batch(dtype: torch.dtype) -> None:
+    rows = torch.tensor([[0, 1], [0, 2], [0, 4]], dtype=dtype)
+    assert not torch.equal(_sums(rows), _sums(rows[[1, 0, 2]]))
+    assert not torch.equal(_sums(rows), _sums(rows.flip(1)))
+    assert len({tuple(_sums(row).tolist()) for row in rows}) == 3
