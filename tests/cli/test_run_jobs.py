@@ -257,7 +257,10 @@ IN_A_POD = """\
 import os, sys, time
 rank = os.environ["RANK"]
 print("given", sys.argv[1:], os.environ["WORLD_SIZE"], flush=True)
+open(f"{rank}.has_said_it", "w").close()
 if rank == "2":
+    while not all(os.path.exists(f"{one}.has_said_it") for one in range(4)):
+        time.sleep(0.05)
     raise ValueError("boom")
 time.sleep(300)
 """

@@ -216,6 +216,7 @@ def heads_on_one_backbone() -> list[float]:
         place = id(head.weight)
         kept.append(head if rt.rank() == 0 else None)
         del head, others
+        gc.collect()  # its place is free now, whoever has held it in a circle
     return ends
 
 
