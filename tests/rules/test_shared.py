@@ -582,7 +582,7 @@ AGAINST = "sharded as asked for, against what was seen: "
     [
         ({"setup": "pool = []\n", "loop": POOLED}, "pool.append(x)"),
         ({"imports": STRANGE, "loop": LOOP.replace("model(x)", "model(strange.augment(x))")}, "strange.augment"),
-        ({"loop": LOOP.replace("model(x), y", "model(x)[0], y[0]")}, "model(x)[0]"),
+        ({"loop": LOOP.replace("model(x), y", "model(x)[0], y")}, "model(x)[0]"),
         ({"setup": "def first(rows):\n    return [torch.stack(one, 1) for one in zip(*rows)]\n\n\n",
           "loader": "loader = DataLoader(data, batch_size=8, shuffle=True, collate_fn=first)\n"}, "collate_fn=first"),
     ],
