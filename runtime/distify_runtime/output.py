@@ -29,13 +29,12 @@ def note(message: str, *, on_each_machine: bool = False) -> None:
         print(f"distify: {message}", file=sys.stderr)
 
 
-def stop(message: str, *, on_each_machine: bool = False) -> NoReturn:
+def stop(message: str) -> NoReturn:
     """End the run on every rank with a non-zero exit code; rank 0 says why, in one line.
 
-    For mistakes that all ranks find at the same place. Raises SystemExit. on_each_machine: the first rank of every
-    machine says it, where each has somebody before it.
+    For mistakes that all ranks find at the same place. Raises SystemExit.
     """
-    if _speaks(on_each_machine):
+    if is_main_process():
         raise SystemExit(f"distify: {message}")
     # Launchers kill the other ranks as soon as one has failed: rank 0 must have spoken by then. Waiting for
     # it in a collective would hang for ever if it had, after all, not come here.

@@ -6,6 +6,7 @@ import hashlib
 import platform
 import socket
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,11 @@ from typing import Any
 import torch
 
 from distify_runtime import communicator
-from distify_runtime.output import note, stop
+from distify_runtime.output import note
 from distify_runtime.watch.mode import Mode, mode
+from distify_runtime.watch.verdict import end_process
+
+_LAST_WORDS = 1.0
 
 
 def check_machines(watch: str | None, several: bool) -> None:
@@ -28,7 +32,10 @@ def check_machines(watch: str | None, several: bool) -> None:
     everyone = communicator.all_gather_object((socket.gethostname(), what_runs()))
     message = differences(everyone)
     if message:
-        (stop if how is Mode.ON else note)(message, on_each_machine=True)
+        note(message, on_each_machine=True)
+        if how is Mode.ON:
+            time.sleep(_LAST_WORDS)  # all have spoken then
+            end_process()  # torch's threads abort a rank that is still at its end when the others have gone
 
 
 def what_runs() -> dict[str, str]:
