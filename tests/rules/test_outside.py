@@ -61,6 +61,11 @@ AUTO = Options()
                      'out = rt.call_on_main_process(subprocess.check_output, ["cp", "a", "b"])\n', id="a command"),
         pytest.param('out = subprocess.getoutput("git log; rm log")\n',
                      'out = rt.call_on_main_process(subprocess.getoutput, "git log; rm log")\n', id="two commands"),
+        pytest.param('out = subprocess.getoutput("git log\\nrm log")\n',
+                     'out = rt.call_on_main_process(subprocess.getoutput, "git log\\nrm log")\n', id="two lines"),
+        pytest.param('out = subprocess.check_output(["git", "-C", "a", "commit", "-m", "log"])\n',
+                     'out = rt.call_on_main_process(subprocess.check_output, ["git", "-C", "a", "commit", "-m", '
+                     '"log"])\n', id="a word of a command's"),
         pytest.param('subprocess.check_output(f"mkdir -p {os.sep}a", shell=True)\n',
                      f'{ON_MAIN}    subprocess.check_output(f"mkdir -p {{os.sep}}a", shell=True)\n', id="unheard"),
         pytest.param('text = urllib.request.urlopen("http://a").read()\n',
@@ -146,7 +151,9 @@ def test_what_another_rule_sees_to_goes_outside_nevertheless(lines: str, by: str
     ("lines", "name"),
     [
         pytest.param('print(os.popen("stty size").read())\n', "os.popen", id="the screen is asked for its size"),
-        pytest.param('print(subprocess.check_output(["git", "status"]))\n', "subprocess.check_output", id="the commit"),
+        pytest.param(
+            'print(subprocess.check_output(["git", "-C", "a", "status"]))\n', "subprocess.check_output", id="the commit"
+        ),
         pytest.param(
             'print(subprocess.getoutput("/bin/nvidia-smi -L 2>/dev/null | wc -l"))\n', "subprocess.getoutput", id="GPUs"
         ),

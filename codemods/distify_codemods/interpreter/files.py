@@ -93,7 +93,8 @@ def tells_only(name: str, arguments: Arguments) -> bool:
     if isinstance(obj, Sequence):
         return outside.tells_only(name, tuple(str(one.constant() or "?") for one in obj.items or ()))
     text = given.constant() if given is not None else None
-    return isinstance(text, str) and outside.tells_only(name, tuple(text.split()))
+    one_line = isinstance(text, str) and "\n" not in text.strip()
+    return isinstance(text, str) and one_line and outside.tells_only(name, tuple(text.split()))
 
 
 def is_written(modes: frozenset[str] | None) -> bool | None:

@@ -117,7 +117,9 @@ def tells_only(name: str, words: tuple[str, ...]) -> bool:
     program, given = words[0].rpartition("/")[2], [word for word in words[1:] if word not in _THROWN_AWAY]
     if any(set(word) & set(";&|>`$") for word in given):
         return False
-    return program in _TELLS or any(word in _TELLS_BY.get(program, ()) for word in given)
+    while given[:1] and given[0].startswith("-"):  # `git -C folder log`
+        given = given[2 if given[0] in ("-C", "-c") else 1 :]
+    return program in _TELLS or (bool(given) and given[0] in _TELLS_BY.get(program, ()))
 
 
 def connects(name: str) -> bool:
