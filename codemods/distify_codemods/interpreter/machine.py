@@ -102,7 +102,7 @@ class Machine:
         self.interrupting = False  # what runs is called at a time of its own: see `interrupts`
         self.interrupted: Marks[Obj] = Marks()  # of libraries, that are set then
         self.set_at_any_time: dict[tuple[int, str], Value] = {}  # names, by their tables
-        self.pending: list[tuple[Frame, str]] = []  # names of tensors that something of a batch was written into
+        self.pending: dict[tuple[int, str], Frame] = {}  # names of tensors that something of a batch was written into
         self.unbound: Marks[str] = Marks()  # names that are asked for, or may be, before this turn has bound them
         self.passing: Table[tuple[Obj, str], Value] = Table()  # attributes that the `__init__` that runs will set anew
         self.saved: set[tuple[str, ...]] | None = None  # names that `torch.save` is given together, once asked for

@@ -53,7 +53,7 @@ def written(
         known = frame.env.get(root.value) if frame is not None else None
         if frame is not None and known is not None and _is_lasting(known, loaders):
             frame.env[root.value] = _with(known, mark)
-            machine.pending.append((frame, root.value))
+            machine.pending[frame.number, root.value] = frame
             machine.count("pending")
             if frame is not machine.frame:
                 reads.uncertain()
@@ -132,11 +132,8 @@ def next_batch(machine: Machine, node: cst.CSTNode) -> None:
     if not machine.happened["pending"]:
         return
     reads.uncertain()
-    pending = [(frame, name) for frame, name in machine.pending if _marks(frame.env.get(name))]
-    if pending and any(
-        event.node is node or any(here.node is node for here in event.here.up()) for event in machine.draws
-    ):
-        for frame, name in pending:
+    if any(event.node is node or any(here.node is node for here in event.here.up()) for event in machine.draws):
+        for (_, name), frame in machine.pending.items():
             for mark in _marks(frame.env.get(name)):
                 mark.settled = True
 
