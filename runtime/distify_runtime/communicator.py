@@ -24,7 +24,8 @@ from torch import Tensor
 from torch._C._distributed_c10d import Store
 from torch.distributed.distributed_c10d import _get_default_store
 
-from distify_runtime.backends import backend
+from distify_runtime import accelerators
+from distify_runtime.backends import backend, of_accelerator
 from distify_runtime.launchers import HOROVODRUN, OPEN_MPI
 from distify_runtime.memory import pickled, unpickled
 from distify_runtime.starts import where_to_meet
@@ -255,7 +256,9 @@ def last_met() -> str:
 
 def home() -> torch.device:
     """Where numbers travel, and what is pickled: NCCL alone, which a script may have begun with, reaches no CPU."""
-    return torch.device("cuda" if _horovod is None and dist.get_backend() == "nccl" else "cpu")
+    kind = accelerators.kind()
+    alone = bool(kind) and _horovod is None and dist.get_backend() == of_accelerator(kind)
+    return torch.device(kind if alone else "cpu")
 
 
 def rank() -> int:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import torch
 
-from distify_runtime import communicator, launchers
+from distify_runtime import accelerators, communicator, launchers
 from distify_runtime.launchers import Launch
 from distify_runtime.meeting import by_itself
 
@@ -116,19 +116,20 @@ def when_asked(look: Callable[[], None] | None) -> None:
 
 @by_itself
 def device() -> torch.device:
-    """The one device of this rank: its GPU, or the CPU where there is none.
+    """The one device of this rank: its GPU or other accelerator, or the CPU where there is none.
 
-    Raises SystemExit where a node has fewer GPUs than ranks.
+    Raises SystemExit where a node has fewer of them than ranks.
     """
-    if not torch.cuda.is_available():
+    kind = accelerators.kind()
+    if not kind:
         return torch.device("cpu")
-    index, gpus = local_rank(), torch.cuda.device_count()
+    index, gpus = local_rank(), accelerators.count()
     if index >= gpus:
         raise SystemExit(
             f"distify: local rank {index} sees {gpus} GPUs, and none for itself: start at most one rank for each "
             f"GPU of this node, and let every rank see all of them"
         )
-    return torch.device("cuda", index)
+    return torch.device(kind, index)
 
 
 @by_itself

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from distify_runtime import communicator
+from distify_runtime import accelerators, communicator
 from distify_runtime.environment import is_alone, world_size
 from distify_runtime.meeting import collective
 
@@ -70,7 +70,7 @@ class _Held:
     def average(self) -> None:
         if not self.plain and not self.many:
             return
-        devices = [value.device for value, _ in self.many if isinstance(value, Tensor) and value.is_cuda]
+        devices = [value.device for value, _ in self.many if isinstance(value, Tensor) and accelerators.has(value)]
         home = devices[0] if devices else communicator.home()
         numbers = torch.tensor([value for value, _ in self.plain], dtype=torch.float64).to(home)
         parts = [numbers, *(_flat(value, home) for value, _ in self.many)]

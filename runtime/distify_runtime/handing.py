@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch._C._distributed_c10d import Store
 
-from distify_runtime import communicator
+from distify_runtime import accelerators, communicator
 from distify_runtime.environment import device
 from distify_runtime.memory import memory_of, row_of
 from distify_runtime.process_group import wait_for
@@ -81,7 +81,7 @@ def _set(store: Store, key: str, data: bytes) -> None:
 
 class _Pickler(pickle.Pickler):
     def persistent_id(self, obj: Any) -> Any:
-        if type(obj) is torch.Tensor and obj.is_cuda:
+        if type(obj) is torch.Tensor and accelerators.has(obj):
             return obj.detach().cpu(), obj.requires_grad
         return None
 

@@ -15,7 +15,7 @@ import torch
 from torch._C._distributed_c10d import Store
 from torch.nn.parallel import DistributedDataParallel
 
-from distify_runtime import communicator
+from distify_runtime import accelerators, communicator
 from distify_runtime.arriving import come
 from distify_runtime.batch import keep_batch_size
 from distify_runtime.environment import (
@@ -64,8 +64,7 @@ def init_process_group(per_rank_batch: bool = False, watch: str | None = None) -
     # DistributedDataParallel does, they would keep the group and its threads alive past its destruction.
     importlib.import_module("torch.distributed.nn.functional")
     tell_torch()
-    if torch.cuda.is_available():
-        torch.cuda.set_device(device())
+    accelerators.bind(device())
     alone, how = is_alone(), mode(watch)
     if not alone:
         come(how.value)

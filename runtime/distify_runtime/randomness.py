@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from distify_runtime import communicator
+from distify_runtime import accelerators, communicator
 from distify_runtime.environment import is_alone, rank
 from distify_runtime.meeting import collective
 from distify_runtime.members import modules_of
@@ -123,13 +123,12 @@ def _seed_apart_inside(models: list[nn.Module]) -> None:
 
 
 def _torch_state() -> tuple[torch.Tensor, torch.Tensor | None]:
-    return torch.get_rng_state(), torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+    return torch.get_rng_state(), accelerators.random_state()
 
 
 def _set_torch_state(state: tuple[torch.Tensor, torch.Tensor | None]) -> None:
     torch.set_rng_state(state[0])
-    if state[1] is not None:
-        torch.cuda.set_rng_state(state[1])
+    accelerators.set_random_state(state[1])
 
 
 @collective
@@ -184,14 +183,13 @@ def drawn_alike(items: Iterable[T], seed: int, at_once: int) -> Iterator[list[T]
 
 def random_state() -> dict[str, Any]:
     """Where the streams of this rank are."""
-    cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
-    return {"seed": torch.initial_seed(), "cuda": cuda, "hash": hash("distify"), **host_state()}
+    on_accelerator = accelerators.random_state()
+    return {"seed": torch.initial_seed(), "accelerator": on_accelerator, "hash": hash("distify"), **host_state()}
 
 
 def set_random_state(state: dict[str, Any]) -> None:
     torch.manual_seed(state["seed"])
-    if state["cuda"] is not None and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])
+    accelerators.set_random_state(state["accelerator"])
     set_host_state(state)
 
 

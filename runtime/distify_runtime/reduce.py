@@ -209,7 +209,7 @@ def _common_form(forms: list[_Form]) -> _Form:
 def _to_tensor(value: Any, form: _Form) -> Tensor:
     """A new, contiguous tensor of this form, which the all-reduce may overwrite."""
     if _form(value).shape is None:
-        where = device() if form.home == "cuda" else torch.device("cpu")
+        where = torch.device("cpu") if form.home in ("cpu", "numpy") else device()
         return torch.full(form.shape or (), value, dtype=form.dtype, device=where)
     tensor = _from_array(value) if form.home == "numpy" else value
     return tensor.detach().clone(memory_format=torch.contiguous_format)

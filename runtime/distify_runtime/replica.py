@@ -20,7 +20,7 @@ def device_ids(module: nn.Module) -> list[int] | None:
     if len(devices) != 1:
         return None
     (device,) = devices
-    return [device.index] if device.type == "cuda" else None
+    return None if device.type == "cpu" else [device.index]
 
 
 @overload

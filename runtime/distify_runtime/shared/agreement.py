@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from distify_runtime import communicator
+from distify_runtime import accelerators, communicator
 from distify_runtime.shared.messages import RanksParted, Tag, What, exchange, numbered
 
 _FIRST, _EVERY = 3, 100
@@ -31,7 +31,7 @@ def check_arguments(tag: Tag, name: str, tensors: Sequence[Tensor]) -> None:
     sums = torch.stack([_sums(one) for one in tensors]) if tensors else torch.zeros(0, 2, dtype=torch.float64)
     (everyone,) = exchange(tag.of(What.ARGUMENTS), [sums], [[sums.shape] * communicator.world_size()]).parts
     for index, tensor in enumerate(tensors):
-        if not all(_is_alike(one[index], everyone[0][index], tensor.is_cuda) for one in everyone):
+        if not all(_is_alike(one[index], everyone[0][index], accelerators.has(tensor)) for one in everyone):
             raise RanksParted(
                 f"distify: the ranks hold different batches: tensor {index + 1} of the arguments of {name} (call "
                 f"{tag.call}) is not the same on all ranks. What makes it draws from random numbers of its own, or "
@@ -67,7 +67,7 @@ def _sums(tensor: Tensor) -> Tensor:
     Samples in another order are another batch: each rank would take a part of its own order.
     """
     tensor = tensor.detach()
-    if tensor.is_cuda or tensor.is_sparse or tensor.is_quantized:
+    if accelerators.has(tensor) or tensor.is_sparse or tensor.is_quantized:
         wide = (tensor.to_dense() if tensor.is_sparse else tensor).double().reshape(-1)
         places = torch.arange(wide.numel(), device=wide.device) % _PLACES
         return torch.stack([(wide * (1 + places / (2 * _PLACES))).sum(), wide.abs().sum()]).cpu()

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from distify_runtime import accelerators
 from distify_runtime.environment import world_size
 from distify_runtime.output import note
 
@@ -125,7 +126,7 @@ def _tell(taken: dict[str, float], whole: float) -> None:
     saved = taken.get(COMPUTING, 0.0) * (world_size() - 1) + taken.get(SPARED, 0.0)
     exchanged = {what: time for what, time in taken.items() if what not in (*_NOT_MET, SAMPLES)}
     cost = sum(exchanged.values())
-    if cost > saved and not torch.cuda.is_available():
+    if cost > saved and not accelerators.kind():
         most = max(exchanged, key=lambda what: exchanged[what])
         note(
             f"sharing forward passes costs more than it saves: of a step of {whole:.1f} ms, exchanging takes "

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from distify_runtime import accelerators
 from distify_runtime.environment import rank
 from distify_runtime.meeting import by_itself
 from distify_runtime.randomness import common_seed, seed_host
@@ -22,8 +23,7 @@ class Stream:
     def __init__(self, seed: int) -> None:
         outside = _state(numpy=True)
         seed_host(seed)
-        if torch.cuda.is_available():
-            torch.cuda.manual_seed(seed)
+        accelerators.seed(seed)
         self._state = _state(numpy=True)
         _set_state(outside)
 
@@ -137,8 +137,7 @@ def numpy_position() -> Any:
 
 def _state(numpy: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
-    if torch.cuda.is_available():
-        found["cuda"] = torch.cuda.get_rng_state()
+    found["accelerator"] = accelerators.random_state()
     if numpy and "numpy" in sys.modules:
         found["numpy"] = sys.modules["numpy"].random.get_state()
     return found
@@ -147,7 +146,6 @@ def _state(numpy: bool) -> dict[str, Any]:
 def _set_state(state: dict[str, Any]) -> None:
     torch.set_rng_state(state["torch"])
     random.setstate(state["python"])
-    if "cuda" in state:
-        torch.cuda.set_rng_state(state["cuda"])
+    accelerators.set_random_state(state["accelerator"])
     if "numpy" in state:
         sys.modules["numpy"].random.set_state(state["numpy"])

@@ -26,7 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import get_worker_info
 from torch.utils.data.dataloader import _DatasetKind
 
-from distify_runtime import main_process
+from distify_runtime import accelerators, main_process
 from distify_runtime.patching import wrap
 from distify_runtime.shared.region import is_comparing
 from distify_runtime.shared.streams import draws_of_its_own
@@ -181,8 +181,8 @@ def _of_host(book: _Book, name: str, place_of: Callable[[], str]) -> Callable[..
 
 
 def _torch_place() -> str:
-    states = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
-    return _hash(b"".join(ctypes.string_at(one.data_ptr(), one.numel()) for one in states))
+    states = [torch.get_rng_state(), accelerators.random_state()]
+    return _hash(b"".join(ctypes.string_at(one.data_ptr(), one.numel()) for one in states if one is not None))
 
 
 def _python_place() -> str:

@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional, init
 from torch.nn.parallel import DistributedDataParallel
 
+from distify_runtime import accelerators
 from distify_runtime.environment import rank
 from distify_runtime.patching import wrap
 from distify_runtime.shared.region import current, is_comparing
@@ -74,7 +75,8 @@ def _note_dropout(training: object) -> None:
     noted = NOW.unwrapped_dropouts if wrapped is None else NOW.dropouts
     in_training = NOW.in_training and training if wrapped is None else wrapped.training
     if in_training and torch.is_grad_enabled() and len(noted) < _MOST_DROPOUTS:
-        state = torch.cuda.get_rng_state() if torch.cuda.is_available() else torch.get_rng_state()
+        state = accelerators.random_state()
+        state = torch.get_rng_state() if state is None else state
         noted.append((NOW.steps + 1, zlib.crc32(bytes(state.tolist()))))
 
 
@@ -154,13 +156,12 @@ def _fill(func: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 def _make(func: Any, *args: Any, **kwargs: Any) -> Tensor:
     """Draws as it is asked to, to see what comes, and puts the row in its place; the stream is not used up."""
-    state = torch.get_rng_state(), torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+    state = torch.get_rng_state(), accelerators.random_state()
     made: Tensor = func(*args, **kwargs)
     if _is_a_number(made):
         return made
     torch.set_rng_state(state[0])
-    if state[1] is not None:
-        torch.cuda.set_rng_state(state[1])
+    accelerators.set_random_state(state[1])
     generator, (shape, mine) = _generator(), _drawn(made.shape)
     row: Tensor
     if func is torch.randint:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from distify_runtime import accelerators
 from distify_runtime.watch.parameters import sums
 from distify_runtime.watch.verdict import of_ranks, say_once
 from distify_runtime.watch.watching import Steps, Watching
@@ -112,5 +113,5 @@ def _digest(state: object) -> int:
 
 def _torchs() -> int:
     """Where torch's streams are: the CPU's, and the GPU's by what the CPU knows of it."""
-    states = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
-    return sum(sums([one[: len(one) // 8 * 8].view(torch.int64) for one in states]))
+    states = [torch.get_rng_state(), accelerators.random_state()]
+    return sum(sums([one[: len(one) // 8 * 8].view(torch.int64) for one in states if one is not None]))
