@@ -73,7 +73,7 @@ def said(*words: str, script: str = "train_dist.py", args: tuple[str, ...] = ())
 
 
 SLURM = ("--launcher", "slurm", "-np", "8", "--nodes", "2")
-STEP = "srun --ntasks=8 --overcommit --kill-on-bad-exit=1 --input=0 --label --cpu-bind=none --mpi=none"
+RUN = f"{sys.executable}{' -P' * (sys.version_info >= (3, 11))} -m distify run --launcher srun -np 8 --as-is --logs"
 
 
 def test_a_batch_script() -> None:
@@ -98,16 +98,11 @@ def test_a_batch_script() -> None:
         "#SBATCH \"--comment=a 'b' #c\"",
         "set -euo pipefail",
         f"cd -- {here}",
-        "# The ranks meet on the job's first host.",
-        'hosts="$(scontrol show hostnames "$SLURM_JOB_NODELIST")"',
-        "export MASTER_ADDR=\"${hosts%%$'\\n'*}\"",
-        'export MASTER_PORT="$((20000 + SLURM_JOB_ID % 12000))"',
         "export PYTHONHASHSEED=0",
         "export PYTHONUNBUFFERED=1",
         "export WHAT='it is'",
-        "# 8 ranks, 4 on each node; each line of what they print stands behind its rank.",
-        f'exec {STEP} ${{SLURM_CPUS_PER_TASK:+"--cpus-per-task=$SLURM_CPUS_PER_TASK"}} '
-        f"{sys.executable} train_dist.py --epochs 10",
+        "# 8 ranks, 4 on each node: rank 0's output is the job's, and each has a log of its own.",
+        f"exec {RUN} '{here}/my logs/train_dist'-\"$SLURM_JOB_ID\" -- train_dist.py --epochs 10",
     ]
 
 
@@ -116,22 +111,20 @@ def test_what_is_not_asked_for_is_not_there() -> None:
     assert code == 0
     assert b"gpu" not in out
     assert b"--time" not in out
-    assert b"export MASTER_ADDR=127.0.0.1\n" in out  # of one node
     assert sorted(os.listdir()) == ["nothing", "train_dist.py"]
 
 
-#: Stand for Slurm's in front of bash: the one says what hosts there are, the other what it is given.
-SCONTROL = "#!/bin/bash\n[ \"$*\" = 'show hostnames node[07-09]' ] && printf 'node07\\nnode08\\nnode09\\n'\n"
-SRUN = """#!/bin/bash
-printf '%s\\0' "$PWD" "$MASTER_ADDR" "$MASTER_PORT" "$ODD" "$@"
+#: Stands for Python in front of bash: it says what it is given.
+PYTHON = """#!/bin/bash
+printf '%s\\0' "$PWD" "$ODD" "$@"
 """
 
 
 @pytest.mark.parametrize("script", ["train_dist.py", "-a 'b'\n$c\udcff.py", "#SBATCH ü.py"])
 def test_bash_reads_back_what_was_given(tmp_path: Path, script: str) -> None:
-    for name, text in {"scontrol": SCONTROL, "srun": SRUN}.items():
-        (tmp_path / "nothing" / name).write_text(text)
-        (tmp_path / "nothing" / name).chmod(0o755)
+    python = tmp_path / "nothing/python"
+    python.write_text(PYTHON)
+    python.chmod(0o755)
     folder = tmp_path / "it's a $folder\nof 'mine'"
     folder.mkdir()
     os.chdir(folder)
@@ -140,16 +133,14 @@ def test_bash_reads_back_what_was_given(tmp_path: Path, script: str) -> None:
     code, _, err = said(*words, script=f"./{script}", args=tuple(ODD_WORDS))
     assert code == 0, err
     assert b"\r" not in Path("job").read_bytes()  # sbatch takes no such line breaks
-    env = {"PATH": f"{tmp_path}/nothing:/bin:/usr/bin", "SLURM_JOB_ID": "12003", "SLURM_JOB_NODELIST": "node[07-09]"}
-    elsewhere = tmp_path / "nothing"
-    for more in ({}, {"SLURM_CPUS_PER_TASK": "3"}):
-        done = subprocess.run(["/bin/bash", folder / "job"], cwd=elsewhere, env=env | more, capture_output=True)
-        where, host, port, odd, *command = map(os.fsdecode, done.stdout.split(b"\0")[:-1])
-        assert (done.returncode, done.stderr) == (0, b"")
-        assert (where, host, port) == (os.path.realpath(folder), "node07", "20003")
-        assert odd == "".join(ODD_WORDS)
-        start = [*STEP.split()[1:], *["--cpus-per-task=3"] * bool(more), sys.executable]
-        assert command == [*start, f"./{script}", *ODD_WORDS]
+    Path("job").write_bytes(Path("job").read_bytes().replace(sys.executable.encode(), os.fsencode(python)))
+    env = {"PATH": "/bin:/usr/bin", "SLURM_JOB_ID": "12003"}
+    done = subprocess.run(["/bin/bash", folder / "job"], cwd=tmp_path / "nothing", env=env, capture_output=True)
+    where, odd, *command = map(os.fsdecode, done.stdout.split(b"\0")[:-1])
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (where, odd) == (os.path.realpath(folder), "".join(ODD_WORDS))
+    name = Path(script).stem.replace("\n", "_")
+    assert command == [*RUN.split()[1:], f"{tmp_path}/logs/{name}-12003", "--", f"./{script}", *ODD_WORDS]
     options = [line for line in Path("job").read_bytes().splitlines() if line.startswith(b"#SBATCH")]
     assert len(options) == 6  # and none of those among the words
     assert not list(tmp_path.glob("**/pwned"))
@@ -208,7 +199,7 @@ def test_a_module_is_started_by_its_name() -> None:
     Path("pkg/train.py").write_text("import distify_runtime\n")
     code, out, _ = said(*SLURM, "--dry-run", "-m", script="pkg.train", args=("-x",))
     assert code == 0
-    assert out.endswith(f"{sys.executable} -m pkg.train -x\n".encode())
+    assert out.endswith(b'/train-"$SLURM_JOB_ID" -m -- pkg.train -x\n')
     assert b"--job-name=train\n" in out
 
 

@@ -1,4 +1,4 @@
-"""Ranks use what `torch.accelerator` says, one device each, over what torch knows for it. None is here: one is made up."""
+"""Ranks use what `torch.accelerator` says, one device each, over what torch has for it. It is made up here."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ print("trained")
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("mpi", "distify: DISTIFY_BACKEND=mpi: this torch was built without MPI, as those from pip are; leave it out: "),
+        (
+            "mpi",
+            "distify: DISTIFY_BACKEND=mpi: this torch was built without MPI, as those from pip are; leave it out: ",
+        ),
         ("nccl", "distify: DISTIFY_BACKEND=nccl: ranks speak over gloo or mpi on CPUs; GPUs have their own\n"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A batch script for Slurm, around the command that srun is given inside of a job (`srun.py`)."""
+"""A batch script for Slurm: it starts `distify run --launcher srun` on the job's first node, which starts the ranks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 
-from distify_runtime.launch.config import LaunchConfig, script_command, variables
+from distify_runtime.launch.config import LaunchConfig, python_command, variables
 from distify_runtime.launch.jobs import WrongJob
-from distify_runtime.launch.srun import step_command
-from distify_runtime.launchers import PORTS
 
 #: What `#SBATCH` lines take as it is; all else stands in quotes.
 _PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
@@ -21,12 +19,6 @@ _PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 _WORDS_OF_SLURM = re.compile(r"(het|pack)(job)", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", "'": "\\'"}
-#: srun does not ask for the cores that the job has asked for, since Slurm 22.05.
-_CORES = '${SLURM_CPUS_PER_TASK:+"--cpus-per-task=$SLURM_CPUS_PER_TASK"}'
-_WHERE = """\
-# The ranks meet on the job's first host.
-hosts="$(scontrol show hostnames "$SLURM_JOB_NODELIST")"
-export MASTER_ADDR="${hosts%%$'\\n'*}\""""
 
 
 def sbatch_script(config: LaunchConfig) -> str:
@@ -35,18 +27,31 @@ def sbatch_script(config: LaunchConfig) -> str:
 
 
 def _lines(config: LaunchConfig) -> Iterator[str]:
-    job, each = config.job, config.nproc // config.job.nodes
+    each = config.nproc // config.job.nodes
     yield "#!/bin/bash"
     yield "# Written by distify run --launcher slurm."
     yield from (f"#SBATCH {option(word)}" for word in _options(config))
     yield "set -euo pipefail"
     yield f"cd -- {quoted(os.getcwd())}"
-    yield _WHERE if job.nodes > 1 else "export MASTER_ADDR=127.0.0.1"
-    yield f'export MASTER_PORT="$(({PORTS.start} + SLURM_JOB_ID % {len(PORTS)}))"'
     yield from (f"export {name}={quoted(value)}" for name, value in variables(config, {}).items())
-    yield f"# {config.nproc} ranks, {each} on each node; each line of what they print stands behind its rank."
-    step = shlex.join(step_command(config, "--label"))
-    yield f"exec {step} {_CORES} {' '.join(map(quoted, script_command(config)))}"
+    yield f"# {config.nproc} ranks, {each} on each node: rank 0's output is the job's, and each has a log of its own."
+    run, script = (" ".join(map(quoted, words)) for words in (_run(config), _script(config)))
+    yield f"exec {run} --logs {_folder_of(config)} {script}"
+
+
+def _run(config: LaunchConfig) -> list[str]:
+    """What is asked before a start was asked where this was written: whether the script is converted."""
+    words = [*python_command(config.python), "-m", "distify", "run", "--launcher", "srun", "-np", str(config.nproc)]
+    return [*words, "--as-is"]
+
+
+def _script(config: LaunchConfig) -> list[str]:
+    return [*["-m"] * config.module, "--", config.target, *config.args]
+
+
+def _folder_of(config: LaunchConfig) -> str:
+    """A folder for this job's ranks beside its own log."""
+    return f'{quoted(os.path.join(os.path.abspath(config.logs), config.job.name))}-"$SLURM_JOB_ID"'
 
 
 def _options(config: LaunchConfig) -> Iterator[str]:

@@ -57,10 +57,11 @@ def plain_srun(config: LaunchConfig) -> list[str]:
     return [*step_command(config), *script_command(config)]
 
 
-def step_command(config: LaunchConfig, output: str = "--unbuffered") -> list[str]:
-    """What starts the ranks of a job. With `output` "--label", each line stands behind its rank."""
-    words = ["srun", f"--ntasks={config.nproc}", "--overcommit", "--kill-on-bad-exit=1", "--input=0", output]
-    return [*words, "--cpu-bind=none", "--mpi=none"]
+def step_command(config: LaunchConfig) -> list[str]:
+    """What starts the ranks of a job."""
+    words = ["srun", f"--ntasks={config.nproc}", "--overcommit", "--kill-on-bad-exit=1", "--input=0", "--unbuffered"]
+    cores = os.environ.get("SLURM_CPUS_PER_TASK")  # since Slurm 22.05, srun does not ask for those of its job
+    return [*words, "--cpu-bind=none", "--mpi=none", *([f"--cpus-per-task={cores}"] if cores else [])]
 
 
 def _step_name() -> str:
