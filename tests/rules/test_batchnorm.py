@@ -61,6 +61,36 @@ def test_library_that_may_have_some() -> None:
     assert converted(before) == distributed(imports=imports, model=model, wrap=SYNC + WRAP)
 
 
+TRUNK = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.trunk = {trunk}
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.out({call})
+
+
+model = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    "trunk", ["torchvision.models.resnet18().layer1", "torchvision.models.resnet18().layer1.conv2", "built[0].block"]
+)
+def test_part_of_a_librarys_model(trunk: str) -> None:
+    imports = f"{IMPORTS}import torchvision\n\nbuilt = torchvision.models.resnet18().layer1\n"
+    model = TRUNK.format(trunk=trunk, call="self.trunk(x)")
+    assert SYNC in converted(script(imports=imports, model=model))
+
+
+@pytest.mark.parametrize("trunk", ["nn.Sequential(nn.Linear(4, 4), nn.ReLU())[0]", "nn.functional.relu", '" ".join'])
+def test_part_of_what_is_known_has_none(trunk: str) -> None:
+    model = TRUNK.format(trunk=trunk, call="x" if "join" in trunk else "self.trunk(x)")
+    assert changes("MODEL02", script(model=model)) == []
+
+
 def test_only_the_model_that_has_it() -> None:
     model = """\
 first = nn.Linear(4, 8)

@@ -88,6 +88,16 @@ def test_something_unknown_in_a_model(body: str) -> None:
     assert line == line_of(before, body)
 
 
+def test_a_part_of_something_unknown() -> None:
+    model = NET.format(body="x = self.part(x)").replace(
+        "self.out = nn.Linear(4, 1)\n", "self.out = nn.Linear(4, 1)\n        self.part = strange.net()[0].block\n", 1
+    )
+    before = script(imports=STRANGE, model=model)
+    [(line, message)] = links(before)
+    assert line == line_of(before, "x = self.part(x)")
+    assert message == "of `self.part(x)` it is not known what is called, nor what that does to a batch"
+
+
 def test_the_loss_that_a_model_of_transformers_computes() -> None:
     """A mean over tokens, of which each rank's share has another number."""
     imports = f"{IMPORTS}from transformers import GPT2LMHeadModel\n"

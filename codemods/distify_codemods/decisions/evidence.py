@@ -107,13 +107,17 @@ def _each_once(found: list[Link]) -> list[Link]:
 
 def _foreign(facts: Facts) -> Iterator[Link]:
     """Unknown things that are called in training, of whose results the loss is made."""
-    called = {event.node: event for event in _calls(facts) if facts.in_training(event)}
+    called = {event.node: event for event in _calls(facts)}
     for mark in marks(facts, Foreign):
         event = called.get(mark.site) if mark.site is not None else None
-        if event is None or mark.site is None:
+        if mark.site is None or (event is not None and not facts.in_training(event)):
             continue
         text = f"`{brief(mark.site)}`"
-        if event.kind is Kind.FORWARD:
+        if event is None:  # of what is not even seen what has it
+            yield Link(
+                made_at(mark)[0], mark.site, f"of {text} it is not known what is called, nor what that does to a batch"
+            )
+        elif event.kind is Kind.FORWARD:
             yield Link(
                 event.module, mark.site,
                 f"{text} is a call of something whose class cannot be seen: it may look at the samples of a batch "

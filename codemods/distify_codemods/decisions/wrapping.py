@@ -12,10 +12,10 @@ from distify_codemods.decisions.base import Wrap, path
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.inside import core
+from distify_codemods.inside import contained, core
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries.torch_nn import BATCHNORMS, may_hold_batchnorm
-from distify_codemods.objects import External, Instance
+from distify_codemods.objects import External, Instance, Method
 from distify_codemods.parameters import may_be_a_module
 from distify_codemods.values import Value
 
@@ -129,15 +129,28 @@ def _may_hold_batchnorm(name: str) -> bool:
     return may_hold_batchnorm(name) or not name.startswith(("torch.", "builtins."))
 
 
+def _may_be_batchnorm(part: Obj) -> bool:
+    if isinstance(part, Instance):
+        kept = (obj for value in part.attributes.values() for obj in contained(value) if isinstance(obj, Method))
+        return bool(part.of and part.of.derives_from(*BATCHNORMS)) or any(map(_is_of_a_library, kept))
+    return isinstance(part, External) and _may_hold_batchnorm(part.name)
+
+
+def _is_of_a_library(kept: Method) -> bool:
+    """`self.trunk = resnet18().layer1`: what a library's object has under a name may be a part of a model."""
+    own = kept.receiver.objs if kept.receiver is not None else ()
+    return not own or any(
+        _is_of_a_library(obj)
+        if isinstance(obj, Method)
+        else isinstance(obj, External) and _may_hold_batchnorm(obj.name)
+        for obj in own
+    )
+
+
 def with_batchnorm(facts: Facts) -> set[Obj]:
     """Models that may have BatchNorm: layers of the script are seen, what a library builds may hold them."""
     parts = {model: parts_of(model) for model in facts.models}
-    found = {
-        model
-        for model, own in parts.items()
-        if any(isinstance(part, External) and _may_hold_batchnorm(part.name) for part in own)
-        or any(isinstance(part, Instance) and part.of and part.of.derives_from(*BATCHNORMS) for part in own)
-    }
+    found = {model for model, own in parts.items() if any(map(_may_be_batchnorm, own))}
     members = {model: set(own) for model, own in parts.items()}
     for event in facts.calls(*BATCHNORMS):
         made, context = event.value.single(), set(event.here.frame.context)

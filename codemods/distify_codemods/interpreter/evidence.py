@@ -100,10 +100,18 @@ def _unknown(machine: Machine, obj: Obj, call: cst.Call) -> str:
             return _unseen_base(giver)
         if isinstance(whole, External) and not is_known(whole.name) and not _takes_samples(whole, call):
             return f"{whole.name}.{obj.name}"
+        if _is_kept(obj, call):
+            return obj.name
     if isinstance(obj, Instance) and obj.of is not None:
         own = {name for one in obj.of.ancestors() for name in one.attributes}
         return "" if own & {"forward", "__call__"} else _unseen_base(obj)
     return ""
+
+
+def _is_kept(method: Method, call: cst.Call) -> bool:
+    """`self.block(x)` after `self.block = net[0].conv`: what an unknown thing has under a name, called by another."""
+    unknown = method.receiver is None or not method.receiver.objs
+    return unknown and not (isinstance(call.func, cst.Attribute) and call.func.attr.value == method.name)
 
 
 def _owner(machine: Machine, made: External) -> Obj | None:
