@@ -151,3 +151,45 @@ def _trained_first(half: bool) -> Any:
 @pytest.mark.parametrize("half", [False, True])
 def test_what_gradients_have_shown_to_be_a_mean(half: bool) -> None:
     assert on_ranks(_trained_first, half) == [4, 4]
+
+
+class Quantized(nn.Module):
+    """How many codes are in use stands beside what is trained: of halves that are two views, it is much alike."""
+
+    def __init__(self, of_samples: bool) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.codes, self.of_samples, self.seen = nn.Linear(4, 9, bias=False), of_samples, array("i")
+
+    def forward(self, samples: Tensor) -> tuple[Tensor, Tensor]:
+        self.seen.append(len(samples))
+        chosen = (0.3 * self.codes(samples)).softmax(-1)
+        each = chosen.detach()
+        used = each if self.of_samples else each.mean(0)
+        return chosen, (-used * used.log()).sum(-1).exp().mean()
+
+
+def _quantized(of_samples: bool) -> Any:
+    torch.set_default_dtype(torch.float32)
+    net = Quantized(of_samples)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    rt.data_parallel(net)
+    found = []
+    for step in range(4):
+        torch.manual_seed(step)
+        samples = torch.randn(8, 4)
+        views = torch.cat([samples, samples + 0.05 * torch.randn(8, 4)])
+        chosen, used = net(views)
+        optimizer.zero_grad()
+        chosen.square().sum(1).mean().backward()
+        optimizer.step()
+        found.append(used.item())
+    return found, net.seen[-1]
+
+
+@pytest.mark.parametrize(("of_samples", "seen"), [(False, 16), (True, 8)])
+def test_a_figure_beside_what_trains_is_vouched_for_by_itself(of_samples: bool, seen: int) -> None:
+    ((expected, _),) = on_ranks(_quantized, of_samples, ranks=1)
+    for found, last in on_ranks(_quantized, of_samples):
+        assert found == pytest.approx(expected, rel=1e-6)
+        assert last == seen

@@ -38,8 +38,9 @@ def outputs_of(
         output = output_of(mine, one, flowing, counts, whole.precision)
         if isinstance(output, str):
             return output
-        if output.dim == -1 and not any(whole.flows):
-            is_known = vouched or (len(before) == len(whole.tensors) and before[index].dim == -1)
+        if output.dim == -1 and not flowing:  # gradients of other outputs say nothing of this one
+            is_known = not any(whole.flows) and vouched
+            is_known = is_known or (len(before) == len(whole.tensors) and before[index].dim == -1)
             if why := _unproven(output, mine, one, counts, whole.precision, is_known):
                 return why
         found.append(replace(output, guessed=output.dim == -1 and not flowing))
