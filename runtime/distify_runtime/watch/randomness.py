@@ -45,7 +45,7 @@ def are(streams: Streams) -> None:
     _streams = streams
 
 
-def before_pass() -> None:
+def before_pass(given: tuple[Any, ...]) -> None:
     global _before
     # without gradients it is an evaluation, in which all may draw alike by right
     looked_at = _watching is not None and torch.is_grad_enabled() and _watching.next_is_due()

@@ -29,8 +29,8 @@ from distify_runtime.watch.watching import Watching
 _wrapped: WeakKeyDictionary[DistributedDataParallel, list[tuple[Tensor, Any]]] = WeakKeyDictionary()
 _inside: WeakSet[nn.Module] = WeakSet()
 _changed = ""
-#: What is called before a training pass; and what is called behind it, with the error that it has raised, or None.
-Around = tuple[Callable[[], None], Callable[[Exception | None], None]]
+#: What is called before a training pass, with what the model is given; and behind it, with the error raised, or None.
+Around = tuple[Callable[[tuple[Any, ...]], None], Callable[[Exception | None], None]]
 _around: list[Around] = []
 
 
@@ -121,7 +121,7 @@ def _notice_passes() -> None:
         if not torch.is_grad_enabled() or not self.training:
             return original(self, *args, **kwargs)
         for before, _ in around:
-            before()
+            before((args, kwargs))
         error: Exception | None = None
         try:
             return original(self, *args, **kwargs)

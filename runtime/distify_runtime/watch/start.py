@@ -10,7 +10,18 @@ from torch._C._distributed_c10d import Store
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from distify_runtime import communicator, environment
-from distify_runtime.watch import checkpoints, course, files, loads, parameters, randomness, replicas, samples, uneven
+from distify_runtime.watch import (
+    batches,
+    checkpoints,
+    course,
+    files,
+    loads,
+    parameters,
+    randomness,
+    replicas,
+    samples,
+    uneven,
+)
 from distify_runtime.watch.board import Board
 from distify_runtime.watch.mode import Mode, mode, patience
 from distify_runtime.watch.verdict import InvariantBroken, end_process, say
@@ -30,16 +41,17 @@ def start(given: str | None, takes_turns: Callable[[], bool]) -> Callable[[], No
     if how is Mode.OFF:
         return lambda: None
     watching = Watching(how, _board())
-    replicas.notice((one.before_pass, one.behind_pass) for one in (uneven, randomness))
+    replicas.notice((one.before_pass, one.behind_pass) for one in (uneven, randomness, batches))
     uneven.watch(watching)
     randomness.watch(watching)
+    batches.watch(watching)
     samples.watch(watching)
     files.watch(takes_turns)
     checkpoints.watch(watching)
     loads.watch(watching)
     watching.courses.append(course.taken)
     watching.after_each += [replicas.check, uneven.check]
-    watching.looks += [parameters.look, randomness.look, files.look]
+    watching.looks += [parameters.look, randomness.look, batches.look, files.look]
     hook = register_optimizer_step_post_hook(lambda optimizer, *_: watching.after_step(optimizer))
     waiting = Waiting(_board(), how, seconds, watching)
     waiting.start()

@@ -39,7 +39,7 @@ def passes() -> int:
     return _passes
 
 
-def before_pass() -> None:
+def before_pass(given: tuple[Any, ...]) -> None:
     global _passes, _error
     if _error and _watching is not None:  # it has been caught: this rank goes on
         _tell(_watching, _watching.steps + 1, _error)
