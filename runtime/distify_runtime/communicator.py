@@ -246,8 +246,16 @@ def is_alone() -> bool:
     return _alone.get()
 
 
+def comes_to(what: str) -> None:
+    """Note that the next meeting of this rank is one that torch makes by itself."""
+    global _met, _meetings
+    _met, _meetings = what, _meetings + 1
+
+
 def last_met() -> str:
-    """The last of the runtime's own collectives that this rank came to, and how many it has come to; or nothing."""
+    """The last collective that this rank came to, of those of the runtime and of DistributedDataParallel, and how many
+    it has come to; or nothing.
+    """
     return f"{_met} (its collective {_meetings})" if _met else ""
 
 

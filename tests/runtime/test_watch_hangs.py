@@ -48,6 +48,7 @@ rt.init_process_group()
 torch.manual_seed(0)
 model = DistributedDataParallel(nn.Linear(8, 1))
 optimizer = torch.optim.SGD(model.parameters(), 0.01)
+torch.manual_seed(rank)
 workers = {"num_workers": 2, "persistent_workers": True} if case in ("worker", "slow worker") else {}
 loader = DataLoader(Points(), 8, **workers)
 open(f"{folder}/rank{rank}.{os.getpid()}", "w").close()
@@ -68,6 +69,9 @@ for epoch in range(2):
                 time.sleep(3)  # less than the time given
 rt.rank_zero_print("trained", step)
 """
+
+
+GRADIENTS = "the gradients of DistributedDataParallel"
 
 
 def assert_nothing_runs(folder: Path) -> None:
@@ -94,14 +98,14 @@ def _runs(pid: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("case", "zero_waits_in", "one_waits_in"),
+    ("case", "zero_waits_in", "one_waits_in", "met"),
     [
-        ("collective", r"in evaluate\s+rt.barrier\(\)", r"threading.Event\(\).wait\(\)"),
-        ("worker", r"nn.functional.mse_loss\(model\(x\), y\).backward\(\)", r"for x, y in loader:"),
+        ("collective", r"in evaluate\s+rt.barrier\(\)", r"threading.Event\(\).wait\(\)", ["all_reduce", GRADIENTS]),
+        ("worker", r"nn.functional.mse_loss\(model\(x\), y\).backward\(\)", r"for x, y in loader:", [GRADIENTS] * 2),
     ],
 )
 def test_a_rank_that_waits_for_ever_ends_the_run(
-    case: str, zero_waits_in: str, one_waits_in: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    case: str, zero_waits_in: str, one_waits_in: str, met: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DISTIFY_HANG_TIMEOUT", "4")
     began = time.monotonic()
@@ -112,6 +116,7 @@ def test_a_rank_that_waits_for_ever_ends_the_run(
     of_zero, _, of_one = zero.err.partition("distify: rank 1, after")
     assert re.search(zero_waits_in, of_zero), zero.err
     assert re.search(one_waits_in, of_one), zero.err
+    assert re.findall(r"; came last to (.*) \(its collective \d+\):", zero.err) == met
     assert_nothing_runs(tmp_path)
 
 

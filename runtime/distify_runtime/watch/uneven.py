@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from distify_runtime import communicator
 from distify_runtime.watch import frames
 from distify_runtime.watch.board import Board
 from distify_runtime.watch.verdict import of_ranks
@@ -51,6 +52,8 @@ def behind_pass(error: Exception | None) -> None:
     global _error
     if error is not None:
         _error = _error or frames.told_of(error)
+    else:
+        communicator.comes_to("the gradients of DistributedDataParallel")  # in the backward pass
 
 
 def check(watching: Watching) -> None:

@@ -119,7 +119,7 @@ class Waiting(threading.Thread):
     def _end(self, notes: dict[int, Any], gone: list[int], still: float) -> None:
         self._board.append("waiting", True)
         for rank, note in sorted(notes.items()):
-            met = f"; met the others last in {note['met']}" if note["met"] else ""
+            met = f"; came last to {note['met']}" if note["met"] else ""
             say(f"rank {rank}, after {note['steps']} steps{met}:\n{note['stack']}".rstrip())
         time.sleep(2 * _EACH)  # the others write their stacks into their logs
         message = f"{NOBODY} {still:.0f} s, and the run is ended: {self._places(notes, gone)}"
