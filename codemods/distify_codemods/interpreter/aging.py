@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from distify_codemods import reads
+from distify_codemods import reads, tree
 from distify_codemods.allocation import AT_THE_TOP, Obj, Turn
-from distify_codemods.interpreter.pooling import OF_SAMPLES, Pooling, is_dealt, within
+from distify_codemods.interpreter.pooling import OF_SAMPLES, Pooling, contents, is_dealt, within
 from distify_codemods.objects import Instance, Mapping, Sequence
 from distify_codemods.origins import Draw, Outlived, Pooled, Share
 from distify_codemods.reads import Table
@@ -54,11 +54,27 @@ def _grow_old(machine: Machine, loop: cst.CSTNode, drawn: set[Obj]) -> None:
         machine.summaries.clear()
 
 
+def _ended(machine: Machine, pooling: Pooling) -> list[set[cst.CSTNode]]:
+    """What stands in the loops that take batches, of those that execution is in no turn of."""
+    running = {here.node for here in machine.here.loops}
+    taking = {here.node for event in machine.draws for here in event.here.loops}
+    taking.update(event.node for event in machine.draws if isinstance(event.node, (cst.For, cst.While)))
+    return [pooling.inside(loop) for loop in taking - running]
+
+
+def _steps(obj: Obj) -> list[cst.CSTNode | None]:
+    """By which calls and loops it came to be made, and where."""
+    return [step.loop if isinstance(step, Turn) else step for step in (*obj.context, obj.site)]
+
+
 class _Turn:
     def __init__(self, machine: Machine, pooling: Pooling, loop: cst.CSTNode, drawn: set[Obj]) -> None:
         self.machine, self.pooling, self.loop, self.drawn = machine, pooling, loop, drawn
         self.body = pooling.inside(loop)
+        self.over_which = set(tree.walk(loop.iter)) if isinstance(loop, cst.For) else set()
         self.context = machine.frame.context
+        self.others = _ended(machine, pooling)
+        self.over: dict[Obj, bool] = {}
         self.holding: dict[Obj, bool] = {}
         self.done: set[Obj] = set()
 
@@ -86,6 +102,8 @@ class _Turn:
         changed = False
         for holder, mark in list(self.pooling.holders.items()):
             if not self._is_new(holder):
+                if self._is_of_another(holder):
+                    self.pooling.ended.setdefault(holder, contents(holder))
                 changed = self._in_place(holder, mark) or changed
         return changed
 
@@ -150,12 +168,25 @@ class _Turn:
         depth = len(self.context)
         if obj in self.pooling.aged or obj.context[:depth] != self.context:
             return False
-        step = obj.context[depth] if len(obj.context) > depth else obj.site
-        return (step.loop if isinstance(step, Turn) else step) in self.body
+        step, *inner = _steps(obj)[depth:]
+        if step in self.over_which:  # it is made once, but for what a generator makes in turns of its own
+            return any(one in body for body in self.others for one in inner)
+        return step in self.body
+
+    def _is_gone(self, obj: Obj) -> bool:
+        """Whether it was made in a turn that is over, of this loop or of another: each such turn makes its own."""
+        return self._is_new(obj) or self._is_of_another(obj)
+
+    def _is_of_another(self, obj: Obj) -> bool:
+        """Whether it is of a loop that has ended, or of this one as it was gone through in another call."""
+        if obj not in self.over:
+            holds = isinstance(obj, (Sequence, Mapping)) and obj not in self.pooling.aged
+            self.over[obj] = holds and any(step in body for body in self.others for step in _steps(obj))
+        return self.over[obj]
 
     def _copied(self, obj: Obj, mark: Pooled) -> Obj:
         """What holds samples, and was made in a turn that is over: the next turn's is another."""
-        if not isinstance(obj, (Sequence, Mapping, Instance)) or not self._is_new(obj) or not self._holds(obj):
+        if not isinstance(obj, (Sequence, Mapping, Instance)) or not self._is_gone(obj) or not self._holds(obj):
             return obj
         known = self.pooling.copies.get(obj)
         copy = known or replace(obj, attributes=Table(), number=Obj(None).number)
@@ -193,7 +224,7 @@ class _Turn:
             self.holding[obj] = any(
                 self._is_of_samples(value)
                 or any(isinstance(one, Draw) and self._is_drawn_here(one) for one in value.sources)
-                or any(self._is_new(one) and self._holds(one) for one in value.objs)
+                or any(self._is_gone(one) and self._holds(one) for one in value.objs)
                 for value in within(obj)
             )
         return self.holding[obj]

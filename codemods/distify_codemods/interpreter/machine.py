@@ -194,6 +194,8 @@ class Machine:
         obj: Made | None = self.objects.get(key)
         if obj is None:
             obj = self.objects[key] = kind(site, self.frame.context, self.frame.module, **fields)  # type: ignore[arg-type]
+        elif self.pooling is not None and obj in self.pooling.ended:
+            pooling.made_anew(self.pooling, obj)
         return obj
 
     def mark(self, kind: type[Made], site: cst.CSTNode, /, *more: object, **fields: object) -> Made:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 #: What has something of each sample, or may have; figures of a batch are for the rules about figures.
 OF_SAMPLES = PER_SAMPLE | {Scale.COUPLED, Scale.SLOPES, Scale.UNKNOWN}
 _Key = tuple[int, object]
+_Contents = tuple[tuple[Value, ...] | None, Value | None] | Value | None
 NONE: Fresh = frozenset()
 
 
@@ -68,6 +69,7 @@ class Pooling:
         self.outer: dict[int, dict[str, Value]] = {}  # names of functions whose inner ones set them
         self.copies: dict[Obj, Obj] = {}  # of what was made in a turn, as later ones find it
         self.aged: set[Obj] = set()  # those copies
+        self.ended: dict[Obj, _Contents] = {}  # of lists of turns that are over: what such a turn put there itself
         self.fresh = NONE
         self.drawn: dict[Draw, set[cst.CSTNode]] = {}  # in the turns of which loops
         self.bodies: dict[cst.CSTNode, set[cst.CSTNode]] = {}
@@ -79,6 +81,19 @@ class Pooling:
 
 
 # ---- what is put where
+
+
+def contents(holder: Sequence | Mapping) -> _Contents:
+    return (holder.items, holder.element) if isinstance(holder, Sequence) else holder.rest
+
+
+def made_anew(pooling: Pooling, holder: Obj) -> None:
+    """A place that makes a list is come to again: this one holds nothing of what was there when a turn was over."""
+    known = pooling.ended.pop(holder, None)
+    if isinstance(holder, Sequence) and isinstance(known, tuple):
+        holder.items, holder.element = known
+    elif isinstance(holder, Mapping):
+        holder.rest = known if isinstance(known, Value) else None
 
 
 def put(machine: Machine, holder: Sequence | Mapping, value: Value) -> None:
