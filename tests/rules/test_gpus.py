@@ -211,6 +211,49 @@ def test_a_map_for_several_gpus_needs_a_person(given: str) -> None:
     assert "DEVICE01" in {code for code, _ in blocked(script(imports=IMPORTS + LOADED + own, setup=setup))}
 
 
+OF_AN_OPTION = """\
+parser.add_argument("--device", default="cuda")
+parser.add_argument("--gpu", type=int, default=0)
+args = parser.parse_args()
+device = args.device if torch.cuda.is_available() else "cpu"
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("args.device", "torch.ones(3).to(args.device)"),
+        ("device", "torch.ones(3).to(args.device)"),
+        ("device", "torch.ones(3).to(device)"),
+        ("device", "for i in range(2):\n    torch.zeros(3, device=device)"),
+    ],
+)
+def test_a_map_to_an_option_that_torch_takes_for_a_device_stays(given: str, used: str) -> None:
+    """`--device auto` would end in torch's own error."""
+    setup = f"{OPTIONS}{OF_AN_OPTION}other = AutoModel.from_pretrained('x', device_map={given})\n{used}\n"
+    after = converted(script(imports=IMPORTS + LOADED, setup=setup))
+    assert f"other = AutoModel.from_pretrained('x', device_map={given})\n" in after
+    assert 'parser.add_argument("--device", default="cuda", type=rt.device_kind)\n' in after
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("args.device", "print(args.device)"),
+        ("args.device", "if args.device != 'auto':\n    torch.ones(3).to(args.device)"),
+        ("args.device", "moved = torch.ones(3).to(args.device) if args.device != 'auto' else 0"),
+        ("args.device", "device = args.device if args.device != 'auto' else 'cpu'\ntorch.ones(3).to(device)"),
+        ("device", "device = args.device if args.device != 'auto' else 'cpu'\ntorch.ones(3).to(device)"),
+        ("args.device", "loaded = wrapper(device=args.device)"),
+        ("args.gpu", "torch.ones(3).to(args.gpu)"),
+    ],
+)
+def test_a_map_to_an_option_that_may_be_a_plan_needs_a_person(given: str, used: str) -> None:
+    imports = f"{IMPORTS}{LOADED}from somewhere import wrapper\n"
+    setup = f"{OPTIONS}{OF_AN_OPTION}other = AutoModel.from_pretrained('x', device_map={given})\n{used}\n"
+    assert "DEVICE01" in {code for code, _ in blocked(script(imports=imports, setup=setup))}
+
+
 @pytest.mark.parametrize("given", ["'cpu'", "None", "torch.device('cpu')", "'cuda'"])
 def test_a_map_to_one_device_stays(given: str) -> None:
     setup = f"other = AutoModel.from_pretrained('x', device_map={given})\n"

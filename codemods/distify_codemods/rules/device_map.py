@@ -11,7 +11,8 @@ from distify_codemods.allocation import Const
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import devices
 from distify_codemods.libraries.parallel import SPREADS
-from distify_codemods.objects import External
+from distify_codemods.objects import External, Setting
+from distify_codemods.rules import device_options
 from distify_codemods.rules.base import Context, instead
 from distify_codemods.values import Value
 
@@ -35,9 +36,9 @@ def _one(context: Context, event: Event, call: cst.Call, given: Value) -> bool:
     module = event.module
     node = tree.keywords(call).get(_KEYWORD)
     if node is None:
-        return not _is_one_device(given) and _needs_you(context, event, call)
+        return not _is_one_device(context, event, None, given) and _needs_you(context, event, call)
     parts = list(_parts(node))
-    spread = [one for one in parts if not _is_one_device(context.facts.value(one))]
+    spread = [one for one in parts if not _is_one_device(context, event, one, context.facts.value(one))]
     if not spread:
         return False
     spread_out = any(one.name == "hf_device_map" for one in context.facts.of_kind(Kind.ATTRIBUTE))
@@ -66,11 +67,12 @@ def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         yield node
 
 
-def _is_one_device(value: Value) -> bool:
+def _is_one_device(context: Context, event: Event, node: cst.BaseExpression | None, value: Value) -> bool:
     """None, a device by its kind, or a `torch.device`; numbers in these are followed by themselves."""
     return bool(value.objs) and not value.open and all(
         (isinstance(obj, Const) and (obj.value is None or (isinstance(obj.value, str) and obj.value not in SPREADS)))
         or (isinstance(obj, External) and obj.name == devices.DEVICE)
+        or (isinstance(obj, Setting) and device_options.is_one_device(context, obj.name, event, node))
         for obj in value.objs
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from enum import Enum
 
@@ -123,14 +124,59 @@ def _parsed(context: Context, node: cst.BaseExpression) -> str:
     return node.attr.value if parsed and declarations(context.facts, node.attr.value) else ""
 
 
-def _declare(context: Context, name: str) -> _Taken:
-    """Lets the option take the kind of device alone."""
+def is_one_device(context: Context, name: str, event: Event, node: cst.BaseExpression | None) -> bool:
+    """Whether an option in `node` names a device by its kind, and nothing else, whenever this call happens.
+
+    Torch is given the same then, and takes no other word, and a number is taken off.
+    """
+    if name in integers(context.facts) or _taken(context, name) is _Taken.NOT_SEEN:
+        return False
+    return any(
+        _is_torchs(use) and _is_always(use, event, given) and _is_the_same(context, name, (event, node), (use, given))
+        for use, given in uses_of_devices(context)
+    )
+
+
+def _is_torchs(use: Event) -> bool:
+    return use.name.startswith("torch.") or (use.kind is Kind.METHOD and use.name == "to")
+
+
+def _is_always(use: Event, event: Event, given: cst.BaseExpression) -> bool:
+    """Whether the one happens whenever the other does."""
+    perhaps = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.BaseComp)
+    around = itertools.takewhile(
+        lambda one: isinstance(one, (cst.BaseExpression, cst.Arg)), use.module.enclosing(given)
+    )
+    if any(isinstance(one, perhaps) for one in around):
+        return False
+    return use.dominates(event) or (event.before(use) and use.here.conditions() == event.here.conditions())
+
+
+def _is_the_same(
+    context: Context, name: str, one: tuple[Event, cst.BaseExpression | None], other: tuple[Event, cst.BaseExpression]
+) -> bool:
+    """Whether both are given the option, or one name that was bound once."""
+    (event, node), (use, given) = one, other
+    alone = context.facts.value(given).single()
+    if isinstance(alone, Setting):
+        return alone.name == name
+    if not (isinstance(node, cst.Name) and isinstance(given, cst.Name) and node.value == given.value):
+        return False
+    bound = [set(place.module.flow(read).reaching(read)) for place, read in ((event, node), (use, given))]
+    return event.module is use.module and bool(bound[0]) and bound[0] == bound[1]
+
+
+def _taken(context: Context, name: str) -> _Taken:
     declared = declarations(context.facts, name)
     if declared and all(map(_has_no_number, declared)):
         return _Taken.NO_NUMBER
-    if not declared or not all(map(_may_be_added_to, declared)):
-        return _Taken.NOT_SEEN
-    for event in declared:
+    return _Taken.DECLARED if declared and all(map(_may_be_added_to, declared)) else _Taken.NOT_SEEN
+
+
+def _declare(context: Context, name: str) -> _Taken:
+    """Lets the option take the kind of device alone."""
+    taken = _taken(context, name)
+    for event in declarations(context.facts, name) if taken is _Taken.DECLARED else ():
         node, kind = event.node, event.arguments.keywords.get("type")
         made = kind.single() if kind is not None else None
         if isinstance(node, cst.Call) and context.editable(event.module, node, "an option names a device"):
@@ -139,7 +185,7 @@ def _declare(context: Context, name: str) -> _Taken:
                 text = f"lambda name: {tree.code_of(bound(node, ('type',))['type'].value)}({text}(name))"
             context.plan(event.module).set_keyword(node, "type", text, context.code, _REASON)
             context.applied(f"`{name}` of the command line means the rank's own GPU", event.module, node)
-    return _Taken.DECLARED
+    return taken
 
 
 def _may_be_added_to(event: Event) -> bool:
