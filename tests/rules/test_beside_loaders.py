@@ -51,8 +51,8 @@ for epoch in range(2):
 """
 
 
-def is_shared(other: str, over: str = "loader") -> bool:
-    script = SCRIPT.replace("<other>", other).replace("<over>", over)
+def is_shared(other: str, over: str = "loader", script: str = SCRIPT) -> bool:
+    script = script.replace("<other>", other).replace("<over>", over)
     conversion = conversion_of(script, strategy="auto")
     assert conversion.files
     after = conversion.files[0].after.decode()
@@ -72,6 +72,31 @@ def test_what_is_unknown_beside_a_loader_is_not_dealt_out(other: str, over: str)
 @pytest.mark.parametrize("other", ["Letters(size)", "Digits(2 * size)", "KNOWN[name](size)", "None"])
 def test_what_is_known_beside_a_loader(other: str) -> None:
     assert not is_shared(other)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    ["range(len(loader))", "tqdm(range(9))", "trange(len(loader))", "itertools.count()", "enumerate(range(4))"],
+)
+def test_numbers_beside_batches(numbers: str) -> None:
+    """`for step, (x, y) in zip(range(n), loader)`: they only count."""
+    script = SCRIPT.replace("    for x, y in <over>:", f"    for step, (x, y) in zip({numbers}, loader):")
+    script = script.replace("import tqdm\n", "import tqdm, trange\nimport itertools\n")
+    assert not is_shared("Letters(size)", script=script)
+
+
+@pytest.mark.parametrize("beside", ["unknown.walk(loader)", "tqdm(unknown.walk())", "unknown.counting(range(8))"])
+def test_what_is_not_known_beside_batches(beside: str) -> None:
+    script = SCRIPT.replace("    for x, y in <over>:", f"    for step, (x, y) in zip({beside}, loader):")
+    assert is_shared("Letters(size)", script=script)
+
+
+def test_numbers_in_the_place_of_batches() -> None:
+    """`range(8)` where another run has a loader: what each number stands for, each rank would train on."""
+    over = "(loader if len(sys.argv) > 1 else range(8)):\n        x, y = one if len(sys.argv) > 1 else ROWS[one]"
+    script = SCRIPT.replace("    for x, y in <over>:", f"    for one in {over}")
+    script = script.replace("\nclass Digits", "\nROWS = unknown.rows()\n\n\nclass Digits", 1)
+    assert is_shared("Letters(size)", script=script)
 
 
 def test_who_asks_for_shards_is_told() -> None:

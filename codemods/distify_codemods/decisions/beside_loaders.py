@@ -10,7 +10,7 @@ from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Link
 from distify_codemods.facts import Facts
 from distify_codemods.inside import root, to_library
-from distify_codemods.libraries import torch_data
+from distify_codemods.libraries import progress, python, torch_data
 from distify_codemods.naming import brief
 from distify_codemods.objects import External, Passing
 from distify_codemods.values import Value
@@ -42,9 +42,20 @@ def _may_be_a_loader(value: Value) -> bool:
 
 
 def _within(value: Value) -> Iterator[Value]:
-    """What is gone through in `enumerate`, `zip` and bars."""
-    over = (part for obj in value.objs if isinstance(obj, Passing) for part in (obj.over, *obj.zipped))
-    yield from (part for part in over if part is not None)
+    """What is gone through in `enumerate`, `zip` and bars; numbers that are zipped with batches only count them."""
+    for obj in value.objs:
+        if isinstance(obj, Passing):
+            parts = [part for part in (obj.over, *obj.zipped) if part is not None]
+            yield from (part for part in parts if not (obj.zipped and _is_of_numbers(part)))
+
+
+def _is_of_numbers(value: Value) -> bool:
+    """`range(n)`, also in a bar."""
+    return bool(value.objs) and not value.open and all(
+        obj.name in (*python.NUMBERS, progress.RANGE) if isinstance(obj, External)
+        else isinstance(obj, Passing) and obj.over is not None and all(map(_is_of_numbers, (obj.over, *obj.zipped)))
+        for obj in value.objs
+    )  # fmt: skip
 
 
 def _known(obj: Obj) -> Obj:
