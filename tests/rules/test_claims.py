@@ -114,6 +114,47 @@ def test_what_the_script_calls_once_has_an_order_of_its_own() -> None:
     assert "set_epoch" not in after
 
 
+PARTS = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList()
+        for size in {sizes}:
+            self.layers.append({part})
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.relu(layer(x))
+        return self.out(x)
+
+
+"""
+
+
+@pytest.mark.parametrize("sizes", ["[4, 4]", "data[0][0]"])
+@pytest.mark.parametrize(
+    ("part", "called", "told"),
+    [
+        ("nn.Linear(4, 4)", "layers", False),
+        ("Block()", "layers", False),
+        ("nn.ModuleList([nn.Linear(4, 4)])", "layers[0]", False),
+        ("arena.Layer(4)", "layers", True),
+        ("nn.Linear(4, 4)", "others", True),
+    ],
+)
+def test_a_part_of_a_wrapped_model_is_what_the_model_holds(sizes: str, part: str, called: str, told: bool) -> None:
+    """`model.layers[0](x)` after training."""
+    block = "class Block(nn.Linear):\n    def __init__(self):\n        super().__init__(4, 4)\n\n\n"
+    seen = script(
+        imports=f"import arena\n{IMPORTS}{block}{PARTS.format(sizes=sizes, part=part)}",
+        model="model = Net()\n", after=f"print(model.{called}[0](x).mean())\n",
+    )  # fmt: skip
+    conversion = conversion_of(seen, options=SHARDED)
+    found = [one.message for one in conversion.of(Level.ADVICE) if "it is not known whether" in one.message]
+    assert any(f"`model.{called}[0]`" in one for one in found) is told
+
+
 def test_text_on_a_stream_is_printed() -> None:
     before = script(imports=f"import sys\n{IMPORTS}", after='sys.stdout.write("done")\n')
     assert findings("OUT01", before, Level.NOT_NEEDED) == []
