@@ -10,6 +10,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Ref
+from distify_codemods.interpreter import spelled_twice
 from distify_codemods.libraries import spelling
 from distify_codemods.objects import Local, Sequence
 from distify_codemods.values import NOTHING, Value
@@ -48,19 +49,19 @@ def builtin(machine: Machine, name: str) -> Value:
 def execute(machine: Machine, node: cst.Import | cst.ImportFrom) -> None:
     if isinstance(node, cst.Import):
         for alias in node.names:
-            _import(machine, alias)
+            _import(machine, node, alias)
     elif isinstance(node.names, cst.ImportStar):
         _import_star(machine, node)
     else:
-        _run_packages(machine, *_source(node))
+        _run_packages(machine, *_source(machine, node))
         for alias in node.names:
             assert isinstance(alias.name, cst.Name)
             _import_from(machine, node, alias, alias.name.value)
 
 
-def _import(machine: Machine, alias: cst.ImportAlias) -> None:
-    name = tree.dotted(alias.name) or ""
-    module = machine.program.local_module(machine.frame.module, name, 0)
+def _import(machine: Machine, node: cst.Import, alias: cst.ImportAlias) -> None:
+    name, importer = tree.dotted(alias.name) or "", machine.frame.module
+    module = machine.program.local_module(importer, name, spelled_twice.level_of(machine.program, importer, node, name))
     first = name.split(".")[0]
     if module is not None and (alias.asname is not None or "." not in name):
         value = local(machine, module)
@@ -99,12 +100,13 @@ def local(machine: Machine, module: Module) -> Value:
     return Value(obj.alone)
 
 
-def _source(node: cst.ImportFrom) -> tuple[str, int]:
-    return (tree.dotted(node.module) or "" if node.module else "", len(node.relative))
+def _source(machine: Machine, node: cst.ImportFrom) -> tuple[str, int]:
+    name = tree.dotted(node.module) or "" if node.module else ""
+    return name, spelled_twice.level_of(machine.program, machine.frame.module, node, name)
 
 
 def _import_from(machine: Machine, node: cst.ImportFrom, alias: cst.ImportAlias, name: str) -> None:
-    source, level = _source(node)
+    source, level = _source(machine, node)
     importer = machine.frame.module
     module = machine.program.local_module(importer, source, level)
     bound = alias.asname.name.value if alias.asname and isinstance(alias.asname.name, cst.Name) else name
@@ -147,7 +149,7 @@ def _exported(env: dict[str, Value]) -> list[tuple[str, Value]]:
 
 
 def _import_star(machine: Machine, node: cst.ImportFrom) -> None:
-    source, level = _source(node)
+    source, level = _source(machine, node)
     _run_packages(machine, source, level)
     module = machine.program.local_module(machine.frame.module, source, level)
     if module is None:
