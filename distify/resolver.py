@@ -22,6 +22,8 @@ class LocalModules:
     `found`: what was served, by absolute path; each file is read once.
     `as_module`: whether the script has to be started with `python -m` from `root`.
     `needs_root`: whether it has to be started as a file, with `root` in PYTHONPATH.
+    `above`: how many folders above its own it has to be started from, where relative imports make packages of folders
+    that do not say that they are.
     """
 
     def __init__(self, entry: str) -> None:
@@ -37,6 +39,7 @@ class LocalModules:
         self._of_project = [*inside, *(os.path.join(project, part) for project in projects for part in ("", "src"))]
         self._here, *self._below = _parts_below(os.getcwd(), folder)
         self.found: dict[str, SourceFile] = {}
+        self.above = 0
         self._relative = False
         self._imports: dict[str, set[str]] = {}  # by file, and so the next two
         self._of_packages: set[str] = set()  # import what lies below `root` by its full name
@@ -85,9 +88,19 @@ class LocalModules:
         found = self._module(folder, parts)
         if found is not None and importing == self._entry:
             self._relative = True
-            if not _is_package(os.path.dirname(self._entry)) and self._below:
-                self.root = self._here
+            if not _is_package(os.path.dirname(self._entry)):
+                if self._below:
+                    self.root = self._here
+                else:
+                    self.above = max(self.above, level)
         return found
+
+    def start_of(self, script: str) -> str:
+        """The folder from which a script in the place of the entry is started with `python -m`."""
+        folder = os.path.dirname(os.path.abspath(script))
+        for _ in range(self.above):
+            folder = os.path.dirname(folder)
+        return folder if self.above else self.root
 
     def installs(self, name: str) -> bool:
         """Whether Python finds a top-level module of that name which is no source of the project."""

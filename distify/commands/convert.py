@@ -263,7 +263,9 @@ def _say_how_to_run(request: Request, layout: Layout, modules: LocalModules, don
         say(f"it imports modules from {os.path.abspath(root)}: have that folder in PYTHONPATH when it runs")
     words = shlex.quote(script)
     if modules.as_module:
-        inside = script if layout.folder else os.path.relpath(script, root)
+        if modules.above:
+            script, root = os.path.abspath(layout.script), modules.start_of(layout.script)
+        inside = script if layout.folder and not modules.above else os.path.relpath(script, root)
         words = f"-m {os.path.splitext(inside)[0].replace(os.sep, '.')}"
     change = f"cd {shlex.quote(os.path.relpath(root))} && "
     go = change if (layout.folder or modules.as_module) and not same_file(root, ".") else ""

@@ -69,6 +69,8 @@ def _copied(pair: Pair, folder: Path, script: str, texts: dict[str, bytes]) -> C
         for one in map(os.path.abspath, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
     ]
     root = folder / os.path.relpath(pair.modules.root, project)
+    if pair.modules.above:
+        root = Path(pair.modules.start_of(str(target)))
     if not pair.modules.as_module:
         above = [str(root)] * pair.modules.needs_root
         return Copy(folder, workdir, target, (str(target),), (*above, *mapped))

@@ -152,3 +152,29 @@ def test_a_package_is_its_main_file(distify: CommandLine, tmp_path: Path) -> Non
     done = distify("convert", "-m", "pkg", "--yes")
     assert done.code == 0, done.err
     assert (tmp_path / "pkg/__main___dist.py").exists()
+
+
+@pytest.mark.parametrize(("out", "module"), [([], "app.train_dist"), (["-o", "../there/"], "there.train")])
+def test_relative_imports_of_a_folder_that_is_no_package(
+    out: list[str], module: str, distify: CommandLine, tmp_path: Path
+) -> None:
+    """Python takes it for a package where it is started from the folder above, and so is the twin, wherever it is."""
+    text = "from .parts import WAY\n" + TRAIN.replace("reduction='mean'", "reduction=WAY") + GUARD
+    put(tmp_path, {"app/train.py": text, "app/parts.py": "WAY = 'sum'\n"})
+    inside = CommandLine(tmp_path / "app", distify.env)
+    done = inside("convert", "train.py", "--yes", *out)
+    assert done.code == 0, done.err
+    assert done.err.endswith(f"\n  cd .. && distify run -np 2 -m {module} ...\n")
+    alone = subprocess.run([sys.executable, "-m", "app.train"], cwd=tmp_path, capture_output=True, check=True)
+    together = distify("run", "-np", "2", "-m", module, CUDA_VISIBLE_DEVICES="")
+    assert together.code == 0, together.err
+    assert figures(together.out) == figures(alone.stdout) != []
+    if not out:
+        assert inside("verify", "train.py", CUDA_VISIBLE_DEVICES="").code == 0
+
+
+def test_a_folder_of_neighbours_is_started_where_it_is(distify: CommandLine, tmp_path: Path) -> None:
+    text = "from parts import WAY\n" + TRAIN.replace("reduction='mean'", "reduction=WAY") + GUARD
+    put(tmp_path, {"app/train.py": text, "app/parts.py": "WAY = 'sum'\n"})
+    done = CommandLine(tmp_path / "app", distify.env)("convert", "train.py", "--yes")
+    assert done.err.endswith("\n  distify run -np 2 train_dist.py ...\n")
