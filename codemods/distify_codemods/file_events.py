@@ -292,7 +292,9 @@ def _own_name(event: Event) -> str:
 def _may_write(event: Event) -> bool:
     name = _own_name(event)
     told = (value.constant() for value in event.arguments.all())
-    if effects.says_that_it_writes(name) or any(one in _WRITING_MODES for one in told):
+    keeps = effects.says_that_it_keeps_a_log(name) and not effects.says_that_it_reads(name)
+    says = effects.says_that_it_writes(name) or keeps
+    if says or any(one in _WRITING_MODES for one in told):
         return True
     return isinstance(event.module.parents.get(event.node), cst.Expr) and not effects.says_that_it_reads(name)
 

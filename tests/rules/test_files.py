@@ -546,3 +546,73 @@ def test_a_window_that_the_others_wait_for(before: str, after: str, waits: bool)
     given = script(imports=f"import matplotlib.pyplot as plt\n{IMPORTS}", optimizer=OPTIMIZER + before, after=after)
     told = [one.message for one in conversion_of(given).of(Level.ADVICE)]
     assert any(one.startswith(WINDOW) for one in told) is waits
+
+
+WINDOWS = f"""\
+import sys
+import matplotlib.pyplot as plt
+{IMPORTS}
+
+def train():
+    data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+    loader = DataLoader(data, batch_size=8, shuffle=True)
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def look():
+    plt.plot(nn.Linear(4, 1)(torch.randn(9, 4)).detach().numpy())
+    plt.show()
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("commands", "waits"),
+    [
+        ("if sys.argv[1] == 'look':\n    look()\nelse:\n    train()\n", False),
+        ("if sys.argv[1] == 'look':\n    look()\nelif sys.argv[1] == 'train':\n    train()\n", False),
+        ("match sys.argv[1]:\n    case 'look':\n        look()\n    case _:\n        train()\n", False),
+        ("if sys.argv[1] == 'look':\n    look()\ntrain()\n", True),
+        ("for one in sys.argv[1:]:\n    if one == 'look':\n        look()\n    else:\n        train()\n", True),
+        ("try:\n    look()\nexcept ValueError:\n    train()\n", True),
+    ],
+)
+def test_a_window_of_another_command(commands: str, waits: bool) -> None:
+    """Whoever looks does not train: the others have ended by then."""
+    told = [one.message for one in conversion_of(WINDOWS + commands).of(Level.ADVICE)]
+    assert any(one.startswith(WINDOW) for one in told) is waits
+
+
+@pytest.mark.parametrize(
+    ("line", "alone"),
+    [
+        (
+            "logger = get_logger('out/log.txt')",
+            "and does nothing else, let rank 0 alone have it, with `rt.main_process_only(get_logger)(...)`",
+        ),
+        ("save_all('out/all.bin', 3, model)", "put it under `if rt.is_main_process():`"),
+        ("setup_logger('out/log.txt')", "put it under `if rt.is_main_process():`"),
+    ],
+)
+def test_what_may_write_by_its_name(line: str, alone: str) -> None:
+    """Whoever uses what it gives cannot have it on one rank alone."""
+    before = script(imports=f"from elsewhere import get_logger, save_all, setup_logger\n{IMPORTS}", after=f"{line}\n")
+    (told,) = [one.message for one in conversion_of(before).of(Level.ADVICE) if one.code == "OUT03"]
+    called = line.partition("(")[0].split()[-1]
+    assert told == (
+        f"every rank calls `{called}` with a path, and it is not known what that does: if it writes, or asks somebody, "
+        f"{alone}"
+    )
+
+
+@pytest.mark.parametrize("line", ["table = load_logger('in/a.txt')", "rows = count('in/a.txt')"])
+def test_what_may_only_read(line: str) -> None:
+    before = script(imports=f"from elsewhere import count, load_logger\n{IMPORTS}", after=f"{line}\n")
+    assert not [one for one in conversion_of(before).of(Level.ADVICE) if one.code == "OUT03"]

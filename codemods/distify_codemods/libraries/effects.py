@@ -72,6 +72,8 @@ KNOWN = (
 OF_HANDLES = frozenset("write writelines writerow writerows writeheader writestr".split())
 #: Words of names by which a library says that it writes, or that it reads.
 WRITING_WORDS = ("save", "dump", "export", "write")
+#: So is called what makes something that writes from then on.
+_LOGGING_WORDS = ("logger", "recorder")
 _READING_WORDS = ("load", "read", "restore", "parse")
 
 
@@ -137,6 +139,10 @@ def is_writing_method(name: str, given: int) -> bool:
 
 def says_that_it_writes(name: str) -> bool:
     return any(word in name.lower() for word in WRITING_WORDS)
+
+
+def says_that_it_keeps_a_log(name: str) -> bool:
+    return any(word in name.lower() for word in _LOGGING_WORDS)
 
 
 def says_that_it_reads(name: str) -> bool:

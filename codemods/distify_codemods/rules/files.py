@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import file_events, file_names, tree
+from distify_codemods.decisions.backward_passes import excludes
 from distify_codemods.decisions.outside import is_used
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import is_writing_method
@@ -33,10 +34,13 @@ def run(context: Context) -> None:
         found = _write(context, event) or found
     unknown = [event for event in file_events.may_write(context.facts) if is_every_ranks(context, event)]
     for event in unknown:
-        called = f"every rank calls `{file_events.code_of(event)}`{_with_what(context, event)}"
+        code = file_events.code_of(event)
+        alone = "put it under `if rt.is_main_process():`"
+        if is_used(event) and event.kind is Kind.CALL:
+            alone = f"and does nothing else, let rank 0 alone have it, with `rt.main_process_only({code})(...)`"
         context.advice(
-            f"{called}, and it is not known what that does: if it writes, or asks somebody, put it under `if "
-            "rt.is_main_process():`", event.module, event.node,
+            f"every rank calls `{code}`{_with_what(context, event)}, and it is not known what that does: if it writes, "
+            f"or asks somebody, {alone}", event.module, event.node,
         )  # fmt: skip
     unseen = [call for call in unfollowed(context.facts) if call.writes]
     for call in unseen:
@@ -70,12 +74,18 @@ def _windows(context: Context) -> None:
     for event in facts.calls(*effects.WAIT_FOR_A_PERSON):
         block = event.arguments.get("block")
         waits = block is None or block.constant() is not False
-        if waits and any(event.before(one) or not event.turns.isdisjoint(one.turns) for one in meetings):
+        if waits and any(_comes_behind(one, event) for one in meetings):
             return context.advice(
                 "until somebody closes this window, rank 0 stays here and the others wait for it: after the time of "
                 "`--hang-timeout` the run ends as one that hangs; show it at the end, or with `block=False`",
                 event.module, event.node,
             )  # fmt: skip
+
+
+def _comes_behind(one: Event, event: Event) -> bool:
+    """Whether one thing may happen once another has: behind it, or in a later turn of a loop around both."""
+    behind = event.before(one) and not excludes(event, one)
+    return behind or not event.turns.isdisjoint(one.turns)
 
 
 def _with_what(context: Context, event: Event) -> str:
