@@ -58,6 +58,11 @@ class BatchLoop:
         return node if plain and not odd else None
 
     @property
+    def taking(self) -> Event:
+        """Where its batches are taken: by the loop itself, or by the first of the calls in it."""
+        return self.event if self.passing is not None or not self.draws else self.draws[0]
+
+    @property
     def alternates(self) -> bool:
         """Several loaders, one or the other at a time (not one of each)."""
         return any(len(draw.value.objs) > 1 for draw in self.draws)

@@ -356,3 +356,31 @@ def test_figures_that_are_kept_are_not_used_while_the_loop_is_under_way() -> Non
     [message] = [one.message for one in said]
     assert "keeps something of each batch" in message
     assert "running figures" not in message
+
+
+BY_HAND = """\
+for turn in range(2):
+    with torch.no_grad():
+        x, y = next(iter(other))
+        print(model(x)[:2])
+"""
+
+
+def test_a_batch_that_is_looked_at_is_taken_by_hand() -> None:
+    """That is said where it is taken; what else goes over the loader goes over nothing but loaders."""
+    before = evaluating(SUMS + BY_HAND)
+    lines = before.splitlines()
+    loop, taken = lines.index("    for x, y in other:") + 1, lines.index("        x, y = next(iter(other))") + 1
+    right = "every rank evaluates everything, which is right but no faster: "
+    assert [(one.place and one.place.line, one.message) for one in findings("EVAL01", before, Level.ADVICE)] == [
+        (loop, f"{right}batches of its loader are taken by hand at train.py:{taken}"),
+        (taken, f"{right}its batches are taken by hand"),
+    ]
+    assert changes("EVAL01", before) == []
+
+
+def test_what_is_no_loader_beside_one_is_said_of_its_loop_alone() -> None:
+    before = evaluating(SUMS.replace("other:", "(other if len(data) > 3 else [data[:2]]):") + BY_HAND)
+    one, other = (one.message for one in findings("EVAL01", before, Level.ADVICE))
+    assert one.endswith(": it also loops over something that is no DataLoader")
+    assert other.endswith(": its batches are taken by hand")

@@ -52,7 +52,7 @@ def _decide_group(decisions: Decisions, loops: list[BatchLoop]) -> None:
     used = [one for loaders in calls.values() for one in loaders if any(one.obj in loop.loaders for loop in loops)]
     way, why = _way(facts, loops, used, twofold)
     if isinstance(way, str):
-        decisions.replicated += tuple((loop, why) for loop in loops)
+        decisions.replicated += tuple((loop, _said_of(loop, loops, why)) for loop in loops)
         sharding = Sharding.REPLICATED
     elif all(isinstance(one, Reduction) for one in way):
         decisions.reductions += tuple(one for one in way if isinstance(one, Reduction))
@@ -111,12 +111,26 @@ def _never(facts: Facts, loops: list[BatchLoop], loaders: list[Loader]) -> str:
     shared = {loader for loop in facts.training_loops for loader in loop.loaders if loader not in loop.trained}
     if any(loader.obj in shared for loader in loaders):
         return "its loader also serves a loop that trains on another one"
-    nodes = {loop.node for loop in loops}
+    nodes = {loop.node for loop in loops if loop.passing is not None}
     if not all(_only_loaders(event.value) for event in facts.of_kind(Kind.LOOP) if event.node in nodes):
-        return "it also loops over something that is no DataLoader"
+        return _ODD
     problem = next(filter(None, map(dealing.unfit_for_evaluation, loaders)), "")
-    by_hand = "its batches are taken by hand" if any(loop.passing is None for loop in loops) else ""
-    return problem or by_hand
+    return problem or (_BY_HAND if any(loop.passing is None for loop in loops) else "")
+
+
+_ODD = "it also loops over something that is no DataLoader"
+_BY_HAND = "its batches are taken by hand"
+
+
+def _said_of(loop: BatchLoop, loops: list[BatchLoop], why: str) -> str:
+    """What keeps one of the loops from being shared, of what keeps all of them."""
+    if loop.passing is None and why == _ODD:
+        return _BY_HAND
+    if why != _BY_HAND or loop.passing is None:
+        return why
+    mine = set(loop.loaders)
+    there = min((one for one in loops if one.passing is None), key=lambda one: mine.isdisjoint(one.loaders)).taking
+    return f"batches of its loader are taken by hand at {there.module.place(there.node)}"
 
 
 def _only_loaders(value: Value) -> bool:

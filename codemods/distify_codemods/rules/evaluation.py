@@ -54,7 +54,7 @@ def _put_together(context: Context) -> set[cst.CSTNode]:
         if loop.node not in done:
             done.add(loop.node)
             message = f"every rank evaluates everything, which is right but no faster: {why}"
-            context.advice(message, loop.module, loop.node)
+            context.advice(message, loop.taking.module, loop.taking.node)
     return done
 
 
