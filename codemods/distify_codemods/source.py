@@ -6,6 +6,7 @@ import codecs
 import io
 import re
 import tokenize
+import warnings
 
 import libcst as cst
 
@@ -18,6 +19,10 @@ _PYTHON_2 = re.compile(
     r"""^\s*(?:print\s+[^\s(=.,\[]|print\s*>>|exec\s+["'\w]|raise\s+\w+\s*,)|except\s+[\w.]+\s*,\s*\w+\s*:|\basync\s*=|\d+L\b|<>""",
     re.MULTILINE,
 )
+
+#: Texts that libcst reads and Python may not: escapes that name a character, bytes that are no ASCII.
+_LITERALS = re.compile(r"""\\[NUux]|\b[rR]?[bB][rR]?["'].*[^\x00-\x7f]""")
+_NO_LITERAL = ("(unicode error)", "(value error)", "bytes can only contain ASCII")
 
 
 def parse(file: SourceFile) -> cst.Module:
@@ -36,6 +41,8 @@ def parse(file: SourceFile) -> cst.Module:
     if (deep := too_deep(text)) is not None:
         line, what = deep
         raise SourceError(file.path, f"nests {what} too deeply to be parsed", line, 1)
+    if _LITERALS.search(text) and (wrong := _wrong_literal(text, file.path)) is not None:
+        raise wrong
     try:
         return _parsed(file)
     except cst.ParserSyntaxError as problem:
@@ -74,10 +81,20 @@ def _encoding(file: SourceFile) -> str:
 
 def _pythons_error(text: str, path: str) -> Exception | None:
     try:
-        compile(text, path, "exec", dont_inherit=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Python minds of a script, it says to who runs it
+            compile(text, path, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as own:
         return own
     return None
+
+
+def _wrong_literal(text: str, path: str) -> SourceError | None:
+    """A text that no character is found for, where the file is else as Python wants it."""
+    own = _pythons_error(text, path)
+    if not isinstance(own, SyntaxError) or not own.msg.startswith(_NO_LITERAL):
+        return None
+    return SourceError(path, f"does not parse as Python 3: {own.msg}", own.lineno or 0, own.offset or 0)
 
 
 def _syntax_error(path: str, text: str, problem: cst.ParserSyntaxError, pythons: Exception | None) -> SourceError:

@@ -145,3 +145,25 @@ def test_tabs_and_spaces_that_a_block_goes_on_with(outer: str, inner: str) -> No
 def test_what_python_does_not_read_either(before: str) -> None:
     with pytest.raises(SourceError, match="does not parse as Python 3"):
         converted(before)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('"\\N{FOO}"', "unknown Unicode character name"),
+        ('f"\\N{FOO}"', "unknown Unicode character name"),
+        ('"\\x4"', "truncated"),
+        ('"\\U00110000"', "illegal Unicode character"),
+        ('b"é"', "bytes can only contain ASCII literal characters"),
+    ],
+)
+def test_a_text_that_python_does_not_read_is_named(text: str, says: str) -> None:
+    """libcst reads it; whoever asks for its value would get Python's error, from somewhere."""
+    with pytest.raises(SourceError, match=rf"^train\.py:2:\d+: does not parse as Python 3: .*{says}"):
+        converted(f"import torch\nname = {text}\n")
+
+
+@pytest.mark.parametrize("text", ['r"\\N{FOO}"', 'b"\\N{FOO}"', '"\\N{BULLET} \\x41"', 'rb"\\x4"', "'é'  # b\"é\""])
+def test_a_text_that_python_reads(text: str) -> None:
+    before = script(setup=f"name = {text}\n")
+    assert f"name = {text}\n" in converted(before)
