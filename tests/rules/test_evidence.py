@@ -98,6 +98,25 @@ def test_a_part_of_something_unknown() -> None:
     assert message == "of `self.part(x)` it is not known what is called, nor what that does to a batch"
 
 
+@pytest.mark.parametrize(
+    ("loss", "told"),
+    [
+        ("strange.far(model(x), y).mean()", ["strange.far(model(x), y)"]),
+        ("strange.far(model(x), y)[0].sum().sqrt()", ["strange.far(model(x), y)"]),
+        (
+            "strange.mean(strange.far(model(x), y))",
+            ["strange.far(model(x), y)", "strange.mean(strange.far(model(x), y))"],
+        ),
+    ],
+)
+def test_what_is_unknown_is_told_once(loss: str, told: list[str]) -> None:
+    """What is done to its result is no second thing; another function is."""
+    conversion = conversion_of(script(imports=STRANGE, loop=loop_with(loss)), options=AUTO)
+    said = [one.message for one in conversion.of(Level.ADVICE) if "not known what it does to a batch" in one.message]
+    assert sorted(one.split("`")[1] for one in said) == told
+    assert conversion.strategy is Strategy.SHARED
+
+
 def test_the_loss_that_a_model_of_transformers_computes() -> None:
     """A mean over tokens, of which each rank's share has another number."""
     imports = f"{IMPORTS}from transformers import GPT2LMHeadModel\n"

@@ -108,10 +108,13 @@ def _each_once(found: list[Link]) -> list[Link]:
 def _foreign(facts: Facts) -> Iterator[Link]:
     """Unknown things that are called in training, of whose results the loss is made."""
     called = {event.node: event for event in _calls(facts)}
-    for mark in marks(facts, Foreign):
-        event = called.get(mark.site) if mark.site is not None else None
-        if mark.site is None or (event is not None and not facts.in_training(event)):
-            continue
+    elsewhere = {node for node, event in called.items() if not facts.in_training(event)}
+    found = [mark for mark in marks(facts, Foreign) if mark.site is not None and mark.site not in elsewhere]
+    sites = {mark.site for mark in found}
+    for mark in found:
+        if mark.site is None or not sites.isdisjoint(_receivers(mark.site)):
+            continue  # `unknown(x).mean()`: said of `unknown(x)`
+        event = called.get(mark.site)
         text = f"`{brief(mark.site)}`"
         if event is None:  # of what is not even seen what has it
             yield Link(
@@ -129,6 +132,13 @@ def _foreign(facts: Facts) -> Iterator[Link]:
                 event.module, mark.site, f"the loss depends on {text}, of which is not known what it does to a batch",
                 "it could be followed as a function of the project that uses torch",
             )  # fmt: skip
+
+
+def _receivers(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What a method is called of, and what that is a part of."""
+    while isinstance(node, (cst.Call, cst.Attribute, cst.Subscript)):
+        node = node.func if isinstance(node, cst.Call) else node.value
+        yield node
 
 
 def _unseen(facts: Facts) -> Iterator[Link]:
