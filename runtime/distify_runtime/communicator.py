@@ -12,9 +12,6 @@ from __future__ import annotations
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from enum import Enum
 from typing import Any, ClassVar, Protocol
 
@@ -28,6 +25,8 @@ from distify_runtime import accelerators
 from distify_runtime.backends import backend, of_accelerator
 from distify_runtime.launchers import HOROVODRUN, OPEN_MPI
 from distify_runtime.memory import pickled, unpickled
+from distify_runtime.one_rank import refuse_alone
+from distify_runtime.sight import seeing, seeing_all
 from distify_runtime.starts import where_to_meet
 
 #: Launchers that Horovod follows by itself.
@@ -96,6 +95,7 @@ class Communicator(ABC):
         """Leave the others. No collective; nothing that blocks where a rank has failed."""
 
 
+@seeing_all
 class TorchCommunicator(Communicator):
     """torch.distributed, over NCCL or Gloo."""
 
@@ -166,13 +166,14 @@ _torch = TorchCommunicator()
 _horovod: Communicator | None = None
 
 
+@seeing
 def join(world_of_one: bool, patience: float = 0.0) -> None:
     """Join the other ranks: those of Horovod where the script has called `hvd.init()`, else torch's.
 
     patience: the seconds that a run may stand still; 0: as long as torch has patience.
     """
     global _horovod
-    _refuse_alone()
+    refuse_alone()
     if (hvd := horovod()) is not None:
         hvd.init()  # harmless where the script has done it
         from distify_runtime.horovod_communicator import HorovodCommunicator
@@ -188,6 +189,7 @@ def leave() -> None:
     ours.close()
 
 
+@seeing
 def is_initialized() -> bool:
     return _horovod is not None or dist.is_initialized()
 
@@ -205,45 +207,16 @@ def _current() -> Communicator:
     return _horovod or _torch
 
 
-class MetAlone(RuntimeError):
-    """A rank would meet the others in what it does alone: they would take its messages for later ones."""
-
-
-#: Whether this thread is in what one rank does alone; what goes on beside it, in other threads, is not.
-_alone = ContextVar("distify_alone", default=False)
 _met, _meetings = "", 0
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """Under `with`, whatever would meet the other ranks raises MetAlone: they do not come here."""
-    token = _alone.set(True)
-    try:
-        yield
-    finally:
-        _alone.reset(token)
-
-
-def _refuse_alone() -> None:
-    if _alone.get():
-        raise MetAlone(
-            "ranks would meet in what rank 0 alone does: no other rank comes to what is called inside of "
-            "`call_on_main_process`; call it before or after that, on every rank"
-        )
 
 
 def _meeting(what: str = "") -> Communicator:
     """`what`: the collective that it is for, if it is for one."""
     global _met, _meetings
-    _refuse_alone()
+    refuse_alone()
     if what:
         _met, _meetings = what, _meetings + 1
     return _current()
-
-
-def is_alone() -> bool:
-    """Whether this is in what one rank does alone."""
-    return _alone.get()
 
 
 def comes_to(what: str) -> None:
@@ -262,6 +235,7 @@ def last_met() -> str:
 # ---- over the present communicator
 
 
+@seeing
 def home() -> torch.device:
     """Where numbers travel, and what is pickled: NCCL alone, which a script may have begun with, reaches no CPU."""
     kind = accelerators.kind()

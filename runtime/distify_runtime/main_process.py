@@ -19,6 +19,7 @@ import torch
 from distify_runtime import communicator, handing
 from distify_runtime.environment import is_alone, is_main_process
 from distify_runtime.meeting import by_itself, collective
+from distify_runtime.one_rank import alone
 from distify_runtime.patching import wrap
 from distify_runtime.process_group import init_process_group, ranks_take_turns
 
@@ -70,7 +71,7 @@ def call_on_main_process(function: Callable[P, T], *args: P.args, **kwargs: P.kw
     error: Exception | None = None
     if is_main_process():
         try:
-            with communicator.alone():
+            with alone():
                 result = function(*args, **kwargs)
         except Exception as caught:
             error = caught

@@ -33,6 +33,7 @@ from distify_runtime.metrics import leave_metrics_alone
 from distify_runtime.randomness import seed_ranks_alike
 from distify_runtime.same_everywhere import check_machines
 from distify_runtime.saving import save_whole
+from distify_runtime.sight import hide_group
 from distify_runtime.threads import share_cores
 from distify_runtime.watch.mode import Mode, mode, patience
 from distify_runtime.watch.start import start
@@ -45,7 +46,7 @@ _endings: list[Callable[[], None]] = []
 
 
 @collective
-def init_process_group(per_rank_batch: bool = False, watch: str | None = None) -> None:
+def init_process_group(per_rank_batch: bool = False, watch: str | None = None, whole_batches: bool = False) -> None:
     """Join the ranks that the launcher started; under plain `python` a world of one. Harmless to call twice.
 
     Binds this process to its GPU, lets all ranks go on with rank 0's random numbers (rank 0 keeps exactly
@@ -55,9 +56,13 @@ def init_process_group(per_rank_batch: bool = False, watch: str | None = None) -
     per_rank_batch: training loaders keep their batch size on each rank; else the global batch stays what it was.
     watch: "on", where what is alike by construction is compared as the run goes on, and ends it where it is not;
     "warn", where it says so once; or "off". DISTIFY_WATCH in the environment comes first.
+    whole_batches: every rank goes through the script as one process does: libraries that add up over a process group
+    wherever there is one are to see none. `data_parallel` says the same, of what is made after it.
     """
     if per_rank_batch:
         keep_batch_size()
+    if whole_batches:
+        hide_group()
     if communicator.is_initialized():
         return
     # Its functions' default arguments are the default group at the time of the import. Imported later, as

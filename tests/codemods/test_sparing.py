@@ -7,7 +7,7 @@ from distify_codemods import Conversion, Level, Outcome
 from distify_codemods.interpreter import machine
 from distify_codemods.results import Options
 
-from tests.rules.scripts import DATA, GROUP, IMPORTS, LOADER, LOOP, OPTIMIZER, RUNTIME, conversion_of, converted
+from tests.rules.scripts import DATA, IMPORTS, LOADER, LOOP, OPTIMIZER, RUNTIME, WHOLE_GROUP, conversion_of, converted
 
 TOO_LARGE = "the program is too large to be followed to its end"
 AUTO = Options()
@@ -62,7 +62,7 @@ def advice(conversion: Conversion) -> list[str]:
 
 
 def test_forward_passes_are_shared() -> None:
-    expected = large(setup=GROUP, model=f"{NET}rt.data_parallel(model)\n").replace(IMPORTS, IMPORTS + RUNTIME, 1)
+    expected = large(setup=WHOLE_GROUP, model=f"{NET}rt.data_parallel(model)\n").replace(IMPORTS, IMPORTS + RUNTIME, 1)
     assert converted(large(), AUTO).replace("\n\nrt.init", "\nrt.init") == expected.replace("\n\nrt.init", "\nrt.init")
 
 

@@ -38,6 +38,14 @@ RUNTIME = "import distify_runtime as rt\n"
 PRINT = "from distify_runtime import rank_zero_print as print\n"
 WRAPPER = "from torch.nn.parallel import DistributedDataParallel\n"
 GROUP = "rt.init_process_group()\n"
+#: Where forward passes are shared.
+WHOLE_GROUP = "rt.init_process_group(whole_batches=True)\n"
+
+
+def group_of(options: Options) -> str:
+    return WHOLE_GROUP if options.strategy == "shared" else GROUP
+
+
 SHARDED = """\
 loader = DataLoader(data, batch_size=rt.per_rank_batch_size(8),
                     sampler=rt.TrainingSampler(data))

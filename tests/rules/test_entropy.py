@@ -6,14 +6,15 @@ import pytest
 from distify_codemods import Options, Strategy
 
 from tests.rules.scripts import (
-    GROUP,
     IMPORTS,
     LOADER,
     LOOP,
     MODEL,
+    WHOLE_GROUP,
     WRAP,
     conversion_of,
     converted,
+    group_of,
     indented,
     line_of,
     script,
@@ -40,14 +41,14 @@ HUB = f"{IMPORTS}from datasets import load_dataset\n"
 )  # fmt: skip
 def test_seeds_that_differ(before: str, after: str, options: Options) -> None:
     """The group is there before: ranks would split the data each in another way."""
-    assert f"\n{GROUP}{after}\n" in converted(script(imports=IMPORTED, setup=f"{before}\n"), options)
+    assert f"\n{group_of(options)}{after}\n" in converted(script(imports=IMPORTED, setup=f"{before}\n"), options)
 
 
 @BOTH
 @pytest.mark.parametrize("line", ["random.seed()", "np.random.seed()", "torch.seed()", "random.seed(None)"])
 def test_streams_that_are_seeded_anew(line: str, options: Options) -> None:
     after = converted(script(imports=IMPORTED, setup=f"{line}\n"), options)
-    assert f"\n{GROUP}{line}\nrt.seed_ranks_alike()\n" in after
+    assert f"\n{group_of(options)}{line}\nrt.seed_ranks_alike()\n" in after
 
 
 @BOTH
@@ -77,7 +78,7 @@ def test_seeds_that_are_alike(setup: str, options: Options) -> None:
 def test_generators_without_a_seed(made: str) -> None:
     """Rank 0's is sent to all where they draw alike; shards could not be believed."""
     before = script(imports=IMPORTED, setup=f"rng = {made}\n")
-    assert f"\n{GROUP}rng = rt.from_main_process({made})\n" in converted(before, SHARED)
+    assert f"\n{WHOLE_GROUP}rng = rt.from_main_process({made})\n" in converted(before, SHARED)
     conversion = conversion_of(before, options=Options())
     assert conversion.strategy is Strategy.SHARED
     [advice] = [one for one in conversion.findings if "has no seed" in one.message]

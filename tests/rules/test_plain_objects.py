@@ -6,10 +6,10 @@ import pytest
 from distify_codemods.results import OptionError, Options, Said
 
 from tests.rules.scripts import (
-    GROUP,
     IMPORTS,
     MODEL,
     RUNTIME,
+    WHOLE_GROUP,
     WRAP,
     blocked,
     conversion_of,
@@ -65,7 +65,7 @@ def test_the_module_inside_is_wrapped() -> None:
 
 def test_the_forward_passes_of_the_module_inside_are_shared() -> None:
     before = script(model=OBJECT, optimizer=OF_NET)
-    expected = before.replace(IMPORTS, IMPORTS + RUNTIME).replace("data = ", f"{GROUP}data = ", 1)
+    expected = before.replace(IMPORTS, IMPORTS + RUNTIME).replace("data = ", f"{WHOLE_GROUP}data = ", 1)
     assert converted(before, SHARED) == expected.replace(OF_NET, f"rt.data_parallel(model.net)\n{OF_NET}")
 
 

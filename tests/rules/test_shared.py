@@ -12,7 +12,6 @@ from distify.files import read_script
 from distify.resolver import LocalModules
 from tests.rules.scripts import (
     DATA,
-    GROUP,
     IMPORTS,
     LOADER,
     LOOP,
@@ -20,6 +19,7 @@ from tests.rules.scripts import (
     OPTIMIZER,
     PRINT,
     RUNTIME,
+    WHOLE_GROUP,
     conversion_of,
     converted,
     indented,
@@ -68,7 +68,7 @@ def shared(
     imports: str = IMPORTS,
     ours: str = RUNTIME,
     setup: str = "",
-    group: str = GROUP,
+    group: str = WHOLE_GROUP,
     data: str = DATA,
     loader: str = LOADER,
     model: str = MODEL,
@@ -110,7 +110,7 @@ def test_over_torch_alike(backend: str) -> None:
 def test_over_horovod() -> None:
     ours = "import distify_runtime as rt\nimport horovod.torch as hvd\n"
     after = converted(script(), Options(strategy="shared", backend="horovod"))
-    assert after == shared(ours=ours, group=f"hvd.init()\n{GROUP}")
+    assert after == shared(ours=ours, group=f"hvd.init()\n{WHOLE_GROUP}")
 
 
 def test_what_is_done_once_is_done_once() -> None:
@@ -130,19 +130,19 @@ def test_several_models() -> None:
     model = "first = nn.Linear(4, 2)\nsecond = nn.Linear(2, 1)\n"
     optimizer = "optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1)\n"
     before = script(model=model, optimizer=optimizer, loop=LOOP.replace("model(x)", "second(first(x))"))
-    assert lines(before) == [GROUP.strip(), "rt.data_parallel(first)", "rt.data_parallel(second)"]
+    assert lines(before) == [WHOLE_GROUP.strip(), "rt.data_parallel(first)", "rt.data_parallel(second)"]
 
 
 def test_a_list_of_models() -> None:
     model = "models = [nn.Linear(4, 1) for _ in range(3)]\n"
     optimizer = "optimizer = torch.optim.SGD([p for one in models for p in one.parameters()], lr=0.1)\n"
     before = script(model=model, optimizer=optimizer, loop=LOOP.replace("model(x)", "sum(one(x) for one in models)"))
-    assert lines(before) == [GROUP.strip(), "rt.data_parallel(models)"]
+    assert lines(before) == [WHOLE_GROUP.strip(), "rt.data_parallel(models)"]
 
 
 def test_models_of_folds_each_in_its_turn() -> None:
     before = script(model="", optimizer="", loop="for fold in range(3):\n" + indented(MODEL + OPTIMIZER + LOOP))
-    assert lines(before) == [GROUP.strip(), "    rt.data_parallel(model)"]
+    assert lines(before) == [WHOLE_GROUP.strip(), "    rt.data_parallel(model)"]
 
 
 def test_a_model_that_a_trainer_keeps() -> None:
@@ -152,7 +152,7 @@ def test_a_model_that_a_trainer_keeps() -> None:
     )
     fit = indented(LOOP.replace("model(", "self.model(").replace("optimizer.", "self.optimizer."), " " * 8)
     before = script(model=f"{trainer}{fit}\n\nTrainer().fit()\n", optimizer="", loop="")
-    assert lines(before) == [GROUP.strip(), "        rt.data_parallel(self.model)"]
+    assert lines(before) == [WHOLE_GROUP.strip(), "        rt.data_parallel(self.model)"]
 
 
 def test_a_model_that_only_its_maker_has_a_name_for() -> None:
@@ -161,7 +161,7 @@ def test_a_model_that_only_its_maker_has_a_name_for() -> None:
         "    return (lambda x: net(x)), torch.optim.SGD(net.parameters(), lr=0.1)\n\n\n"
     )
     before = script(model=model, optimizer="step, optimizer = build()\n", loop=LOOP.replace("model(x)", "step(x)"))
-    assert lines(before) == [GROUP.strip(), "    rt.data_parallel(net)"]
+    assert lines(before) == [WHOLE_GROUP.strip(), "    rt.data_parallel(net)"]
 
 
 def test_weights_that_belong_to_no_module_stay_as_they_are() -> None:
@@ -170,7 +170,7 @@ def test_weights_that_belong_to_no_module_stay_as_they_are() -> None:
         optimizer="optimizer = torch.optim.SGD([*model.parameters(), scale], lr=0.1)\n",
         loop=LOOP.replace("model(x)", "model(x) * scale"),
     )
-    assert lines(before) == [GROUP.strip(), SHARE.strip()]
+    assert lines(before) == [WHOLE_GROUP.strip(), SHARE.strip()]
 
 
 MOVING = f"{MODEL}model = rt.inputs_to_device(model)\n"
@@ -195,7 +195,7 @@ def test_keys_of_checkpoints_that_nn_data_parallel_wrote_stay() -> None:
 
 def test_a_method_of_its_own() -> None:
     before = script(model=NET, loop=LOOP.replace("nn.functional.mse_loss(model(x), y)", "model.loss(x, y)"))
-    assert lines(before) == [GROUP.strip(), 'rt.data_parallel(model, methods=("loss",))']
+    assert lines(before) == [WHOLE_GROUP.strip(), 'rt.data_parallel(model, methods=("loss",))']
 
 
 def test_a_method_that_calls_the_model_itself() -> None:
@@ -206,7 +206,7 @@ def test_a_method_that_calls_the_model_itself() -> None:
     )
     loop = LOOP.replace("nn.functional.mse_loss(model(x), y)", "model.training_step(x, y)")
     before = script(model=NET.replace("    def size", step), loop=loop)
-    assert lines(before) == [GROUP.strip(), SHARE.strip()]
+    assert lines(before) == [WHOLE_GROUP.strip(), SHARE.strip()]
 
 
 CHOSEN = """\
@@ -269,36 +269,36 @@ def test_one_of_several_models() -> None:
         model=NET + CHOSEN, loop=LOOP.replace("nn.functional.mse_loss(model(x), y)", "loss_of(model, x, y)")
     )
     after = converted(before, SHARED)
-    assert lines(before) == [GROUP.strip(), "rt.data_parallel(model)"]
+    assert lines(before) == [WHOLE_GROUP.strip(), "rt.data_parallel(model)"]
     assert after.index("model = build(") < after.index("rt.data_parallel(model)") < after.index("optimizer =")
 
 
 def test_a_method_beside_forward() -> None:
     before = script(model=NET, loop=LOOP.replace("(model(x), y)", "(model(x), y) + model.encode(x).mean()"))
-    assert lines(before) == [GROUP.strip(), 'rt.data_parallel(model, methods=("encode",))']
+    assert lines(before) == [WHOLE_GROUP.strip(), 'rt.data_parallel(model, methods=("encode",))']
 
 
 def test_a_part_that_is_called_by_itself() -> None:
     before = script(model=NET, loop=LOOP.replace("(model(x), y)", "(model(x), y) + model.encoder(x).mean()"))
-    assert lines(before) == [GROUP.strip(), "rt.data_parallel(model, model.encoder)"]
+    assert lines(before) == [WHOLE_GROUP.strip(), "rt.data_parallel(model, model.encoder)"]
 
 
 def test_parts_without_the_whole() -> None:
     before = script(model=NET, loop=LOOP.replace("model(x)", "model.decoder(model.encode(x))"))
     assert lines(before) == [
-        GROUP.strip(), 'rt.data_parallel(model, methods=("encode",))', "rt.data_parallel(model.decoder)",
+        WHOLE_GROUP.strip(), 'rt.data_parallel(model, methods=("encode",))', "rt.data_parallel(model.decoder)",
     ]  # fmt: skip
 
 
 def test_a_method_of_a_model_that_cannot_be_seen() -> None:
     loop = LOOP.replace("model(x)", "model.decode(model.encode(x))")
     before = script(imports=STRANGE, model="model = strange.Autoencoder()\n", loop=loop)
-    assert lines(before) == [GROUP.strip(), 'rt.data_parallel(model, methods=("encode", "decode"))']
+    assert lines(before) == [WHOLE_GROUP.strip(), 'rt.data_parallel(model, methods=("encode", "decode"))']
 
 
 def test_a_model_that_a_library_calls() -> None:
     before = script(imports=STRANGE, loop=LOOP.replace("nn.functional.mse_loss(model(x), y)", "strange.loss(model, x)"))
-    assert lines(before) == [GROUP.strip(), SHARE.strip()]
+    assert lines(before) == [WHOLE_GROUP.strip(), SHARE.strip()]
 
 
 @pytest.mark.parametrize(
@@ -663,7 +663,7 @@ def test_larger_batches() -> None:
     after = converted(script(), Options(strategy="shared", scale="linear"))
     assert SCALED in after
     assert "optimizer = rt.scale_learning_rate(torch.optim.SGD(model.parameters(), lr=0.1))\n" in after
-    assert "rt.init_process_group()\n" in after
+    assert WHOLE_GROUP in after
     after = converted(script(), Options(strategy="shared", scale="none"))
     assert SCALED in after
     assert "scale_learning_rate" not in after

@@ -15,6 +15,7 @@ from tests.rules.scripts import (
     blocked,
     conversion_of,
     converted,
+    group_of,
     indented,
     script,
 )
@@ -29,7 +30,7 @@ def start_in(helper: str, imports: str = IMPORTS + LOCAL, options: Options = BY_
     assert conversion.outcome is Outcome.CONVERTED, conversion.of(Level.BLOCKING)
     text = next(file for file in conversion.files if file.path == "train.py").after.decode()
     compile(text, "train_dist.py", "exec")
-    above, group, _ = text.partition(GROUP)
+    above, group, _ = text.partition(group_of(options))
     assert group
     assert "import distify_runtime as rt\n" in above
     return above

@@ -47,8 +47,9 @@ class Backend:
         """Statements before the process group. `engine` is the name under which it is imported."""
         return ()
 
-    def process_group(self, rt: str, per_rank_batch: bool = False) -> str:
-        return f"{rt}.init_process_group({'per_rank_batch=True' if per_rank_batch else ''})"
+    def process_group(self, rt: str, per_rank_batch: bool = False, whole_batches: bool = False) -> str:
+        options = "per_rank_batch=True" if per_rank_batch else "whole_batches=True" if whole_batches else ""
+        return f"{rt}.init_process_group({options})"
 
     # ---- models that are wrapped
 

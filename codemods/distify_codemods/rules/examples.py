@@ -80,7 +80,9 @@ class Example:
         self.helper = helper
         self.scale = scale
         self.strategy = strategy
-        self._parts = parts
+        self._parts = (
+            {"group": "+ rt.init_process_group(whole_batches=True)"} | parts if strategy == "shared" else parts
+        )
 
     @property
     def before(self) -> str:

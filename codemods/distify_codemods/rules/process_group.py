@@ -14,7 +14,7 @@ def run(context: Context) -> None:
     statement, after = found
     module, plan = context.entry, context.plan(context.entry)
     per_rank = context.options.per_rank_batch and not context.shares_forwards
-    text = context.backend.process_group(context.rt(module), per_rank)
+    text = context.backend.process_group(context.rt(module), per_rank, context.shares_forwards)
     reason = "each process joins the group, takes its own GPU, and starts from rank 0's random numbers"
     for line in context.backend.starts(context.engine(module)):
         plan.insert(statement, line, "GROUP01", reason, -11, after=after)

@@ -34,6 +34,7 @@ from distify_runtime.shared.shapes import Surprise
 from distify_runtime.shared.streams import kept, own_stream
 from distify_runtime.shared.structure import rebuilt, tensors_in, told
 from distify_runtime.shared.subclasses import first_of_another_class, like, plain
+from distify_runtime.sight import hide_group
 from distify_runtime.watch import randomness as streams
 
 _DEEPEST = 3  # how far down the parts of a model are shared in its place
@@ -55,6 +56,7 @@ def data_parallel(*models: Any, methods: Iterable[str] = (), forward: bool = Tru
         Raises TypeError for what is neither.
     forward: False for a `forward` that trains by itself, backward pass and step included: the methods alone are shared.
     """
+    hide_group()
     if is_alone():
         return
     seed_ranks_alike()  # what rank 0 alone has done until now may have drawn something

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch.optim import Optimizer
 
-from distify_runtime import communicator
+from distify_runtime import one_rank
 from distify_runtime.environment import is_a_ranks_child
 from distify_runtime.watch.board import Board
 from distify_runtime.watch.mode import Mode
@@ -80,7 +80,7 @@ class Watching:
         self._numbered = 0
 
     def after_step(self, optimizer: Optimizer) -> None:
-        if torch.compiler.is_compiling() or communicator.is_alone() or is_a_ranks_child():
+        if torch.compiler.is_compiling() or one_rank.is_alone() or is_a_ranks_child():
             return  # a step that is compiled is left as it is; and what one rank does alone, the others do not
         steps = self.optimizers.get(optimizer)
         if steps is None:
@@ -107,7 +107,7 @@ class Watching:
 
     def before_checkpoint(self) -> None:
         """Where every rank comes before rank 0 writes one, and elsewhere: looks at what has taken many steps since."""
-        if communicator.is_alone() or is_a_ranks_child():
+        if one_rank.is_alone() or is_a_ranks_child():
             return
         for optimizer, steps in list(self.optimizers.items()):
             if steps.taken - steps.looked >= min(max(1, steps.looked // _APART_BY), _MOST_APART):
