@@ -44,3 +44,12 @@ def _parts(of: Any) -> Iterable[Any]:
     if isinstance(of, Iterable) and not isinstance(of, str | bytes):
         return of
     raise TypeError(f"a module, an optimizer or parameters are needed, not {type(of).__name__}")
+
+
+def parts_of(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
+    """The modules that a model calls itself, as far as they have parameters."""
+    for name, child in model.named_children():
+        if isinstance(child, nn.ModuleList | nn.ModuleDict):
+            yield from ((f"{name}.{inner}", part) for inner, part in parts_of(child))
+        elif any(parameter.requires_grad for parameter in child.parameters()):
+            yield name, child

@@ -25,6 +25,7 @@ from distify_runtime.output import note
 from distify_runtime.shared import comparing, escapes, region, surroundings
 from distify_runtime.shared.attributes import Watched
 from distify_runtime.shared.comparing import Outside, Passed
+from distify_runtime.shared.copies import made_by_hooks
 from distify_runtime.shared.draws import Dims, OneRow, batch_dims
 from distify_runtime.shared.escapes import Births
 from distify_runtime.shared.graph import flows, leaves_past
@@ -132,6 +133,9 @@ class _Check:
         self.read: Mixture = frozenset()
         self._wholes: dict[tuple[Dims, ...], Passed | str] = {}
         self._draws, self._numbers = Rewound(), Surroundings(model.model).numbers()
+        # Gradients flow to these and no further: what has made them is for the script's backward pass.
+        made = made_by_hooks(model.model).items()
+        self._made = {name: one.detach().clone().requires_grad_() for name, one in made}
 
     def whole(self, along: tuple[Dims, ...]) -> Passed | str:
         """The whole batch, with what is drawn alike along these dimensions."""
@@ -225,6 +229,8 @@ class _Check:
         """A pass that leaves no trace, or why there is none."""
         self._draws.again()
         with _put_back(self._model.model) as (state, around), Births() as born, OneRow(along) as drawn:
+            vars(self._model.model).update(self._made)
+            inputs = self._inputs()
             try:
                 tensors, returned = compute()
             except Unknown as unknown:
@@ -235,8 +241,7 @@ class _Check:
                 raise
             except Exception as error:  # whatever a model says of a part of its batch, or of a whole one
                 return _Raised(f"it raises {type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
-            inputs = self._inputs()
-            leaves = leaves_past(tensors, inputs)
+            leaves = born.without(leaves_past(tensors, inputs))
             wanted = {id(one): one for one in inputs} | leaves
             with region.whole_batch():  # which is no backward pass of the script's
                 found = comparing.gradients_of(tensors, wanted) if gradients else {}

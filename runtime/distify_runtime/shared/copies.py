@@ -16,6 +16,15 @@ from distify_runtime.shared.messages import Tag
 _Key = tuple[int, int, int]
 
 
+def made_by_hooks(model: nn.Module) -> dict[str, Tensor]:
+    """Weights that hooks make of parameters before each call of `forward`, by their names: as old `weight_norm` does.
+
+    The hooks of its parts come by inside of the call.
+    """
+    held = vars(model).items() if model._forward_pre_hooks else ()
+    return {name: one for name, one in held if isinstance(one, Tensor) and one.requires_grad}
+
+
 class Copies:
     """Of a model's parameters that gradients flow to. One set serves all passes until a parameter changes."""
 
@@ -37,7 +46,7 @@ class Copies:
             for module in self._model.modules()
             for name, parameter in module._parameters.items()
             if parameter is not None and parameter.requires_grad
-        ]
+        ] + [(vars(self._model), name, one) for name, one in made_by_hooks(self._model).items()]
         distinct = {id(parameter): parameter for _, _, parameter in self._slots}
         distinct |= {id(tensor): tensor for tensor in self._strays}
         keys = [(identity, one._version, one.data_ptr()) for identity, one in distinct.items()]
@@ -53,6 +62,7 @@ class Copies:
     def parameters(self) -> list[Tensor]:
         """What gradients of the model flow to."""
         own = [one for one in self._model.parameters() if one.requires_grad]
+        own += made_by_hooks(self._model).values()
         return [*own, *(one for one in self._strays if all(one is not other for other in own))]
 
     def add_strays(self, tensors: list[Tensor]) -> None:

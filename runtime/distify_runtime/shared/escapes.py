@@ -41,6 +41,10 @@ class Births(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._born[storage] = _weak(one.untyped_storage())
         return found
 
+    def without(self, leaves: dict[int, Tensor]) -> dict[int, Tensor]:
+        """But for those that the pass has made by itself, as hooks make leaves of what frozen layers give."""
+        return {identity: one for identity, one in leaves.items() if storage_of(one) not in self._born}
+
     def left(self, known: Iterable[Tensor]) -> list[Left]:
         """In the order in which they were made; but for `known` and what only a graph holds."""
         alive = {storage for storage, one in self._born.items() if not one.expired()}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -112,7 +112,8 @@ class _WithoutReentrance:
     _original = staticmethod(checkpoint._checkpoint_without_reentrant_generator)
 
     def __new__(cls, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return cls._original(_again(fn), *args, **kwargs)
+        generator = cls._original(_again(fn), *args, **kwargs)
+        return generator if region.current() is not None else _entered(generator)
 
 
 class _Reentrant:
@@ -125,6 +126,12 @@ class _Reentrant:
         return cls._original.apply(_again(run_function), *args)
 
 
+def _entered(generator: Iterator[None]) -> Iterator[None]:
+    """What torch does before and behind the first time: what both times save has to be the same."""
+    with region.checkpointed():
+        yield from generator
+
+
 def _again(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that computes the second time as it did the first. Its draws are looked after by torch."""
     inside = region.current()
@@ -132,7 +139,7 @@ def _again(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def again(*args: Any, **kwargs: Any) -> Any:
         if inside is None:
-            with region.whole_batch():
+            with region.checkpointed():
                 return function(*args, **kwargs)
         if region.current() is inside:
             return function(*args, **kwargs)

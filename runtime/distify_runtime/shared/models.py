@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from distify_runtime.environment import is_alone, rank
 from distify_runtime.gradients import broadcast_parameters
 from distify_runtime.meeting import collective
-from distify_runtime.members import modules_of
+from distify_runtime.members import modules_of, parts_of
 from distify_runtime.noticing import notice, noticed_in
 from distify_runtime.output import note
 from distify_runtime.process_group import at_the_end
@@ -240,7 +240,7 @@ class SharedModel:
 
     def _give_up(self, why: str) -> None:
         self.given_up = why
-        parts = [] if self.depth == _DEEPEST else list(_parts(self.model))
+        parts = [] if self.depth == _DEEPEST else list(parts_of(self.model))
         for name, part in parts:
             shared = SharedModel.of(part, f"{self.name}.{name}", self.depth + 1)
             shared.patch()
@@ -248,21 +248,17 @@ class SharedModel:
         instead = f"; its parts are shared in its place: {', '.join(name for name, _ in parts)}" if parts else ""
         note(f"{self.name} is computed on whole batches by every rank: {why}{instead}")
 
+    def found_in_a_checkpoint(self) -> None:
+        if not self.given_up:
+            self.given_up = "it is called inside of a checkpoint, which a backward pass computes again"
+            note(f"{self.name} is computed on whole batches by every rank: {self.given_up}")
+
     @property
     def is_shared(self) -> bool:
         return self.forms.any_shared or any(part.is_shared for part in self.parts)
 
 
 _shared: dict[int, SharedModel] = {}
-
-
-def _parts(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
-    """The modules that a model calls itself, as far as they have parameters."""
-    for name, child in model.named_children():
-        if isinstance(child, nn.ModuleList | nn.ModuleDict):
-            yield from ((f"{name}.{inner}", part) for inner, part in _parts(child))
-        elif any(parameter.requires_grad for parameter in child.parameters()):
-            yield name, child
 
 
 def shared_model(model: nn.Module) -> SharedModel | None:
@@ -281,6 +277,8 @@ def _call(owner: nn.Module, function: Callable[..., Any], args: tuple[Any, ...],
                 return function(*args, **kwargs)
         if not region.computes_whole() and not region.is_transformed():
             return model.called(function, args, kwargs)
+        if region.is_checkpointed():
+            model.found_in_a_checkpoint()
         alike.computed_whole(owner)
         return function(*args, **kwargs)
     if not torch.is_grad_enabled():

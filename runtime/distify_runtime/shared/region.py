@@ -140,6 +140,26 @@ def whole_batch() -> Iterator[None]:
         _whole = before
 
 
+_checkpointed = False
+
+
+def is_checkpointed() -> bool:
+    """Whether what the script computes whole is computed once more when a backward pass comes to it."""
+    return _checkpointed
+
+
+@contextmanager
+def checkpointed() -> Iterator[None]:
+    """Nothing in what is computed here is shared, since it is computed twice, outside of a shared pass."""
+    global _checkpointed
+    before, _checkpointed = _checkpointed, _checkpointed or not _whole
+    try:
+        with whole_batch():
+            yield
+    finally:
+        _checkpointed = before
+
+
 _comparing = False
 
 

@@ -1,0 +1,124 @@
+"""Layers whose hooks make something in each call, and what is computed again, where the parts of a model are shared."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import distify_runtime as rt
+import pytest
+import torch
+from distify_runtime.shared.models import shared_model
+from ranks import on_ranks
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations, prune
+from torch.utils.checkpoint import checkpoint
+
+
+def _weight_norm(layer: nn.Module) -> nn.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the old one, which scripts still use
+        return torch.nn.utils.weight_norm(layer)
+
+
+WITH_HOOKS: dict[str, Callable[[nn.Module], Any]] = {
+    "weight_norm": _weight_norm,
+    "spectral_norm": torch.nn.utils.spectral_norm,
+    "pruned": lambda layer: prune.random_unstructured(layer, "weight", 0.5),
+    "weight_norm, new": parametrizations.weight_norm,
+}
+
+
+class Coupled(nn.Module):
+    """Looks at its batch together: its parts are shared in its place."""
+
+    def __init__(self, norm: Callable[[nn.Module], Any]) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 8), norm(nn.Linear(8, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden: Tensor = self.second(torch.tanh(self.first(x)))
+        return hidden - hidden.mean(dim=0)
+
+
+class Checkpointed(Coupled):
+    def __init__(self, reentrant: bool) -> None:
+        super().__init__(lambda layer: layer)
+        self.last, self.reentrant = nn.Linear(8, 8), reentrant
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.requires_grad_()
+        hidden = checkpoint(lambda given: self.second(torch.tanh(self.first(given))), x, use_reentrant=self.reentrant)
+        return self.last(hidden) - hidden.mean(dim=0)
+
+
+class Leaf(nn.Module):
+    """A frozen layer, of whose output a hook makes a leaf: `enable_input_require_grads` of transformers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 8).requires_grad_(False), nn.Linear(8, 8)
+        self.first.register_forward_hook(lambda module, given, out: out.requires_grad_(True))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(self.second(self.first(x)))
+
+
+def _trained(make: Callable[[], nn.Module]) -> tuple[list[float], nn.Module]:
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(1)
+    net = make()
+    rt.data_parallel(net)
+    optimizer = torch.optim.SGD([one for one in net.parameters() if one.requires_grad], lr=0.1)
+    losses = []
+    for step in range(12):
+        x = torch.randn(8, 4, generator=torch.Generator().manual_seed(step))
+        loss = net(x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, net
+
+
+def _with_hooks(name: str) -> Any:
+    losses, net = _trained(lambda: Coupled(WITH_HOOKS[name]))
+    found = shared_model(net.second)
+    return losses, found is not None and found.is_shared
+
+
+@pytest.mark.parametrize("name", WITH_HOOKS)
+def test_a_weight_that_a_hook_makes(name: str) -> None:
+    expected, _ = _trained(lambda: Coupled(WITH_HOOKS[name]))
+    for losses, is_shared in on_ranks(_with_hooks, name):
+        assert losses == pytest.approx(expected, rel=1e-9)
+        assert is_shared
+
+
+def _checkpointed(reentrant: bool) -> Any:
+    losses, net = _trained(lambda: Checkpointed(reentrant))
+    parts = [shared_model(one) for one in (net.first, net.second, net.last)]
+    return losses, [one is not None and one.is_shared for one in parts]
+
+
+@pytest.mark.parametrize("reentrant", [False, True], ids=["without reentrance", "reentrant"])
+def test_layers_inside_a_checkpoint_are_computed_whole_both_times(reentrant: bool) -> None:
+    expected, _ = _trained(lambda: Checkpointed(reentrant))
+    for losses, shared in on_ranks(_checkpointed, reentrant):
+        assert losses == pytest.approx(expected, rel=1e-9)
+        assert shared == [False, False, True]
+
+
+def _leaf() -> Any:
+    losses, net = _trained(Leaf)
+    found = shared_model(net)
+    assert found is not None
+    return losses, found.given_up
+
+
+def test_a_leaf_that_the_pass_makes_by_itself() -> None:
+    expected, _ = _trained(Leaf)
+    for losses, given_up in on_ranks(_leaf):
+        assert losses == pytest.approx(expected, rel=1e-9)
+        assert given_up == ""
