@@ -11,7 +11,7 @@ import pickle
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Any, ParamSpec, TypeVar
 
 import torch
@@ -115,24 +115,29 @@ def main_process_path(path: T) -> T | str:
     """`path` on rank 0, the null device on the others: for what opens a file to write to it."""
     if is_main_process():
         return path
-    _pass_over_syncs()
+    _pass_over_the_null_device()
     return os.devnull
 
 
 @functools.cache
-def _pass_over_syncs() -> None:
-    """What is written into the null device is nowhere: to have that on the disk, which tees of stdout ask for, is an
-    error of the system's."""
+def _pass_over_the_null_device() -> None:
+    """What is written there is nowhere: to have that on the disk, which tees of stdout ask for, is an error of the
+    system's, and a lock of it would be one for all ranks but the first, and for all runs of this machine."""
     null = os.stat(os.devnull).st_rdev
 
-    def sync(original: Callable[[Any], None], file: Any) -> None:
+    def around(original: Callable[..., Any], file: Any, *args: Any, **kwargs: Any) -> Any:
         found = os.fstat(file if isinstance(file, int) else file.fileno())
-        if not stat.S_ISCHR(found.st_mode) or found.st_rdev != null:
-            original(file)
+        is_null = stat.S_ISCHR(found.st_mode) and found.st_rdev == null
+        return None if is_null else original(file, *args, **kwargs)
 
+    with suppress(ImportError):  # there is none on Windows
+        import fcntl
+
+        wrap(fcntl, "flock", around)
+        wrap(fcntl, "lockf", around)
     for name in ("fsync", "fdatasync"):
         if hasattr(os, name):
-            wrap(os, name, sync)
+            wrap(os, name, around)
 
 
 @by_itself

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import fcntl
 import logging
 import os
 import threading
@@ -190,6 +192,28 @@ def _files(folder: str) -> list[Any]:
     rt.barrier()
     with rt.main_process_open(path) as file:
         return [file.read(), str(rt.main_process_path(Path("a")))]
+
+
+def _locked(path: str) -> int:
+    """How many locks this rank could have, of a file that each opens to write it."""
+    found = 0
+    with rt.main_process_open(path, "w") as file:
+        for lock in (fcntl.flock, fcntl.lockf):
+            rt.barrier()
+            with contextlib.suppress(BlockingIOError):
+                lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                found += 1
+        rt.barrier()
+    return found
+
+
+def test_what_goes_nowhere_is_locked_by_nobody(tmp_path: Path) -> None:
+    with open(os.devnull, "w") as null:
+        fcntl.flock(null, fcntl.LOCK_EX)  # as another run would have it
+        assert on_ranks(_locked, str(tmp_path / "lock"), ranks=3) == [2, 2, 2]
+    with (tmp_path / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert on_ranks(_locked, str(tmp_path / "lock")) == [1, 2]
 
 
 def test_open_writes_on_rank_zero_and_reads_everywhere(tmp_path: Path) -> None:

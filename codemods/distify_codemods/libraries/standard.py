@@ -16,7 +16,7 @@ _COMPUTE = frozenset(
 )
 #: Modules that keep files of their own.
 _KEEP = frozenset(
-    "aifc csv ctypes dbm fcntl filecmp fileinput logging mailbox marshal mmap plistlib shelve shutil sqlite3 "
+    "aifc csv ctypes dbm filecmp fileinput logging mailbox marshal mmap plistlib shelve shutil sqlite3 "
     "sunau tarfile tempfile trace".split()
 )
 
