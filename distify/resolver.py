@@ -103,10 +103,21 @@ class LocalModules:
         return folder if self.above else self.root
 
     def installs(self, name: str) -> bool:
-        """Whether Python finds a top-level module of that name which is no source of the project."""
-        if name in sys.builtin_module_names:
+        """Whether Python finds a module of that name, where it is no source of the project.
+
+        Below a package with an `__init__.py`, which may make its names as it runs, all are taken for found.
+        """
+        if name.partition(".")[0] in sys.builtin_module_names:
             return True
-        return PathFinder.find_spec(name, [*self._roots, *sys.path]) is not None
+        folders = [*self._roots, *sys.path]
+        for part in name.split("."):
+            spec = PathFinder.find_spec(part, folders)
+            if spec is None or (spec.loader is None and spec.submodule_search_locations is None):
+                return False
+            if spec.origin is not None:
+                return True
+            folders = list(spec.submodule_search_locations or ())
+        return True
 
     def listed(self, importing: str, name: str, level: int) -> list[str]:
         """The modules that lie in package `name`, found as it would be; no twins of others."""

@@ -60,7 +60,7 @@ class Options:
     `compression` ("none", "fp16") and `op` ("average", "adasum"): how Horovod's gradients travel, and become one.
     `scale`: what stays as it is, the global batch ("global"), or each rank's, with the learning rate scaled by the
     optimizer's rule over the first `warmup_epochs` ("linear") or not ("none").
-    `installed`: whether a library of that name is there; None: nobody can tell.
+    `installed`: whether a library, or a module of one, of that name is there; None: nobody can tell.
     `strategy`: "sharded" or "shared" (see `Strategy`), or "auto", the first of the two that is seen to be right.
     `listed`: the modules that lie in a package, by what imports it, its name and its level; None: nobody can tell.
     `commands`: tells the functions of the script that commands of its project call.

@@ -129,6 +129,19 @@ def test_installed_libraries_are_not_local() -> None:
     assert found("train.py", "net", 1, "venv/lib/python3.11/site-packages/other.py") is None
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("torch", True), ("torch.nothing", True), ("sys", True), ("sys.nothing", True), ("xml.dom", True),
+        ("parts", True), ("parts.net", True), ("parts.nets", False), ("parts.deeper.net", True),
+        ("parts.deeper.nets", False), ("nothing", False), ("nothing.net", False), ("helper.net", True),
+    ],
+)  # fmt: skip
+def test_what_a_folder_without_init_lacks_is_installed_nowhere(name: str, expected: bool) -> None:
+    make("train.py", "helper.py", "parts/net.py", "parts/deeper/net.py")
+    assert LocalModules("train.py").installs(name) is expected
+
+
 def test_how_a_script_has_to_be_started(tmp_path: Path) -> None:
     make("pkg/__init__.py", "pkg/train.py", "pkg/net.py", "sub/train.py", "sub/net.py")
     for entry, name, level, as_module in [

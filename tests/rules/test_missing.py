@@ -17,7 +17,8 @@ def told(conversion: Conversion) -> list[str]:
 
 def converted(imports: str, files: dict[str, str] | None = None, **more: str) -> Conversion:
     before = script(imports=f"{IMPORTS}{imports}\n", **more)
-    return conversion_of(before, files={**FILES, **(files or {})}, installed=lambda name: name in ("torch", "some"))
+    there = ("torch", "some", "some.where")
+    return conversion_of(before, files={**FILES, **(files or {})}, installed=lambda name: name in there)
 
 
 @pytest.mark.parametrize(

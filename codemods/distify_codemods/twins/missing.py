@@ -70,7 +70,7 @@ def _missing(graph: Graph, one: Import, installed: Callable[[str], bool] | None)
     package = graph.program.local_module(one.module, top, 0)
     if package is not None:
         return "" if _gives_itself_names(package) else one.dotted  # no name of a package is a module to import from
-    if installed is None or top in sys.stdlib_module_names or libraries.knows(top) or installed(top):
+    if installed is None or top in sys.stdlib_module_names or libraries.knows(top) or installed(one.dotted):
         return ""
     return one.dotted
 
