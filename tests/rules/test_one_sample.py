@@ -10,11 +10,34 @@ from tests.rules.scripts import DATA, IMPORTS, MODEL, OPTIMIZER, conversion_of
 SHARED = Options(strategy="shared")
 TOKENS = "from words import tokenizer\n"
 
+#: Of the script's own.
+MAKERS = """\
+def alone(row):
+    ids = torch.tensor([[float(one) for one in row]])
+    return torch.cat([ids, row.unsqueeze(0)], dim=1)
+
+
+def prepared(row):
+    return {"input": alone(row), "mask": torch.ones_like(alone(row))}
+
+
+def counted(row):
+    return prepared(row), len(row)
+
+
+def sometimes(row):
+    if len(row) > 3:
+        return row
+    return alone(row)
+
+
+"""
+
 
 def training(given: str, before: str = "", over: str = "x, y in data") -> str:
     step = f"    loss = (model({given}) - y).square().mean()\n"
     rest = "    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n"
-    return f"{IMPORTS}{TOKENS}\n{DATA}{MODEL}{OPTIMIZER}for {over}:\n{before}{step}{rest}"
+    return f"{IMPORTS}{TOKENS}\n{MAKERS}{DATA}{MODEL}{OPTIMIZER}for {over}:\n{before}{step}{rest}"
 
 
 def said(before: str) -> list[str]:
@@ -37,6 +60,11 @@ def said(before: str) -> list[str]:
         ("batch['input_ids']", "    batch = tokenizer([str(x)], return_tensors='pt')\n"),
         ("torch.tensor([[2.0, 3, 4, 5]])", ""),
         ("batch.to('cpu')", "    batch = torch.FloatTensor([[2, 3, 4, 5]])\n"),
+        ("**given", "    given = {'input': x[None]}\n"),
+        ("**given", "    given = prepared(x)\n"),
+        ("**given", "    given, count = counted(x)\n"),
+        ("alone(x)", ""),
+        ("torch.cat([x[None], x[None]], dim=1)", ""),
         ("x", "", ),
     ],
 )  # fmt: skip
@@ -64,6 +92,12 @@ def test_one_sample_in_each_pass(given: str, before: str) -> None:
         ("batch", "    batch = x\n    if len(x) > 2:\n        batch = x[None]\n", "x, y in data"),
         ("tokenizer(x)", "", "x, y in data"),
         ("tokenizer([x])", "", "x, y in DataLoader(data, 8)"),  # whatever it is
+        ("**given", "    given = {'input': x}\n", "x, y in data"),
+        ("**given", "    given = {**prepared(x), 'input': x}\n", "x, y in data"),
+        ("given", "    count, given = counted(x)\n", "x, y in data"),
+        ("sometimes(x)", "", "x, y in data"),
+        ("torch.cat([x[None], x[None]])", "", "x, y in data"),
+        ("torch.cat([x[None], x[None]], dim=0)", "", "x, y in data"),
     ],
 )
 def test_others(given: str, before: str, over: str) -> None:

@@ -19,7 +19,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, loaders_of
 from distify_codemods.inside import core
 from distify_codemods.naming import brief
-from distify_codemods.objects import Sequence
+from distify_codemods.objects import Function, Sequence
 from distify_codemods.program import Module
 
 #: Methods after which a tensor, or what holds some, has as many samples as before.
@@ -28,7 +28,10 @@ _KEEPING = frozenset("to cuda cpu float double half long int bool detach clone c
 _TOKENS = "return_tensors"
 #: Functions that make a tensor of the lists that they are given.
 _LITERAL = frozenset(["tensor", "as_tensor", "asarray", "array", "LongTensor", "FloatTensor", "IntTensor"])
-_DEEPEST = 8
+#: What makes a tensor of the shape of another, and what puts tensors beside each other.
+_LIKE = frozenset(["ones_like", "zeros_like", "full_like", "rand_like", "randn_like", "empty_like"])
+_JOINS = frozenset(["cat", "concat", "concatenate"])
+_DEEPEST = 16
 
 
 def given_one_sample(facts: Facts, models: Iterable[Obj]) -> Iterator[Entire]:
@@ -89,7 +92,7 @@ def _of_one(facts: Facts, event: Event) -> str:
     if not isinstance(event.node, cst.Call) or not event.node.args:
         return ""
     given = event.node.args[0].value
-    return _made_of_one(event.module, given, _DEEPEST) or _of_a_loader(facts, event.module, given)
+    return _made_of_one(facts, event.module, given, _DEEPEST) or _of_a_loader(facts, event.module, given)
 
 
 def _of_a_loader(facts: Facts, module: Module, given: cst.BaseExpression) -> str:
@@ -129,39 +132,72 @@ def _is_bound_to_a_batch(module: Module, bound: cst.CSTNode, depth: int) -> bool
     return False
 
 
-def _made_of_one(module: Module, node: cst.BaseExpression, depth: int) -> str:
+def _made_of_one(facts: Facts, module: Module, node: cst.BaseExpression, depth: int, part: int | str = "") -> str:
+    """What makes it one sample. part: the item of it that counts, of a tuple or a dictionary."""
     if depth == 0:
         return ""
     if isinstance(node, cst.Name):
-        return _of_a_name(module, node, depth)
+        return _of_a_name(facts, module, node, depth, part)
+    if isinstance(node, (cst.Tuple, cst.Dict)):
+        item = _item(node, part)
+        return _made_of_one(facts, module, item, depth - 1) if item is not None else ""
     if isinstance(node, cst.Attribute):  # `tokens.input_ids`
-        return _made_of_one(module, node.value, depth - 1)
+        return _made_of_one(facts, module, node.value, depth - 1)
     if isinstance(node, cst.Subscript):
         first = node.slice[0].slice
         index = first.value if isinstance(first, cst.Index) else None
         if isinstance(index, cst.Name) and index.value == "None":
             return f"`{brief(node)}`"
-        return _made_of_one(module, node.value, depth - 1) if tree.string(index or node) is not None else ""
-    return _of_a_call(module, node, depth) if isinstance(node, cst.Call) else ""
+        key = tree.string(index or node)
+        return _made_of_one(facts, module, node.value, depth - 1, key) if key is not None else ""
+    return _of_a_call(facts, module, node, depth, part) if isinstance(node, cst.Call) else ""
 
 
-def _of_a_name(module: Module, node: cst.Name, depth: int) -> str:
+def _item(node: cst.Tuple | cst.Dict, part: int | str) -> cst.BaseExpression | None:
+    """Of a dictionary that is given as a whole, the first."""
+    if isinstance(node, cst.Dict):
+        plain = [one for one in node.elements if isinstance(one, cst.DictElement)]
+        asked = [one.value for one in plain if part in ("", tree.string(one.key))]
+        return asked[0] if asked and len(plain) == len(node.elements) else None
+    plain = [one.value for one in node.elements if isinstance(one, cst.Element)]
+    return plain[part] if isinstance(part, int) and part < len(plain) == len(node.elements) else None
+
+
+def _of_a_name(facts: Facts, module: Module, node: cst.Name, depth: int, part: int | str) -> str:
     found = []
     for bound in module.flow(node).reaching(node):
         statement = module.parents.get(module.parents.get(bound, bound))
-        plain = isinstance(statement, cst.Assign) and statement.targets[0].target is bound
-        found.append(
-            _made_of_one(module, statement.value, depth - 1) if plain and isinstance(statement, cst.Assign) else ""
-        )
+        if isinstance(statement, cst.Assign) and statement.targets[0].target is bound:
+            found.append(_made_of_one(facts, module, statement.value, depth - 1, part))
+            continue
+        holder = module.parents.get(statement) if isinstance(statement, cst.Tuple) else None  # `x, n = prepared(row)`
+        outer = module.parents.get(holder) if isinstance(holder, cst.AssignTarget) else None
+        place = _place(statement, bound) if isinstance(statement, cst.Tuple) and not part else None
+        known = isinstance(outer, cst.Assign) and place is not None
+        found.append(_made_of_one(facts, module, outer.value, depth - 1, place) if known else "")
     return found[0] if found and all(found) else ""
 
 
-def _of_a_call(module: Module, node: cst.Call, depth: int) -> str:
+def _place(of: cst.Tuple, bound: cst.CSTNode) -> int | None:
+    if any(isinstance(one, cst.StarredElement) for one in of.elements):
+        return None
+    return next((index for index, one in enumerate(of.elements) if one.value is bound), None)
+
+
+def _of_a_call(facts: Facts, module: Module, node: cst.Call, depth: int, part: int | str) -> str:
     own = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
     if own == "unsqueeze" and any(tree.integer(arg.value) == 0 for arg in node.args):
         return f"`{brief(node)}`"
     if own in _KEEPING and isinstance(node.func, cst.Attribute):
-        return _made_of_one(module, node.func.value, depth - 1)
+        return _made_of_one(facts, module, node.func.value, depth - 1)
+    functions = [obj for obj in facts.value(node.func).objs if isinstance(obj, Function)]
+    if functions:
+        found = [_of_a_function(facts, one, depth, part) for one in functions]
+        return found[0] if all(found) and not facts.value(node.func).open else ""
+    if own in _LIKE and node.args and not node.args[0].star:
+        return _made_of_one(facts, module, node.args[0].value, depth - 1)
+    if own in _JOINS and _joins_beside(node):
+        return _of_the_first(facts, module, node.args[0].value, depth)
     gathers = (
         own == "stack"
         or own in _LITERAL
@@ -172,3 +208,29 @@ def _of_a_call(module: Module, node: cst.Call, depth: int) -> str:
     if single and isinstance(listed, (cst.List, cst.Tuple)) and isinstance(listed.elements[0], cst.Element):
         return f"`{brief(node)}`"
     return ""
+
+
+def _of_a_function(facts: Facts, function: Function, depth: int, part: int | str) -> str:
+    """What a function of the script's makes, if all that it returns is one sample."""
+    if function.module is None or not isinstance(function.node, cst.FunctionDef):
+        return ""
+    own = [
+        one for one in tree.walk(function.node.body)
+        if isinstance(one, cst.Return) and function.module.function(one) is function.node
+    ]  # fmt: skip
+    found = [
+        _made_of_one(facts, function.module, one.value, depth - 1, part) if one.value is not None else "" for one in own
+    ]
+    return found[0] if found and all(found) else ""
+
+
+def _joins_beside(node: cst.Call) -> bool:
+    """Along another dimension than the samples'."""
+    told = [arg.value for arg in node.args[1:] if arg.keyword is None or arg.keyword.value in ("dim", "axis")]
+    return len(told) == 1 and tree.integer(told[0]) not in (None, 0)
+
+
+def _of_the_first(facts: Facts, module: Module, listed: cst.BaseExpression, depth: int) -> str:
+    plain = isinstance(listed, (cst.List, cst.Tuple)) and listed.elements
+    first = listed.elements[0] if plain and isinstance(listed, (cst.List, cst.Tuple)) else None
+    return _made_of_one(facts, module, first.value, depth - 1) if isinstance(first, cst.Element) else ""
