@@ -140,6 +140,17 @@ def test_a_list_of_models() -> None:
     assert lines(before) == [WHOLE_GROUP.strip(), "rt.data_parallel(models)"]
 
 
+@pytest.mark.parametrize("name", ["frozen", "one"])
+def test_a_list_that_a_loop_fills_whatever_goes_through_it_later(name: str) -> None:
+    """The loop's variable is the last of them, though a comprehension has one of that name."""
+    made = f"{MODEL}several = []\nfor number in range(3):\n    frozen = nn.Linear(4, 1)\n"
+    read = '    frozen.load_state_dict(torch.load(f"{number}.pt"))\n    frozen.eval()\n    several.append(frozen)\n'
+    loop = LOOP.replace("(model(x), y)", f"(model(x) - sum({name}(x) for {name} in several), y)")
+    new = converted(script(model=made + read, loop=loop), SHARED)
+    assert "\n    several.append(frozen)\nrt.data_parallel(several)\n" in new
+    assert "data_parallel(frozen)" not in new
+
+
 def test_models_of_folds_each_in_its_turn() -> None:
     before = script(model="", optimizer="", loop="for fold in range(3):\n" + indented(MODEL + OPTIMIZER + LOOP))
     assert lines(before) == [WHOLE_GROUP.strip(), "    rt.data_parallel(model)"]

@@ -43,7 +43,9 @@ def reaches_all(facts: Facts, wanted: Obj, frame: Frame, statement: cst.CSTNode,
     if any(core(obj) is wanted for obj in held.objs):
         root = {**frame.bound, **frame.env}.get(name, NOTHING)
         is_root = any(core(obj) is wanted for obj in root.objs)
-        return (is_root or _made_in(facts, root, repeating)) and _is_of_this_turn(frame, statement, name, root)
+        is_last = any(chain == frame.context for chain, _ in repeating)  # of a loop of this activation that is over
+        of_turn = _is_of_this_turn(frame, statement, name, root, is_last)
+        return (is_root or _made_in(facts, root, repeating)) and of_turn
     return not _made_in(facts, held, repeating)
 
 
@@ -109,9 +111,12 @@ def _are_kept(facts: Facts, wanted: Obj, repeating: set[_Repeating]) -> bool:
 _KEEPING = ("append", "insert", "extend", "add_module", "register_module", "update", "__setitem__")
 
 
-def _is_of_this_turn(frame: Frame, statement: cst.CSTNode, name: str, held: Value) -> bool:
-    """Whether a name is given one of them after the other, and no second name in the same course."""
-    own = set(frame.bound)
+def _is_of_this_turn(frame: Frame, statement: cst.CSTNode, name: str, held: Value, by_loops: bool) -> bool:
+    """Whether a name is given one of them after the other, and no second name in the same course.
+
+    by_loops: in the turns of loops around the statement alone, not by calls of its function.
+    """
+    own = set() if by_loops else set(frame.bound)
     for outer, _ in around(frame.module, statement):
         if isinstance(outer, (cst.For, cst.While)):
             own |= bound_by(outer)
