@@ -159,8 +159,8 @@ def _item(node: cst.Tuple | cst.Dict, part: int | str) -> cst.BaseExpression | N
         plain = [one for one in node.elements if isinstance(one, cst.DictElement)]
         asked = [one.value for one in plain if part in ("", tree.string(one.key))]
         return asked[0] if asked and len(plain) == len(node.elements) else None
-    plain = [one.value for one in node.elements if isinstance(one, cst.Element)]
-    return plain[part] if isinstance(part, int) and part < len(plain) == len(node.elements) else None
+    items = [one.value for one in node.elements if isinstance(one, cst.Element)]
+    return items[part] if isinstance(part, int) and part < len(items) == len(node.elements) else None
 
 
 def _of_a_name(facts: Facts, module: Module, node: cst.Name, depth: int, part: int | str) -> str:
@@ -172,9 +172,10 @@ def _of_a_name(facts: Facts, module: Module, node: cst.Name, depth: int, part: i
             continue
         holder = module.parents.get(statement) if isinstance(statement, cst.Tuple) else None  # `x, n = prepared(row)`
         outer = module.parents.get(holder) if isinstance(holder, cst.AssignTarget) else None
-        place = _place(statement, bound) if isinstance(statement, cst.Tuple) and not part else None
-        known = isinstance(outer, cst.Assign) and place is not None
-        found.append(_made_of_one(facts, module, outer.value, depth - 1, place) if known else "")
+        place = _place(statement, bound) if isinstance(statement, cst.Tuple) and part == "" else None
+        found.append("")
+        if isinstance(outer, cst.Assign) and place is not None:
+            found[-1] = _made_of_one(facts, module, outer.value, depth - 1, place)
     return found[0] if found and all(found) else ""
 
 

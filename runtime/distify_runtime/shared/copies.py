@@ -61,7 +61,7 @@ class Copies:
 
     def parameters(self) -> list[Tensor]:
         """What gradients of the model flow to."""
-        own = [one for one in self._model.parameters() if one.requires_grad]
+        own: list[Tensor] = [one for one in self._model.parameters() if one.requires_grad]
         own += made_by_hooks(self._model).values()
         return [*own, *(one for one in self._strays if all(one is not other for other in own))]
 
