@@ -15,6 +15,7 @@ from tests.rules.scripts import (
     distributed,
     findings,
     indented,
+    line_of,
     script,
 )
 
@@ -616,3 +617,26 @@ def test_what_may_write_by_its_name(line: str, alone: str) -> None:
 def test_what_may_only_read(line: str) -> None:
     before = script(imports=f"from elsewhere import count, load_logger\n{IMPORTS}", after=f"{line}\n")
     assert not [one for one in conversion_of(before).of(Level.ADVICE) if one.code == "OUT03"]
+
+
+_WHOLE = """\
+def write_whole(path, values):
+    with tempfile.NamedTemporaryFile("w", dir="."{options}) as file:
+        json.dump(values, file)
+    os.replace(file.name, path)
+
+
+write_whole("a.json", [1])
+"""
+
+
+@pytest.mark.parametrize(("options", "lines"), [(", delete=False", 1), ("", 0), (", delete=True", 0)])
+def test_a_temporary_file_that_stays(options: str, lines: int) -> None:
+    """Guarded are its content and its new name alone: the others' files stay in the folder, empty."""
+    before = script(imports=f"import tempfile\n{TOOLS}", after=_WHOLE.format(options=options))
+    found = [one for one in conversion_of(before).of(Level.ADVICE) if "temporary file" in one.message]
+    assert [one.place.line for one in found if one.place] == [line_of(before, "with tempfile")] * lines
+    assert [one.message for one in found] == [
+        "each rank makes a temporary file here, and only rank 0 renames or removes its own: put all that is done with "
+        "it under `if rt.is_main_process():`"
+    ] * lines

@@ -33,6 +33,8 @@ CARRY = ("os.path.", "pathlib.", "datetime.", "time.", "uuid.", "os.fspath")
 #: What makes something by itself, which rank 0 alone does; and what ends with the process that makes it.
 MAKES = frozenset({"tempfile.mkdtemp"})
 ENDS_WITH_IT = frozenset({"tempfile.TemporaryDirectory", "tempfile.NamedTemporaryFile", "tempfile.mkstemp"})
+#: Of these, what stays until somebody removes it, or if that is asked for.
+STAYS, STAYS_IF_ASKED = "tempfile.mkstemp", "tempfile.NamedTemporaryFile"
 #: Who removes what was made must be who made it.
 REMOVALS = frozenset({"shutil.rmtree", "shutil.move", "os.rmdir", "os.removedirs", "rmdir"})
 #: What asks the person at the terminal.

@@ -14,6 +14,7 @@ from distify_codemods.libraries import effects
 from distify_codemods.libraries.outside import is_command
 from distify_codemods.objects import External, Method, Setting
 from distify_codemods.opened import Opened, written_in_place
+from distify_codemods.rules import temporary
 from distify_codemods.rules.base import Context, Rule, instead, path_given_to
 from distify_codemods.rules.download import is_every_ranks
 from distify_codemods.rules.examples import Example, LeftAlone
@@ -49,6 +50,7 @@ def run(context: Context) -> None:
             call.module, call.node,
         )  # fmt: skip
     _windows(context)
+    temporary.advise(context)
     named = file_events.named_by_the_time(context.facts)
     for event in named:
         context.advice(
