@@ -35,6 +35,8 @@ _BELIEVED = 1.25
 _LITTLE = 0.05
 #: Of what is synchronised: from there on, it is the slowest rank that costs.
 _MOST = 0.5
+#: Bytes of gradients that any network carries in less time than it takes to begin.
+_SMALL = 2**18
 
 
 def sentences(report: Report) -> Iterator[str]:
@@ -91,10 +93,20 @@ def _what_limits(report: Report, worst: str, seconds: float) -> str:
 def _what_it_takes(report: Report, worst: str, seconds: float) -> str:
     if seconds < _LITTLE * report.most.step:
         return "More ranks may still pay: --predict 8,16 says what they would do."
-    advice = _ADVICE[worst]
     if worst == COMPUTING and report.most.device == "cpu" and report.most.threads * report.most.ranks > _cores(report):
         return f"It would take cores of their own for the ranks: here they share {_cores(report)}."
-    return f"It would take {advice}{_batch(report, worst)}."
+    return f"It would take {_advice(report, worst)}{_batch(report, worst)}."
+
+
+def _advice(report: Report, worst: str) -> str:
+    """What the part of a step wants, by what it is made of: waiting, many small messages, or many bytes."""
+    most = report.most
+    larger = "a larger batch" if report.weak else "a larger batch (--scale linear)"
+    if worst in SYNCHRONISING and most.waiting > _MOST * most.synchronising:
+        return f"ranks that are as fast as each other (cores of their own, samples of one size), or {larger}"
+    if worst == GRADIENTS and most.size < _SMALL:
+        return f"{larger}: so few bytes take their time by latency, which neither a wider network nor fp16 changes"
+    return _ADVICE[worst].replace("{larger}", larger)
 
 
 def _cores(report: Report) -> int:
@@ -103,13 +115,12 @@ def _cores(report: Report) -> int:
 
 _ADVICE = {
     LOADING: "more workers of the loaders (num_workers, persistent_workers), or data that are read faster",
-    COMPUTING: "a larger share of the batch for each rank: a larger batch, or --scale linear",
-    GRADIENTS: "a larger batch (--scale linear), a faster network, or gradients in half precision "
-    "(--backend horovod --compression fp16)",
+    COMPUTING: "a larger share of the batch for each rank: {larger}",
+    GRADIENTS: "{larger}, a faster network, or gradients in half precision (--backend horovod --compression fp16)",
     FIGURES: "figures that are reduced less often: once in many steps, where they are shown",
-    BATCHNORM: "a larger share of the batch for each rank (--scale linear), or another normalisation",
-    GATHERING: "sharded data, once what convert names as standing in their way is settled, or a larger batch",
-    OTHER: "a larger batch (--scale linear)",
+    BATCHNORM: "a larger share of the batch for each rank: {larger}, or another normalisation",
+    GATHERING: "sharded data, once what convert names as standing in their way is settled, or {larger}",
+    OTHER: "{larger}",
 }
 
 

@@ -27,7 +27,8 @@ from distify.verification.pairs import find_converted
 )  # fmt: skip
 @click.option(
     "--predict", default="", metavar="N,…",
-    help="Also say what so many ranks would do that are not here, each with what one rank has here.",
+    help="Also say what so many ranks would do that are not here, each with what one rank has here.  [default: none, "
+    "or with --bandwidth or --latency twice and four times the most of -np]",
 )  # fmt: skip
 @click.option("--bandwidth", metavar="RATE", help="Between those: 100Gbit, 12.5GB/s.  [default: measured here]")
 @click.option("--latency", metavar="TIME", help="Of one exchange between those: 10us.  [default: measured here]")
@@ -87,9 +88,7 @@ def bench(ctx: click.Context, /, path: str, **given: Any) -> None:
     bandwidth = bandwidth_of(given["bandwidth"]) if given["bandwidth"] else None
     latency = latency_of(given["latency"]) if given["latency"] else None
     if (bandwidth is not None or latency is not None) and not predict:
-        raise DistifyError(
-            "--bandwidth and --latency go with --predict: between ranks that are here, they are measured"
-        )
+        predict = [2 * max(ranks), 4 * max(ranks)]  # between ranks that are here, they are measured
     if picture := given["picture"]:
         from distify.verification.plotting import check_plot
 

@@ -90,10 +90,11 @@ def test_gradients_that_a_line_averages(here: Here, script: Path) -> None:
 def test_a_prediction_by_a_process_alone(here: Here, script: Path) -> None:
     """Which has a rank's share of the batch; each rank keeps all of it with --weak."""
     script.write_bytes(FULL.replace(b"randn(64", b"randn(512"))
-    network = ("--predict", "4", "--bandwidth", "10Gbit", "--latency", "50us")
-    for weak, samples in (((), 4), (("--weak",), 16)):
-        report = report_of(here("bench", "train.py", "-np", "1", *FEW, *network, *weak, "--json"))
-        [found] = report["predicted"]
+    network = ("--bandwidth", "10Gbit", "--latency", "50us")
+    for more, samples in ((("--predict", "4"), 4), (("--predict", "4", "--weak"), 16), ((), 4)):
+        report = report_of(here("bench", "train.py", "-np", "1", *FEW, *network, *more, "--json"))
+        *less, found = report["predicted"]
+        assert [one["ranks"] for one in less] == ([] if more else [2])
         assert (found["ranks"], found["here"], found["samples_of_a_rank"]) == (4, False, samples)
         assert (found["bandwidth_bytes_per_s"], found["latency_us"]) == (1.25e9, pytest.approx(50))
         assert sum(found["parts_ms"].values()) == pytest.approx(found["step_ms"])
@@ -138,10 +139,6 @@ def test_the_table_and_what_was_predicted_for_ranks_that_are_here(distify: Comma
             "--bandwidth fast: a bandwidth is wanted, like 100Gbit or 12.5GB/s",
         ),
         (("--predict", "8", "--latency", "10"), "--latency 10: a time is wanted, like 10us or 0.5ms"),
-        (
-            ("--latency", "10us"),
-            "--bandwidth and --latency go with --predict: between ranks that are here, they are measured",
-        ),
         (("--trace", "train.py"), "train.py: is no folder"),
         (("--plot", "steps"), "steps: matplotlib goes by the end of the name, and there is none"),
     ],
@@ -295,3 +292,24 @@ def test_more_than_ranks_can_be_is_not_believed(weak: bool, one: float, two: flo
     said = list(sentences(Report("train.py", "converted", "here", weak, [alone, both])))
     assert (said[0].startswith("2 ranks seem") and len(said) == 1) is not believed
     assert believed or "Measure again" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("weak", "size", "waiting", "advice"),
+    [
+        (False, 10**8, 0.0, "a larger batch (--scale linear), a faster network, or gradients in half precision"),
+        (True, 10**8, 0.0, "a larger batch, a faster network, or gradients in half precision"),
+        (False, 10**4, 0.0, "a larger batch (--scale linear): so few bytes take their time by latency, which neither"),
+        (False, 10**4, 0.05, "ranks that are as fast as each other (cores of their own, samples of one size), or a"),
+    ],
+)
+def test_what_it_would_take_is_by_what_takes_the_time(weak: bool, size: int, waiting: float, advice: str) -> None:
+    alone, both = (
+        replace(
+            timings([], "cuda"), ranks=ranks, parts=dict.fromkeys(PARTS, 0.0) | {"computing": 0.1} | more,
+            size=size, waiting=waiting,
+        )
+        for ranks, more in ((1, {}), (2, {"gradients": 0.06}))
+    )  # fmt: skip
+    _, takes, _ = sentences(Report("train.py", "converted", "here", weak, [alone, both]))
+    assert takes.startswith(f"It would take {advice}"), takes
