@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from distify_runtime.shared.loading import shard_loading
     from distify_runtime.shared.models import data_parallel
     from distify_runtime.shared.streams import draw_alike
+    from distify_runtime.temporary import TemporaryDirectory
     from distify_runtime.text_iterators import shard_text_iterator, shard_text_iterators
     from distify_runtime.training_samplers import (
         DistributedBatchSampler,
@@ -74,6 +75,7 @@ __all__ = [
     "DistributedSamplerWrapper",
     "ShardedBatchSampler",
     "SharedOrder",
+    "TemporaryDirectory",
     "TrainingSampler",
     "UnpaddedSampler",
     "add_module_prefix",
@@ -218,6 +220,7 @@ _HOME = {
     "draw_alike": "shared.streams",
     "scale_batch_size": "scaled_batches",
     "shard_loading": "shared.loading",
+    "TemporaryDirectory": "temporary",
     "shard_text_iterator": "text_iterators",
     "shard_text_iterators": "text_iterators",
     "DistributedBatchSampler": "training_samplers",

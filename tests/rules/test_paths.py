@@ -223,13 +223,26 @@ def test_read_in_a_function_that_opens_it() -> None:
 @pytest.mark.parametrize(
     ("after", "part"),
     [
-        ('with tempfile.TemporaryDirectory() as d:\n    np.save(d + "/a.npy", [1])\n    v = np.load(d + "/a.npy")\n',
+        ('d = tempfile.TemporaryDirectory()\nnp.save(d.name + "/a.npy", [1])\nv = np.load(d.name + "/a.npy")\n',
          "TemporaryDirectory"),
     ],
 )  # fmt: skip
 def test_left_to_a_person(after: str, part: str) -> None:
     before = script(imports=TOOLS, after=after)
     assert ("PATH01", line_of(before, part)) in blocked(before)
+
+
+def test_a_temporary_folder_of_a_block_is_one_for_all() -> None:
+    block = '    np.save(d + "/a.npy", [1])\n    v = np.load(d + "/a.npy")\n'
+    after = f'with tempfile.TemporaryDirectory(prefix="a") as d:\n{block}'
+    new = converted(script(imports=TOOLS, after=after))
+    assert 'with rt.TemporaryDirectory(prefix="a") as d:\n    if rt.is_main_process():\n        np.save(d' in new
+    assert "    rt.barrier()\n    v = np.load" in new
+
+
+def test_a_temporary_folder_that_is_only_written_to_is_each_ranks_own() -> None:
+    after = 'with tempfile.TemporaryDirectory() as d:\n    np.save(d + "/a.npy", [1])\n'
+    assert "with tempfile.TemporaryDirectory() as d:\n" in converted(script(imports=TOOLS, after=after))
 
 
 def test_a_folder_is_made_anew_once_the_old_one_is_gone() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from distify_runtime.trace.saves import flat, with_those_of_libraries
+from distify_runtime.trace.saves import flat, path_told, with_those_of_libraries
 from distify_runtime.trace.traces import Save
 
 
@@ -36,6 +38,15 @@ def test_arrays_are_compared_as_tensors(dtype: str) -> None:
     ((_, kept),) = flat(np.array([[1, 0]], dtype=dtype), "scores")
     assert isinstance(kept, torch.Tensor)
     assert kept.tolist() == [[1, 0]]
+
+
+def test_temporary_folders_are_the_same_in_each_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert path_told("models/best_one.pt") == "models/best_one.pt"
+    assert path_told(tmp_path / "abcdefgh") == "abcdefgh"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path.parent / "elsewhere"))
+    first, second = (os.path.join(tempfile.gettempdir(), f"run{end}", "best.pt") for end in ("a1b2c3d4", "_9876543"))
+    assert path_told(first) == path_told(second) == str(tmp_path.parent / "elsewhere" / "run*" / "best.pt")
 
 
 BEST, LAST, SENT = Save("best.pt", {"a": 1, "b": 1}), Save("last.pt", {"a": 2, "c": 1}), Save("", {"sent": 0})

@@ -32,7 +32,8 @@ OWN = frozenset(
 CARRY = ("os.path.", "pathlib.", "datetime.", "time.", "uuid.", "os.fspath")
 #: What makes something by itself, which rank 0 alone does; and what ends with the process that makes it.
 MAKES = frozenset({"tempfile.mkdtemp"})
-ENDS_WITH_IT = frozenset({"tempfile.TemporaryDirectory", "tempfile.NamedTemporaryFile", "tempfile.mkstemp"})
+OF_A_BLOCK = "tempfile.TemporaryDirectory"
+ENDS_WITH_IT = frozenset({OF_A_BLOCK, "tempfile.NamedTemporaryFile", "tempfile.mkstemp"})
 #: Of these, what stays until somebody removes it, or if that is asked for.
 STAYS, STAYS_IF_ASKED = "tempfile.mkstemp", "tempfile.NamedTemporaryFile"
 #: Who removes what was made must be who made it.

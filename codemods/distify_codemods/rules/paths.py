@@ -22,7 +22,7 @@ from distify_codemods.objects import Instance
 from distify_codemods.origins import Origin
 from distify_codemods.program import Module
 from distify_codemods.rules import disk, handed_over, waits
-from distify_codemods.rules.base import Context, Rule
+from distify_codemods.rules.base import Context, Rule, instead
 from distify_codemods.rules.contended import contended
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.unfollowed import unfollowed
@@ -163,6 +163,9 @@ def _made_for_some_time(event: Event) -> list[Origin]:
 
 def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, done: str) -> None:
     """Lets all ranks take what rank 0 finds out for itself."""
+    if origin.name == table.OF_A_BLOCK and _one_for_all(context, module, node):
+        context.applied("all ranks have the same temporary folder, which is there until all are past it", module, node)
+        return
     if origin.name in table.ENDS_WITH_IT:
         context.needs_you(
             "each rank has a temporary file or folder of its own, and reads what rank 0 has written to its",
@@ -184,6 +187,19 @@ def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, d
     else:
         context.tell(module, outer, reason)
     context.applied(done, module, node)
+
+
+def _one_for_all(context: Context, module: Module, node: cst.CSTNode) -> bool:
+    """`with tempfile.TemporaryDirectory() as folder:`; elsewhere it is not seen when the last rank is past it."""
+    if not isinstance(node, cst.Call) or not isinstance(module.parents.get(node), cst.WithItem):
+        return False
+    if context.is_on_main(module, node) or not context.editable(module, node, "a temporary folder is made"):
+        return True
+    shared = instead(context.text(module, f"{context.rt(module)}.TemporaryDirectory"))
+    context.plan(module).replace(
+        node.func, shared, CODE, "each rank would have one of its own, and rank 0 writes to its"
+    )
+    return True
 
 
 # ---- questions to the person at the terminal

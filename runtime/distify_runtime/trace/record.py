@@ -30,7 +30,7 @@ from distify_runtime.shared import functions
 from distify_runtime.shared.region import is_comparing
 from distify_runtime.trace.moment import NOW
 from distify_runtime.trace.passes import Filling, Reading
-from distify_runtime.trace.saves import flat
+from distify_runtime.trace.saves import flat, path_told
 from distify_runtime.trace.work import Work, is_split
 from distify_runtime.watch import verdict
 
@@ -96,7 +96,7 @@ class Record:
     def save(self, target: Any, contents: object) -> None:
         name = getattr(target, "name", target)
         if isinstance(name, (str, os.PathLike)):
-            self.saves.append({"path": os.path.relpath(name), "contents": dict(flat(contents, ""))})
+            self.saves.append({"path": path_told(name), "contents": dict(flat(contents, ""))})
         elif len(self.saves_in_memory) < _MOST_IN_MEMORY:
             self.saves_in_memory.append({"path": "", "contents": dict(flat(contents, ""))})
 

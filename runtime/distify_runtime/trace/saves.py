@@ -5,13 +5,29 @@ A library may save into memory, and write the file by itself.
 
 from __future__ import annotations
 
+import os
+import re
+import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from distify_runtime.trace.traces import Save
+
+#: What `tempfile` ends a name with: another one in each run.
+_BY_CHANCE = re.compile(r"[a-z0-9_]{8}$")
+
+
+def path_told(path: str | os.PathLike[str]) -> str:
+    """Relative to the working folder; of a temporary folder or file, without what its name has by chance."""
+    whole, temporary = Path(os.path.abspath(path)), Path(tempfile.gettempdir())
+    if whole.is_relative_to(Path.cwd()) or not whole.is_relative_to(temporary):
+        return os.path.relpath(path)
+    first, *rest = whole.relative_to(temporary).parts
+    return str(temporary.joinpath(_BY_CHANCE.sub("*", first), *rest))
 
 
 def with_those_of_libraries(
