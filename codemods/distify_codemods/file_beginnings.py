@@ -13,7 +13,6 @@ from distify_codemods.libraries import paths
 from distify_codemods.objects import External, Setting
 from distify_codemods.values import Value
 
-_WILD = re.compile(r"[*?[]")
 _DEEPEST = 5
 
 
@@ -49,7 +48,7 @@ def _of_obj(obj: Obj, depth: int) -> frozenset[str]:
     if obj.name in paths.KEEPS:
         return first
     if obj.name in paths.GLOBS:
-        return frozenset(_WILD.split(one)[0] for one in first) if all(map(_WILD.search, first)) else first
+        return frozenset(map(paths.before_patterns, first))
     if obj.name not in paths.JOINS or any(map(_may_lead_away, given[1:])) or _names_a_parent(obj.site):
         return frozenset()
     return frozenset(_folder(one) for one in first) if len(given) > 1 else first

@@ -65,6 +65,17 @@ class Names:
             return not effects.hold_different_things(write.name, read.name) and not self._lie_apart(write, read)
         return not self._lies_beside(write, path)
 
+    def may_hold(self, write: Event, question: Event) -> bool:
+        """Whether what is written may be what a question is about, or lie in the folder that it is about."""
+        if not effects.writes_one_file(write.name) or "root_dir" in question.arguments.keywords:
+            return True
+        written, asked = path_of(write, True).constant(), path_of(question).constant()
+        wanted = frozenset(paths.before_patterns(one) for one in self._beginnings(question, False))
+        if all(wanted) and lie_apart(self._beginnings(write, True), wanted):
+            return False
+        has_patterns = isinstance(asked, str) and paths.before_patterns(asked) != asked
+        return has_patterns or may_be_same(written, asked)
+
     def _lies_beside(self, write: Event, path: Value) -> bool:
         """Whether a file is written in another folder than a path leads to that something unknown is given. What it
         does there is not known: it may read what lies beside that.

@@ -28,6 +28,7 @@ from distify_runtime.memory import pickled, unpickled
 from distify_runtime.one_rank import refuse_alone
 from distify_runtime.sight import seeing, seeing_all
 from distify_runtime.starts import where_to_meet
+from distify_runtime.taking_turns import take_turn
 
 #: Launchers that Horovod follows by itself.
 HOROVODS_LAUNCHERS = (HOROVODRUN, OPEN_MPI)
@@ -214,6 +215,7 @@ def _meeting(what: str = "") -> Communicator:
     """`what`: the collective that it is for, if it is for one."""
     global _met, _meetings
     refuse_alone()
+    take_turn()
     if what:
         _met, _meetings = what, _meetings + 1
     return _current()

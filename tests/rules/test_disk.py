@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from distify_codemods import Level
 
-from tests.rules.scripts import IMPORTS, blocked, changes, converted, findings, line_of, script
+from tests.rules.scripts import IMPORTS, LOOP, blocked, changes, converted, findings, indented, line_of, script
 
 TOOLS = (
     "import glob\nimport json\nimport os\nimport re\nimport shutil\nimport tempfile\n"
@@ -221,3 +221,94 @@ def test_what_is_asserted_of_other_files_stays(setup: str, after: str) -> None:
     asserted = next(line for line in (setup + after).splitlines() if line.startswith("assert"))
     names = "data_names = input().split()\n"
     assert f"\n{asserted}\n" in converted(script(imports=TOOLS, setup=names + setup, after=after))
+
+
+READS = """
+def read(name):
+    path = os.path.join("items", name)
+    if not os.path.exists(path):
+        path += ".pt"
+    return torch.load(path)
+
+
+class Reader(threading.Thread):
+    def __init__(self, name):
+        super().__init__()
+        self.item = name
+
+    def run(self):
+        read(self.item)
+
+
+def in_threads(names):
+    for one in [threading.Thread(target=read, args=(name,)) for name in names]:
+        one.start()
+
+
+def in_own_threads(names):
+    for one in [Reader(name) for name in names]:
+        one.start()
+
+
+names = open("names.txt").read().split()
+pool, processes = ThreadPoolExecutor(8), multiprocessing.Pool(2)
+"""
+OF_THREADS = (
+    "import multiprocessing\nimport os\nimport threading\nfrom concurrent.futures import ThreadPoolExecutor\n"
+    f"import joblib\nfrom joblib import Parallel, delayed\nfrom tqdm.contrib.concurrent import thread_map\n{IMPORTS}"
+)
+
+
+def in_folds(read: str, folder: str = "items") -> str:
+    """Files are read in each of two folds, and one is written at the end of each."""
+    written = f'    torch.save(model.state_dict(), os.path.join("{folder}", f"last{{fold}}.pt"))\n'
+    loop = f"for fold in range(2):\n    {read}\n{indented(LOOP)}{written}"
+    return script(imports=OF_THREADS, setup=READS, loop=loop)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "list(pool.map(read, names))", "[pool.submit(read, name) for name in names]",
+        "list(pool.map(lambda name: read(name), names))", "processes.map(read, names)",
+        "Parallel(n_jobs=4)(delayed(read)(name) for name in names)", "thread_map(read, names)", "in_threads(names)",
+    ],
+)  # fmt: skip
+def test_nobody_meets_in_what_runs_beside_the_script(read: str) -> None:
+    """Threads come in any order, and a rank would get the answer about another file."""
+    new = converted(in_folds(read))
+    assert "    if not os.path.exists(path):\n" in new
+    said = [one.message for one in findings("PATH01", in_folds(read), Level.ADVICE)]
+    line = line_of(in_folds(read), "[threading.Thread(" if read == "in_threads(names)" else f"    {read}")
+    assert [f"runs beside the script (line {line}) ranks cannot meet" in one for one in said] == [True], said
+
+
+def test_nobody_meets_in_a_thread_of_a_class_of_its_own() -> None:
+    """Also where the same function is called by the script."""
+    source = in_folds("in_own_threads(names), read(names[0])")
+    assert "    if not os.path.exists(path):\n" in converted(source)
+    assert [one.place.line for one in findings("PATH01", source, Level.ADVICE) if one.place is not None] == [
+        line_of(source, "os.path.exists(path)")
+    ]
+
+
+@pytest.mark.parametrize("read", ["[read(name) for name in names]", 'joblib.Memory("kept").cache(read)(names[0])'])
+def test_rank_zero_tells_what_each_rank_asks_by_itself(read: str) -> None:
+    assert "    if not rt.from_main_process(os.path.exists(path)):\n" in converted(in_folds(read))
+
+
+@pytest.mark.parametrize(
+    ("folder", "told"), [("outputs", False), ("items", True), ("items/of/this", True), ("/data", True)]
+)
+def test_what_is_written_elsewhere_changes_no_answer(folder: str, told: bool) -> None:
+    new = converted(in_folds("[read(name) for name in names]", folder))
+    assert ("rt.from_main_process(os.path.exists(path))" in new) is told
+
+
+def test_a_name_that_is_made_beside_the_script_cannot_be_told() -> None:
+    setup = (
+        'def keep(number):\n    name = time.strftime("%H-%M-%S")\n    os.makedirs(f"runs/{name}", exist_ok=True)\n\n\n'
+        "list(ThreadPoolExecutor(2).map(keep, range(3)))\n"
+    )
+    source = script(imports=f"import time\n{OF_THREADS}", setup=setup)
+    assert ("PATH01", line_of(source, "time.strftime")) in blocked(source)

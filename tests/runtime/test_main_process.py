@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import pytest
 import torch
 from distify_runtime import communicator
 
-from tests.runtime.ranks import on_ranks, run_script
+from tests.runtime.ranks import RankFailed, on_ranks, run_script
 
 
 def _values(_: None) -> Any:
@@ -167,6 +168,28 @@ def test_the_group_is_not_joined_in_what_rank_zero_does_alone() -> None:
     )
     ended = run_script(script)
     assert [(one.code, one.out) for one in ended] == [(0, "MetAlone\n5\n")] * 2, ended[0].err
+
+
+def _in_threads(kind: str) -> Any:
+    """What rank 0 tells of each of four tasks; two of a pool's threads are in a task at the same time, or one is."""
+    both = threading.Barrier(2 if kind == "several" else 1)
+
+    def task(number: int) -> int:
+        both.wait(60)
+        return rt.from_main_process(10 * number + rt.rank())
+
+    with ThreadPoolExecutor(2 if kind == "several" else 1) as pool:
+        first = list(pool.map(task, range(4)))
+        return first, rt.from_main_process(rt.rank() + 7), list(pool.map(task, range(4)))
+
+
+def test_threads_do_not_take_what_rank_zero_tells_another() -> None:
+    with pytest.raises(RankFailed, match=r"ranks would meet in the threads `\S+` and `\S+` at the same time"):
+        on_ranks(_in_threads, "several", watch="off")
+
+
+def test_a_thread_that_others_wait_for_may_meet() -> None:
+    assert on_ranks(_in_threads, "one") == [([0, 10, 20, 30], 7, [0, 10, 20, 30])] * 2
 
 
 def test_one_process_meets_nobody() -> None:

@@ -17,6 +17,7 @@ GLOBS = ("glob.glob", "glob.iglob")
 _ENDING = re.compile(
     r"(?:\w|^)\.(?:[A-Za-z][A-Za-z0-9]{0,5}|checkpoint|feather|geojson|parquet|msgpack|safetensors|tfrecords?)$"
 )
+_WILD = re.compile(r"[*?[]")
 _PATHS = ("os.path.", "pathlib.", "tempfile.")
 _NO_PATHS = ("os.path.exists", "os.path.is", "os.path.getsize", "os.path.getmtime")
 
@@ -40,6 +41,11 @@ STAYS, STAYS_IF_ASKED = "tempfile.mkstemp", "tempfile.NamedTemporaryFile"
 REMOVALS = frozenset({"shutil.rmtree", "shutil.move", "os.rmdir", "os.removedirs", "rmdir"})
 #: What asks the person at the terminal.
 ASKS = ("builtins.input", "getpass.getpass")
+
+
+def before_patterns(text: str) -> str:
+    """What a path begins with before the first sign that stands for others, as in `runs/*`."""
+    return _WILD.split(text)[0]
 
 
 def ends_like_a_file(text: str) -> bool:

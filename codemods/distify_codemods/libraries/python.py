@@ -61,9 +61,13 @@ GO_THROUGH = {
 #: Starts another process by itself.
 STARTS_PROCESSES = "torch.multiprocessing.Process"
 #: What runs functions beside the script: in threads, and else in processes.
-THREADS = ("threading.", "multiprocessing.dummy.", "multiprocessing.pool.ThreadPool", "concurrent.futures.Thread")
+THREADS = (
+    "threading.", "multiprocessing.dummy.", "multiprocessing.pool.ThreadPool", "concurrent.futures.Thread",
+    "asyncio.to_thread", "tqdm.contrib.concurrent.thread_map",
+)  # fmt: skip
 BESIDE = (
-    *THREADS, "multiprocessing.", "torch.multiprocessing.", "concurrent.futures.", "joblib.", "multiprocess.", "ray.",
+    *THREADS, "multiprocessing.", "torch.multiprocessing.", "concurrent.futures.", "joblib.Parallel", "joblib.delayed",
+    "joblib.parallel.", "multiprocess.", "ray.", "tqdm.contrib.concurrent.",
 )  # fmt: skip
 #: What another program says, as a file that is still to be read.
 ANSWERS_LATER = "os.popen"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
-from distify_codemods.answers import answered_once
-from distify_codemods.callables import functions
+from distify_codemods.callables import called
 from distify_codemods.facts import Facts
-from distify_codemods.inside import core
-from distify_codemods.objects import Class, Instance, Method
+from distify_codemods.named import functions_named
+from distify_codemods.objects import Method
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context
 
@@ -54,8 +51,8 @@ def _run_by(facts: Facts, calls: set[cst.CSTNode]) -> set[cst.CSTNode]:
     queue = list(calls)
     while queue:
         call = queue.pop()
-        called = facts.value(call.func).objs if isinstance(call, cst.Call) else ()
-        for function in _functions(called) if any(map(_is_known, called)) else _of_its_name(facts, call):
+        objs = facts.value(call.func).objs if isinstance(call, cst.Call) else ()
+        for function in called(objs) if any(map(_is_known, objs)) else _of_its_name(facts, call):
             if function not in found:
                 found.add(function)
                 queue += [node for node in tree.walk(function) if isinstance(node, cst.Call)]
@@ -75,26 +72,4 @@ def _of_its_name(facts: Facts, call: cst.CSTNode) -> list[cst.FunctionDef]:
     """What a call may run of which is not known what it calls: whatever of the project has its name."""
     func = call.func if isinstance(call, cst.Call) else None
     name = func.attr if isinstance(func, cst.Attribute) else func
-    return _by_name(facts).get(name.value, []) if isinstance(name, cst.Name) else []
-
-
-@answered_once
-def _by_name(facts: Facts) -> dict[str, list[cst.FunctionDef]]:
-    found: dict[str, list[cst.FunctionDef]] = {}
-    for module in facts.program.modules.values():
-        for node in tree.walk(module.tree):
-            if isinstance(node, cst.FunctionDef):
-                found.setdefault(node.name.value, []).append(node)
-    return found
-
-
-def _functions(objs: Iterable[Obj]) -> Iterator[cst.CSTNode]:
-    for obj in map(core, objs):
-        yield from (function.node for function, _ in functions(obj) if function.node is not None)
-        if isinstance(obj, (Class, Instance)):
-            cls = obj.of if isinstance(obj, Instance) else obj
-            name = "__call__" if isinstance(obj, Instance) else "__init__"
-            for one in cls.order if cls is not None else ():
-                if name in one.attributes:
-                    yield from _functions(one.attributes[name].objs)
-                    break
+    return functions_named(facts, name.value) if isinstance(name, cst.Name) else []

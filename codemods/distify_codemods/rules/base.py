@@ -10,7 +10,7 @@ import libcst as cst
 
 from distify_codemods import claims, file_events, own_tests, refusals, tree
 from distify_codemods.backends import RUNTIME, Backend
-from distify_codemods.decisions import Blocked, Decisions
+from distify_codemods.decisions import Blocked, Decisions, concurrent
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.decisions.own_figures import OwnFigures
 from distify_codemods.events import Event, Kind
@@ -246,14 +246,37 @@ class Context:
         """An expression is given to a function of the runtime: `call` is "name({})", with what else that is given."""
         self.plan(module).replace(node, call_of(f"{self.rt(module)}.{call}"), self.code, reason)
 
-    def tell(self, module: Module, node: cst.BaseExpression, reason: str) -> None:
-        """All ranks take what rank 0 has there."""
-        self.plan(module).tell(node, call_of(f"{self.rt(module)}.from_main_process({{}})"), self.code, reason)
+    def runs_beside(self, module: Module, node: cst.CSTNode) -> Event | None:
+        """What starts the function that a node is in beside the script, where no rank can meet another."""
+        around = (node, *module.enclosing(node))
+        function = next((one for one in around if isinstance(one, (cst.FunctionDef, cst.Lambda))), None)
+        return concurrent.beside(self.facts).get(function) if function is not None else None
 
-    def call_for_all(self, module: Module, node: cst.Call, reason: str) -> None:
-        """Rank 0 alone makes a call, and all ranks hear what came of it."""
+    def _can_hear(self, module: Module, node: cst.CSTNode) -> bool:
+        """Whether all ranks can hear of rank 0 there; else says who is to see to it."""
+        start = self.runs_beside(module, node)
+        if start is not None:
+            self.needs_you(
+                f"all ranks are to have here what rank 0 has, and cannot meet in what `{start.name}` runs beside the "
+                f"script (line {start.module.place(start.node).line})",
+                module, node, "do it before that is started, and hand over what came of it",
+            )  # fmt: skip
+        return start is None
+
+    def tell(self, module: Module, node: cst.BaseExpression, reason: str) -> bool:
+        """All ranks take what rank 0 has there. Gives whether they can."""
+        if not self._can_hear(module, node):
+            return False
+        self.plan(module).tell(node, call_of(f"{self.rt(module)}.from_main_process({{}})"), self.code, reason)
+        return True
+
+    def call_for_all(self, module: Module, node: cst.Call, reason: str) -> bool:
+        """Rank 0 alone makes a call, and all ranks hear what came of it. Gives whether they can."""
+        if not self._can_hear(module, node):
+            return False
         rewrite = given_to(f"{self.rt(module)}.call_on_main_process")
         self.plan(module).tell(node, rewrite, self.code, reason, By.CALL)
+        return True
 
     def call_alone(self, module: Module, node: cst.Call, reason: str, share: str = "") -> None:
         """Rank 0 alone makes a call; the others have something in its place. `share`: what all are to hear of it."""

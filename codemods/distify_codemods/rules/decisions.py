@@ -21,8 +21,8 @@ def run(context: Context) -> None:
     for one in [one for one in decisive if one.told]:
         if context.editable(one.module, one.node, _WHAT):
             found = True
-            context.tell(one.module, one.node, one.why)
-            context.applied(one.why, one.module, one.node)
+            if context.tell(one.module, one.node, one.why):
+                context.applied(one.why, one.module, one.node)
     for one in at_once.average(context, [one for one in decisive if not one.told], _WHAT, _average):
         found = True
         context.applied(one.why, one.module, one.node)
@@ -73,8 +73,8 @@ def _make_alike(context: Context, one: WholePass) -> None:
     if not context.editable(one.module, one.node, "a pass begins here by which all ranks decide"):
         return
     if one.may_be_told:
-        context.tell(one.module, one.node, f"{one.why}: it has to be the same on all ranks")
-        context.applied(f"all ranks load, and take rank 0's batch: {one.why}", one.module, one.node)
+        if context.tell(one.module, one.node, f"{one.why}: it has to be the same on all ranks"):
+            context.applied(f"all ranks load, and take rank 0's batch: {one.why}", one.module, one.node)
         return
     rt, text = context.rt(one.module), "{}"
     text = f"{rt}.from_main_process_each({text})" if one.sent else text

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
 from distify_codemods import tree
@@ -13,7 +11,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.file_events import path_of
 from distify_codemods.interpreter import files
-from distify_codemods.libraries import effects, listings
+from distify_codemods.libraries import effects, listings, paths
 from distify_codemods.origins import Origin
 from distify_codemods.plan import By
 from distify_codemods.program import Module
@@ -44,10 +42,10 @@ def is_as_before(context: Context, origin: Origin) -> bool:
 
 def _may_meet(context: Context, question: Event, write: Event) -> bool:
     """Whether rank 0 may have written when another rank asks: before training, no rank waits for the others."""
-    if write.before(question) or not write.turns.isdisjoint(question.turns):
-        return True
+    earlier = write.before(question) or not write.turns.isdisjoint(question.turns)
     soon = question.number < write.number < context.facts.first_step
-    return soon and may_be_below(question, path_of(write, written=True).constant())
+    later = soon and may_be_below(question, path_of(write, written=True).constant())
+    return later or (earlier and context.names.may_hold(write, question))
 
 
 def may_be_below(question: Event, written: object) -> bool:
@@ -56,7 +54,7 @@ def may_be_below(question: Event, written: object) -> bool:
     asked = given.constant()
     if not isinstance(asked, str) or not isinstance(written, str):
         return True
-    folder = re.split(r"[*?[]", asked)[0]
+    folder = paths.before_patterns(asked)
     return written.removeprefix("./").startswith(folder.removeprefix("./").removeprefix("."))
 
 
@@ -104,7 +102,7 @@ def tell(context: Context, origin: Origin, done: str, why: str) -> None:
     if module is None or not isinstance(site, cst.BaseExpression):
         return
     part = _around(context.facts, module, site, origin.name)
-    if context.is_on_main(module, part.node):
+    if context.is_on_main(module, part.node) or _is_asked_beside(context, module, part.node):
         return
     teller = context.plan(module).teller(part.node)
     if teller is not None:
@@ -130,6 +128,19 @@ def tell(context: Context, origin: Origin, done: str, why: str) -> None:
         rewrite = call_of(f"{context.rt(module)}.from_main_process({text})")
         context.plan(module).tell(part.node, rewrite, context.code, why)
     context.applied(done, module, site)
+
+
+def _is_asked_beside(context: Context, module: Module, node: cst.CSTNode) -> bool:
+    """Whether it is asked in what runs beside the script, where each rank sees for itself; says so."""
+    start = context.runs_beside(module, node)
+    if start is not None:
+        context.advice(
+            f"each rank sees for itself here what there is on the disk: in what `{start.name}` runs beside the script "
+            f"(line {start.module.place(start.node).line}) ranks cannot meet; where rank 0 may be writing that "
+            "meanwhile, look before it is started, and hand over what was found",
+            module, node,
+        )  # fmt: skip
+    return start is not None
 
 
 @dataclass(frozen=True)

@@ -145,8 +145,8 @@ def _makedirs(context: Context, event: Event) -> bool:
     if not context.editable(module, node, "a folder is made"):
         return True
     if _is_minded(event) and not context.comes_on_main(event):
-        context.call_for_all(module, node, "one rank makes the folder; all hear of it if that fails")
-        context.applied("rank 0 makes the folder", module, node)
+        if context.call_for_all(module, node, "one rank makes the folder; all hear of it if that fails"):
+            context.applied("rank 0 makes the folder", module, node)
         return True
     reason = "another rank may have made it in the meantime"
     context.plan(module).set_keyword(node, "exist_ok", "True", CODE, reason)

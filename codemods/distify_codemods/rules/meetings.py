@@ -44,6 +44,14 @@ def run(context: Context) -> None:
                 module, module.statement(node),
                 "compute what is written before the statement that writes it",
             )  # fmt: skip
+        elif (start := context.runs_beside(module, node)) is not None:
+            found = True
+            context.needs_you(
+                f"ranks meet here, in what `{start.name}` runs beside the script (line "
+                f"{start.module.place(start.node).line}), where they come in any order",
+                module, module.statement(node),
+                "do it before that is started, and hand over what came of it",
+            )  # fmt: skip
         elif parted.holds(module, node):
             found = True
             context.needs_you(
@@ -179,7 +187,8 @@ RULE = Rule(
     why="A rank that waits where the others never come waits until a time limit ends the run.",
     safety="When all edits are known, it is looked whether any lets ranks meet under an `if rt.is_main_process():` "
     "of the conversion, or under a test of the script's own that asks which rank it is, also in functions that are "
-    "called there, or under `with rt.main_process_first():`, where they come one after the other; then it needs you.",
+    "called there, or under `with rt.main_process_first():`, where they come one after the other, or in what threads "
+    "and processes run that the script starts by itself, in any order; then it needs you.",
     run=run,
     pitfalls=(17,),
     examples=(LeftAlone(), LeftAlone(end="print(loss.item())")),

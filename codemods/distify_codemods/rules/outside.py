@@ -139,8 +139,8 @@ def _write(context: Context, one: Asking) -> None:
     assert isinstance(one.node, cst.Call)
     module = one.module
     if one.doing is Doing.HEARD:
-        context.call_for_all(module, one.node, one.why)
-        context.applied("rank 0 asks, all ranks hear the answer", module, one.node)
+        if context.call_for_all(module, one.node, one.why):
+            context.applied("rank 0 asks, all ranks hear the answer", module, one.node)
     elif one.doing is Doing.MADE:
         context.call_alone(module, one.node, _ONCE)
         context.applied(f"rank 0 alone has what `{code_of_call(one)}` makes", module, one.node)

@@ -183,10 +183,11 @@ def share(context: Context, origin: Origin, module: Module, node: cst.CSTNode, d
         return
     reason = "every rank would have one of its own"
     if origin.name in table.MAKES and isinstance(outer, cst.Call):
-        context.call_for_all(module, outer, reason)
+        told = context.call_for_all(module, outer, reason)
     else:
-        context.tell(module, outer, reason)
-    context.applied(done, module, node)
+        told = context.tell(module, outer, reason)
+    if told:
+        context.applied(done, module, node)
 
 
 def _one_for_all(context: Context, module: Module, node: cst.CSTNode) -> bool:
@@ -212,8 +213,8 @@ def _questions(context: Context) -> bool:
             continue
         if isinstance(event.node, cst.Call) and context.editable(event.module, event.node, "a question is asked"):
             reason = "rank 0 asks, all ranks hear the answer"
-            context.call_for_all(event.module, event.node, reason)
-            context.applied(reason, event.module, event.node)
+            if context.call_for_all(event.module, event.node, reason):
+                context.applied(reason, event.module, event.node)
     return bool(found)
 
 

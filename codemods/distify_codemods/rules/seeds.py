@@ -85,8 +85,8 @@ def _draw_alike(context: Context) -> None:
     for event in entropy.without_seeds(context.facts):
         if context.editable(event.module, event.node, "a generator of random numbers is made"):
             assert isinstance(event.node, cst.BaseExpression)
-            context.tell(event.module, event.node, "without a seed each rank would draw other numbers")
-            context.applied("all ranks draw from rank 0's generator", event.module, event.node)
+            if context.tell(event.module, event.node, "without a seed each rank would draw other numbers"):
+                context.applied("all ranks draw from rank 0's generator", event.module, event.node)
     for draw in chance.draws_for_all(context.facts):
         if context.editable(draw.module, draw.statement, "what is drawn decides for the whole batch"):
             _for_all(context, draw)
@@ -115,8 +115,8 @@ def _take_its_batch(context: Context, batch: entropy.Drawn) -> None:
         given = f"({names})" if len(batch.names) > 1 else names
         text = f"{names} = {rt}.from_main_process({given})"
         plan.insert_before(batch.node.body.body[0], text, CODE, batch.why, -20)
-    else:
-        context.tell(batch.module, batch.node, batch.why)
+    elif not context.tell(batch.module, batch.node, batch.why):
+        return
     context.applied(f"all ranks load, and take rank 0's batches: {batch.why}", batch.module, batch.node)
 
 
@@ -154,8 +154,8 @@ def _choose_alike(context: Context, event: Event, found: list[Stretch]) -> None:
             module, node, "draw with a generator of its own: torch.Generator().manual_seed(epoch)",
         )  # fmt: skip
     elif event.name in drawing.OF_NUMBERS and isinstance(node, cst.BaseExpression):
-        context.tell(module, node, "rank 0 chooses for all")
-        context.applied("samples are chosen by rank 0 for all", module, node)
+        if context.tell(module, node, "rank 0 chooses for all"):
+            context.applied("samples are chosen by rank 0 for all", module, node)
     elif elsewhere or not isinstance(statement, cst.SimpleStatementLine):
         context.needs_you(
             "samples are chosen at random after training has begun, where the ranks draw apart",
