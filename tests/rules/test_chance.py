@@ -102,6 +102,56 @@ def test_each_rank_draws_for_its_own_samples(body: str) -> None:
     assert body_of(converted(forward(body), SHARED)) == body
 
 
+BY_HAND = """\
+for step in range(3):
+    x = torch.randn(8, 4)
+    loss = model(x).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def of_no_batch(body: str) -> str:
+    """What a model is given is no batch that is recognised."""
+    lines = "".join(f"        {line}\n" for line in body.splitlines())
+    return script(imports=IMPORTED, data="", loader="", model=NET.format(body=lines), loop=BY_HAND)
+
+
+USED = "if mask.sum() > 0:\n    x = x * mask[:, None]"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"b, l = x.shape\nmask = torch.rand(b, l).mean(1) < 0.5\n{USED}",
+        f"mask = torch.rand(x.shape[0]) < 0.5\n{USED}",
+        f"mask = torch.rand(x.shape[:1]) < 0.5\n{USED}",
+        f"h = self.out(x)\nmask = torch.randint(0, 2, (len(h),))\n{USED}",
+        f"mask = torch.rand_like(x).mean(1) < 0.5\n{USED}",
+        f"n = x.size(0)\nmask = torch.empty((n,) + (1,) * 0).uniform_() < 0.5\n{USED}",
+        f"mask = torch.bernoulli(torch.full((x.shape[0],), 0.5))\n{USED}",
+    ],
+)
+def test_a_draw_for_each_row_is_no_draw_for_all(body: str) -> None:
+    """Else sample k of each rank's part would have the same."""
+    assert body_of(converted(of_no_batch(body), SHARED)) == body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "mask = torch.rand(x.shape[1]) < 0.5\nif mask.sum() > 0:\n    x = x * mask",
+        "mask = torch.rand(self.out.weight.shape[1]) < 0.5\nif mask.sum() > 0:\n    x = x * mask",
+        "mask = torch.rand_like(self.out.weight)[0] < 0.5\nif mask.sum() > 0:\n    x = x * mask",
+        "mask = torch.randint(0, x.shape[0], (4,))\nif mask.sum() > 0:\n    x = x * mask",
+    ],
+)
+def test_a_draw_that_has_no_row_for_each_is_for_all(body: str) -> None:
+    drawn, *rest = body.splitlines()
+    assert body_of(converted(of_no_batch(body), SHARED)) == "\n".join([ALIKE, f"    {drawn}", *rest])
+
+
 def test_outside_of_models_all_is_drawn_alike_anyway() -> None:
     step = "        optimizer.zero"
     loop = LOOP.replace(step, f"        if random.random() < 0.5:\n            continue\n{step}")

@@ -8,7 +8,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
-from distify_codemods.decisions import one_number, streams
+from distify_codemods.decisions import one_number, row_counts, streams
 from distify_codemods.decisions.base import Link
 from distify_codemods.directives import DRAW_ALIKE
 from distify_codemods.events import Event, Kind
@@ -171,7 +171,8 @@ def _of_a_sample(facts: Facts, event: Event) -> bool:
     """Whether it is drawn for samples, or only where some of them say so."""
     tests = [here.node.test for here in event.here.up() if here.arm and isinstance(here.node, (cst.If, cst.While))]
     by_batch = any(dealt_by(facts.value(test).sources) for test in tests)
-    return by_batch or event.value.scale is not Scale.CONST or streams.for_each_sample(facts, event)
+    of_samples = event.value.scale is not Scale.CONST or row_counts.has_a_row_for_each_given(facts, event)
+    return by_batch or of_samples or streams.for_each_sample(facts, event)
 
 
 def _place(facts: Facts, event: Event) -> Common | None:
