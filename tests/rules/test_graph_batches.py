@@ -56,6 +56,9 @@ POOL = "global_add_pool(x, batch)"
         ("data.edge_index, data", 'getattr(data, "edge_index"), data'),
         ("nn.functional.cross_entropy(out, data.y)", "nn.CrossEntropyLoss()(out, data.y)"),
         ("for data in loader:\n", "for data in loader:\n        data = data.to('cpu')\n"),
+        ("torch_geometric.loader import", "torch_geometric.data import"),
+        ("torch_geometric.loader import", "torch_geometric.data.dataloader import"),
+        ("torch_geometric.loader import", "torch_geometric.loader.dataloader import"),
     ],
 )
 def test_graphs_of_which_each_has_a_row(before: str, after: str) -> None:

@@ -28,7 +28,7 @@ _FILES = tuple(
         (r"timm\.data\.mixup\.(\w+)", r"timm.data.\1"),
         (r"timm\.loss\.[a-z]\w*\.(\w+)", r"timm.loss.\1"),
         (r"webdataset\.(?:compat|shardlists|pipeline|writer)\.(\w+)", r"webdataset.\1"),
-        (r"torch_geometric\.data\.DataLoader", "torch_geometric.loader.DataLoader"),
+        (r"torch_geometric\.data\.(?:dataloader\.)?DataLoader", "torch_geometric.loader.DataLoader"),
         (r"torch_geometric\.loader\.dataloader\.(\w+)", r"torch_geometric.loader.\1"),
         (r"torchtext\.legacy\.(.+)", r"torchtext.\1"),
         (r"torchtext\.data\.(?:iterator|field|dataset)\.(\w+)", r"torchtext.data.\1"),
