@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Level
 
 from tests.rules.scripts import (
     DATA,
@@ -14,6 +15,7 @@ from tests.rules.scripts import (
     changes,
     converted,
     distributed,
+    findings,
     line_of,
     script,
 )  # fmt: skip
@@ -25,6 +27,25 @@ def test_no_loop_over_a_loader() -> None:
     step = "nn.functional.mse_loss(model(x), y).backward()\noptimizer.step()\n"
     before = script(loop=f"x, y = next(iter(loader))\n{step}")
     assert ("DATA01", line_of(before, ".backward()")) in blocked(before)
+
+
+def test_rows_of_a_list_are_not_said_to_be_no_part_of_the_data() -> None:
+    data = "data = [(torch.randn(4), torch.randn(1)) for _ in range(64)]\n"
+    loop = """\
+order = torch.randperm(64)
+for i in range(0, 64, 8):
+    rows = [data[k] for k in order[i : i + 8]]
+    x, y = torch.stack([row[0] for row in rows]), torch.stack([row[1] for row in rows])
+    loss = nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    [one] = findings("DATA01", script(data=data, loader="", loop=loop), Level.BLOCKING)
+    assert one.message == (
+        "this training step is not seen to compute with batches of a DataLoader, nor with a part of a tensor or an "
+        "array that is cut out, drawn or folded by hand: nothing is seen that could be dealt out over the ranks"
+    )
 
 
 def test_class_of_the_scripts_own_named_data_loader() -> None:

@@ -40,8 +40,8 @@ def run(context: Context) -> None:
     if nothing and context.facts.backwards and not _tell_of_unknown(context, context.facts.backwards[0]):
         event = context.facts.backwards[0]
         context.needs_you(
-            "this training step sees neither batches of a DataLoader nor a part of the data that is cut out, drawn or "
-            "folded by hand: nothing is seen that could be dealt out over the ranks",
+            "this training step is not seen to compute with batches of a DataLoader, nor with a part of a tensor or an "
+            "array that is cut out, drawn or folded by hand: nothing is seen that could be dealt out over the ranks",
             event.module, event.node,
             "if it trains on data, put them into a Dataset and loop over a DataLoader; what learns by playing is "
             "distributed by a library for reinforcement learning, or run as one copy per seed",
