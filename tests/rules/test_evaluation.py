@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 from distify_codemods import Level
 
-from tests.rules.scripts import LOADER, SHARDED, blocked, changes, converted, distributed, findings, script
+from tests.rules.scripts import (
+    IMPORTS,
+    LOADER,
+    SHARDED,
+    blocked,
+    changes,
+    converted,
+    distributed,
+    findings,
+    line_of,
+    script,
+)
 
 OTHER = "other = DataLoader(data, batch_size=16)\n"
 UNPADDED = "other = DataLoader(data, batch_size=16, sampler=rt.UnpaddedSampler(data))\n"
@@ -311,7 +322,7 @@ model = Net()
 
 def _advice(count: str) -> list[str]:
     source = script(model=COUNTED.format(count=count), loader=LOADER + OTHER, after=SUMS)
-    return [one.message for one in findings("EVAL01", source, Level.ADVICE) if "running figures" in one.message]
+    return [one.message for one in findings("EVAL01", source, Level.ADVICE) if "outlasts the batch" in one.message]
 
 
 def test_what_a_model_counts_while_it_trains_is_nothing_of_the_evaluation() -> None:
@@ -384,3 +395,64 @@ def test_what_is_no_loader_beside_one_is_said_of_its_loop_alone() -> None:
     one, other = (one.message for one in findings("EVAL01", before, Level.ADVICE))
     assert one.endswith(": it also loops over something that is no DataLoader")
     assert other.endswith(": its batches are taken by hand")
+
+
+def why_all(lines: str) -> tuple[str, str]:
+    """Why every rank evaluates everything, with these lines in the loop; and the script."""
+    body = "".join(f"        {line}\n" for line in lines.splitlines())
+    loop = f"model.eval()\nn, total = 0, 0\nwith torch.no_grad():\n    for x, y in other:\n{body}print(total, n)\n"
+    before = script(imports=f"{IMPORTS}import strange\n", loader=LOADER + OTHER, after=loop)
+    [message] = [one.message for one in findings("EVAL01", before, Level.ADVICE)]
+    return message.partition("no faster: ")[2], before
+
+
+@pytest.mark.parametrize(
+    ("lines", "part", "why"),
+    [
+        (
+            "total += (model(x) * strange.of(x)).sum()",
+            "strange.of",
+            "calls `strange.of(x)`, which may do more than compute",
+        ),
+        ("strange.note(x)\ntotal += model(x).sum()", "note", "calls `strange.note(x)`, which may do more than compute"),
+        ("print(n)\ntotal += model(x).sum()", "print(n)", "prints for each batch"),
+        ("kept[0] = n\ntotal += model(x).sum()", "kept[0]", "sets something that outlasts the batch"),
+        ("if n > 3: break\ntotal += model(x).sum()", "break", "may leave the loop"),
+    ],
+)
+def test_what_an_evaluation_does_is_told_as_it_is(lines: str, part: str, why: str) -> None:
+    told, before = why_all(lines)
+    assert f"line {line_of(before, part)} {why}" in told
+    assert "running figures" not in told
+
+
+def test_a_counter_of_batches_adds_up_what_does_not_depend_on_them() -> None:
+    told, before = why_all("n += 1\nout = model(x)\ntotal += out.mean()")
+    assert told.startswith(f"`n` adds up what does not depend on the batch (line {line_of(before, 'n += 1')})")
+
+
+BY_A_FUNCTION = """\
+def evaluate(net):
+    net.eval()
+    right = 0
+    with torch.no_grad():
+        for x, y in other:
+            out = net(x)
+            right += (out > y).sum().item()
+    return right
+
+
+print(evaluate(model), evaluate(average.module))
+"""
+
+
+def test_a_model_that_is_not_seen_is_not_said_to_use_running_figures() -> None:
+    made = "average = strange.Average(model)\n"
+    before = script(imports=f"{IMPORTS}import strange\n", loader=LOADER + OTHER, after=made + BY_A_FUNCTION)
+    [message] = [one.message for one in findings("EVAL01", before, Level.ADVICE)]
+    called = f"line {line_of(before, 'net(x)')} calls `net(x)`, which may do more than compute"
+    assert message.partition("no faster: ")[2].split("; ") == [
+        f"`right` adds up a value that cannot be followed (line {line_of(before, 'out > y')})",
+        called,
+        "`out` is not seen to be one entry per sample",
+    ]

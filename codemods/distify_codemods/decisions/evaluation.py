@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.allocation import Const, Obj
 from distify_codemods.decisions import modes, taken_apart
 from distify_codemods.decisions.base import Gathering, Reduction
-from distify_codemods.decisions.form_tests import is_of_form
+from distify_codemods.decisions.loop_effects import effects, told
 from distify_codemods.decisions.lying import Lying, lying_of
 from distify_codemods.decisions.names import (
     bound_by,
@@ -29,8 +28,7 @@ from distify_codemods.facts import BatchLoop, Facts, loaders_in, loaders_of
 from distify_codemods.inside import core
 from distify_codemods.interpreter import Gathering as Layouts
 from distify_codemods.libraries import python
-from distify_codemods.libraries.effects import IMPURE, PURE
-from distify_codemods.objects import Bound, External, Function
+from distify_codemods.objects import External
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import CHANCE, SIGNAL
 from distify_codemods.records import dataclass
@@ -49,12 +47,9 @@ def sums(facts: Facts, loop: BatchLoop) -> Reduction | Refusal:
     common = _never(facts, loop)
     if common:
         return Refusal(common)
-    effect = next(_effects(facts, loop), None)
+    effect = next(effects(facts, loop), None)
     if effect is not None:
-        place = effect.module.place(effect.node)
-        kept = effect.kind is Kind.METHOD and effect.name in _KEEPING
-        what = "keeps something of each batch" if kept else "uses running figures while the loop is under way"
-        return Refusal(f"line {place.line} {what}")
+        return Refusal(told(effect))
     if _length_is_used(facts, loop):
         return Refusal("the number of batches is used")
     accumulators: list[str] = []
@@ -103,11 +98,12 @@ def gathers(facts: Facts, loop: BatchLoop, everywhere: Sequence[BatchLoop]) -> G
         return Refusal("its forward pass is not a statement of the loop itself")
     last, direct_lines = forwards[-1], [statements[number] for number in forwards]
     before = statements[: last + 1]
-    for event in _effects(facts, loop):
+    for event in effects(facts, loop):
         used = next((statement for statement in before if _contains(statement, event, loop)), None)
         if used is not None:
-            how = "with its forward pass in the same statement" if used in direct_lines else "before the forward pass"
-            return Refusal(f"line {event.module.place(event.node).line} uses the batch {how}")
+            how = " in the statement of the forward pass" if used in direct_lines else " before the forward pass"
+            itself = any(event.node is one.node for one, _ in calls)
+            return Refusal(f"{told(event)}{'' if itself else how}")
     needed = _needed(facts, loop, before)
     if isinstance(needed, Refusal):
         return needed
@@ -152,63 +148,6 @@ def _steers(loop: BatchLoop, test: Event) -> bool:
     return any(here.node is test.node and here.arm for event in loop.forwards for here in event.here.up())
 
 
-def _effects(facts: Facts, loop: BatchLoop) -> Iterator[Event]:
-    """What the loop does beside computing with names: printing, storing, appending, leaving, unknown calls."""
-    models = set(facts.models)
-    calls = {event.node for event in evaluated(facts, loop)}
-    for event in facts.run.events:
-        if not event.inside(loop.event):
-            continue
-        arithmetic = event.kind in (Kind.CALL, Kind.METHOD) or is_of_form(facts, event)
-        if arithmetic and calls & set(event.here.frame.context):
-            continue  # the model's own
-        if event.kind is Kind.STORE and _while_training(facts, models, event):
-            continue  # and it is in eval mode
-        if _has_an_effect(event, loop, models):
-            yield event
-
-
-def _has_an_effect(event: Event, loop: BatchLoop, models: set[Obj]) -> bool:
-    if event.kind is Kind.CALL:
-        known = event.name.startswith((*PURE, "local.")) and event.name not in IMPURE
-        return not known and not _makes_no_difference(event)
-    if event.kind is Kind.METHOD:
-        own = [obj for obj in event.receiver.objs if not isinstance(obj, Const)]
-        of_a_model = event.name == "zero_grad" or any(core(obj) in models for obj in own)
-        return bool(own) and not of_a_model and not _computes(event)
-    if event.kind is Kind.TEST:
-        return bool(loaders_of(event.value.sources))
-    if event.kind is Kind.LEAVE:
-        return event.here.frame is loop.event.here.frame or event.name in ("exit", "raise")
-    return event.kind in (Kind.PRINT, Kind.STORE)
-
-
-def _while_training(facts: Facts, models: set[Obj], event: Event) -> bool:
-    """Whether it happens under `if self.training:`, of one of these models or their parts."""
-    for here in event.here.up():
-        if isinstance(here.node, cst.If) and here.arm == "body" and isinstance(here.node.test, cst.Attribute):
-            owners = facts.value(here.node.test.value).objs
-            if here.node.test.attr.value == "training" and owners and all(core(one) in models for one in owners):
-                return True
-    return False
-
-
-def _makes_no_difference(event: Event) -> bool:
-    return event.name.startswith(("tqdm.", "contextlib.")) or event.name.endswith((".no_grad", ".autocast"))
-
-
-def _computes(event: Event) -> bool:
-    """Methods that return something new and change nothing."""
-    return event.name in _COMPUTING or all(isinstance(obj, (Bound, Function)) for obj in event.receiver.objs)
-
-
-_COMPUTING = frozenset(
-    "to cuda cpu float double half item numpy size dim tolist format join keys values items get copy".split()
-)
-#: Methods that keep what they are given in a list or a set.
-_KEEPING = frozenset({"append", "extend", "insert", "add"})
-
-
 def _length_is_used(facts: Facts, loop: BatchLoop) -> bool:
     shortened = set(loop.loaders) - facts.training_loaders  # a training loader keeps its number of batches
     return any(
@@ -238,14 +177,19 @@ def _of_statement(facts: Facts, loop: BatchLoop, statement: cst.CSTNode, accumul
         name, added = update
         value = facts.value(added)
         if value.scale not in (Scale.SUM, Scale.COUNT):
-            what = value.scale.value if value.scale is not Scale.UNKNOWN else "a value that cannot be followed"
+            what = _ADDED.get(value.scale, value.scale.value)
             return f"`{name}` adds up {what} (line {loop.module.place(small).line})"
         if name not in accumulators:
             accumulators.append(name)
     return ""
 
 
+_ADDED = {Scale.UNKNOWN: "a value that cannot be followed", Scale.CONST: "what does not depend on the batch"}
+
+
 # ---- gathering
+
+_NUMBERS = frozenset({Scale.COUNT, Scale.INVERSE, Scale.MEAN, Scale.SUM, Scale.WEIGHTED, Scale.REDUCED})
 
 
 def _needed(facts: Facts, loop: BatchLoop, before: Sequence[cst.CSTNode]) -> dict[str, cst.Name] | Refusal:
@@ -267,7 +211,8 @@ def _needed(facts: Facts, loop: BatchLoop, before: Sequence[cst.CSTNode]) -> dic
         if not loaders_of(value.sources) and value.scale is Scale.CONST:
             continue
         if value.scale not in PER_SAMPLE or any(isinstance(obj, External) for obj in value.objs):
-            return Refusal(f"`{name}` is not one entry per sample")
+            seen = "is not" if value.scale in _NUMBERS else "is not seen to be"
+            return Refusal(f"`{name}` {seen} one entry per sample")
         names[name] = node
     if any(isinstance(small, cst.AugAssign) for one in before for small in tree.walk(one)):
         return Refusal("something is counted before the forward pass")
