@@ -122,8 +122,13 @@ def test_the_loss_that_a_model_of_transformers_computes() -> None:
     imports = f"{IMPORTS}from transformers import GPT2LMHeadModel\n"
     model = 'model = GPT2LMHeadModel.from_pretrained("gpt2")\n'
     loss = "model(x, labels=y).loss.mean()"
-    [(line, _)] = links(script(imports=imports, model=model, loop=loop_with(loss)))
+    [(line, why)] = links(script(imports=imports, model=model, loop=loop_with(loss)))
     assert line == line_of(script(imports=imports, model=model, loop=loop_with(loss)), "labels=y")
+    assert why == (
+        "`model(x, labels=y)` computes the loss by itself where it is given labels: a mean over those that count, and "
+        "not -100, of which each rank's share may have another number (without labels it is followed, and the loss can "
+        "be computed from what it gives)"
+    )
     assert not links(script(imports=imports, model=model, loop=loop_with("nn.functional.mse_loss(model(x).logits, y)")))
 
 

@@ -150,11 +150,17 @@ def _unknown_module(obj: External, call: cst.Call, around: tuple[Obj, ...] = ())
         return _unknown_module(whole, call, (*around, obj))
     if _is_from_torchvision(obj):
         return ""
-    if obj.name.startswith("transformers."):
-        told = {arg.keyword.value for arg in call.args if arg.keyword is not None}
-        opaque = any(arg.star for arg in call.args)
-        return obj.name if opaque or told & computing.LABELS else ""
+    if obj.name.startswith(computing.OF_LABELS):
+        return obj.name if may_be_given_labels(call) else ""
     return "" if obj.name.startswith(computing.MODULES) and not obj.name.startswith(computing.OTHERS) else obj.name
+
+
+def may_be_given_labels(call: cst.CSTNode) -> bool:
+    """Whether a model of transformers computes the loss itself, or may, since it is not seen what it is given."""
+    if not isinstance(call, cst.Call):
+        return False
+    told = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+    return any(arg.star for arg in call.args) or bool(told & computing.LABELS)
 
 
 def _is_from_torchvision(obj: External) -> bool:

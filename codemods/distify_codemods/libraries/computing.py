@@ -43,8 +43,9 @@ PASSING = (
 #: Functions that make of all that they are given one thing, or an order.
 RELATING = ("statistics.", "heapq.nlargest", "heapq.nsmallest")
 _READING = frozenset(f"builtins.{name}" for name in "abs bool float int len max min print range round str sum".split())
-#: With these a model of transformers computes the loss itself: a mean over tokens, of which samples have different
-#: numbers.
+#: Models that compute the loss themselves where they are given one of these: a mean over what is labelled, often
+#: tokens, of which samples have different numbers; what is labelled -100 does not count.
+OF_LABELS = "transformers."
 LABELS = frozenset("labels label_ids start_positions end_positions next_sentence_label return_loss".split())
 #: Methods of dictionaries and the like, whatever class has them.
 PLAIN = frozenset("get items keys values pop update append extend index count copy format join split strip".split())
