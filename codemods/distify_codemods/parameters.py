@@ -40,6 +40,13 @@ def may_have_parameters(model: Obj) -> bool:
     return next(_makers(model, set()), None) is not None
 
 
+def has_none(model: Obj) -> bool:
+    """Whether it is seen to have no parameters: a layer without any, or a module that makes and holds nothing else."""
+    if isinstance(model, External):
+        return torch_nn.has_none(model.name)
+    return isinstance(model, Instance) and model.of is not None and not may_have_parameters(model)
+
+
 def has_parameters_for_sure(model: Obj) -> bool:
     return any(_makers(model, set()))
 

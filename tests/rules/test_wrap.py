@@ -324,3 +324,32 @@ def test_what_has_been_moved_before_may_be_moved_again() -> None:
         loop="for epoch in range(3):\n    train(model, optimizer)\n",
     )
     assert f"{WRAP}{OPTIMIZER}" in converted(before)
+
+
+OWN_LOSS = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+        self.loss_fn = {loss}
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+model = Net()
+"""
+BY_ITS_OWN = "model{}.loss_fn(model(x), y)"
+
+
+def test_a_loss_that_a_model_holds_has_no_gradients_to_miss() -> None:
+    model, plain = OWN_LOSS.format(loss="nn.MSELoss()"), "nn.functional.mse_loss(model(x), y)"
+    before = script(model=model, loop=LOOP.replace(plain, BY_ITS_OWN.format("")))
+    after = distributed(model=model, loop=SHUFFLED.replace(plain, BY_ITS_OWN.format(".module")))
+    assert converted(before) == after
+
+
+def test_a_part_with_parameters_that_is_called_by_itself_is_not_averaged_by_a_wrap() -> None:
+    model = OWN_LOSS.format(loss="nn.Bilinear(1, 1, 1)")
+    loop = LOOP.replace("nn.functional.mse_loss(model(x), y)", BY_ITS_OWN.format("") + ".mean()")
+    assert "    rt.all_reduce_gradients(optimizer)\n" in converted(script(model=model, loop=loop))

@@ -15,7 +15,7 @@ from distify_codemods.facts import Facts, dealt_by, wrapped
 from distify_codemods.inside import contained, core, root
 from distify_codemods.libraries import python, torch_nn, torch_optim
 from distify_codemods.objects import External, Instance, Parameters
-from distify_codemods.parameters import has_parameters_for_sure, may_have_parameters
+from distify_codemods.parameters import has_none, has_parameters_for_sure, may_have_parameters
 from distify_codemods.values import NOTHING, Value
 
 #: Attributes of a module that read or set nothing that a wrap would hide.
@@ -78,7 +78,7 @@ def _parts_called(facts: Facts) -> Iterator[Unwrapped]:
         if event.grad and facts.in_training(event):
             for one in wrapped(event.value):
                 yield Unwrapped(core(one), event.module, event.node, "the parts of the model are called one by one")
-    parts = {part: model for model in facts.models for part in parts_of(model)[1:]}
+    parts = {part: model for model in facts.models for part in parts_of(model)[1:] if not has_none(part)}
     for event in calls.values():
         around = {core(obj) for step in event.here.frame.context if step in calls for obj in calls[step].receiver.objs}
         for obj in event.receiver.objs:
@@ -95,9 +95,17 @@ def _past_the_forward(
     if name[1:] in TRANSPARENT:
         return
     for one in wrapped(facts.value(function.value)):
+        if _trains_nothing(core(one), name[1:]):
+            continue
         if event.kind is Kind.FORWARD or dealt_by(facts.value(node).sources):
             why = f"it is trained through `{name}(...)`, and only gradients of its forward would be averaged"
             yield Unwrapped(core(one), event.module, event.node, why)
+
+
+def _trains_nothing(model: Obj, name: str) -> bool:
+    """`model.loss_fn(model(x), y)`: of a part without parameters, no gradient is missed."""
+    parts = model.attributes.get(name, NOTHING).objs if isinstance(model, Instance) else ()
+    return bool(parts) and all(has_none(core(part)) for part in parts)
 
 
 def _changed_later(facts: Facts) -> Iterator[Unwrapped]:

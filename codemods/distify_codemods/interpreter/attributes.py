@@ -24,6 +24,7 @@ from distify_codemods.objects import (
     Wrapped,
 )
 from distify_codemods.origins import Shape
+from distify_codemods.parameters import has_none
 from distify_codemods.reads import Table
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value, join
@@ -42,6 +43,9 @@ def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: c
     if isinstance(obj, Wrapped):
         if name == "module" and obj.inner is not None and "module" not in obj.inner.attributes:
             return Value(obj.inner.alone)
+        part = obj.inner.attributes.get(name, NOTHING) if obj.ours and obj.inner is not None else NOTHING
+        if part.objs and all(map(has_none, part.objs)):  # `model.loss_fn`: it is asked of what is wrapped
+            return part
         return method_of(machine, obj, receiver, name, node)
     if isinstance(obj, (Instance, Class, Parent)):
         return machine.attribute(obj, name, receiver, node)
