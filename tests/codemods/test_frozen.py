@@ -95,3 +95,33 @@ def test_nothing_else_is(model: str, loop: str) -> None:
     lines, said = lines_and_advice(model, loop)
     assert lines == ["rt.data_parallel(model)"]
     assert not said
+
+
+IN_BOTH_ARMS = """\
+import sys
+
+
+class Teacher:
+    def __init__(self, width):
+        self.net = nn.Linear(4, width)
+        {mode}
+
+    def score(self, x):
+        return self.net(x)
+
+
+if sys.argv[1:]:
+    teacher = Teacher(4)
+else:
+    teacher = Teacher(4)
+model = nn.Linear(4, 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "seen"), [("self.net.eval()", True), ("if width > len(sys.argv):\n            self.net.eval()", False)]
+)
+def test_what_is_made_in_evaluation_mode_is_in_it_on_whichever_way(mode: str, seen: bool) -> None:
+    _, said = lines_and_advice(IN_BOTH_ARMS.format(mode=mode), STEP.format(inside="teacher.score"))
+    told = ["it is not seen to be in evaluation mode for good" in one for one in said]
+    assert any(told) is not seen, said

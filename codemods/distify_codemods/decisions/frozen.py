@@ -14,7 +14,7 @@ from distify_codemods.decisions.base import Blocked
 from distify_codemods.decisions.modes import modes, trains
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.decisions.training_calls import Called, each_called, entries_into
-from distify_codemods.events import Kind
+from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core
 from distify_codemods.libraries import python
@@ -67,7 +67,16 @@ def _shared_as_a_whole(facts: Facts, known: set[Obj]) -> set[cst.CSTNode]:
 def _evaluates(facts: Facts, one: Called) -> bool:
     """Whether it has been put into evaluation mode before, and nothing ever puts it back."""
     set_ = modes(facts, {one.held, one.model})
-    return any(event.dominates(one.first) for event in set_) and all(trains(event) is False for event in set_)
+    before = any(event.dominates(one.first) or _as_it_is_made(facts, event, one.model) for event in set_)
+    return before and all(trains(event) is False for event in set_)
+
+
+def _as_it_is_made(facts: Facts, event: Event, model: Obj) -> bool:
+    """Whether it happens wherever the model was made, as in the constructor of what holds it: on whichever way to its
+    calls that was.
+    """
+    made = next((one for one in facts.of_kind(Kind.CALL) if model in one.value.objs), None)
+    return made is not None and made.before(event) and event.here.conditions() <= made.here.conditions()
 
 
 def _computed_whole(facts: Facts, one: Called) -> Blocked:
