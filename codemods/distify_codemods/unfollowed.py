@@ -44,7 +44,16 @@ class Unfollowed:
         return tree.dotted(self.node.func) or self.name
 
     @property
+    def answers(self) -> bool:
+        """Whether it runs a command whose output is used: to answer is what that is for."""
+        options = {name: tree.code_of(value) for name, value in tree.keywords(self.node).items()}
+        used = not isinstance(self.module.parents.get(self.node), cst.Expr)
+        return used and outside.hands_back_its_output(self.name, options)
+
+    @property
     def writes(self) -> bool:
+        if self.answers:
+            return False
         if self.name in effects.STORES or self.name in effects.HANDLES or self.name in effects.MAPPED:
             return any(set(text) & set("wax+") for text in self._modes())
         if self.name.startswith("."):
@@ -60,6 +69,8 @@ class Unfollowed:
 
     @property
     def asks(self) -> bool:
+        if self.answers:
+            return False
         if self.name in outside.OPENS_FILES:
             return self._names_a_device()
         by_each = outside.is_asked_by_each(self.name) or outside.connects(self.name) or outside.asks(self.name)

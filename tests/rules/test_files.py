@@ -640,3 +640,34 @@ def test_a_temporary_file_that_stays(options: str, lines: int) -> None:
         "each rank makes a temporary file here, and only rank 0 renames or removes its own: put all that is done with "
         "it under `if rt.is_main_process():`"
     ] * lines
+
+
+RUNS = 'subprocess.{}(["decode", "a"]{})'
+
+
+@pytest.mark.parametrize(
+    ("line", "writes"),
+    [
+        ("return " + RUNS.format("run", ", capture_output=True") + ".stdout", False),
+        ("out = " + RUNS.format("run", ", stdout=subprocess.PIPE"), False),
+        ("return " + RUNS.format("check_output", ""), False),
+        (RUNS.format("check_output", ""), True),
+        ("done = " + RUNS.format("run", ""), True),
+        ("done = " + RUNS.format("run", ", capture_output=False"), True),
+    ],
+)
+def test_a_command_that_a_loader_runs_for_its_output_is_no_writer(line: str, writes: bool) -> None:
+    """It is there to answer; of any other command nothing else is known than that it may do anything."""
+    before = script(imports=f"import subprocess\n{TOOLS}", data=LOADED.format(line=line, made="Rows()"))
+    said = [one.message for code in ("OUT03", "NET01") for one in findings(code, before, Level.ADVICE)]
+    if writes:
+        assert said[0].startswith("whenever a library calls this, each rank writes with `subprocess.")
+    else:
+        name = line.partition("subprocess")[2].partition("(")[0]
+        assert said == [
+            f"whenever a library calls this, each rank runs a command with `subprocess{name}`, and reads its output: "
+            "right if that does nothing but answer"
+        ]
+        assert [one.message for one in findings("OUT03", before, Level.NOT_NEEDED)] == [
+            "no other files are written, unless by the command that NET01 names, which answers"
+        ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from distify_codemods.libraries.downloads import says_so
 
 _VERBS = "get post put patch delete head options request".split()
@@ -105,6 +107,12 @@ def asks(name: str) -> bool:
 def is_command(name: str) -> bool:
     """Whether a function runs something that may write files, too."""
     return name in _COMMANDS
+
+
+def hands_back_its_output(name: str, options: Mapping[str, str]) -> bool:
+    """Whether what a command prints comes back to who runs it. `options`: what it is given by name, as spelled."""
+    to = options.get("stdout", "")
+    return name in _OUTPUTS or (name in _COMMANDS and (options.get("capture_output") == "True" or to.endswith("PIPE")))
 
 
 def tells_only(name: str, words: tuple[str, ...]) -> bool:

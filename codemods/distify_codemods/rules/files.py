@@ -58,7 +58,9 @@ def run(context: Context) -> None:
             f"ranks one name, {effects.NAMED_BY_THE_TIME[event.name].advice}", event.module, event.node,
         )  # fmt: skip
     if not (found or unknown or unseen or named):
-        context.not_needed(f"no other files are written{_but_caches(context)}{unless_written(context)}")
+        answer = any(call.answers for call in unfollowed(context.facts))
+        but = ", unless by the command that NET01 names, which answers" if answer else _but_caches(context)
+        context.not_needed(f"no other files are written{but}{unless_written(context)}")
 
 
 def _but_caches(context: Context) -> str:

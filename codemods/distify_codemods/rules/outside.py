@@ -63,12 +63,18 @@ def _by_each(context: Context) -> bool:
         context.advice(
             f"whenever a library calls this, each rank asks somebody outside with `{call.code}`", call.module, call.node
         )
+    answering = [call for call in unfollowed(context.facts) if call.answers]
+    for call in answering[:1]:
+        context.advice(
+            f"whenever a library calls this, each rank runs a command with `{call.code}`, and reads its output: right "
+            "if that does nothing but answer", call.module, call.node,
+        )  # fmt: skip
     for event in found.values():
         context.advice(
             f"each rank calls `{code_of(event)}` for itself: if that does more than to answer, let rank 0 alone do it, "
             f"with `rt.call_on_main_process({code_of(event)}, ...)`", event.module, event.node,
         )  # fmt: skip
-    return bool(found or afar)
+    return bool(found or afar or answering)
 
 
 def _is_read_from_afar(event: Event) -> bool:
