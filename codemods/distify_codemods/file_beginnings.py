@@ -14,6 +14,8 @@ from distify_codemods.objects import External, Setting
 from distify_codemods.values import Value
 
 _DEEPEST = 5
+_DRIVE = re.compile(r"[A-Za-z]:")
+_LEADS_AWAY = re.compile(r"/|\\|\.\.|~|[A-Za-z]:")
 
 
 def lie_apart(written: frozenset[str], wanted: frozenset[str]) -> bool:
@@ -22,8 +24,15 @@ def lie_apart(written: frozenset[str], wanted: frozenset[str]) -> bool:
 
 
 def _apart(one: str, other: str) -> bool:
-    alike = one.startswith("/") is other.startswith("/")  # else it hangs on where the script is started
-    return alike and not one.startswith(other) and not other.startswith(one)
+    if _root(one) != _root(other):
+        return False  # it hangs on where the script is started
+    one, other = one.casefold(), other.casefold()  # many systems do not tell these apart
+    return not one.startswith(other) and not other.startswith(one)
+
+
+def _root(path: str) -> str:
+    """How a path is told from where all begin: by its drive, by the root, or not at all."""
+    return ":" if _DRIVE.match(path) else path[:1] if path.startswith("/") else ""
 
 
 def beginnings(facts: Facts, value: Value, node: cst.BaseExpression | None) -> frozenset[str]:
@@ -98,9 +107,11 @@ def _of_formatted(facts: Facts, node: cst.FormattedString) -> frozenset[str]:
 
 def _plain(text: object) -> frozenset[str]:
     """What is left of a text that says where the path begins; nothing of one that may lead anywhere."""
-    if not isinstance(text, str) or ".." in text or "\\" in text or "~" in text:
+    if not isinstance(text, str) or ".." in text or "~" in text:
         return frozenset()
-    parts = re.sub(r"/(\./)+|//+", "/", text)
+    parts = re.sub(r"/(\./)+|//+", "/", text.replace("\\", "/"))
+    if _DRIVE.match(parts) and not parts[2:].startswith("/"):
+        return frozenset()  # wherever the process is on that drive
     while parts.startswith("./"):
         parts = parts.removeprefix("./")
     return frozenset([parts]) if parts.strip("./") else frozenset()
@@ -113,8 +124,7 @@ def _folder(text: str) -> str:
 def _may_lead_away(value: Value) -> bool:
     """Whether what is joined to a folder may lead out of it: a person may give the path of any other."""
     return any(
-        isinstance(obj, Setting) or (isinstance(obj, Const) and str(obj.value).startswith(("/", "..", "~")))
-        for obj in value.objs
+        isinstance(obj, Setting) or (isinstance(obj, Const) and _LEADS_AWAY.match(str(obj.value))) for obj in value.objs
     )
 
 
