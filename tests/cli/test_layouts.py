@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
+from command_line import CommandLine, Here
 
 from tests.equivalence.processes import run_ranks
 
@@ -323,7 +323,7 @@ def test_a_script_that_imports_its_neighbours_is_started_as_a_file(distify: Comm
     assert run(distify, "app/train_dist.py") == b"epoch 0\nepoch 1\n"
 
 
-def test_a_script_that_also_imports_its_package_is_told_of_its_folder(distify: CommandLine) -> None:
+def test_a_script_that_also_imports_its_package_is_told_of_its_folder(distify: CommandLine, here: Here) -> None:
     _with_neighbours(distify, __init__=b"", settings=b"from app.counts import EPOCHS\n", counts=b"EPOCHS = 1\n")
     ended = distify("convert", "app/train.py", "--yes")
     assert ended.code == 0, ended.err
@@ -333,7 +333,7 @@ def test_a_script_that_also_imports_its_package_is_told_of_its_folder(distify: C
     there = {**distify.env, "PYTHONPATH": path}
     script = [sys.executable, "app/train_dist.py"]
     assert subprocess.check_output(script, cwd=distify.folder, env=there) == b"epoch 0\n"
-    ended = distify("verify", "app/train.py")
+    ended = here("verify", "app/train.py")
     assert ended.code == 0, ended.out.decode() + ended.err
 
 

@@ -33,8 +33,9 @@ def server(packages: str) -> subprocess.Popen[str]:
     process = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, text=True, start_new_session=True)
 
     def close() -> None:
-        assert process.stdin is not None
-        process.stdin.close()
+        for stream in (process.stdin, process.stdout):
+            assert stream is not None
+            stream.close()
         process.wait()
 
     atexit.register(close)
