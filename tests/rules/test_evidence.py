@@ -117,6 +117,14 @@ def test_what_is_unknown_is_told_once(loss: str, told: list[str]) -> None:
     assert conversion.strategy is Strategy.SHARED
 
 
+def test_a_model_that_is_trained_and_evaluated() -> None:
+    """What is asked of a call is asked of the one that trains, wherever else the same line is run."""
+    model = NET.format(body="x = strange.mix(x)")
+    before = script(imports=STRANGE, model=model, after="with torch.no_grad():\n    model(torch.zeros(8, 4))\n")
+    [(line, _)] = links(before)
+    assert line == line_of(before, "strange.mix")
+
+
 def test_the_loss_that_a_model_of_transformers_computes() -> None:
     """A mean over tokens, of which each rank's share has another number."""
     imports = f"{IMPORTS}from transformers import GPT2LMHeadModel\n"

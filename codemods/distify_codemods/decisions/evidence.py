@@ -107,8 +107,8 @@ def _each_once(found: list[Link]) -> list[Link]:
 
 def _foreign(facts: Facts) -> Iterator[Link]:
     """Unknown things that are called in training, of whose results the loss is made."""
-    called = {event.node: event for event in _calls(facts)}
-    elsewhere = {node for node, event in called.items() if not facts.in_training(event)}
+    called = {event.node: event for event in _calls(facts) if facts.in_training(event)}
+    elsewhere = {event.node for event in _calls(facts)} - called.keys()
     found = [mark for mark in marks(facts, Foreign) if mark.site is not None and mark.site not in elsewhere]
     sites = {mark.site for mark in found}
     for mark in found:
