@@ -77,7 +77,14 @@ model = Net()
 
 
 @pytest.mark.parametrize(
-    "trunk", ["torchvision.models.resnet18().layer1", "torchvision.models.resnet18().layer1.conv2", "built[0].block"]
+    "trunk",
+    [
+        "torchvision.models.resnet18().layer1",
+        "torchvision.models.resnet18().layer1.conv2",
+        "torchvision.models.vgg16_bn().features[:7]",
+        "torchvision.models.resnet18().layer1[0].bn1",
+        "built[0].block",
+    ],
 )
 def test_part_of_a_librarys_model(trunk: str) -> None:
     imports = f"{IMPORTS}import torchvision\n\nbuilt = torchvision.models.resnet18().layer1\n"

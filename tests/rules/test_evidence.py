@@ -117,6 +117,18 @@ def test_what_is_unknown_is_told_once(loss: str, told: list[str]) -> None:
     assert conversion.strategy is Strategy.SHARED
 
 
+@pytest.mark.parametrize(
+    ("part", "known"),
+    [("torchvision.models.vgg16().features[:16]", True), ("strange.net().features[:16]", False)],
+)
+def test_some_layers_of_a_librarys_model(part: str, known: bool) -> None:
+    model = NET.format(body="x = self.part(x)").replace(
+        "self.out = nn.Linear(4, 1)\n", f"self.out = nn.Linear(4, 1)\n        self.part = {part}\n", 1
+    )
+    found = links(script(imports=f"{STRANGE}import torchvision\n", model=model))
+    assert bool(found) is not known
+
+
 def test_a_model_that_is_trained_and_evaluated() -> None:
     """What is asked of a call is asked of the one that trains, wherever else the same line is run."""
     model = NET.format(body="x = strange.mix(x)")

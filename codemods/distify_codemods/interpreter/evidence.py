@@ -56,7 +56,7 @@ def _called(machine: Machine, value: Value, node: cst.Call) -> Value:
     callee = machine.values.get(node.func, NOTHING)
     value = collated.of_graphs(machine, collated.packed(machine, callee, value, node), node, callee)
     name = next((name for obj in callee.objs if (name := _unknown(machine, obj, node))), "")
-    if not callee.objs and not isinstance(node.func, cst.Attribute):
+    if not callee.objs:
         name = "?"
     marks: list[Obj | str] = [machine.mark(Foreign, node, name, name=name)] if name else []
     if value.scale in (Scale.MEAN, Scale.SUM) and _of_samples(machine, node):
