@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 _TIME = re.compile(
-    r"\d+:\d\d(?::\d\d)?(?:\.\d+)?|\d[\d.,]*\s*(?:(?:ms|s|secs?|seconds?|mins?|minutes?|hours?|h|m)\b|(?:it|s|samples|batch(?:es)?|steps?)/s\b)"
+    r"\d{4}-\d\d-\d\d|\d+:\d\d(?::\d\d(?:,\d{3})?)?(?:\.\d+)?"  # as records of `logging` begin: 2026-01-31 12:00:01,003
+    r"|\d[\d.,]*\s*(?:(?:ms|s|secs?|seconds?|mins?|minutes?|hours?|h|m)\b|(?:it|s|samples|batch(?:es)?|steps?)/s\b)"
     r"|\((?:ms|s|secs?|seconds?|mins?|minutes?|hours?|h)\)\W*\d+\.\d+(?:\s*\(\s*\d[\d.e+-]*\s*\))?"  # Data(s): 0.016
     r"|(?:time|took|elapsed|duration|speed|eta)\W*\d[\d.e+-]*(?:\s*\(\s*\d[\d.e+-]*\s*\))?",  # now (on average)
     re.IGNORECASE,
