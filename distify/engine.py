@@ -14,7 +14,7 @@ from distify.hidden import check_libraries
 from distify.notebooks import NotebookScript
 from distify.progress import progress
 from distify.project_commands import commands_of
-from distify.resolver import LocalModules
+from distify.resolver import LocalModules, text_beside
 
 #: What `--backend` takes; the first one is the default.
 BACKENDS = tuple(distify_codemods.backends.BACKENDS)
@@ -32,7 +32,9 @@ def convert_script(script: SourceFile, modules: LocalModules, options: Options) 
     try:
         with progress(modules) as seen:
             commands = partial(commands_of, script.path, modules.projects)
-            here = replace(options, installed=modules.installs, commands=commands, listed=modules.listed)
+            here = replace(
+                options, installed=modules.installs, commands=commands, listed=modules.listed, beside=text_beside
+            )
             conversion = distify_codemods.convert(script, modules, here, seen)
     except SourceError as error:
         raise DistifyError(book.problem(error) if book else str(error)) from None

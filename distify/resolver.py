@@ -173,6 +173,18 @@ class LocalModules:
         return self.found[path]
 
 
+def text_beside(importing: str, path: str) -> str | None:
+    """The text of a file that is no Python, by its path from the folder of what names it."""
+    whole = os.path.join(os.path.dirname(os.path.abspath(importing)), path)
+    if not os.path.isfile(whole):  # also: a pipe, which could block for ever
+        return None
+    try:
+        with open(whole, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
 def _modules_in(folder: str) -> list[str]:
     try:
         names = sorted(os.listdir(folder))

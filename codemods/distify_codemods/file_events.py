@@ -130,17 +130,6 @@ def _is_streamed(obj: External) -> bool:
     return told is not None and told.constant() is True
 
 
-@answered_once
-def named_by_the_time(facts: Facts) -> list[Event]:
-    """Calls that make a folder on each rank, unless the script itself gives that a name."""
-    literals = (node for node in facts.run.values if isinstance(node, cst.BaseString))
-    texts = [text for node in literals if (text := tree.string(node)) is not None]
-    return [
-        event for event in facts.calls(*effects.NAMED_BY_THE_TIME)
-        if not any(effects.NAMED_BY_THE_TIME[event.name].setting in text for text in texts)
-    ]  # fmt: skip
-
-
 def place_of_path(event: Event, written: bool = False) -> int:
     """Which argument the path of the file is that an event reads, or writes: its number, or a word of `effects`.
 

@@ -64,6 +64,7 @@ class Options:
     `strategy`: "sharded" or "shared" (see `Strategy`), or "auto", the first of the two that is seen to be right.
     `listed`: the modules that lie in a package, by what imports it, its name and its level; None: nobody can tell.
     `commands`: tells the functions of the script that commands of its project call.
+    `beside`: the text of a file that is no Python, by what names it and its path from there; None: there is none.
     `budget`: statements of the program that may be followed, over all runs, to find out whether sharded data are right.
     """
 
@@ -84,6 +85,7 @@ class Options:
     budget: int = 400_000  # about a minute
     listed: Callable[[str, str, int], Sequence[str]] | None = None
     commands: Callable[[], tuple[str, ...]] | None = None
+    beside: Callable[[str, str], str | None] | None = None
 
     @property
     def per_rank_batch(self) -> bool:

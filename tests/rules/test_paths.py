@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-from distify_codemods import Level
+import re
+from pathlib import Path
 
+import pytest
+from distify_codemods import Level, Options
+
+from distify.engine import convert_script
+from distify.files import read_script
+from distify.resolver import LocalModules
 from tests.rules.scripts import (
     DATA,
     GROUP,
@@ -329,24 +335,73 @@ def test_a_time_that_names_nothing_stays(setup: str) -> None:
     assert "from_main_process" not in converted(script(imports=f"{STAMP}{IMPORTS}", setup=NOW + setup))
 
 
-def test_what_hydra_writes_by_itself_is_told() -> None:
+def _with_hydra(lines: str = "", given: str = "config_path='conf', config_name='config', version_base=None") -> str:
     train = indented(f"{DATA}{LOADER}{MODEL}{OPTIMIZER}{LOOP}")
-    main = "@hydra.main(config_name='a', version_base=None)\ndef main(cfg):\n"
-    before = f"import hydra\n{IMPORTS}\n\n{main}{train}\n\nmain()\n"
-    (advice,) = findings("OUT03", before, Level.ADVICE)
-    assert "output folder named by the time on each rank" in advice.message
+    return f"import sys\nimport hydra\n{IMPORTS}\n\n{lines}@hydra.main({given})\ndef main(cfg):\n{train}\n\nmain()\n"
+
+
+_ALL_OF_HYDRAS = (
+    "`hydra.main` makes an output folder named by the time on each rank, and perhaps goes into it and keeps files of "
+    "its own there: give all ranks one name, and no such files, by `hydra.run.dir=outputs/NAME "
+    "hydra.output_subdir=null hydra/job_logging=stdout` on the command line, unless the configuration does"
+)
+
+
+def test_what_hydra_writes_by_itself_is_told() -> None:
+    before = _with_hydra()
+    assert [one.message for one in findings("OUT03", before, Level.ADVICE)] == [_ALL_OF_HYDRAS]
     assert findings("OUT03", before, Level.NOT_NEEDED) == []
     (claim,) = findings("PATH01", before, Level.NOT_NEEDED)
     assert "every path" not in claim.message
     assert findings("OUT03", before.replace("hydra.main", "hydra.utils.call"), Level.ADVICE) == []
 
 
-@pytest.mark.parametrize("line", ['sys.argv.append("hydra.run.dir=out")\n', "sys.argv += ['hydra.run.dir=out']\n"])
+@pytest.mark.parametrize("line", ["sys.argv.append({!r})\n", "sys.argv += [{!r}]\n"])
 def test_a_name_that_a_script_gives_to_hydras_folder(line: str) -> None:
-    train = indented(f"{DATA}{LOADER}{MODEL}{OPTIMIZER}{LOOP}")
-    before = f"import sys\nimport hydra\n{IMPORTS}\n\n{line}@hydra.main()\ndef main(cfg):\n{train}\n\nmain()\n"
-    assert findings("OUT03", before, Level.ADVICE) == []
-    assert findings("OUT03", before.replace("hydra.run.dir", "name"), Level.ADVICE)
+    more = "".join(map(line.format, ["hydra.output_subdir=null", "hydra/job_logging=none"]))
+    (advice,) = findings("OUT03", _with_hydra(line.format("hydra.run.dir=out")), Level.ADVICE)
+    assert advice.message == (
+        "`hydra.main` keeps files of its own in the output folder, as every rank does at once: do without them, by "
+        "`hydra.output_subdir=null hydra/job_logging=stdout` on the command line, unless the configuration does"
+    )
+    assert findings("OUT03", _with_hydra(line.format("hydra.run.dir=out") + more), Level.ADVICE) == []
+    (advice,) = findings("OUT03", _with_hydra(more), Level.ADVICE)
+    assert "and perhaps goes into it: give all ranks one name, by `hydra.run.dir=outputs/NAME` on" in advice.message
+
+
+_SETTLED = """
+defaults:
+  - model: small
+  - override hydra/job_logging: none  # each rank would keep one
+lr: 0.1
+hydra:
+  output_subdir: null
+  run:
+    dir: out/${name}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "lacks"),
+    [
+        (_SETTLED, ""),
+        (_SETTLED.replace("- override hydra", "- override /hydra"), ""),
+        (_SETTLED.replace("${name}", "${now:%Y}/a"), "hydra.run.dir=outputs/NAME"),
+        (_SETTLED.replace(": none", ": default"), "hydra/job_logging=stdout"),
+        (_SETTLED.replace("  run:\n  ", "  sweep:\n  "), "hydra.run.dir=outputs/NAME"),
+        (_SETTLED.replace("  output_subdir", "  # output_subdir"), "hydra.output_subdir=null"),
+        (_SETTLED.replace("hydra:", "other:"), "hydra.run.dir=outputs/NAME hydra.output_subdir=null"),
+        ("\t{not yaml: [\n", "hydra.run.dir=outputs/NAME hydra.output_subdir=null hydra/job_logging=stdout"),
+    ],
+)
+def test_what_hydras_configuration_sets_is_not_asked_for(text: str, lacks: str, tmp_path: Path) -> None:
+    script, config = tmp_path / "train.py", tmp_path / "conf" / "config.yaml"
+    script.write_text(_with_hydra(), encoding="utf-8")
+    config.parent.mkdir()
+    config.write_text(text, encoding="utf-8")
+    made = convert_script(read_script(str(script)), LocalModules(str(script)), Options())
+    asked = [found[1] for one in made.of(Level.ADVICE) if (found := re.search("by `(.*)` on the", one.message))]
+    assert asked == ([lacks] if lacks else [])
 
 
 def test_a_file_that_says_to_be_written_is_looked_for_by_rank_zero() -> None:

@@ -48,7 +48,7 @@ CACHES = functions(Role.CACHE)
 CACHING_METHODS = methods(Role.CACHE)
 
 READING_METHODS = methods(Effect.READS)
-NAMED_BY_THE_TIME = functions(Role.FOLDER)
+RUN_FOLDERS = functions(Role.FOLDER)
 #: What writes, or reads, the one file that its path names, and no folder.
 _ONE = [(name.removeprefix("."), api) for api in registry.apis() if api.one_file for name in api.names.split()]
 _WRITE_ONE = frozenset(["open", *(name for name, api in _ONE if not api.effect & (Effect.READS | Effect.RESTORES))])
@@ -79,7 +79,7 @@ _READING_WORDS = ("load", "read", "restore", "parse")
 
 def is_named(name: str) -> bool:
     """Whether a function is in one of these tables, or is of a library that keeps a log."""
-    tables = (WRITES, HANDLES, STORES, ALWAYS_WRITE, MAPPED, DATABASES, NAMED_BY_THE_TIME, CACHES)
+    tables = (WRITES, HANDLES, STORES, ALWAYS_WRITE, MAPPED, DATABASES, RUN_FOLDERS, CACHES)
     return any(name in table for table in tables) or registry.find(name, Effect.LOGS, Effect.READS) is not None
 
 

@@ -100,8 +100,12 @@ class Api(NamedTuple):
     #: What its `mode` is to be for a run that does nothing, and what may be given by position.
     quiet: str = ""
     parameters: str = ""
-    #: Of what is named by the time: what names it in the script, or on the command line.
-    setting: str = ""
+    #: Of what makes a folder by itself: settings by which it has one name, and nothing of each rank's own in it; and
+    #: the arguments that name the folder and the file of its configuration, which may have them.
+    settings: str = ""
+    config: tuple[str, ...] = ()
+    #: Values with which such a setting is as if it were not there; what begins with `$` is a part of one.
+    unset: str = ""
     #: What to do about it, for a person.
     advice: str = ""
 

@@ -20,6 +20,7 @@ from distify_codemods.rules.download import is_every_ranks
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import guardable, once
 from distify_codemods.rules.save import by_name, unless_written
+from distify_codemods.run_folders import RunFolder, run_folders
 from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import Value
 
@@ -51,16 +52,27 @@ def run(context: Context) -> None:
         )  # fmt: skip
     _windows(context)
     temporary.advise(context)
-    named = file_events.named_by_the_time(context.facts)
-    for event in named:
-        context.advice(
-            f"`{event.name}` makes an output folder named by the time on each rank, and perhaps goes into it: give all "
-            f"ranks one name, {effects.NAMED_BY_THE_TIME[event.name].advice}", event.module, event.node,
-        )  # fmt: skip
-    if not (found or unknown or unseen or named):
+    folders = run_folders(context.facts)
+    for one in folders:
+        _run_folder(context, one)
+    if not (found or unknown or unseen or folders):
         answer = any(call.answers for call in unfollowed(context.facts))
         but = ", unless by the command that NET01 names, which answers" if answer else _but_caches(context)
         context.not_needed(f"no other files are written{but}{unless_written(context)}")
+
+
+def _run_folder(context: Context, folder: RunFolder) -> None:
+    event, more = folder.event, folder.lacks[folder.named_by_the_time :]
+    kept = "keeps files of its own there" if more else ""
+    if folder.named_by_the_time:
+        makes = "makes an output folder named by the time on each rank, and perhaps goes into it"
+        says = f"{makes}{' and ' * bool(kept)}{kept}: give all ranks one name{', and no such files' * bool(more)}"
+    else:
+        says = "keeps files of its own in the output folder, as every rank does at once: do without them"
+    context.advice(
+        f"`{event.name}` {says}, by `{' '.join(folder.lacks)}` on the command line, unless the configuration does",
+        event.module, event.node,
+    )  # fmt: skip
 
 
 def _but_caches(context: Context) -> str:

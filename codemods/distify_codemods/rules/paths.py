@@ -25,6 +25,7 @@ from distify_codemods.rules import disk, handed_over, waits
 from distify_codemods.rules.base import Context, Rule, instead
 from distify_codemods.rules.contended import contended
 from distify_codemods.rules.examples import Example, LeftAlone
+from distify_codemods.run_folders import run_folders
 from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import Value
 
@@ -38,7 +39,7 @@ def run(context: Context) -> None:
     found = _decisions(context) or found
     found = waits.run(context) or found
     handed_over.advise(context)
-    if not found and file_events.named_by_the_time(context.facts):
+    if not found and run_folders(context.facts):
         context.not_needed(f"{_NONE_READ}, unless below the output folder that OUT03 names")
     elif not found:
         what = "no other file is read that the run wrote than LOAD01 waits for" if context.barriers else _NONE_READ

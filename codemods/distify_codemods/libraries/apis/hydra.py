@@ -3,6 +3,7 @@
 from distify_codemods.libraries.registry import Api, Role
 
 APIS = (
-    Api("hydra.main", Role.FOLDER, setting="hydra.run.dir=",
-        advice="`hydra.run.dir=outputs/NAME` on the command line, unless the configuration does"),
+    Api("hydra.main", Role.FOLDER, config=("config_path", "config_name"),
+        settings="hydra.run.dir=outputs/NAME hydra.output_subdir=null hydra/job_logging=stdout",
+        unset="${now: default colorlog"),
 )  # fmt: skip
