@@ -333,3 +333,43 @@ def test_python_itself_downloads_nothing(line: str) -> None:
     before = script(setup=line)
     assert findings("DATA03", before, Level.ADVICE) == []
     assert [one.message for one in findings("DATA03", before, Level.NOT_NEEDED)] == ["nothing is downloaded"]
+
+
+@pytest.mark.parametrize(
+    ("line", "by"),
+    [
+        ('os.system("wget http://a.b/c.zip")\n', "OUT03 names"),
+        ('os.system("cd data && wget -q http://a.b/c.zip")\n', "OUT03 names"),
+        ('subprocess.run(["/usr/bin/curl", "-O", "http://a.b/c.zip"])\n', "OUT03 names"),
+        ("subprocess.run(sys.argv[1:])\n", "OUT03 names"),
+        ('done = subprocess.run(["wget", "http://a.b/c"])\nprint(done.returncode)\n', "NET01 names"),
+        (
+            'with open("c.zip", "wb") as file:\n    file.write(requests.get("http://a.b/c.zip").content)\n',
+            "NET01 names",
+        ),
+        ('text = urllib.request.urlopen("http://a.b/c").read()\n', "NET01 names"),
+        ('os.system("wget http://a.b/c")\nrequests.get("http://a.b/c")\n', "OUT03 and NET01 name"),
+    ],
+)
+def test_what_commands_and_answers_bring_is_no_claim_of_downloads(line: str, by: str) -> None:
+    before = script(
+        imports=f"import os\nimport subprocess\nimport sys\nimport urllib.request\nimport requests\n{IMPORTS}",
+        setup=line,
+    )
+    [claim] = findings("DATA03", before, Level.NOT_NEEDED)
+    assert claim.message == f"nothing is downloaded, but perhaps by what {by}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'os.system("mkdir -p out")\n',
+        'subprocess.run(["unzip", "a.zip"])\n',
+        'print(subprocess.check_output(["git", "rev-parse", "HEAD"]))\n',
+        'requests.post("http://a.b/done", json={})\n',
+        'note = smtplib.SMTP("a.b")\n',
+    ],
+)
+def test_what_brings_no_file_is_no_download(line: str) -> None:
+    before = script(imports=f"import os\nimport smtplib\nimport subprocess\nimport requests\n{IMPORTS}", setup=line)
+    assert [one.message for one in findings("DATA03", before, Level.NOT_NEEDED)] == ["nothing is downloaded"]

@@ -88,13 +88,17 @@ def modes(name: str, arguments: Arguments) -> frozenset[str] | None:
 
 def tells_only(name: str, arguments: Arguments) -> bool:
     """Whether a command that is run is seen to do nothing but answer: `check_output(["git", "rev-parse", "HEAD"])`."""
+    return outside.tells_only(name, words_of(arguments))
+
+
+def words_of(arguments: Arguments) -> tuple[str, ...]:
+    """The words of a command that is run, `?` for one that is not seen; none where it is not seen at all."""
     given = arguments.positional[0] if arguments.positional else arguments.get("args", 0)
     obj = given.single() if given is not None and not given.open else None
     if isinstance(obj, Sequence):
-        return outside.tells_only(name, tuple(str(one.constant() or "?") for one in obj.items or ()))
+        return tuple(str(one.constant() or "?") for one in obj.items or ())
     text = given.constant() if given is not None else None
-    one_line = isinstance(text, str) and "\n" not in text.strip()
-    return isinstance(text, str) and one_line and outside.tells_only(name, tuple(text.split()))
+    return tuple(text.split()) if isinstance(text, str) and "\n" not in text.strip() else ()
 
 
 def is_written(modes: frozenset[str] | None) -> bool | None:

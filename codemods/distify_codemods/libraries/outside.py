@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from distify_codemods.libraries.downloads import says_so
@@ -96,6 +97,16 @@ SIMULATORS = (
     "airsim.", "carla.", "pybullet.", "mlagents_envs.", "vizdoom.", "habitat_sim.", "isaacgym.", "dm_control.",
     "pettingzoo.", "deepmind_lab.", "gym_unity.", "unityagents.", "nle.", "minerl.", "pysc2.", "gfootball.",
 )  # fmt: skip
+#: Programs that fetch files, and those that run what may.
+_FETCHING = frozenset(
+    "aria2c aws az axel azcopy curl dvc gcloud gdown git gsutil hf huggingface-cli kaggle lftp pip rclone rsync s5cmd "
+    "scp sftp wget bash conda docker make python python3 sh zsh".split()
+)
+#: Connections by which files are fetched.
+_FETCHES_BY = (
+    "requests.", "httpx.", "urllib.", "urllib2.", "urllib3.", "http.client.", "ftplib.", "boto3.", "botocore.",
+    "google.cloud.", "azure.", "paramiko.", "fabric.", "dropbox.", "hdfs.", "minio.", "oss2.", "qiniu.",
+)  # fmt: skip
 _THROWN_AWAY = frozenset({"2>&1", "2>/dev/null"})
 
 
@@ -128,6 +139,16 @@ def tells_only(name: str, words: tuple[str, ...]) -> bool:
     while given[:1] and given[0].startswith("-"):  # `git -C folder log`
         given = given[2 if given[0] in ("-C", "-c") else 1 :]
     return program in _TELLS or (bool(given) and given[0] in _TELLS_BY.get(program, ()))
+
+
+def may_fetch(name: str, words: tuple[str, ...]) -> bool:
+    """Whether a call, of a command with these words, may bring a file that somebody else has."""
+    if is_command(name) or name in ("subprocess.Popen", "os.popen"):
+        own = {part.rpartition("/")[2] for word in words for part in re.split(r"[;&|()]", word)}
+        return not tells_only(name, words) and (not words or "?" in words[0] or not own.isdisjoint(_FETCHING))
+    if asks(name):
+        return name.endswith((".get", ".request"))
+    return connects(name) and name.startswith(_FETCHES_BY)
 
 
 def connects(name: str) -> bool:

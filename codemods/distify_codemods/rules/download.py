@@ -9,8 +9,10 @@ import libcst as cst
 from distify_codemods import file_events
 from distify_codemods.allocation import Const, Ref
 from distify_codemods.decisions.base import Sharding
+from distify_codemods.decisions.outside import is_used
 from distify_codemods.events import Event, Kind
 from distify_codemods.inside import core, root
+from distify_codemods.interpreter.files import words_of
 from distify_codemods.libraries import computing, datasets, effects, outside, paths, standard, torch_nn
 from distify_codemods.libraries.downloads import (
     BY_DEFAULT,
@@ -62,7 +64,17 @@ def run(context: Context) -> None:
             "does, put it under `with rt.main_process_first():`", event.module, event.node,
         )  # fmt: skip
     if not found and not unknown:
-        context.not_needed_if_known("nothing is downloaded")
+        context.not_needed_if_known(f"nothing is downloaded{_but_perhaps(context)}")
+
+
+def _but_perhaps(context: Context) -> str:
+    """Which rules name what asks somebody, or runs a program, that may answer with a file."""
+    asked = [
+        event for event in context.facts.of_kind(Kind.CALL) if outside.may_fetch(event.name, words_of(event.arguments))
+    ]
+    told = ["OUT03"] * any(outside.is_command(one.name) and not is_used(one) for one in asked)
+    told += ["NET01"] * any(not outside.is_command(one.name) or is_used(one) for one in asked)
+    return f", but perhaps by what {' and '.join(told)} name{'s' * (len(told) == 1)}" if told else ""
 
 
 def downloading(context: Context) -> list[Event]:
