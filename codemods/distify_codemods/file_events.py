@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -285,7 +284,17 @@ def _may_write(event: Event) -> bool:
     says = effects.says_that_it_writes(name) or keeps
     if says or any(one in _WRITING_MODES for one in told):
         return True
-    return isinstance(event.module.parents.get(event.node), cst.Expr) and not effects.says_that_it_reads(name)
+    return is_called_for_itself(event) and not effects.says_that_it_reads(name)
+
+
+def is_called_for_itself(event: Event) -> bool:
+    """Whether nothing is done with what it returns, but to call a method of it: `Report(path).make()`."""
+    parents, node = event.module.parents, event.node
+    while isinstance(above := parents.get(node), (cst.Attribute, cst.Call)) and node in (
+        above.value if isinstance(above, cst.Attribute) else above.func,
+    ):
+        node = above
+    return isinstance(above, cst.Expr)
 
 
 _WRITING_MODES = frozenset("w a x wb ab xb wt at xt w+ a+ r+ rb+ wb+ ab+".split())
@@ -339,11 +348,17 @@ def _libraries(obj: Obj) -> Ordered[str]:
 
 def _paths(facts: Facts, event: Event) -> list[cst.BaseExpression]:
     call = event.node
-    given = [one.value for one in call.args] if isinstance(call, cst.Call) else []
-    return [node for node in given if _is_a_path(facts, event.module, node)]
+    given = call.args if isinstance(call, cst.Call) else []
+    return [one.value for one in given if _is_named_a_path(facts, one) or _is_a_path(facts, event.module, one.value)]
 
 
-_WORDS = frozenset("path paths dir file filename folder root ckpt checkpoint output".split())
+def _is_named_a_path(facts: Facts, given: cst.Arg) -> bool:
+    """`output_dir="out"`: one word, or what somebody types."""
+    if given.keyword is None or not paths.names_a_path(given.keyword.value):
+        return False
+    texts = [obj.value for obj in facts.value(given.value).objs if isinstance(obj, Const)]
+    typed = any(isinstance(obj, Setting) for obj in facts.value(given.value).objs)
+    return typed or any(isinstance(one, str) and one and "://" not in one and " " not in one for one in texts)
 
 
 def _is_a_path(facts: Facts, module: Module, node: cst.BaseExpression) -> bool:
@@ -379,7 +394,7 @@ def _stands_for_a_path(obj: Obj) -> bool:
     if isinstance(obj, External):
         return paths.makes_a_path(obj.name)
     if isinstance(obj, Setting):
-        return bool(_WORDS & set(re.split(r"[._]", obj.name.lower())))
+        return paths.names_a_path(obj.name)
     return isinstance(obj, Const) and isinstance(obj.value, str) and _looks_like_a_path(obj.value)
 
 

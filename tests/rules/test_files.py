@@ -671,3 +671,43 @@ def test_a_command_that_a_loader_runs_for_its_output_is_no_writer(line: str, wri
         assert [one.message for one in findings("OUT03", before, Level.NOT_NEEDED)] == [
             "no other files are written, unless by the command that NET01 names, which answers"
         ]
+
+
+_OPTIONS = (
+    "import argparse\nparser = argparse.ArgumentParser()\n"
+    'parser.add_argument("--out")\nparser.add_argument("--output_dim", type=int)\nargs = parser.parse_args()\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "called"),
+    [
+        ("unheard.thing(args.out)", "unheard.thing"),
+        ("unheard.thing(net, to=args.out)", "unheard.thing"),
+        ('unheard.Thing(output_dir="out").run()', "unheard.Thing"),
+        ('unheard.Thing("a/b").start().run()', "unheard.Thing"),
+        ('unheard.thing(directory="out")', "unheard.thing"),
+    ],
+)
+def test_an_argument_or_option_that_is_named_as_a_path_is_one(line: str, called: str) -> None:
+    before = script(imports=f"import unheard\n{IMPORTS}", after=f"{_OPTIONS}net = 1\n{line}\n")
+    assert [one.message for one in findings("OUT03", before, Level.ADVICE)] == [
+        f"every rank calls `{called}` with a path, and it is not known what that does: if it writes, or asks somebody, "
+        "put it under `if rt.is_main_process():`"
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "unheard.thing(args.output_dim)",
+        'unheard.thing(output_format="json")',
+        "unheard.thing(output=torch.ones(3))",
+        'unheard.thing(output="http://a.b/c")',
+        'unheard.thing(root="")',
+        'print(unheard.Thing(output_dir="out").value)',
+    ],
+)
+def test_what_is_named_otherwise_is_no_path(line: str) -> None:
+    before = script(imports=f"import unheard\n{IMPORTS}", after=f"{_OPTIONS}{line}\n")
+    assert findings("OUT03", before, Level.ADVICE) == []

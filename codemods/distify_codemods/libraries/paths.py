@@ -41,6 +41,19 @@ STAYS, STAYS_IF_ASKED = "tempfile.mkstemp", "tempfile.NamedTemporaryFile"
 REMOVALS = frozenset({"shutil.rmtree", "shutil.move", "os.rmdir", "os.removedirs", "rmdir"})
 #: What asks the person at the terminal.
 ASKS = ("builtins.input", "getpass.getpass")
+#: Words in names of options and arguments that are paths; alone, or at the end; and what else has such words in it.
+_WORDS = frozenset("path paths dir file filename folder root ckpt checkpoint output".split())
+_LAST_WORDS = frozenset("out outdir logdir savedir directory destination".split())
+_NUMBERS = frozenset(
+    "channels classes dim dims dimension features format freq frequency hidden interval layers length rate size "
+    "steps stride type units width".split()
+)
+
+
+def names_a_path(name: str) -> bool:
+    """Whether an option or an argument of that name is a path: `args.out`, `output_dir=`, and not `output_dim`."""
+    words = re.split(r"[._]", name.lower())
+    return words[-1] in _LAST_WORDS or (words[-1] not in _NUMBERS and not _WORDS.isdisjoint(words))
 
 
 def before_patterns(text: str) -> str:

@@ -38,7 +38,7 @@ def run(context: Context) -> None:
     for event in unknown:
         code = file_events.code_of(event)
         alone = "put it under `if rt.is_main_process():`"
-        if is_used(event) and event.kind is Kind.CALL:
+        if is_used(event) and event.kind is Kind.CALL and not file_events.is_called_for_itself(event):
             alone = f"and does nothing else, let rank 0 alone have it, with `rt.main_process_only({code})(...)`"
         context.advice(
             f"every rank calls `{code}`{_with_what(context, event)}, and it is not known what that does: if it writes, "
