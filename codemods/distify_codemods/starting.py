@@ -1,12 +1,15 @@
 """Scripts that train only in a function which a command of their project calls: `proj-train = "proj.train:main"`.
 
+It is the script's own, or one that it only imports.
+
 Ranks are started from a file. So the file that is written calls the function itself where it is the one that is
 started, as a person would have it do; the rest of the conversion is of a file that has these lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import libcst as cst
@@ -33,14 +36,26 @@ def started(
 
 
 def _functions(script: SourceFile) -> dict[str, int]:
-    """The functions at the top level, each with its line."""
+    """The functions at the top level, and what is imported there, each with its line."""
     found: dict[str, int] = {}
     lines = script.data.decode("latin-1").splitlines()
     for statement in source.parse(script).body:
         if isinstance(statement, cst.FunctionDef):
             name = statement.name.value
             found[name] = next((n for n, line in enumerate(lines, 1) if line.startswith(f"def {name}")), 0)
+        for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
+            for name in _imported(small):
+                found[name] = next((n for n, line in enumerate(lines, 1) if _imports(line, name)), 0)
     return found
+
+
+def _imported(statement: cst.BaseSmallStatement) -> Iterator[str]:
+    if isinstance(statement, cst.ImportFrom) and not isinstance(statement.names, cst.ImportStar):
+        yield from (one.evaluated_alias or one.evaluated_name for one in statement.names)
+
+
+def _imports(line: str, name: str) -> bool:
+    return re.match(rf"(from\s.*\bimport\b|\s).*\b{name}\b", line) is not None
 
 
 def _calling(script: SourceFile, name: str) -> SourceFile:

@@ -56,6 +56,16 @@ STARTS = {
         {"pyproject.toml": f"{PYPROJECT}go = 'proj.cli:main'\n", "proj/__init__.py": "", "proj/cli.py": TRAIN},
         ["-c", "from proj.cli import main; main()"], ["proj/cli.py"], [],
     ),
+    "a command of the project that the file imports": (
+        {"pyproject.toml": f"{PYPROJECT}go = 'proj.cli:run'\n", "proj/__init__.py": "", "proj/train.py": TRAIN,
+         "proj/cli.py": "import sys\nfrom .train import (\n    main as run,\n)\n"},
+        ["-c", "from proj.cli import run; run()"], ["proj/cli.py"], [],
+    ),
+    "what a command of the project imports": (
+        {"pyproject.toml": f"{PYPROJECT}go = 'proj:run'\n", "src/proj/__init__.py": "from proj.cli import run\n",
+         "src/proj/train.py": TRAIN, "src/proj/cli.py": "from .train import main as run\n"},
+        ["-c", "import sys; sys.path.insert(0, 'src'); from proj import run; run()"], ["src/proj/train.py"], [],
+    ),
     "a module": ({"pkg/__init__.py": "", "pkg/go.py": TRAIN + GUARD}, ["-m", "pkg.go"], ["-m", "pkg.go"], []),
     "a command of click that makes the loss a sum": (
         {"train.py": f"import click\n{HEAD}\n@click.group()\ndef cli():\n    pass\n\n@cli.command()\n"
@@ -122,6 +132,7 @@ def test_a_command_in_place(distify: CommandLine, tmp_path: Path) -> None:
         ({"cli.py": TRAIN + GUARD}, False),  # it starts by itself
         ({"cli.py": TRAIN + GUARD.replace("main()", "main('sum')")}, False),
         ({"cli.py": "def look():\n    pass\n\n\n" + TRAIN}, None),  # the command does not train
+        ({"cli.py": "from other import look\n\n\n" + TRAIN, "other.py": "def look():\n    pass\n"}, None),
     ],
 )
 def test_a_command_that_is_not_called(
