@@ -16,6 +16,7 @@ import torch
 from command_line import TRAIN, CommandLine, Here
 
 from tests.equivalence.horovod_ranks import IS_INSTALLED, needs_horovod
+from tests.equivalence.processes import ROOT
 from tests.grid import slow
 
 SAME = """\
@@ -51,6 +52,25 @@ def test_a_right_conversion(distify: CommandLine, script: Path) -> None:
     assert number == 1
     assert text == SAME.replace("GAP                 ", f"{'GAP':<20}")
     assert files(script.parent) == before
+
+
+def test_the_readme_shows_what_is_printed(here: Here, script: Path) -> None:
+    fixture = ROOT / "fixtures" / "argparse_main" / "train.py"
+    script.write_bytes(fixture.read_bytes())
+    ended = here("verify", "train.py", "--", "--epochs", "3")
+    assert (ended.code, ended.err) == (0, "")
+    [shown] = re.findall(
+        r"^\$ distify verify train.py -- --epochs 3\n(.*?)^```",
+        (ROOT / "README.md").read_text(encoding="utf-8"),
+        re.M | re.S,
+    )
+    pattern = re.escape(_without_gap(shown)).replace("…", ".*")  # the numbers of a rank's own samples are cut off
+    assert re.fullmatch(pattern, _without_gap(ended.out.decode())), ended.out.decode()
+
+
+def _without_gap(text: str) -> str:
+    """How far parameters are apart is another number on each machine."""
+    return re.sub(r"^(parameters +same +)\S+ +", r"\1GAP ", text, flags=re.MULTILINE)
 
 
 def test_parameters_that_are_trained_from_the_second_epoch_on(here: Here, script: Path) -> None:
