@@ -33,8 +33,9 @@ def convert_script(script: SourceFile, modules: LocalModules, options: Options) 
         with progress(modules) as seen:
             commands = partial(commands_of, script.path, modules.projects)
             here = replace(
-                options, installed=modules.installs, commands=commands, listed=modules.listed, beside=text_beside
-            )
+                options, installed=modules.installs, commands=commands, listed=modules.listed, beside=text_beside,
+                beyond=modules.beyond,
+            )  # fmt: skip
             conversion = distify_codemods.convert(script, modules, here, seen)
     except SourceError as error:
         raise DistifyError(book.problem(error) if book else str(error)) from None

@@ -15,7 +15,8 @@ class LocalModules:
 
     Absolute names are looked up in the folder of the entry script (Python's `sys.path[0]`), where the entry lies
     in a package in the folder above the topmost one, in folders above it that PYTHONPATH names, and last in those of
-    its project that are put there to be imported (the project's own folder, its `src`, what PYTHONPATH names in it);
+    its project that are put there to be imported (the project's own folder, its `src`, what PYTHONPATH names in it, or
+    below the script);
     relative ones in the importing file's own package. `pkg.nets`, imported by `pkg/train.py`, is found from the working
     directory, as under `python -m pkg.train`. Files of installed libraries are never served.
     `projects`: the folders of the project, or of what may be one.
@@ -32,10 +33,12 @@ class LocalModules:
         folder = os.path.dirname(self._entry)
         self.root = _package_root(folder)
         named = list(map(os.path.abspath, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))))
+        self._named = named
         above = [one for one in named if folder.startswith(os.path.join(one, ""))]
         self._roots = list(dict.fromkeys([folder, self.root, *above]))
         self.projects = projects = _projects(folder)
-        inside = [one for one in named if any(one.startswith(os.path.join(project, "")) for project in projects)]
+        around = (folder, *projects)
+        inside = [one for one in named if any(one.startswith(os.path.join(project, "")) for project in around)]
         self._of_project = [*inside, *(os.path.join(project, part) for project in projects for part in ("", "src"))]
         self._here, *self._below = _parts_below(os.getcwd(), folder)
         self.found: dict[str, SourceFile] = {}
@@ -118,6 +121,15 @@ class LocalModules:
                 return True
             folders = list(spec.submodule_search_locations or ())
         return True
+
+    def beyond(self, name: str) -> str | None:
+        """Where a module lies that PYTHONPATH names, where that is no part of the project and no installed library."""
+        for folder in self._named:
+            top = os.path.join(folder, name.partition(".")[0])
+            path = os.path.join(top, "__init__.py") if _is_package(top) else f"{top}.py"
+            if os.path.isfile(path):
+                return None if _is_installed(path) else path
+        return None
 
     def listed(self, importing: str, name: str, level: int) -> list[str]:
         """The modules that lie in package `name`, found as it would be; no twins of others."""

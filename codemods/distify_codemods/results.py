@@ -61,6 +61,7 @@ class Options:
     `scale`: what stays as it is, the global batch ("global"), or each rank's, with the learning rate scaled by the
     optimizer's rule over the first `warmup_epochs` ("linear") or not ("none").
     `installed`: whether a library, or a module of one, of that name is there; None: nobody can tell.
+    `beyond`: where a module lies that PYTHONPATH names outside of the project; None: nowhere.
     `strategy`: "sharded" or "shared" (see `Strategy`), or "auto", the first of the two that is seen to be right.
     `listed`: the modules that lie in a package, by what imports it, its name and its level; None: nobody can tell.
     `commands`: tells the functions of the script that commands of its project call.
@@ -82,6 +83,7 @@ class Options:
     warmup_epochs: int = 5
     strategy: str = "auto"
     installed: Callable[[str], bool] | None = None
+    beyond: Callable[[str], str | None] | None = None
     budget: int = 400_000  # about a minute
     listed: Callable[[str, str, int], Sequence[str]] | None = None
     commands: Callable[[], tuple[str, ...]] | None = None

@@ -337,6 +337,47 @@ def test_a_script_that_also_imports_its_package_is_told_of_its_folder(distify: C
     assert ended.code == 0, ended.out.decode() + ended.err
 
 
+ALONE = b"""\
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+loader = DataLoader(TensorDataset(torch.randn(64, SIZE), torch.randn(64, 1)), batch_size=16, shuffle=True)
+model = nn.Linear(SIZE, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+"""
+_ON_PYTHONPATH = TRAIN.replace(b"from pkg", b"from parts").replace(b"from settings import EPOCHS\n", b"EPOCHS = 1\n")
+
+
+def _with_path(distify: CommandLine, folder: Path) -> str:
+    return os.pathsep.join([str(folder), distify.env["PYTHONPATH"]])
+
+
+def test_a_folder_below_the_script_that_pythonpath_names_is_of_the_project(distify: CommandLine) -> None:
+    write(distify.folder, {"train.py": _ON_PYTHONPATH, "lib/parts.py": FIT})
+    path = _with_path(distify, distify.folder / "lib")
+    ended = distify("convert", "train.py", "--yes", PYTHONPATH=path)
+    assert ended.code == 0, ended.err
+    assert (distify.folder / "lib" / "parts_dist.py").exists()
+    ran = distify("run", "-np", "2", "train_dist.py", PYTHONPATH=path, CUDA_VISIBLE_DEVICES="")
+    assert (ran.code, ran.out) == (0, b"epoch 0\n"), ran.err
+
+
+def test_a_module_that_pythonpath_names_outside_of_the_project_is_named(distify: CommandLine, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    write(elsewhere, {"parts.py": b"SIZE = 4\n", "json.py": b""})
+    write(distify.folder, {"own/train.py": b"import json\nimport torch\nfrom parts import SIZE\n" + ALONE})
+    ended = distify("check", "own/train.py", PYTHONPATH=_with_path(distify, elsewhere))
+    said = ended.out.decode()
+    assert f"outside of the project, and not followed: `parts` (own/train.py:3) at {elsewhere / 'parts.py'};" in said
+    ended = distify("check", "own/train.py")
+    assert "outside of the project" not in ended.out.decode()
+    assert "not found: `parts` (own/train.py:3)" in ended.out.decode()
+
+
 def test_a_script_inside_a_folder_without_init(distify: CommandLine) -> None:
     package = {
         "app/train.py": TRAIN.replace(b"from pkg", b"from app.loop").replace(b"from settings", b"from .settings"),

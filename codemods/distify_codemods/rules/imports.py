@@ -18,7 +18,7 @@ from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.twins import Twins, twin_path, twins_of
 from distify_codemods.twins.graph import Graph
-from distify_codemods.twins.missing import missing, told
+from distify_codemods.twins.missing import beyond, missing, told, told_beyond
 from distify_codemods.twins.project import chosen_later, loads_by_name
 from distify_codemods.twins.statements import renaming
 
@@ -30,6 +30,9 @@ def run(context: Context) -> None:
     graph = Graph(context.facts.program)
     if not_found := missing(graph):
         context.advice(told(not_found), not_found[0].module, not_found[0].node)
+    if outside := beyond(graph):
+        first = next(iter(outside.values()))
+        context.advice(told_beyond(outside), first.module, first.node)
     later = chosen_later(graph, context.facts.run)
     _tell_what_is_chosen(context, later)
     if not context.options.twins:

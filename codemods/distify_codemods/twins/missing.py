@@ -46,6 +46,27 @@ def told(all_missing: list[Missing]) -> str:
     return f"not found: {shown}; what comes from there is unknown here{_certain(all_missing)}"
 
 
+def beyond(graph: Graph) -> dict[str, Missing]:
+    """What the files import that Python finds outside of the project, in no library that is installed: by where."""
+    program, found = graph.program, dict[str, Missing]()
+    where = program.options.beyond
+    for module in graph.closure([program.entry]) if where is not None else ():
+        for one in graph.imports(module):
+            is_foreign = one.source is None and not one.level and not libraries.knows(one.dotted.partition(".")[0])
+            if is_foreign and where is not None and (path := where(one.dotted)) is not None:
+                found.setdefault(path, Missing(module, one.node, one.dotted))
+    return found
+
+
+def told_beyond(found: dict[str, Missing]) -> str:
+    names = [f"`{one.name}` ({one.module.place(one.node)}) at {path}" for path, one in found.items()]
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return (
+        f"outside of the project, and not followed: {shown}; what comes from there is unknown here: "
+        "with a copy or a link of it beside the script, it would be followed"
+    )
+
+
 def _certain(all_missing: list[Missing]) -> str:
     without: dict[str, list[str]] = {}
     for one in all_missing:
