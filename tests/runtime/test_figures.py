@@ -55,6 +55,17 @@ def test_a_file_named_by_the_time_is_the_same_in_each_run() -> None:
             "runs/TIME_TIME_here/events.out.tfevents.TIME",
         ),
         ("1763844000.1234567/a", "1763844144.76/a", "TIME/a"),  # add_hparams
+        (
+            "wandb/offline-run-20261125_210030-sy4tmuaa/run-sy4tmuaa.wandb",
+            "wandb/offline-run-20261125_210908-7idgxo0s/run-7idgxo0s.wandb",
+            "wandb/offline-run-TIME_TIME-RUN/run-RUN.wandb",
+        ),
+        (
+            "mlruns/1/81df339b1cca4aa692da9cb74eaa8f68/metrics/loss",
+            "mlruns/1/34a44bb3e7f34a65a60f00db6def31bc/metrics/loss",
+            "mlruns/1/RUN/metrics/loss",
+        ),
+        ("m_0b9e1c1e-5a43-4a0f-9d2b-0c1d2e3f4a5b.pt", "m_7c9e1c1e-5a43-4a0f-9d2b-0c1d2e3f4a5c.pt", "m_RUN.pt"),
     ],
 )
 def test_whatever_time_a_file_is_named_by(first: str, later: str, named: str) -> None:
@@ -64,3 +75,15 @@ def test_whatever_time_a_file_is_named_by(first: str, later: str, named: str) ->
 @pytest.mark.parametrize("name", ["epoch_01.pt", "epoch_000100.pt", "resnet50_12_34.pt", "net_999999.pt", "part-7-8-9"])
 def test_other_numbers_in_names_tell_files_apart(name: str) -> None:
     assert without_times([name]) == [name]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("run-20261125_210030-sy4tmuaa/a.log", "run-20261125_210030-sy4tmuaa/b.log"),
+        ("run-one/a.log", "run-two/a.log"),
+        ("deadbeef.pt", "decade01.pt"),
+    ],
+)
+def test_what_is_named_by_nothing_of_a_run_stays_another(one: str, other: str) -> None:
+    assert without_times([one]) != without_times([other])

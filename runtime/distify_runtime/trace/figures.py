@@ -44,6 +44,16 @@ _MOMENT = re.compile(
 )
 
 
+#: What a library calls a run that it keeps: by chance alone, or behind the time, in that folder and in names below it.
+_BY_CHANCE = re.compile(r"(?<![^\W_])(?:[\da-f]{32}|[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12})(?![^\W_])")
+_RUN = re.compile(r"(?<![^\W_])run-\d{8}_\d{6}-([\da-z]{6,})(?=/)")
+
+
 def without_times(files: list[str]) -> list[str]:
-    """A file named by the time of the run is another one in each run, and one in each."""
-    return sorted(_MOMENT.sub("TIME", path) for path in files)
+    """A file named by the time of the run, or by chance, is another one in each run, and one in each."""
+    return sorted(_MOMENT.sub("TIME", _BY_CHANCE.sub("RUN", _without_run(path))) for path in files)
+
+
+def _without_run(path: str) -> str:
+    named = _RUN.search(path)
+    return path.replace(named[1], "RUN") if named is not None else path
