@@ -2,13 +2,15 @@
 
 Who waits for a rank that never comes, waits in torch, and cannot say where that rank is. The launcher can: each rank
 has a place of its own for signs, of which its supervisor tells it. A file there says that it has come and waits for
-the others; into another one it writes its stack when it is sent `ASKS_FOR_STACK`.
+the others; into another one it writes its stack when it is sent `ASKS_FOR_STACK`. Once it has joined them, a third one
+has what may become the run's end, which may come before anybody else can say why.
 """
 
 from __future__ import annotations
 
 import contextlib
 import faulthandler
+import json
 import os
 import signal
 from collections.abc import Mapping
@@ -21,7 +23,7 @@ WATCH_VARIABLE, PATIENCE_VARIABLE = "DISTIFY_WATCH", "DISTIFY_HANG_TIMEOUT"
 USUAL_PATIENCE = 300.0
 #: One that nobody else uses; 0 where there is none (macOS).
 ASKS_FOR_STACK = int(signal.SIGRTMAX) - 4 if hasattr(signal, "SIGRTMAX") else 0
-CAME, STACK = ".came", ".stack"
+CAME, STACK, UNEVEN = ".came", ".stack", ".uneven"
 
 
 def listen() -> None:
@@ -39,6 +41,13 @@ def come(watch: str) -> None:
     if signs := os.environ.get(SIGNS_VARIABLE):
         with contextlib.suppress(OSError):
             Path(signs + CAME).write_text(watch, encoding="utf-8")
+
+
+def leave_note(step: int, is_sure: bool, told: str) -> None:
+    """That this rank may not be at the same step as the others any more. told: a sentence, and lines behind it."""
+    if signs := os.environ.get(SIGNS_VARIABLE):
+        with contextlib.suppress(OSError), open(signs + UNEVEN, "a", encoding="utf-8") as file:
+            file.write(json.dumps([step, is_sure, told]) + "\n")
 
 
 def has_all_here(environ: Mapping[str, str]) -> bool:

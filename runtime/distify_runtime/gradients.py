@@ -15,7 +15,7 @@ from distify_runtime.meeting import collective
 from distify_runtime.members import modules_of, tensors_of
 from distify_runtime.output import stop
 from distify_runtime.overlap import CHANGED, SPARSE, agreed, dense_gradient, held_of, reducer_of
-from distify_runtime.watch import course
+from distify_runtime.watch import course, turns
 
 #: Bytes that travel in one collective, as in DistributedDataParallel.
 BUCKET_BYTES = 25 * 2**20
@@ -30,6 +30,7 @@ def broadcast_parameters(*of: Any) -> None:
     """
     if is_alone():
         return
+    turns.notice_models(modules_of(of))
     tensors = [*tensors_of(of), *(buffer for module in modules_of(of) for buffer in module.buffers())]
     if any(is_lazy(tensor) for tensor in tensors):
         stop("a lazy module has no parameters yet: run one forward pass before broadcast_parameters")

@@ -21,6 +21,7 @@ from distify_runtime.environment import rank, world_size
 from distify_runtime.meeting import collective
 from distify_runtime.output import stop
 from distify_runtime.overlap import CHANGED, SPARSE, held_of
+from distify_runtime.watch import course
 
 #: Optimizers have numbers, the same on every rank: Horovod tells tensors apart by name, and two models may share names.
 _numbers = itertools.count()
@@ -138,6 +139,7 @@ class _Averaging(_DistributedOptimizer):  # type: ignore[misc]  # Horovod has no
             return
         self._adopt()
         parameters = list(self._allreduce_delay)
+        course.averaged(len(parameters))
         mine = [held_of(parameter.grad) | CHANGED * self._is_outdated(parameter) for parameter in parameters]
         held = torch.tensor(mine, dtype=torch.uint8)
         communicator.all_reduce(held, Op.OR, f"held.{self._number}")

@@ -7,7 +7,9 @@ One that still computes is waited for, and so is a script that does not use the 
 from __future__ import annotations
 
 import contextlib
+import json
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -16,12 +18,13 @@ from distify_runtime.arriving import (
     CAME,
     PATIENCE_VARIABLE,
     STACK,
+    UNEVEN,
     USUAL_PATIENCE,
     WATCH_VARIABLE,
 )
 from distify_runtime.launch.config import LaunchConfig, asked_variables
 from distify_runtime.launch.processes import ticks_of_group
-from distify_runtime.launch.report import RankEnd, names_of, waiting_line
+from distify_runtime.launch.report import RankEnd, names_of, read_tail, waiting_line
 from distify_runtime.launch.supervisor import SIGNS
 
 #: Of the time that passes; a process that waits, even one that asks again and again, takes less.
@@ -49,7 +52,7 @@ class Joining:
 
     def start_anew(self) -> None:
         """All ranks do, perhaps by other numbers."""
-        for sign in (CAME, STACK):
+        for sign in (CAME, STACK, UNEVEN):
             for left in self._folder.glob(f"{SIGNS}*{sign}"):
                 left.unlink()
         self._since.clear()
@@ -103,6 +106,19 @@ class Joining:
         """Why ranks wait in vain, in lines, and what becomes of the run; [] where they do not."""
         last = ", and ".join(filter(None, (self._waits, *ends)))
         return [*self._said, *([f"distify: {last}"] if self._said and last else [])]
+
+    def parted(self) -> str:
+        """Which rank may have come to another step than the others, by what ranks have left of it, and why."""
+        found: dict[int, dict[int, tuple[bool, str]]] = defaultdict(dict)
+        for rank in range(self._config.world_size):
+            for line in read_tail(self._sign(rank, UNEVEN)).splitlines():
+                with contextlib.suppress(ValueError):  # a line that was cut off
+                    step, is_sure, told = json.loads(line)
+                    found[step].setdefault(rank, (is_sure, told))
+                    if is_sure and not found[step][rank][0]:
+                        found[step][rank] = is_sure, told
+        alone = [max(said.values()) for _, said in sorted(found.items()) if len(said) < self._config.world_size]
+        return next((told for is_sure, told in alone if is_sure), alone[-1][1] if alone else "")
 
     @property
     def ends_the_run(self) -> bool:

@@ -312,7 +312,8 @@ class Job:
                 return TIMED_OUT
             self.screen.say(f"distify: ended by {signal.Signals(self._signal).name}; logs in {config.logs}")
             return 128 + self._signal
-        lines, code = verdict(config, list(self._ends.values()), agent_code, self._machines.news.failures.values())
+        others = self._machines.news.failures.values()
+        lines, code = verdict(config, list(self._ends.values()), agent_code, others, self._joining.parted())
         for line in lines:
             self.screen.say(line)
         return code

@@ -23,11 +23,12 @@ from distify_runtime.launch.report import (
 
 
 def verdict(
-    config: LaunchConfig, ends: Sequence[RankEnd], agent_code: int, others: Collection[Told] = ()
+    config: LaunchConfig, ends: Sequence[RankEnd], agent_code: int, others: Collection[Told] = (), parted: str = ""
 ) -> tuple[list[str], int]:
     """The lines, the first failing rank's where there is one, and the exit code.
 
-    `ends`: those that are known of. `others`: what launchers of other machines have told.
+    `ends`: those that are known of. `others`: what launchers of other machines have told. `parted`: how ranks came
+    apart before that, as far as they have left word of it.
     """
     here = {end.rank for end in ends}
     far = {told.end.rank: told for told in others if told.end.rank not in here}
@@ -48,6 +49,8 @@ def verdict(
         lines.append(early_line(early, config.world_size, config.log(early.rank)))
     elif config.nodes is not None and is_consequence(first, tails[first.rank]):
         lines.append(LOST_LINE)
+    if parted and not any(parted.splitlines()[0] in tail for tail in tails.values()):
+        lines.append(f"distify: {parted}")
     return lines, first.exit_code
 
 

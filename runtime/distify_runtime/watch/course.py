@@ -7,13 +7,20 @@ from __future__ import annotations
 from distify_runtime.watch import uneven
 
 _averaged = 0
+_by_line = False
 _changes = 0
 
 
 def averaged(gradients: int) -> None:
     """So many have been averaged by a line."""
-    global _averaged
+    global _averaged, _by_line
     _averaged += gradients
+    _by_line = True
+
+
+def is_averaged_by_a_line() -> bool:
+    """Whether gradients have been averaged by a line, or by an optimizer, and not by a wrap alone."""
+    return _by_line
 
 
 def changed() -> None:

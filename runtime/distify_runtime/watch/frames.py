@@ -14,6 +14,8 @@ _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _INSTALLED = {"site-packages", "dist-packages"}
 #: Of a stack.
 _MOST_LINES = 20
+#: Of what an error has come through.
+_MOST_CALLS = 3
 #: What is installed; a script of the user's stands elsewhere.
 _LIBRARIES = tuple(
     {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")} | {_OURS}
@@ -55,6 +57,16 @@ def told_of(error: BaseException) -> str:
     """`RuntimeError: out of memory (train.py:12)`: of the line that is being run."""
     said = (str(error).splitlines() or [""])[0]
     return f"{type(error).__name__}: {said}{here()}"
+
+
+def raised(error: BaseException) -> str:
+    """Where an error that is passing by comes from: the script's line that is being run, its innermost lines below that,
+    and the library's line that has raised it."""
+    here = [one for one in traceback.extract_stack(sys._getframe(1)) if is_of_script(one.filename)][-1:]
+    below = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(_OURS)]
+    calls = [*here, *[one for one in below[:-1] if is_of_script(one.filename)][-_MOST_CALLS:], *below[-1:]]
+    told = {f'  File "{one.filename}", line {one.lineno}, in {one.name}\n    {one.line}': None for one in calls}
+    return "\n".join(told)
 
 
 def _shown(file: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -20,8 +19,9 @@ from torch.nn.modules.module import (
 )
 from torch.nn.parallel import DistributedDataParallel
 
+from distify_runtime import communicator
 from distify_runtime.patching import wrap
-from distify_runtime.watch import course, frames
+from distify_runtime.watch import course, frames, turns, uneven
 from distify_runtime.watch.verdict import broken
 from distify_runtime.watch.watching import Watching
 
@@ -29,9 +29,6 @@ from distify_runtime.watch.watching import Watching
 _wrapped: WeakKeyDictionary[DistributedDataParallel, list[tuple[Tensor, Any]]] = WeakKeyDictionary()
 _inside: WeakSet[nn.Module] = WeakSet()
 _changed = ""
-#: What is called before a training pass, with what the model is given; and behind it, with the error raised, or None.
-Around = tuple[Callable[[tuple[Any, ...]], None], Callable[[Exception | None], None]]
-_around: list[Around] = []
 
 
 def exist() -> bool:
@@ -43,9 +40,7 @@ def averages(parameter: Tensor) -> bool:
     return any(one is parameter for held in _wrapped.values() for one, _ in held)
 
 
-def notice(around: Iterable[Around]) -> None:
-    """around: what is called around each training pass of a wrapped model."""
-    _around[:] = around
+def notice() -> None:
     _notice_wrapping()
     _notice_changes()
 
@@ -86,6 +81,7 @@ def _notice_wrapping() -> None:
     def made(original: Any, self: DistributedDataParallel, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         _notice_passes()
+        uneven.wrapped()
         _wrapped[self] = _gatherers(self)
         _inside.update(self.modules())
 
@@ -115,22 +111,19 @@ def _changing(module: nn.Module) -> None:
 def _notice_passes() -> None:
     """Once a model has been wrapped, which loads the compiler: what it computes may be compiled, this is not."""
     compiler: Any = sys.modules.get("torch._dynamo")
-    around: Any = [tuple(map(compiler.disable, one)) for one in _around] if compiler else _around
+    around: Any = [tuple(map(compiler.disable, one)) for one in turns.around] if compiler else turns.around
+    failed = compiler.disable(uneven.failed) if compiler else uneven.failed
 
     def forward(original: Any, self: DistributedDataParallel, *args: Any, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled() or not self.training:
             return original(self, *args, **kwargs)
-        for before, _ in around:
-            before((args, kwargs))
-        error: Exception | None = None
         try:
-            return original(self, *args, **kwargs)
-        except Exception as caught:
-            error = caught
+            found = turns.surrounded(functools.partial(original, self), args, kwargs, around)
+        except Exception:
+            failed()
             raise
-        finally:
-            for _, behind in around:
-                behind(error)
+        communicator.comes_to("the gradients of DistributedDataParallel")  # in the backward pass
+        return found
 
     around_pass = compiler.disable(forward, recursive=False) if compiler else forward
     wrap(DistributedDataParallel, "forward", around_pass)

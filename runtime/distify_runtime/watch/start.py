@@ -20,6 +20,7 @@ from distify_runtime.watch import (
     randomness,
     replicas,
     samples,
+    turns,
     uneven,
 )
 from distify_runtime.watch.board import Board
@@ -41,7 +42,8 @@ def start(given: str | None, takes_turns: Callable[[], bool]) -> Callable[[], No
     if how is Mode.OFF:
         return lambda: None
     watching = Watching(how, _board())
-    replicas.notice((one.before_pass, one.behind_pass) for one in (uneven, randomness, batches))
+    turns.notice((one.before_pass, one.behind_pass) for one in (uneven, randomness, batches))
+    replicas.notice()
     uneven.watch(watching)
     randomness.watch(watching)
     batches.watch(watching)

@@ -81,7 +81,7 @@ class Waiting(threading.Thread):
             "number": number,
             "still": still,
             "steps": self._watching.steps,
-            "passes": uneven.passes(),
+            "meets": uneven.meets(),
             "line": frames.last_of_script(stack),
             "stack": frames.told(stack),
             "met": communicator.last_met(),
@@ -123,4 +123,5 @@ class Waiting(threading.Thread):
             say(f"rank {rank}, after {note['steps']} steps{met}:\n{note['stack']}".rstrip())
         time.sleep(2 * _EACH)  # the others write their stacks into their logs
         message = f"{NOBODY} {still:.0f} s, and the run is ended: {self._places(notes, gone)}"
+        message += self._uneven.reason() if self._uneven else ""
         broken_elsewhere("waiting", message, self._mode)
