@@ -35,6 +35,7 @@ from distify_runtime.same_everywhere import check_machines
 from distify_runtime.saving import save_whole
 from distify_runtime.sight import hide_group
 from distify_runtime.threads import share_cores
+from distify_runtime.watch import recorder
 from distify_runtime.watch.mode import Mode, mode, patience
 from distify_runtime.watch.start import start
 
@@ -73,6 +74,8 @@ def init_process_group(per_rank_batch: bool = False, watch: str | None = None, w
     alone, how = is_alone(), mode(watch)
     if not alone:
         come(how.value)
+    if how is not Mode.OFF:
+        recorder.begin()
     communicator.join(alone, patience() if how is Mode.ON else 0.0)
     save_whole()
     if not alone:

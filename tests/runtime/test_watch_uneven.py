@@ -1,5 +1,5 @@
-"""What one rank catches around a step is told of with its step, however gradients are averaged and wherever it is raised;
-what all ranks catch, or one that takes part in the step all the same, is not.
+"""What one rank catches around a step is told of with its step, however gradients are averaged and wherever it is
+raised; what all ranks catch, or one that takes part in the step all the same, is not.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ def told_of(error: BaseException) -> str:
 
 
 def raised(error: BaseException) -> str:
-    """Where an error that is passing by comes from: the script's line that is being run, its innermost lines below that,
-    and the library's line that has raised it."""
+    """Where an error that is passing by comes from: the script's line that is being run, its innermost lines below
+    that, and the library's line that has raised it."""
     here = [one for one in traceback.extract_stack(sys._getframe(1)) if is_of_script(one.filename)][-1:]
     below = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(_OURS)]
     calls = [*here, *[one for one in below[:-1] if is_of_script(one.filename)][-_MOST_CALLS:], *below[-1:]]

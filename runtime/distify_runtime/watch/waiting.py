@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from distify_runtime import communicator
-from distify_runtime.watch import frames, uneven
+from distify_runtime.watch import frames, recorder, uneven
 from distify_runtime.watch.board import Board
 from distify_runtime.watch.mode import Mode
 from distify_runtime.watch.pulse import Pulse
@@ -20,6 +20,8 @@ from distify_runtime.watch.watching import Watching
 NOBODY = "no rank has got on for"
 #: Seconds between two looks; between two notes for the others; after which it is said that nobody gets on.
 _EACH, _BETWEEN, _SAID_AFTER = 1.0, 3.0, 30.0
+#: Seconds after which a rank that stands still looks into torch's flight recorder.
+_RECORDED_AFTER = 2.0
 #: Seconds after which a rank that leaves no notes is taken to have stopped.
 _GONE_AFTER = 15.0
 #: Rank 0 judges; rank 1 does if that has stopped.
@@ -85,6 +87,7 @@ class Waiting(threading.Thread):
             "line": frames.last_of_script(stack),
             "stack": frames.told(stack),
             "met": communicator.last_met(),
+            "recorded": recorder.last() if still > _RECORDED_AFTER else "",
         }
 
     def _judge(self, notes: dict[int, Any], now: float) -> None:
@@ -120,6 +123,7 @@ class Waiting(threading.Thread):
         self._board.append("waiting", True)
         for rank, note in sorted(notes.items()):
             met = f"; came last to {note['met']}" if note["met"] else ""
+            met += f"; torch's recorder has last {note['recorded']}" if note["recorded"] else ""
             say(f"rank {rank}, after {note['steps']} steps{met}:\n{note['stack']}".rstrip())
         time.sleep(2 * _EACH)  # the others write their stacks into their logs
         message = f"{NOBODY} {still:.0f} s, and the run is ended: {self._places(notes, gone)}"
