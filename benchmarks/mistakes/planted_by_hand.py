@@ -49,5 +49,5 @@ MISTAKES = (
     one("a gradient changed on one rank", "        nn.utils.clip",
          "        if rank:\n            model.module[0].bias.grad.zero_()\n        nn.utils.clip", "apart|rank"),
     one("a rank that leaves out a step", STEP, "        if rank == 0 or epoch < 2:\n    " + STEP, "step|apart|rank"),
-    one("no process group is left", "dist.destroy_process_group()\n", "", "process group"),
+    one("no process group is left", "dist.destroy_process_group()\n", "", "process group", 46),
 )  # fmt: skip

@@ -17,7 +17,7 @@ MISTAKES = (
     Mistake("clipped before they are averaged", (
         ("        optimizer.synchronize()\n", ""),
         ("        with optimizer.skip_synchronize():\n            optimizer.step()\n", "        optimizer.step()\n"),
-    ), "clip"),
+    ), "clip", (31,)),
     Mistake("rank 0's weights not sent", (
         ("model = nn", "torch.manual_seed(rank)\nmodel = nn"),
         ("hvd.broadcast_parameters(model.state_dict(), root_rank=0)\n", ""),
