@@ -35,7 +35,9 @@ def before_pass(given: tuple[Any, ...]) -> None:
     """given: what the model is called with."""
     if _watching is None or len(_given) >= _MOST or not _watching.next_is_due():
         return
-    _given.append(sums([one for one in _pytree.tree_leaves(given) if isinstance(one, Tensor)]))
+    # what has a gradient has been computed by another model, of what that was given: it is no batch of its own
+    leaves = [one for one in _pytree.tree_leaves(given) if isinstance(one, Tensor) and not one.requires_grad]
+    _given.append(sums(leaves) if leaves else [])
 
 
 def behind_pass(error: Exception | None) -> None:
