@@ -70,6 +70,8 @@ _usual = 0
 _usual_batches = 0
 #: The iterator of a loader from which the last batch came, in the thread that trains.
 _source: Any = None
+#: The sampler of the loader that it came from before the last step: what an evaluation takes is no turn's.
+_usual_sampler: Any = None
 _told = 0
 _is_wrapped = False
 
@@ -109,9 +111,14 @@ def took(source: Any) -> None:
         _source, _turn.batches = ref(source), 1
         return
     _turn.batches += 1
-    if 0 < _usual_batches < _turn.batches and not _turn.is_told and _told < _TOGETHER:
+    is_over = _sampler() is _usual_sampler is not None and _turn.batches > _usual_batches
+    if is_over and not _turn.is_told and _told < _TOGETHER:
         said = Said("took a batch", _turn.batches, _usual_batches, *_turn.heard, bool(_turn.heard[0]))
         _tell(_watching, _watching.steps + 1, said)
+
+
+def _sampler() -> Any:
+    return getattr(_source() if _source is not None else None, "_index_sampler", None)
 
 
 def before_pass(given: tuple[Any, ...]) -> None:
@@ -139,11 +146,13 @@ def heard(error: Exception) -> None:
 
 def check(watching: Watching) -> None:
     """After each step. Tells of one that has had more or fewer forward passes than the one before, or an error."""
-    global _turn, _usual, _usual_batches
+    global _turn, _usual, _usual_batches, _usual_sampler
     counts = 0 < _usual != _turn.passes and (_is_wrapped or _turn.is_told)
     if _turn.has_failed or (counts and _told < _TOGETHER):
         _tell(watching, watching.steps, Said("went forward", _turn.passes, _usual, *_turn.heard, True))
-    _usual, _usual_batches = _turn.passes, _turn.batches or _usual_batches
+    _usual = _turn.passes
+    if _turn.batches:
+        _usual_batches, _usual_sampler = _turn.batches, _sampler()
     _turn = Turn()
 
 
