@@ -95,7 +95,14 @@ def planned() -> Build:
     except importlib.metadata.PackageNotFoundError:
         raise HorovodError(f"torch is not installed for {sys.executable}: install it first") from None
     tag = f"{sys.implementation.cache_tag}{sysconfig.get_config_var('abiflags') or ''}"
-    return Build(torch, tag, sysconfig.get_platform(), shutil.which("mpicxx") is not None, _has_cuda())
+    return Build(torch, tag, sysconfig.get_platform(), _has_mpi(), _has_cuda())
+
+
+def _has_mpi() -> bool:
+    """Whether something can be compiled for MPI: where it is only to be run, its compiler has nothing to include."""
+    compiler = shutil.which("mpicxx")
+    words = ["-E", "-x", "c++", "-include", "mpi.h", os.devnull]
+    return compiler is not None and subprocess.run([compiler, *words], capture_output=True, check=False).returncode == 0
 
 
 def _has_cuda() -> bool:

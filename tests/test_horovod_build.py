@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,3 +42,19 @@ def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(horovod.HorovodError, match="no C\\+\\+ compiler"):
         horovod.install(lambda line: None, BUILD)
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="there is no C++ compiler")
+@pytest.mark.parametrize("has_header", [True, False])
+def test_mpi_is_built_in_where_it_can_be_compiled_for(
+    has_header: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Debian's openmpi-bin has the compiler, and not what it is to include."""
+    include, compiler = tmp_path / "include", tmp_path / "mpicxx"
+    include.mkdir()
+    if has_header:
+        (include / "mpi.h").touch()
+    compiler.write_text(f'#!/bin/sh\nexec c++ -nostdinc -I"{include}" "$@"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert horovod.planned().mpi is has_header
