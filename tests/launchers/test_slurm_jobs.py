@@ -104,10 +104,13 @@ def test_a_rank_that_fails_ends_the_job(cluster: Cluster, tmp_path: Path) -> Non
     assert cluster.state(job) == "FAILED"
     assert time.monotonic() - begun < 100
     assert "TimeLimit=00:10:00" in cluster.ask("scontrol", "show", "job", job)
-    said = (folder / "distify_logs" / f"a hetjob script 5% ü-{job}.log").read_text().splitlines()
-    for rank in (0, 1):
-        assert f"{rank}: given {ODD_WORDS} in {folder} it 'is' n{rank + 1}" in said
-    assert "1: ValueError: what went wrong" in said
+    logs = folder / "distify_logs"
+    said = (logs / f"a hetjob script 5% ü-{job}.log").read_text().splitlines()
+    assert f"given {ODD_WORDS} in {folder} it 'is' n1" in said
+    of_rank_1 = (logs / f"a hetjob script 5% ü-{job}" / "rank1.log").read_text()
+    assert f"given {ODD_WORDS} in {folder} it 'is' n2\n" in of_rank_1
+    assert any(re.fullmatch(r"distify: rank 1 of 2 on \S+ failed with exit code 1; its log is .*", one) for one in said)
+    assert said[-1] == "ValueError: what went wrong"
 
 
 SAVES = """
@@ -135,9 +138,9 @@ def test_a_job_that_is_cancelled_can_save(cluster: Cluster, tmp_path: Path) -> N
         time.sleep(0.1)
     cluster.ask("scancel", job)
     assert cluster.state(job) == "CANCELLED"
-    log = tmp_path / "distify_logs" / f"train-{job}.log"
-    while log.read_text().count("saved at 15") < 2:
-        assert time.monotonic() < until + 60, log.read_text()
+    logs = [tmp_path / "distify_logs" / f"train-{job}" / f"rank{rank}.log" for rank in (0, 1)]
+    while not all("saved at 15" in log.read_text() for log in logs):
+        assert time.monotonic() < until + 60, [log.read_text() for log in logs]
         time.sleep(0.1)
 
 
