@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +59,8 @@ class CommandLine:
     env: Mapping[str, str]
 
     def __call__(self, *args: str | bytes, python: tuple[str, ...] = (), **env: str) -> Ended:
-        if not python and not any(name.startswith("PYTHON") for name in env):
+        alone = threading.current_thread() is threading.main_thread()  # forks come one after the other
+        if alone and not python and not any(name.startswith("PYTHON") for name in env):
             code, out, err = warm.run(args, self.folder, {**self.env, **env})
             return Ended(code, out, err.decode())
         done = subprocess.run(
