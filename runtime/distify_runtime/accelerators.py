@@ -32,6 +32,12 @@ def count() -> int:
     return module.device_count() if module else 0
 
 
+def is_in_use() -> bool:
+    """Whether this process has used one yet."""
+    module = _module()
+    return bool(module and module.is_initialized())
+
+
 def bind(device: torch.device) -> None:
     """`device`, if it is no CPU, is what is meant from here on where no number is said."""
     if module := _module():

@@ -20,7 +20,7 @@ def map_location(storage: Storage, location: str) -> Storage:
 
     Without it every rank would put its copy on the GPU that wrote the file.
     """
-    here = str(device()) if location.startswith(("cuda", "mps")) else location
+    here = location if location.partition(":")[0] in ("cpu", "meta") else str(device())
     restored: Storage = _restore(storage, here)
     return restored
 

@@ -138,9 +138,9 @@ def device_kind(name: Named) -> Named | str:
     stay, and what is neither a text nor a number.
     """
     if isinstance(name, int) and not isinstance(name, bool) and name >= 0:
-        return "cuda"
+        return accelerators.kind() or "cuda"
     kind, _, number = name.partition(":") if isinstance(name, str) else ("", "", "")
-    return kind if kind == "cuda" and number.isdecimal() else name
+    return kind if kind in ("cuda", accelerators.kind()) and number.isdecimal() else name
 
 
 @by_itself

@@ -348,7 +348,11 @@ def test_python_itself_downloads_nothing(line: str) -> None:
             "NET01 names",
         ),
         ('text = urllib.request.urlopen("http://a.b/c").read()\n', "NET01 names"),
-        ('os.system("wget http://a.b/c")\nrequests.get("http://a.b/c")\n', "OUT03 and NET01 name"),
+        ('os.system("wget http://a.b/c")\nx = requests.get("http://a.b/c")\n', "OUT03 and NET01 name"),
+        ('os.system("./prepare.sh")\n', "OUT03 names"),
+        ('os.system("mkdir -p out && fetch http://a.b/c")\n', "OUT03 names"),
+        ('os.system("mkdir -p $(fetch a)")\n', "OUT03 names"),
+        ('x = requests.post("http://a.b/c")\n', "NET01 names"),
     ],
 )
 def test_what_commands_and_answers_bring_is_no_claim_of_downloads(line: str, by: str) -> None:
@@ -364,6 +368,7 @@ def test_what_commands_and_answers_bring_is_no_claim_of_downloads(line: str, by:
     "line",
     [
         'os.system("mkdir -p out")\n',
+        'os.system("cd out && rm -f old ; ls")\n',
         'subprocess.run(["unzip", "a.zip"])\n',
         'print(subprocess.check_output(["git", "rev-parse", "HEAD"]))\n',
         'requests.post("http://a.b/done", json={})\n',

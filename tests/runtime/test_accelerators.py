@@ -29,6 +29,11 @@ def test_each_rank_has_a_device_of_the_kind_that_torch_tells(monkeypatch: pytest
     assert backends.backend() == "cpu:gloo,xpu:xccl"
 
 
+def test_numbers_of_devices_are_each_ranks_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    _machine_with(monkeypatch, "xpu")
+    assert [rt.device_kind(one) for one in ("xpu:1", "cuda:1", "xpu", "cpu", 1)] == ["xpu", "cuda", "xpu", "cpu", "xpu"]
+
+
 def test_more_ranks_than_devices_end(monkeypatch: pytest.MonkeyPatch) -> None:
     _machine_with(monkeypatch, "xpu")
     monkeypatch.setattr(torch.xpu, "device_count", lambda: 0)

@@ -9,7 +9,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Kind
-from distify_codemods.inside import core, root
+from distify_codemods.inside import core
 from distify_codemods.interpreter import cuts, forms, holding, imports, modules, pairing, parts, ranks, scales, ways
 from distify_codemods.libraries import computing, python
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Method, Sequence, Wrapped
@@ -85,15 +85,15 @@ def _item_of(
     inside = modules.held_by(inner, known) if only_index else None
     if inside is None and isinstance(inner, External) and not receiver.sources:
         inside = Value(machine.made(External, node, inner, name=f"{inner.name}[]", whole=inner).alone)
-    if isinstance(inner, Method) and not receiver.sources and (inside := _block_of(machine, inner, node)):
-        return inside
+    if isinstance(inner, Method) and not receiver.sources:
+        inside = _block_of(machine, inner, node)
     return inside or NOTHING
 
 
 def _block_of(machine: Machine, part: Method, node: cst.Subscript) -> Value | None:
     """`vgg16().features[:16]`, `resnet18().layer1[0]`: some of the layers that a model of a library has by name."""
-    model = root(part)
-    if not isinstance(model, External) or not model.name.startswith(computing.MODELS):
+    model = core(part.receiver.single() or part) if part.receiver is not None else part
+    if not isinstance(model, External) or not computing.is_a_part(model.name, part.name):
         return None
     return Value(machine.made(External, node, part, name=f"{model.name}.{part.name}[]", whole=model).alone)
 

@@ -20,8 +20,6 @@ MODULES = (
     "torch.", "torchvision.", "torchaudio.", "timm.", "transformers.", "segmentation_models_pytorch.",
     "efficientnet_pytorch.", "torch_geometric.", "einops.", "builtins.", "functools.", "local.",
 )  # fmt: skip
-#: Whose functions and classes are models, of which a script may take a part.
-MODELS = ("torchvision.models.", "timm.", "transformers.", "segmentation_models_pytorch.", "efficientnet_pytorch.")
 #: Of these: what was read or fetched can be anything, what detects objects counts boxes.
 OTHERS = ("torch.load", "torch.hub.", "torch.jit.load", "torchvision.models.detection.", *graphs.MIXING)
 #: What models of these have by name, modules and methods that take each sample by itself, as the model does.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from distify_codemods.libraries.downloads import says_so
 
@@ -97,16 +96,14 @@ SIMULATORS = (
     "airsim.", "carla.", "pybullet.", "mlagents_envs.", "vizdoom.", "habitat_sim.", "isaacgym.", "dm_control.",
     "pettingzoo.", "deepmind_lab.", "gym_unity.", "unityagents.", "nle.", "minerl.", "pysc2.", "gfootball.",
 )  # fmt: skip
-#: Programs that fetch files, and those that run what may.
-_FETCHING = frozenset(
-    "aria2c aws az axel azcopy curl dvc gcloud gdown git gsutil hf huggingface-cli kaggle lftp pip rclone rsync s5cmd "
-    "scp sftp wget bash conda docker make python python3 sh zsh".split()
+#: Programs that work with the files that are there, beside those that only answer.
+_STAY_HERE = frozenset(
+    "basename cd chmod chown cp dirname gunzip gzip kill ln mkdir mv pkill rm rmdir sleep sort tar touch true unzip xz "
+    "zcat zip".split()
 )
-#: Connections by which files are fetched.
-_FETCHES_BY = (
-    "requests.", "httpx.", "urllib.", "urllib2.", "urllib3.", "http.client.", "ftplib.", "boto3.", "botocore.",
-    "google.cloud.", "azure.", "paramiko.", "fabric.", "dropbox.", "hdfs.", "minio.", "oss2.", "qiniu.",
-)  # fmt: skip
+#: Connections by which nothing comes.
+_ONLY_SEND = ("smtplib.",)
+_SEPARATORS = frozenset({";", "&&", "||", "|", "&"})
 _THROWN_AWAY = frozenset({"2>&1", "2>/dev/null"})
 
 
@@ -141,14 +138,22 @@ def tells_only(name: str, words: tuple[str, ...]) -> bool:
     return program in _TELLS or (bool(given) and given[0] in _TELLS_BY.get(program, ()))
 
 
-def may_fetch(name: str, words: tuple[str, ...]) -> bool:
-    """Whether a call, of a command with these words, may bring a file that somebody else has."""
+def may_fetch(name: str, words: tuple[str, ...], is_used: bool) -> bool:
+    """Whether a call, of a command with these words, may bring a file that somebody else has: what is not known may."""
     if is_command(name) or name in ("subprocess.Popen", "os.popen"):
-        own = {part.rpartition("/")[2] for word in words for part in re.split(r"[;&|()]", word)}
-        return not tells_only(name, words) and (not words or "?" in words[0] or not own.isdisjoint(_FETCHING))
-    if asks(name):
-        return name.endswith((".get", ".request"))
-    return connects(name) and name.startswith(_FETCHES_BY)
+        return not tells_only(name, words) and not all(one in _TELLS | _STAY_HERE for one in _programs(words))
+    return is_used if asks(name) else connects(name) and not name.startswith(_ONLY_SEND)
+
+
+def _programs(words: tuple[str, ...]) -> Iterator[str]:
+    """What a line of a shell runs, `?` for what is not seen."""
+    begins = True
+    for word in words or ("?",):
+        if begins:
+            yield word.rpartition("/")[2]
+        begins = word in _SEPARATORS
+        if not begins and set(word) & set(";&|`$()"):
+            yield "?"
 
 
 def connects(name: str) -> bool:

@@ -70,7 +70,9 @@ def run(context: Context) -> None:
 def _but_perhaps(context: Context) -> str:
     """Which rules name what asks somebody, or runs a program, that may answer with a file."""
     asked = [
-        event for event in context.facts.of_kind(Kind.CALL) if outside.may_fetch(event.name, words_of(event.arguments))
+        event
+        for event in context.facts.of_kind(Kind.CALL)
+        if outside.may_fetch(event.name, words_of(event.arguments), is_used(event))
     ]
     told = ["OUT03"] * any(outside.is_command(one.name) and not is_used(one) for one in asked)
     told += ["NET01"] * any(not outside.is_command(one.name) or is_used(one) for one in asked)

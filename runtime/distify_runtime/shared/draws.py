@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from distify_runtime import accelerators
 from distify_runtime.shared import bounds
 
 Dims = frozenset[int]
@@ -84,8 +85,8 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _drawn(self, shape: tuple[int, ...]) -> Iterator[Dims]:
         number = len(self.shapes)
         self.shapes.append(shape)
-        devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else []
-        with torch.random.fork_rng(devices=devices):
+        kind = accelerators.kind() or "cuda"
+        with torch.random.fork_rng(devices=range(accelerators.count()), device_type=kind):
             torch.manual_seed(number)
             yield self._along[number] if number < len(self._along) else frozenset()
 

@@ -12,6 +12,7 @@ from torch.utils.data import Dataset, get_worker_info
 from torch.utils.data._utils import pin_memory as pinning
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
+from distify_runtime import accelerators
 from distify_runtime.memory import memory_of
 from distify_runtime.randomness import host_state, seed_host
 from distify_runtime.shared.packing import packed
@@ -113,7 +114,7 @@ def pinned(batch: Any) -> Any:
 def _seed(seed: int) -> None:
     seed_host(seed)  # `torch.manual_seed` takes milliseconds to remember what it is to do on a GPU later
     if _has_gpu_stream():
-        torch.cuda.manual_seed(seed)
+        accelerators.seed(seed)
 
 
 @contextmanager
@@ -125,8 +126,7 @@ def drawing() -> Iterator[Callable[[], bool]]:
 
 def _has_gpu_stream() -> bool:
     """A worker must not touch a GPU."""
-    initialized: Callable[[], bool] = torch.cuda.is_initialized  # untyped in torch
-    return get_worker_info() is None and initialized()
+    return get_worker_info() is None and accelerators.is_in_use()
 
 
 def _position() -> tuple[Any, ...]:
@@ -134,6 +134,6 @@ def _position() -> tuple[Any, ...]:
     state = host_state()
     numpy = state["numpy"]
     found = [bytes(memory_of(state["torch"])), state["python"], numpy and (numpy[1].tobytes(), *numpy[2:])]
-    if _has_gpu_stream():
-        found.append(bytes(memory_of(torch.cuda.get_rng_state())))
+    if _has_gpu_stream() and (own := accelerators.random_state()) is not None:
+        found.append(bytes(memory_of(own)))
     return tuple(found)
