@@ -99,11 +99,17 @@ def _serve() -> dict[str, Any]:
     sys.exit()
 
 
+def _folders_of_python() -> list[str]:
+    """What Python puts into its path as it starts, from the environment."""
+    return os.environ.get("PYTHONPATH", "").split(os.pathsep)
+
+
 def _become(request: dict[str, Any]) -> None:
     for number, name in ((1, request["out"]), (2, request["err"])):
         os.dup2(os.open(name, os.O_WRONLY | os.O_TRUNC), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.chdir(request["cwd"])
+    of_the_server = _folders_of_python()
     os.environ.clear()
     os.environ.update(request["env"])
     for action in filter(None, os.environ.get("PYTHONWARNINGS", "").split(",")):
@@ -111,7 +117,8 @@ def _become(request: dict[str, Any]) -> None:
     random.seed()
     sys.modules["numpy"].random.seed()
     sys.argv = request["words"]
-    sys.path[0] = str(Path(sys.argv[0]).parent)
+    others = [folder for folder in sys.path[1:] if folder not in of_the_server]
+    sys.path[:] = [str(Path(sys.argv[0]).parent), *_folders_of_python(), *others]
     code = compile(Path(sys.argv[0]).read_bytes(), sys.argv[0], "exec")
     names = vars(sys.modules["__main__"])  # which live until the interpreter ends, as the script's do in life
     for name in [name for name in names if not name.startswith("__")]:
