@@ -140,8 +140,13 @@ class Placed(Obj):
     """As a source: the samples of a batch were counted here, or told apart by their places in it."""
 
 
+@dataclass(eq=False, repr=False)
 class Paired(Obj):
-    """As a source: rows of what is not of the batch were taken by numbers that are counted from the batch's size."""
+    """As a source: rows of what is not of the batch were taken by numbers that are counted from the batch's size, or
+    that count turns (`by`).
+    """
+
+    by: Counter | None = None
 
 
 class Reduction(Obj):

@@ -14,7 +14,7 @@ from distify.errors import DistifyError
 from distify.verification.copies import Copy, make_copies
 from distify.verification.looks import Looks, with_chance, with_rounding, with_workers
 from distify.verification.pairs import Pair
-from distify.verification.running import Failed, OtherTypes, Plan, in_float32, looked_for, run_converted, run_original
+from distify.verification.running import AnotherWay, Failed, Plan, looked_for, run_converted, run_original
 
 _TOLERANCES = {"float64": Tolerance(1e-12, 1e-5, 1e-6), "float32": Tolerance(1e-6, 1e-2, 1e-2)}
 
@@ -97,16 +97,15 @@ def _run_original(
 ) -> tuple[Trace, Plan, Copy, tuple[str, ...]]:
     """Its trace; how the conversion is to be run, and what is to be said of that."""
     base, dist = copies
-    try:
+    said: tuple[str, ...] = ()
+    while True:
         try:
-            return run_original(plan, base, folder / "original.logs"), plan, dist, ()
-        except OtherTypes as other:
-            said = f"float64 does not suit the original ({other.lines[-1].strip()}): both ran in float32"
-            plan = in_float32(plan)
-            base, dist = make_copies(pair, folder / "float32")
-            return run_original(plan, base, folder / "original32.logs"), plan, dist, (said,)
-    except Failed as failed:
-        raise _of_original(failed, pair) from None
+            return run_original(plan, base, folder / f"original{len(said)}.logs"), plan, dist, said
+        except AnotherWay as other:
+            plan, said = other.plan, (*said, other.said)
+            base, dist = make_copies(pair, folder / f"again{len(said)}")
+        except Failed as failed:
+            raise _of_original(failed, pair) from None
 
 
 def _run_whole(pair: Pair, plan: Plan, copy: Copy, logs: Path) -> Trace:

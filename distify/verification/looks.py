@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from distify_runtime.trace.traces import Trace
 
 from distify.verification.copies import make_copies
 from distify.verification.pairs import Pair
-from distify.verification.running import Failed, Plan, run_converted, run_original
+from distify.verification.running import AnotherWay, Failed, Plan, run_converted, run_original
 
 #: Worker processes of each loader that asks for any.
 WORKERS = 2
@@ -43,6 +44,10 @@ class Looks:
         base, dist = make_copies(self.pair, self.folder / name)
         try:
             original = run_original(plan, base, self.logs(name, 0), filled_up=not self.shared)
+        except AnotherWay as other:
+            shutil.rmtree(self.folder / name)
+            shutil.rmtree(self.logs(name, 0))
+            return self.runs(name, other.plan)
         except Failed as failed:
             raise _Unfit(failed.reason, failed.lines) from None
         return original, run_converted(plan, dist, self.logs(name, 1), self.horovod)

@@ -53,10 +53,12 @@ class Plan:
     chance: bool = False  # random numbers are as they are, and what is drawn is written down
     mixed: bool = False  # precision is, where the script says so
     workers: int = 0  # of loaders that ask for some
+    whole_passes: bool = False  # over the data: none ends early
 
     @property
     def steps_of_pass(self) -> int:
-        return max(2, int(self.steps * PART_OF_PASS)) if self.steps else 0
+        """0: passes over the data are not cut short."""
+        return max(2, int(self.steps * PART_OF_PASS)) if self.steps and not self.whole_passes else 0
 
 
 class Failed(Exception):
@@ -67,12 +69,16 @@ class Failed(Exception):
         super().__init__(reason)
 
 
-class OtherTypes(Failed):
-    """The script does not bear float64."""
+class AnotherWay(Failed):
+    """The original does not bear how it was run, and is to be run by `plan`; `said`: what the user is told of that."""
+
+    def __init__(self, plan: Plan, said: str, reason: str, lines: Sequence[str]) -> None:
+        self.plan, self.said = plan, said
+        super().__init__(reason, lines)
 
 
 def run_original(plan: Plan, copy: Copy, logs: Path, filled_up: bool = True) -> Trace:
-    """Raises Failed, with what the script itself said last.
+    """Raises Failed, with what the script itself said last; AnotherWay where it may run if it is run otherwise.
 
     filled_up: last batches that the ranks cannot share evenly, as where each rank has samples of its own.
     """
@@ -175,8 +181,14 @@ def failure_of(error: RunError, plan: Plan, copy: Copy, world_size: int) -> Fail
     watched = next(filter(None, (traces.watched_of(error.logs / f"{one}.pt") for one in tails)), "")
     told += f"; before that the watch has said: {watched}" if watched else ""
     reason = f"{rank} {first.describe()}{told}"
-    wide = plan.dtype == "float64" and lines and _TYPES.search(lines[-1])
-    return (OtherTypes if wide else Failed)(reason, _without_program(lines))
+    told_last = _without_program(lines)
+    if plan.dtype == "float64" and lines and _TYPES.search(lines[-1]):
+        why = f"float64 does not suit the original ({lines[-1].strip()}): both ran in float32"
+        return AnotherWay(in_float32(plan), why, reason, told_last)
+    if plan.steps_of_pass and not world_size and _steps_in(error.logs / f"{first.rank}.steps"):
+        why = f"passes over the data were not cut short: the original fails then ({(lines or [reason])[-1].strip()})"
+        return AnotherWay(replace(plan, whole_passes=True), why, reason, told_last)
+    return Failed(reason, told_last)
 
 
 def _left_behind(lines: Sequence[str], plan: Plan, copy: Copy) -> str:

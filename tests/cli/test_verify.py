@@ -394,6 +394,32 @@ def test_an_original_that_fails(distify: CommandLine, script: Path) -> None:
     assert "runpy" not in ended.err
 
 
+COUNTED = b"""\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+loader = DataLoader(TensorDataset(torch.randn(96, 4), torch.randn(96, 1)), batch_size=8, shuffle=True)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = iter(loader)
+for step in range(12):
+    x, y = next(batches)
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+"""
+
+
+def test_a_script_that_takes_as_many_batches_as_it_has_counted(here: Here, script: Path) -> None:
+    """Passes that end early are none for it."""
+    script.write_bytes(COUNTED)
+    ended = here("verify", "train.py")
+    assert ended.code == 0, ended.err
+    assert "passes over the data were not cut short: the original fails then (StopIteration)" in ended.out.decode()
+    assert "12, of 1 optimizer" in ended.out.decode()
+
+
 def test_a_script_that_writes_elsewhere(here: Here, script: Path) -> None:
     """Its own folder is elsewhere, too: what runs is a copy."""
     kept = script.with_name("kept.pt")

@@ -178,3 +178,56 @@ def test_a_row_for_each_turn_of_a_loop() -> None:
 @pytest.mark.parametrize("drawn", ["table = torch.randn(8, 4)", "table = torch.rand(len(x), 4)"])
 def test_what_each_rank_draws_for_its_own_batch(drawn: str) -> None:
     assert links(of_a_loader("", f"{drawn}\nx = x + table[: len(x)]", LOSS)) == []
+
+
+# ---- by the number of a batch
+
+
+def in_turns(head: str, *turn: str, setup: str = TABLE, loss: str = LOSS) -> str:
+    body = "".join(f"        {line}\n" for line in turn)
+    loop = LOOP.replace("    for x, y in loader:\n", f"    {head}\n{body}").replace(LOSS, loss)
+    assert body in loop
+    return script(setup=setup, loop=loop)
+
+
+def numbered_links(before: str) -> list[int]:
+    conversion = conversion_of(before, options=Options())
+    found = [one for one in conversion.of(Level.ADVICE) if "takes rows by the number of a batch" in one.message]
+    assert (conversion.strategy is Strategy.SHARED) is bool(found)
+    return [one.place.line for one in found if one.place]
+
+
+BY_TURNS = [
+    ("for i, (x, y) in enumerate(loader):", "y = table[i * 8:(i + 1) * 8, :1]"),
+    ("for i, (x, y) in enumerate(loader):", "y = table.view(-1, 8, 4)[i, :, :1]"),
+    ("for i, (x, y) in enumerate(loader, start=1):", "y = pieces[i - 1][:, :1]"),
+    ("for i, (x, y) in enumerate(loader):", "y = read[8 * i:8 * i + 8]"),
+    ("for x, y in loader:", "y = table[at:at + 8, :1]; at += 8"),
+    ("for x, y in loader:", "y = table[at:at + 8, :1]; at = at + 8"),
+    ("for (x, y), row in zip(loader, table.split(8)):", "y = row[:, :1]"),
+    ("for (x, y), row in zip(loader, pieces):", "y = row[:, :1]"),
+]
+ROWS = f"{TABLE}pieces = list(table.split(8))\nat = 0\nimport numpy\nread = numpy.load('targets.npy')\n"
+
+
+@pytest.mark.parametrize(("head", "turn"), BY_TURNS)
+def test_rows_by_the_number_of_a_batch(head: str, turn: str) -> None:
+    before = in_turns(head, turn, setup=ROWS)
+    assert numbered_links(before) == [line_of(before, head if "zip(" in head else turn)]
+
+
+NO_ROWS = [
+    ("for i, (x, y) in enumerate(loader):", "x = x * rates[i % 3]"),
+    ("for i, (x, y) in enumerate(loader):", "x = x * (i + 1)"),
+    ("for i, (x, y) in enumerate(loader):", "x = x * table[epoch, 0]"),
+    ("for i, (x, y) in enumerate(loader):", "x = x * torch.ones(64)[i]"),
+    ("for i, (x, y) in enumerate(loader):", "x = x * (i % 2)"),
+    ("for (x, y), i in zip(loader, range(100)):", "x = x * i"),
+    ("for x, y in loader:", "at += 1; x = x * at"),
+    ("for x, y in loader:", "for k in range(2): x = x + table[k, :4]"),
+]
+
+
+@pytest.mark.parametrize(("head", "turn"), NO_ROWS)
+def test_numbers_of_batches_that_take_no_rows(head: str, turn: str) -> None:
+    assert numbered_links(in_turns(head, turn, setup=f"{TABLE}rates = [0.1, 0.2, 0.3]\nat = 0\n")) == []

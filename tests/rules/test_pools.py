@@ -260,7 +260,7 @@ PLAIN = "loss = ((model(x) - y) ** 2).mean()"
          f"if epoch > 1:\n    state.x = x\n    old = state.x\nelse:\n    old = x\n{LOSS}"),
         ("guesses = []", f"{PLAIN}\nguesses.append(model(x).detach())"),
         ("fixed = torch.randn(8, 4)", f"old = fixed\n{ONE_ROW}"),
-        ("pool = [torch.randn(8, 4) for _ in range(3)]", f"old = pool[i % 3]\n{ONE_ROW}"),
+        ("pool = [torch.randn(8, 4) for _ in range(3)]", f"old = pool[epoch]\n{ONE_ROW}"),
     ],
 )  # fmt: skip
 def test_what_no_later_batch_depends_on(setup: str, turn: str) -> None:

@@ -15,7 +15,7 @@ from distify_codemods.decisions.trials import with_evidence
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
 from distify_codemods.naming import brief
-from distify_codemods.origins import Draw, Paired, Placed
+from distify_codemods.origins import Counter, Draw, Paired, Placed
 from distify_codemods.values import NOTHING, Value
 
 
@@ -23,6 +23,16 @@ def links(decisions: Decisions) -> Iterator[Link]:
     facts = with_evidence(decisions.facts)
     for mark in marks(facts, Paired):
         module, site = made_at(mark)
+        if mark.by is not None:
+            if _counts_batches(facts, mark.by):
+                yield Link(
+                    module, site,
+                    f"`{brief(site)}` takes rows by the number of a batch: each rank would pair its own samples with "
+                    "the rows of all of them",
+                    "rows that belong to samples could come with them, from the data set or by the samples' own "
+                    "numbers",
+                )  # fmt: skip
+            continue
         table = facts.value(site.value) if isinstance(site, cst.Subscript) else NOTHING
         if not decisions.slicings and _is_drawn_for_it(facts, table):
             continue
@@ -40,6 +50,18 @@ def links(decisions: Decisions) -> Iterator[Link]:
             "count its own samples from the first place on",
             "what tells samples apart could come with them, from the data set or by the samples' own numbers",
         )  # fmt: skip
+
+
+def _counts_batches(facts: Facts, counter: Counter) -> bool:
+    """Whether it is another number for each batch of a training loop."""
+    loops = {loop.node for loop in facts.training_loops}
+    if counter.loop is not None or not isinstance(counter.site, (cst.AugAssign, cst.Assign)):
+        return counter.loop in loops
+    parents = facts.module_of(counter.site).parents
+    around: cst.CSTNode | None = counter.site
+    while isinstance(around, cst.CSTNode) and not isinstance(around, (cst.For, cst.While, cst.FunctionDef)):
+        around = parents.get(around)
+    return around in loops or isinstance(around, cst.FunctionDef)  # which a turn may call
 
 
 def _is_drawn_for_it(facts: Facts, value: Value) -> bool:

@@ -104,7 +104,7 @@ def _batch(machine: Machine, loader: External) -> Value:
 
 def _count(machine: Machine, place: cst.CSTNode, over: Value = NOTHING) -> Value:
     counter = machine.made(Counter, place, loop=place if isinstance(place, cst.For) else None)
-    moving = [counter] if machine.cutting is not None else []
+    moving = [counter] if machine.cutting is not None or machine.evidence else []
     return pairing.numbered(machine, over, Value(counter.alone, over.scale, over.sources | moving), place)
 
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Const, Obj
-from distify_codemods.interpreter import state
+from distify_codemods.interpreter import holding, state
 from distify_codemods.libraries import python, torch_nn
 from distify_codemods.objects import Arguments, External, Mapping, Passing, Sequence, Setting
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import COMPUTED, FILLED, PART, SEVERAL, Paired, Placed, Share, Zero
+from distify_codemods.origins import COMPUTED, FILLED, PART, SEVERAL, Counter, Paired, Placed, Share, Zero
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value
 
@@ -34,12 +34,29 @@ def followed(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[
         return item
     if receiver.scale is not Scale.CONST:
         return item if any(map(_picks_by_place, keys)) else _without_places(item, receiver)
+    if is_filled(receiver):
+        return item
     by_place = any(
         is_counted(machine, bounds(element.slice, key) or element.slice)
         or any(isinstance(one, Placed) for one in key.sources)
         for element, key in zip(node.slice, keys, strict=True)
     )
-    return _paired(machine, node, item) if by_place and not is_filled(receiver) else item
+    if by_place:
+        return _paired(machine, node, item)
+    return _by_turns(machine, node, item, keys[0]) if _are_rows(receiver) and not _is_of_one_number(item) else item
+
+
+def _by_turns(machine: Machine, node: cst.CSTNode, item: Value, number: Value) -> Value:
+    """What was taken by the number of a turn, in each of which there is another batch, maybe."""
+    if number.scale is not Scale.CONST:
+        return item  # by numbers of samples, which were dealt out by turns themselves
+    counters = [one for one in number.sources if isinstance(one, Counter)]
+    return item.adding([machine.mark(Paired, node, counter, by=counter) for counter in counters])
+
+
+def _is_of_one_number(item: Value) -> bool:
+    """Of a table with one for each turn: `numpy.linspace(0, 1, steps)[step]`"""
+    return bool(item.objs) and all(isinstance(obj, (Const, Setting)) for obj in item.objs)
 
 
 def _picks_by_place(key: Value) -> bool:
@@ -75,12 +92,32 @@ def zipped(
     machine: Machine, parts: tuple[Value, ...], items: tuple[Value, ...], node: cst.CSTNode
 ) -> tuple[Value, ...]:
     """`zip(x, table)`: what each of the iterables gives in a turn."""
-    if not machine.evidence or not any(map(_goes_through_samples, parts)):
+    if not machine.evidence:
         return items
+    if not any(map(_goes_through_samples, parts)):
+        return _zipped_by_turns(machine, parts, items, node)
     return tuple(
         _paired(machine, _over(node), item) if part.scale is Scale.CONST and _are_rows(part) else item
         for part, item in zip(parts, items, strict=True)
     )
+
+
+def _zipped_by_turns(
+    machine: Machine, parts: tuple[Value, ...], items: tuple[Value, ...], node: cst.CSTNode
+) -> tuple[Value, ...]:
+    """`zip(loader, table.split(8))`, in the turns of a loop."""
+    if not isinstance(node, cst.For):
+        return items
+    turn = Value(sources=machine.made(Counter, node, loop=node).alone)
+    return tuple(
+        _by_turns(machine, node.iter, item, turn) if _is_a_list_of_rows(part) else item
+        for part, item in zip(parts, items, strict=True)
+    )
+
+
+def _is_a_list_of_rows(part: Value) -> bool:
+    told = all(isinstance(obj, _HOLDERS) for obj in part.objs)
+    return told and part.scale is Scale.CONST and _are_rows(part) and not _is_of_one_number(holding.any_item(part))
 
 
 def numbered(machine: Machine, over: Value, number: Value, node: cst.CSTNode) -> Value:
@@ -198,5 +235,5 @@ def is_counted(machine: Machine, cut: cst.BaseSlice) -> bool:
 
 def is_filled(value: Value) -> bool:
     """Whether all rows are the same, and stay so."""
-    plain = all(isinstance(one, (Const, Setting)) or one == FILLED for one in value.sources)
+    plain = all(isinstance(one, (Const, Counter, Setting)) or one == FILLED for one in value.sources)
     return FILLED in value.sources and plain and all(isinstance(obj, Zero) for obj in value.objs)

@@ -157,7 +157,7 @@ def _match(machine: Machine, node: cst.Match) -> bool:
 def _assign(machine: Machine, node: cst.Assign) -> bool:
     value = machine.evaluate(node.value)
     for target in node.targets:
-        machine.assign(target.target, value)
+        machine.assign(target.target, targets.counted(machine, target.target, value, node))
     return True
 
 

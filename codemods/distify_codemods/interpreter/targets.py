@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.allocation import Obj
+from distify_codemods import tree
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import core
 from distify_codemods.interpreter import (
@@ -23,7 +24,18 @@ from distify_codemods.interpreter import (
     ways,
 )
 from distify_codemods.libraries import torch_data
-from distify_codemods.objects import Arguments, Bound, Class, External, Instance, Local, Mapping, Parameters, Sequence
+from distify_codemods.objects import (
+    Arguments,
+    Bound,
+    Class,
+    External,
+    Instance,
+    Local,
+    Mapping,
+    Parameters,
+    Sequence,
+    Setting,
+)
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import IGNORED, Counter, Shape
 from distify_codemods.scale import Scale
@@ -112,6 +124,25 @@ def _call_own(machine: Machine, obj: Obj, name: str, given: list[Value], node: c
     return machine.call(own, Arguments(given), node) if own.objs else NOTHING
 
 
+def counted(machine: Machine, target: cst.BaseExpression, value: Value, node: cst.Assign) -> Value:
+    """`start = start + size`, as `start += size`."""
+    counting = machine.cutting is not None or machine.evidence
+    if not counting or not isinstance(node.value, cst.BinaryOperation) or not _is_a_number(value):
+        return value
+    name, sides = tree.dotted(target), (node.value.left, node.value.right)
+    return _moved(machine, value, node) if name and any(tree.dotted(one) == name for one in sides) else value
+
+
+def _moved(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
+    moved = machine.made(Counter, node, loop=None)
+    return Value(value.objs, value.scale, value.sources | [moved], value.mask, dims=value.dims)
+
+
+def _is_a_number(value: Value) -> bool:
+    """One that says nothing of samples, as what counts the turns of a loop."""
+    return value.scale is Scale.CONST and all(isinstance(obj, (Const, Counter, Setting)) for obj in value.objs)
+
+
 def augment(machine: Machine, node: cst.AugAssign) -> None:
     current = machine.evaluate(node.target)
     operand = machine.evaluate(node.value)
@@ -130,9 +161,8 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
     value = reductions.marked(machine, scales.binary(operator, current, operand), node).adding(
         gpu_texts((current, operand))
     )
-    if machine.cutting is not None:
-        moved = machine.made(Counter, node, loop=None)
-        value = Value(value.objs, value.scale, value.sources | [moved], value.mask, dims=value.dims)
+    if machine.cutting is not None or (machine.evidence and _is_a_number(value)):
+        value = _moved(machine, value, node)
     if any(isinstance(obj, Parameters) for obj in current.objs):  # in place, as if it were `.data`
         machine.event(Kind.STORE, node.target, name="data", receiver=current, receiver_node=node.target, value=value)
     held = Ordered(obj for obj in current.objs if isinstance(obj, (Sequence, Mapping, Parameters)))
