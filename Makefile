@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 COMMA = ,
+# Many tests wait for processes that they have started, so that one worker more than cores is faster.
+WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores < 8 ? cores + 1 : 8)))
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 # A virtual environment survives neither being moved or copied nor the removal of its Python.
@@ -26,15 +28,15 @@ demo: .venv/test
 	@bash demo.sh
 
 test: .venv/test
-	.venv/bin/python -m pytest -n 2 --dist worksteal
+	.venv/bin/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Without Horovod (`make horovod`), its tests are skipped, and the end says so.
 test-all: .venv/test
-	DISTIFY_PROGRAMS=8 DISTIFY_EXAMPLES=4 .venv/bin/python -m pytest -n 2 --dist worksteal -m 'not libraries and not launchers'
+	DISTIFY_PROGRAMS=8 DISTIFY_EXAMPLES=4 .venv/bin/python -m pytest -n $(WORKERS) --dist worksteal -m 'not libraries and not launchers'
 
 # Scripts that use the libraries that people train with, in an environment of their own: half a gigabyte, some minutes.
 test-libraries: .venv-libraries/test
-	.venv-libraries/bin/python -m pytest -n 2 --dist worksteal -m libraries tests/libraries
+	.venv-libraries/bin/python -m pytest -n $(WORKERS) --dist worksteal -m libraries tests/libraries
 
 # Needs to be root for Slurm's daemons and for networks; what is not there is skipped, and said.
 test-launchers: .venv-launchers/test
@@ -49,7 +51,7 @@ throughput: .venv-throughput/made
 check: .venv/dev
 	.venv/bin/python -m ruff check .
 	.venv/bin/python -m mypy
-	.venv/bin/python -m pytest -n 2 --dist worksteal
+	.venv/bin/python -m pytest -n $(WORKERS) --dist worksteal
 
 # The wheel is kept in the user's cache: the second time takes seconds.
 horovod: .venv/test

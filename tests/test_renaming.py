@@ -20,8 +20,14 @@ from distify_codemods import Conversion, Outcome, SourceFile, convert
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.grid import slow
+
 FIXTURES = sorted(Path(__file__).parent.parent.glob("fixtures/*/train.py"))
-IDS = [path.parent.name for path in FIXTURES]
+#: One in three by `make test`: of all, the text is compared as it is.
+EACH = [
+    pytest.param(path, id=path.parent.name, marks=() if number % 3 == 0 else slow)
+    for number, path in enumerate(FIXTURES)
+]
 #: One letter for each one-letter name; those of the fixtures are of the first kind.
 LETTERS = string.ascii_letters + "".join(map(chr, [*range(0x3B1, 0x3C2), *range(0x3C3, 0x3CA)]))
 
@@ -191,7 +197,7 @@ def tokens(source: str) -> list[tuple[int, str]]:
     return [(token.type, "" if token.type == tokenize.DEDENT else token.string) for token in found]
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=IDS)
+@pytest.mark.parametrize("path", EACH)
 @settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
 @given(seed=SEEDS)
 def test_fresh_names(path: Path, seed: int) -> None:
@@ -203,7 +209,7 @@ def test_fresh_names(path: Path, seed: int) -> None:
     assert said(conversion) == said(original)
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=IDS)
+@pytest.mark.parametrize("path", EACH)
 @settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
 @given(seed=SEEDS)
 def test_misleading_names(path: Path, seed: int) -> None:
@@ -215,7 +221,7 @@ def test_misleading_names(path: Path, seed: int) -> None:
     assert said(conversion) == said(original)
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=IDS)
+@pytest.mark.parametrize("path", EACH)
 def test_everything_of_its_own_is_renamed(path: Path) -> None:
     """The property would be empty if it renamed nothing."""
     source = path.read_text()

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine
 
+from tests.grid import slow, some
+
 HEAD = """\
 import torch
 from torch import nn
@@ -81,7 +83,7 @@ STARTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", STARTS)
+@pytest.mark.parametrize("how", some(STARTS, ("a module", "a command of the project that the file imports")))
 def test_the_twin_takes_the_steps_of_the_original(how: str, distify: CommandLine, tmp_path: Path) -> None:
     files, original, entry, words = STARTS[how]
     put(tmp_path, files)
@@ -165,7 +167,9 @@ def test_a_package_is_its_main_file(distify: CommandLine, tmp_path: Path) -> Non
     assert (tmp_path / "pkg/__main___dist.py").exists()
 
 
-@pytest.mark.parametrize(("out", "module"), [([], "app.train_dist"), (["-o", "../there/"], "there.train")])
+@pytest.mark.parametrize(
+    ("out", "module"), [pytest.param([], "app.train_dist", marks=slow), (["-o", "../there/"], "there.train")]
+)
 def test_relative_imports_of_a_folder_that_is_no_package(
     out: list[str], module: str, distify: CommandLine, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from command_line import TRAIN, CommandLine, Here
 
 from tests.equivalence.horovod_ranks import IS_INSTALLED, needs_horovod
 from tests.equivalence.processes import ROOT
-from tests.grid import slow
+from tests.grid import slow, some
 
 SAME = """\
 original   train.py, in one process
@@ -179,7 +179,7 @@ def test_loaders_with_workers(distify: CommandLine, here: Here, script: Path) ->
             assert list(checks)[5:8] == ["samples", "workers", "noise"]
 
 
-@pytest.mark.parametrize("strategy", ["sharded", "shared"])
+@pytest.mark.parametrize("strategy", some(["sharded", "shared"], ["sharded"]))
 def test_mixed_precision(strategy: str, distify: CommandLine, here: Here, script: Path) -> None:
     """It is left in a run of its own: who loses it, and who takes other steps in it, is told."""
     within = b"            with torch.autocast('cpu', dtype=torch.bfloat16):\n                loss ="
@@ -475,7 +475,7 @@ class Net(nn.Module):
 def main"""
 
 
-@pytest.mark.parametrize("strategy", ["sharded", "shared"])
+@pytest.mark.parametrize("strategy", some(["sharded", "shared"], ["shared"]))
 def test_chance_within_attention_and_recurrent_layers(strategy: str, here: Here, script: Path) -> None:
     text = TRAIN.replace(b"def main", CHANCE, 1).replace(b"nn.Linear(8, 1)\n    opt", b"Net()\n    opt")
     assert text.count(b"Net()") == 1

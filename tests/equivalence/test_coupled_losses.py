@@ -8,6 +8,7 @@ import pytest
 
 from tests.equivalence.conversions import assert_ranks_follow
 from tests.equivalence.test_weighted_losses import HEAD, training
+from tests.grid import slow
 
 OWN = """\
 def info_nce(one, other, temperature=0.5):
@@ -78,7 +79,7 @@ def script() -> str:
     return f'{HEAD}{OWN}{functions}{made}{calls}print("accuracy 1")\n'
 
 
-@pytest.mark.parametrize("world_size", [2, 3])
+@pytest.mark.parametrize("world_size", [2, pytest.param(3, marks=slow)])
 def test_ranks_follow_one_process(world_size: int, tmp_path: Path) -> None:
     assert_ranks_follow(script(), tmp_path, world_size)
     assert (tmp_path / "train_dist.py").read_text(encoding="utf-8").count("rt.gather_samples(") >= len(LOSSES)

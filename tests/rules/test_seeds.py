@@ -219,6 +219,13 @@ def test_several_seeds_in_training() -> None:
     assert after.count(APART) == 2
 
 
+def test_a_seed_and_what_is_drawn_by_it_in_one_line() -> None:
+    line = "torch.manual_seed(epoch); x = x + torch.randn_like(x)"
+    after = converted(script(loop=LOOP.replace("        loss =", f"        {line}\n        loss =")))
+    seeded, drawn = line.split("; ")
+    assert f"        {seeded}\n        {APART.strip()}\n        {drawn}\n" in after
+
+
 @pytest.mark.parametrize("draw", ["random.randint(1, 4)", "np.random.beta(1.0, 1.0)"])
 def test_one_number_for_a_batch(draw: str) -> None:
     """Ranks that cut a batch to another length, or mix it otherwise, do together what no process would."""

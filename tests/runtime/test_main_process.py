@@ -175,7 +175,7 @@ def _in_threads(kind: str) -> Any:
     both = threading.Barrier(2 if kind == "several" else 1)
 
     def task(number: int) -> int:
-        both.wait(60)
+        both.wait(10)
         return rt.from_main_process(10 * number + rt.rank())
 
     with ThreadPoolExecutor(2 if kind == "several" else 1) as pool:

@@ -223,7 +223,17 @@ def reseeded(facts: Facts, found: list[Stretch]) -> dict[cst.CSTNode, Module]:
             if one.holds(event):
                 statement = _place(event, one, seeds)
                 places[statement] = facts.module_of(statement)
-    return {node: module for node, module in places.items() if following(module, node) not in places}
+    last = {node: module for node, module in places.items() if following(module, node) not in places}
+    nodes = {event.node for event in seeds}
+    return {_part_of_a_line(statement, nodes): module for statement, module in last.items()}
+
+
+def _part_of_a_line(statement: cst.CSTNode, seeds: set[cst.CSTNode]) -> cst.CSTNode:
+    """`torch.manual_seed(step); x = x + torch.randn_like(x)`: its first part."""
+    if not isinstance(statement, cst.SimpleStatementLine):
+        return statement
+    setting = [part for part in statement.body if not seeds.isdisjoint(tree.walk(part))]
+    return setting[-1] if setting and setting[-1] is not statement.body[-1] else statement
 
 
 def _place(event: Event, one: Stretch, seeds: list[Event]) -> cst.CSTNode:
