@@ -179,6 +179,7 @@ class Mapping(Obj):
     items: Table[object, Value] = field(default_factory=Table)
     rest: Value | None = None  # under keys that are not known
     factory: Value | None = None  # of a defaultdict
+    counts: bool = False  # a collections.Counter
     named: bool = False  # the names of a module: of those, only functions and classes are reached by unknown keys
 
     def any(self) -> Value:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
+from distify_codemods.batches import BatchLoop
 from distify_codemods.decisions.names import read_after
 from distify_codemods.decisions.places import Place, places_of
 from distify_codemods.decisions.sinks import Kind as Sinks
@@ -16,9 +17,10 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.inside import core, root
 from distify_codemods.interpreter.evidence import is_known
-from distify_codemods.libraries import effects, python
+from distify_codemods.libraries import effects, in_place, python
 from distify_codemods.libraries.progress import BARS
-from distify_codemods.objects import External, Instance
+from distify_codemods.objects import External, Instance, Mapping
+from distify_codemods.objects import Sequence as Listing
 from distify_codemods.origins import Share
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
@@ -60,6 +62,24 @@ class OwnFigures:
                     if read_after(loop, names):
                         yield loop.module, node
 
+    def in_place(self) -> list[tuple[Module, cst.CSTNode]]:
+        """`matrix[t, p] += 1`, `numpy.add.at(counts, y, 1)`: of tensors that something after the loop reads."""
+        return [
+            (loop.module, node)
+            for loop in self.facts.training_loops
+            for node in tree.walk(loop.node.body)
+            for place, by in _written_by(node)
+            if self._is_of_own(place, by, node) and _outlives(loop, place)
+        ]
+
+    def _is_of_own(self, place: cst.BaseExpression, by: Sequence[cst.CSTNode], node: cst.CSTNode) -> bool:
+        """What is put into lists and dictionaries is seen elsewhere, but not where it is put."""
+        objs = self.facts.value(place).objs
+        if any(isinstance(obj, Instance) for obj in objs):
+            return False
+        parts = by if any(isinstance(obj, (Listing, Mapping)) for obj in objs) else [node]
+        return any(self.is_own(self.facts.value(one)) for part in parts for one in tree.walk(part))
+
     def in_others_hands(self) -> list[Event]:
         """What is given such figures for what it does with them, and is not known; each by its name once."""
         found: dict[str, Event] = {}
@@ -86,6 +106,30 @@ class OwnFigures:
 
     def _is_for_effect(self, event: Event) -> bool:
         return self.facts.in_training(event) and isinstance(event.module.parents.get(event.node), cst.Expr)
+
+
+def _outlives(loop: BatchLoop, place: cst.BaseExpression) -> bool:
+    return isinstance(place, cst.Attribute) or (isinstance(place, cst.Name) and bool(read_after(loop, {place.value})))
+
+
+def _written_by(node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, Sequence[cst.CSTNode]]]:
+    """The tensors and arrays that a statement or call writes into, beside others, and where in them."""
+    if isinstance(node, (cst.Assign, cst.AugAssign)):
+        for target in tree.targets(node):
+            by: list[cst.CSTNode] = []
+            while isinstance(target, cst.Subscript):
+                by += target.slice
+                target = target.value
+            if by:
+                yield target, by
+    elif isinstance(node, cst.Call):
+        yield from ((one.value, ()) for one in node.args if one.keyword is not None and one.keyword.value == "out")
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value in in_place.METHODS:
+            yield node.func.value, ()
+        elif isinstance(node.func, cst.Attribute) and node.func.attr.value in in_place.FUNCTIONS and node.args:
+            yield node.args[0].value, ()
+        elif (tree.dotted(node.func) or "").rpartition(".")[2] in in_place.OF_LISTS and node.args:
+            yield node.args[0].value, node.args[1:]
 
 
 def _is_unknown(event: Event) -> bool:

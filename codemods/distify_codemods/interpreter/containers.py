@@ -8,7 +8,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
-from distify_codemods.inside import to_library
+from distify_codemods.inside import to_library, values_in
 from distify_codemods.interpreter import forms, holding, iteration, iterators, scales, tensor_functions, turns, ways
 from distify_codemods.libraries import python, torch_data
 from distify_codemods.libraries.parallel import COUNT
@@ -91,6 +91,24 @@ def default_dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode
     return value
 
 
+def counter(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`collections.Counter(labels)`"""
+    value = dictionary(machine, arguments, node)
+    for obj in value.objs:
+        if isinstance(obj, Mapping):
+            obj.counts = True
+            _count(machine, obj, arguments)
+    return value
+
+
+def _count(machine: Machine, obj: Mapping, arguments: Arguments) -> None:
+    """What the numbers are of that it counts things to."""
+    found = [one for given in arguments.positional for one in values_in(given)]
+    if found:
+        sources: Ordered[Obj | str] = EMPTY.union(*(one.sources for one in found))
+        holding.set_item(machine, obj, None, machine.tainted(Value(scale=Scale.UNKNOWN, sources=sources)))
+
+
 def _sum(arguments: Arguments) -> Value:
     first = arguments.first
     item = holding.any_item(first)
@@ -140,6 +158,8 @@ def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Argument
 
 
 def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    if obj.counts and name in ("update", "subtract"):
+        _count(machine, obj, arguments)
     if name == "update":
         for value in arguments.positional:
             holding.update(machine, obj, value)
@@ -155,6 +175,10 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
         return ways.chosen(found, arguments.first)
     if name == "copy":
         return Value(obj.alone)
+    if obj.counts and name == "most_common":
+        made = machine.made(Sequence, node, obj, name)
+        holding.append(machine, made, Value(sources=obj.any().sources))
+        return Value(made.alone)
     if name in ("values", "items", "keys"):
         made = machine.made(Sequence, node, obj, name)
         keys = Value(Ordered(machine.made(Const, node, obj, key, value=key) for key in obj.items))

@@ -284,6 +284,7 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]]
     "datasets.load_dataset": _loaded,
     "collections.OrderedDict": containers.dictionary,
     "collections.defaultdict": containers.default_dictionary,
+    python.COUNTER: containers.counter,
     "apex.amp.initialize": _initialised,
     "functools.partial": _partial,
     "sys.path.append": search_path.append,

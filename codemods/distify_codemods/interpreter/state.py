@@ -13,6 +13,7 @@ import libcst as cst
 from distify_codemods import reads, tree
 from distify_codemods.allocation import AT_THE_TOP, Obj
 from distify_codemods.interpreter import pooling
+from distify_codemods.libraries import in_place
 from distify_codemods.objects import External, Instance, Mapping, Sequence
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import Draw, Kept, Share
@@ -23,12 +24,7 @@ if TYPE_CHECKING:
     from distify_codemods.interpreter.frames import Frame
     from distify_codemods.interpreter.machine import Machine
 
-#: Methods that write some of a batch into a tensor, beside what is there.
-_WRITING = frozenset(
-    """add_ sub_ mul_ div_ lerp_ addcmul_ addcdiv_ index_add_ index_copy_ index_put_ scatter_ scatter_add_ put_
-    masked_scatter_""".split()
-)
-#: And those after which nothing is left of what was there.
+#: Methods after which nothing is left of what was there.
 _RENEWING = frozenset("zero_ fill_ copy_ normal_ uniform_ random_ set_ resize_".split())
 
 
@@ -97,7 +93,7 @@ def method(machine: Machine, name: str, node: cst.CSTNode, value: Value, loaders
     """`centers.index_add_(0, labels, features)`; `one_hot.zero_()`"""
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return
-    if name in _WRITING:
+    if name in in_place.METHODS:
         written(machine, node.func.value, node, value, loaders)
     elif name in _RENEWING:
         renewed(machine, node.func.value)

@@ -95,7 +95,7 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
     ]
     key = keys[-1] if isinstance(target.slice[-1].slice, cst.Index) else NOTHING
     machine.event(Kind.STORE, target, name="[]", receiver=receiver, receiver_node=target.value, value=value)
-    state.written(machine, target.value, target, value, torch_data.LOADERS)
+    state.written(machine, target.value, target, value.adding(join(*keys).sources), torch_data.LOADERS)
     pairing.written(machine, target, receiver, keys, value)
     if any(one.scale is Scale.COUPLED for one in (value, *keys)) and not any(
         isinstance(one, Counter) for one in keys[0].objs

@@ -16,7 +16,7 @@ CONTEXT_MANAGERS = frozenset({"contextlib.contextmanager", "contextlib.asynccont
 EXITS = frozenset({"sys.exit", "os._exit", "builtins.exit", "builtins.quit"})
 ENDING = ("builtins.SystemExit", "builtins.KeyboardInterrupt")
 PRINT = "builtins.print"
-PATH, QUEUE, METACLASS = "pathlib.Path", "collections.deque", "builtins.type"
+PATH, QUEUE, COUNTER, METACLASS = "pathlib.Path", "collections.deque", "collections.Counter", "builtins.type"
 #: Functions that take functions and do not call them.
 KEEPS = (
     *(f"functools.{name}" for name in ("wraps", "update_wrapper", "lru_cache", "cache")), "inspect.", "typing.",

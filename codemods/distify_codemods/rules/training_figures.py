@@ -21,6 +21,9 @@ def run(context: Context) -> None:
     for left in context.decisions.left:
         context.advice("what is kept or logged here is of rank 0's samples only", left.module, left.node)
     own = context.own_figures
+    written = own.in_place()
+    for module, node in written:
+        context.advice("what is written here is of rank 0's samples only", module, node)
     changed = {node for one in kept for node in (one.node, *one.module.enclosing(one.node))}
     given = [event for event in own.in_others_hands() if event.node not in changed]
     for event in given:
@@ -28,7 +31,7 @@ def run(context: Context) -> None:
             f"`{code_of(event)}` is given figures of a rank's own samples, and it is not known what it keeps of them",
             event.module, event.node,
         )  # fmt: skip
-    if not summed and not kept and not given and not context.decisions.left:
+    if not summed and not kept and not given and not written and not context.decisions.left:
         figure = "a rank's own samples" if context.decisions.joinings else "the training loop"
         also = _summed_with_the_evaluation(context)
         context.not_needed(also or f"no figure of {figure} is kept{_but_the_last(context)}")

@@ -1,0 +1,61 @@
+"""Figures of a rank's own samples that are written into something: they are told, and not called those of all."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Options, Strategy
+
+from tests.rules.scripts import IMPORTS, LOOP, conversion_of, line_of, script
+
+TOLD = ("what is written here is of rank 0's samples only", "what is kept or logged here is of rank 0's samples only")
+NONE_KEPT = "no figure of the training loop is kept"
+PREDICTED = "model(x).argmax(1)"
+
+
+def training(made: str, turn: str, shown: str) -> str:
+    loop = LOOP.replace("        loss = ", f"        {turn}\n        loss = ").replace(
+        "    for x", f"    {made}\n    for x"
+    )
+    return script(
+        imports=f"import bisect, collections, heapq\nimport numpy as np\n{IMPORTS}", loop=f"{loop}    {shown}\n"
+    )
+
+
+def told(before: str) -> list[int]:
+    conversion = conversion_of(before, options=Options())
+    assert conversion.strategy is Strategy.SHARDED
+    found = [one.place.line for one in conversion.of(Level.ADVICE) if one.message in TOLD and one.place]
+    assert any(NONE_KEPT in one.message for one in conversion.of(Level.NOT_NEEDED)) is not bool(found)
+    return found
+
+
+KEPT = [
+    ("kept = np.zeros((2, 2))", f"for t, p in zip(y.tolist(), {PREDICTED}.tolist()): kept[int(t), p] += 1"),
+    ("kept = torch.zeros(2, 2)", f"kept[y.long().squeeze(1), {PREDICTED}] += 1"),
+    ("kept = np.zeros(2)", f"np.add.at(kept, {PREDICTED}.numpy(), 1)"),
+    ("kept = torch.zeros(2)", f"kept.index_add_(0, {PREDICTED}, torch.ones(len(x)))"),
+    ("kept = torch.zeros(4)", "torch.add(kept, x.sum(0), out=kept)"),
+    ("kept = collections.defaultdict(int)", f"for p in {PREDICTED}.tolist(): kept[p] += 1"),
+    ("kept = collections.Counter()", f"kept.update({PREDICTED}.tolist())"),
+    ("kept = []", "heapq.heappush(kept, nn.functional.mse_loss(model(x), y).item())"),
+    ("kept = []", "bisect.insort(kept, nn.functional.mse_loss(model(x), y).item())"),
+]
+
+
+@pytest.mark.parametrize(("made", "turn"), KEPT)
+def test_figures_that_are_written_into_something(made: str, turn: str) -> None:
+    before = training(made, turn, "print(kept)")
+    assert told(before) == [line_of(before, turn)]
+
+
+UNKEPT = [
+    ("kept = 0", "part = torch.zeros(len(x), 2); part[:, :1] = y", "print(epoch)"),
+    ("kept = np.zeros(3)", "kept[epoch] += 1", "print(kept)"),
+    ("kept = {}", "kept[epoch] = 0.1", "print(kept)"),
+    ("kept = collections.Counter(['a', 'b'])", "kept.update(['a'])", "print(kept.most_common(1))"),
+]
+
+
+@pytest.mark.parametrize(("made", "turn", "shown"), UNKEPT)
+def test_what_is_the_same_on_all_ranks(made: str, turn: str, shown: str) -> None:
+    assert told(training(made, turn, shown)) == []
