@@ -59,21 +59,27 @@ def test_by_any_name() -> None:
     assert 'device = "mps" if rt.without_mps(mps.is_available()) else "cpu"\n' in new
 
 
-@pytest.mark.parametrize(
-    ("setup", "model"),
-    [
-        ('device = torch.device("mps")\n', MOVES),
-        ('device = torch.device("mps", 0)\n', MOVES),
-        ('device = "mps:0"\n', MOVES),
-        ("", f'{MODEL}model.to("mps")\n'),
-        ("", f'{MODEL}model.to(device="mps")\n'),
-        ('scale = torch.ones(1, device="mps")\n', MODEL),
-    ],
-)
+NAMED = [
+    ('device = torch.device("mps")\n', MOVES),
+    ('device = "mps:0"\n', MOVES),
+    ("", f'{MODEL}model.to("mps")\n'),
+    ("", f'{MODEL}model.to(device="mps")\n'),
+    ('scale = torch.ones(1, device="mps")\n', MODEL),
+]
+
+
+@pytest.mark.parametrize(("setup", "model"), NAMED)
 def test_put_there_for_certain(setup: str, model: str) -> None:
-    given = script(setup=setup, model=model)
-    place = setup.rstrip() if "torch." in setup else model.splitlines()[-1]
-    assert blocked(given) == {("DEVICE01", line_of(given, place))}
+    """Ranks that are on no Mac train on the devices that they have."""
+    after = converted(script(setup=setup, model=model))
+    for text in ('"mps"', '"mps:0"'):
+        assert after.count(text) == after.count(f"rt.without_mps({text})") == (setup + model).count(text)
+
+
+def test_put_there_by_a_number() -> None:
+    setup = 'device = torch.device("mps", 0)\n'
+    given = script(setup=setup, model=MOVES)
+    assert blocked(given) == {("DEVICE01", line_of(given, setup.rstrip()))}
 
 
 @pytest.mark.parametrize(

@@ -35,3 +35,9 @@ def test_other_machines_have_what_was_found(
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     assert rt.without_mps(found) is found
     assert capsys.readouterr() == ("", "")
+
+
+def test_where_a_script_calls_it_by_its_name_other_machines_have_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    assert rt.without_mps("mps:0") == rt.without_mps("mps") == rt.device().type
+    assert rt.without_mps("cuda") == "cuda"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 import libcst as cst
 
@@ -25,7 +25,7 @@ def run(context: Context) -> bool:
         if context.editable(module, node, "an accelerator is asked for") and isinstance(node, cst.BaseExpression):
             context.put_into(module, node, "without_mps({})", _REASON)
             context.applied("on a Mac, ranks train on the CPU", module, node)
-    named = next((one for one in context.facts.of_kind(Kind.CALL, Kind.METHOD) if _is_named(one)), None)
+    named = next((one for one in context.facts.of_kind(Kind.CALL, Kind.METHOD) if _is_left(one, asked)), None)
     if named is not None:
         context.needs_you(
             "something is put on `mps`, and ranks cannot send each other what is there", named.module, named.node,
@@ -35,10 +35,10 @@ def run(context: Context) -> bool:
 
 
 def _texts(context: Context, asked: Iterable[cst.CSTNode]) -> dict[cst.CSTNode, Module]:
-    """`"mps"` where a test of the script's own has it taken, and not one that is answered for ranks."""
+    """`"mps"`, but for where it is taken by a test that is answered for ranks."""
     return {
         obj.site: obj.module
-        for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if not _is_named(event)
+        for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if not _is_numbered(event)
         for obj in _where(event).objs
         if isinstance(obj, Const) and _is_apples(obj.value) and isinstance(obj.site, cst.SimpleString)
         and obj.module is not None and not _is_answered(obj.module, obj.site, asked)
@@ -64,9 +64,17 @@ def _is_apples(where: object) -> bool:
     return isinstance(where, str) and where.partition(":")[0] == devices.APPLES
 
 
-def _is_named(event: Event) -> bool:
-    """Whether something is put there for certain: whoever tests something before may mean a Mac by it."""
-    if not _is_apples(_where(event).constant()):
+def _is_numbered(event: Event) -> bool:
+    """`torch.device("mps", 0)`"""
+    return event.name == devices.DEVICE and len(event.arguments.positional) > 1
+
+
+def _is_left(event: Event, asked: Container[cst.CSTNode]) -> bool:
+    """Whether something is put there for certain, by a text that is not seen: whoever tests something before may mean a
+    Mac by it.
+    """
+    seen = all(obj.site in asked for obj in _where(event).objs)
+    if (seen and not _is_numbered(event)) or not _is_apples(_where(event).constant()):
         return False
     tested = any(here.arm and isinstance(here.node, (cst.If, cst.Try, cst.While)) for here in event.here.up())
     return not tested and not _is_chosen(event.module, event.node)
