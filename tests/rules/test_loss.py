@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Options
 
 from tests.rules.scripts import (
     GROUP,
@@ -527,3 +528,12 @@ def test_an_attribute_that_is_wrapped_anew_is_the_wrapped_one(logits: str) -> No
         )
     )
     assert f"        return rt.weighted_mean(nn.functional.cross_entropy, {logits}, y, ignore_index=0)\n" in new
+
+
+def test_a_mean_that_only_some_ranks_come_to_is_none_of_all_ranks() -> None:
+    """`if (y > k).any()`: of a rank's share there may be none, and the others would wait for it."""
+    part = "nn.functional.mse_loss(model(x)[y > k], y[y > k])"
+    loop = with_loss(LOOP, f"sum({part} for k in range(3) if (y > k).any())")
+    assert "weighted_mean" not in converted(script(loop=loop), options=Options())
+    always = with_loss(LOOP, f"sum({part} for k in range(3) if k < 2)")
+    assert "rt.weighted_mean(nn.functional.mse_loss, model(x)[y > k], y[y > k])" in converted(script(loop=always))

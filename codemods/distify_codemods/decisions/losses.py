@@ -195,7 +195,7 @@ def _is_evaluated(facts: Facts, node: cst.CSTNode) -> bool:
             return False
         if isinstance(around, cst.BooleanOperation) and around.right is inner and _differs(facts, around.left):
             return False
-        if isinstance(around, cst.BaseComp) and _is_of_batches(facts, around.for_in.iter):
+        if isinstance(around, cst.BaseComp) and any(_is_apart(facts, one) for one in _loops_of(around)):
             return False
         inner = around
     return True
@@ -213,6 +213,18 @@ def _others_may_have_left(facts: Facts, event: Event) -> bool:
         )
         for one in facts.run.events
     )  # fmt: skip
+
+
+def _loops_of(node: cst.BaseComp) -> Iterator[cst.CompFor]:
+    over: cst.CompFor | None = node.for_in
+    while over is not None:
+        yield over
+        over = over.inner_for_in
+
+
+def _is_apart(facts: Facts, over: cst.CompFor) -> bool:
+    """Whether a comprehension takes other turns on each rank: of what is in its batch, or by a test of that."""
+    return _is_of_batches(facts, over.iter) or any(_differs(facts, one.test) for one in over.ifs)
 
 
 def _differs(facts: Facts, test: cst.BaseExpression) -> bool:
