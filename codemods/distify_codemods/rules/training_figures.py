@@ -101,8 +101,8 @@ RULE = Rule(
     "adds up means. What is handed over in the loop to a meter, a list, an attribute, a file or a tracker is made that "
     "of the global batch, as long as no gradient flows through it: before the statements that look at a meter or list, "
     "where these are seen and not in each turn, else where it is handed over. What is only printed under way stays "
-    "rank 0's, and so does what is written into places of an array, a dictionary or a heap, and what cannot be followed; "
-    "all of these are said.",
+    "rank 0's, and so does what is written into places of an array, a dictionary or a heap, and what cannot be "
+    "followed; all of these are said.",
     run=run,
     shared="every rank has the figures of whole batches",
     pitfalls=(7,),
