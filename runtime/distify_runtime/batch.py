@@ -9,6 +9,7 @@ import torch
 from distify_runtime.environment import local_world_size, rank, world_size
 from distify_runtime.meeting import by_itself
 from distify_runtime.output import note, stop
+from distify_runtime.watch import cuts
 
 #: The largest batch that was shared out: only a smaller one may be the ragged last one of a pass.
 _largest = 0
@@ -94,12 +95,19 @@ def shard_batch(batch: Any, dim: int = 0) -> Any:
     A batch that does not divide by the world size raises SystemExit on all ranks, unless there was a larger one before:
     then it is taken for the ragged end of the data, and its first samples are repeated at its end.
     """
-    if world_size() == 1 or batch is None or isinstance(batch, (bool, int, float, str)):
+    if world_size() == 1:
+        return batch
+    cuts.before_cut(batch)
+    return _share(batch, dim)
+
+
+def _share(batch: Any, dim: int) -> Any:
+    if batch is None or isinstance(batch, (bool, int, float, str)):
         return batch
     if isinstance(batch, dict):
-        return {key: shard_batch(value, dim) for key, value in batch.items()}
+        return {key: _share(value, dim) for key, value in batch.items()}
     if isinstance(batch, tuple) or (isinstance(batch, list) and dim > 0):
-        parts = [shard_batch(value, dim) for value in batch]
+        parts = [_share(value, dim) for value in batch]
         return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
     if isinstance(batch, (list, range)):
         return [batch[row] for row in _rows(len(batch))]

@@ -14,6 +14,7 @@ from distify_runtime.watch import (
     batches,
     checkpoints,
     course,
+    cuts,
     files,
     loads,
     parameters,
@@ -47,6 +48,7 @@ def start(given: str | None, takes_turns: Callable[[], bool]) -> Callable[[], No
     uneven.watch(watching)
     randomness.watch(watching)
     batches.watch(watching)
+    cuts.watch(watching)
     samples.watch(watching)
     files.watch(takes_turns)
     checkpoints.watch(watching)
