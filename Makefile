@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 COMMA = ,
-# Many tests wait for processes that they have started, so that one worker more than cores is faster.
+# One more than cores, since many tests wait for processes that they have started.
 WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores < 8 ? cores + 1 : 8)))
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 

@@ -45,6 +45,8 @@ class Looks:
         try:
             original = run_original(plan, base, self.logs(name, 0), filled_up=not self.shared)
         except AnotherWay as other:
+            if other.plan.dtype != plan.dtype:  # what it is compared by is of these types
+                raise _Unfit(other.reason, other.lines) from None
             shutil.rmtree(self.folder / name)
             shutil.rmtree(self.logs(name, 0))
             return self.runs(name, other.plan)

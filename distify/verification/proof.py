@@ -129,13 +129,9 @@ def _facts(pair: Pair, plan: Plan, gpus: int, steps: int, horovod: bool) -> tupl
     device = f"{plan.ranks} GPUs, {library}" if plan.gpus else f"CPU, {library}"
     if gpus and not plan.gpus:
         device += f" (of {gpus} GPU{'s' * (gpus > 1)}, there is not one for each rank)"
-    whole = (
-        ""
-        if not plan.steps_of_pass
-        else f"; passes over the data end after {plan.steps_of_pass}, with their last batch"
-    )
+    cut = f"; passes over the data end after {plan.steps_of_pass}, with their last batch" if plan.steps_of_pass else ""
     return (
         ("original", f"{pair.original.path}, in one process"),
         ("conversion", f"{pair.how}, on {plan.ranks} ranks ({device}, {plan.dtype})"),
-        ("steps", f"{steps}{whole}"),
+        ("steps", f"{steps}{cut}"),
     )

@@ -37,6 +37,7 @@ KEPT = [
     ("kept = torch.zeros(4)", "torch.add(kept, x.sum(0), out=kept)"),
     ("kept = collections.defaultdict(int)", f"for p in {PREDICTED}.tolist(): kept[p] += 1"),
     ("kept = collections.Counter()", f"kept.update({PREDICTED}.tolist())"),
+    ("kept = collections.Counter()", f"kept[{PREDICTED}[0].item()] += 1"),
     ("kept = []", "heapq.heappush(kept, nn.functional.mse_loss(model(x), y).item())"),
     ("kept = []", "bisect.insort(kept, nn.functional.mse_loss(model(x), y).item())"),
 ]
@@ -49,6 +50,7 @@ def test_figures_that_are_written_into_something(made: str, turn: str) -> None:
 
 
 UNKEPT = [
+    ("import queue; asked = queue.Queue()", "value = y.sum(); asked.put(value)", "value = 0"),
     ("kept = 0", "part = torch.zeros(len(x), 2); part[:, :1] = y", "print(epoch)"),
     ("kept = np.zeros(3)", "kept[epoch] += 1", "print(kept)"),
     ("kept = {}", "kept[epoch] = 0.1", "print(kept)"),

@@ -183,11 +183,8 @@ def test_what_each_rank_draws_for_its_own_batch(drawn: str) -> None:
 # ---- by the number of a batch
 
 
-def in_turns(head: str, *turn: str, setup: str = TABLE, loss: str = LOSS) -> str:
-    body = "".join(f"        {line}\n" for line in turn)
-    loop = LOOP.replace("    for x, y in loader:\n", f"    {head}\n{body}").replace(LOSS, loss)
-    assert body in loop
-    return script(setup=setup, loop=loop)
+def in_turns(head: str, turn: str, setup: str) -> str:
+    return script(setup=setup, loop=LOOP.replace("    for x, y in loader:\n", f"    {head}\n        {turn}\n"))
 
 
 def numbered_links(before: str) -> list[int]:
@@ -212,7 +209,7 @@ ROWS = f"{TABLE}pieces = list(table.split(8))\nat = 0\nimport numpy\nread = nump
 
 @pytest.mark.parametrize(("head", "turn"), BY_TURNS)
 def test_rows_by_the_number_of_a_batch(head: str, turn: str) -> None:
-    before = in_turns(head, turn, setup=ROWS)
+    before = in_turns(head, turn, ROWS)
     assert numbered_links(before) == [line_of(before, head if "zip(" in head else turn)]
 
 
@@ -230,4 +227,4 @@ NO_ROWS = [
 
 @pytest.mark.parametrize(("head", "turn"), NO_ROWS)
 def test_numbers_of_batches_that_take_no_rows(head: str, turn: str) -> None:
-    assert numbered_links(in_turns(head, turn, setup=f"{TABLE}rates = [0.1, 0.2, 0.3]\nat = 0\n")) == []
+    assert numbered_links(in_turns(head, turn, f"{TABLE}rates = [0.1, 0.2, 0.3]\nat = 0\n")) == []

@@ -6,7 +6,7 @@ import pytest
 from ranks import run_script
 
 TRAIN = """
-import random, sys, torch
+import sys, torch
 import numpy as np
 import distify_runtime as rt
 from torch import nn
@@ -21,6 +21,8 @@ for step in range(12):
     states = drawn.normal(size=(8, 4)).astype("float32")
     if case == "asked" and step >= 3:
         states += asked.normal(size=states.shape).astype("float32")
+    if case == "nan" and rt.rank() == 1:
+        states[0, 0] = np.nan
     if case == "rounded":
         states *= 1 + 1e-6 * rt.rank()
     names, states, goals = rt.shard_batch((["a"] * 8, torch.from_numpy(states), [float(step)] * 8))
@@ -31,11 +33,12 @@ print(len(names), len(states), len(goals))
 """
 
 
-def test_batches_that_each_rank_has_for_itself_end_the_run() -> None:
-    ended = run_script(TRAIN, "asked")
+@pytest.mark.parametrize("case", ["asked", "nan"])
+def test_batches_that_each_rank_has_for_itself_end_the_run(case: str) -> None:
+    ended = run_script(TRAIN, case)
     assert all(one.code for one in ended)
     said = "rank 1 holds another batch than rank 0 at "
-    told = "script.py:19, where each takes its share of what all ranks are to hold alike"
+    told = "script.py:21, where each takes its share of what all ranks are to hold alike"
     assert any(said in one.err and told in one.err for one in ended), [one.err for one in ended]
 
 

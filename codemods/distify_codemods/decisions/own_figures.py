@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.allocation import Obj
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.batches import BatchLoop
 from distify_codemods.decisions.names import read_after
 from distify_codemods.decisions.places import Place, places_of
@@ -68,7 +68,7 @@ class OwnFigures:
             (loop.module, node)
             for loop in self.facts.training_loops
             for node in tree.walk(loop.node.body)
-            for place, by in _written_by(node)
+            for place, by in self._written_by(node)
             if self._is_of_own(place, by, node) and _outlives(loop, place)
         ]
 
@@ -79,6 +79,26 @@ class OwnFigures:
             return False
         parts = by if any(isinstance(obj, (Listing, Mapping)) for obj in objs) else [node]
         return any(self.is_own(self.facts.value(one)) for part in parts for one in tree.walk(part))
+
+    def _written_by(self, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, Sequence[cst.CSTNode]]]:
+        """The tensors, arrays and lists that a statement or call writes into, beside others, and where in them."""
+        if isinstance(node, (cst.Assign, cst.AugAssign)):
+            for target in tree.targets(node):
+                by: list[cst.CSTNode] = []
+                while isinstance(target, cst.Subscript):
+                    by += target.slice
+                    target = target.value
+                if by:
+                    yield target, by
+        elif isinstance(node, cst.Call):
+            yield from ((one.value, ()) for one in node.args if one.keyword is not None and one.keyword.value == "out")
+            if isinstance(node.func, cst.Attribute) and node.func.attr.value in in_place.METHODS:
+                yield node.func.value, ()
+            names = [obj.name for obj in self.facts.value(node.func).objs if isinstance(obj, Ref)]
+            if node.args and any(map(in_place.is_of_arrays, names)):
+                yield node.args[0].value, ()
+            elif node.args and not in_place.OF_LISTS.isdisjoint(names):
+                yield node.args[0].value, node.args[1:]
 
     def in_others_hands(self) -> list[Event]:
         """What is given such figures for what it does with them, and is not known; each by its name once."""
@@ -110,26 +130,6 @@ class OwnFigures:
 
 def _outlives(loop: BatchLoop, place: cst.BaseExpression) -> bool:
     return isinstance(place, cst.Attribute) or (isinstance(place, cst.Name) and bool(read_after(loop, {place.value})))
-
-
-def _written_by(node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, Sequence[cst.CSTNode]]]:
-    """The tensors and arrays that a statement or call writes into, beside others, and where in them."""
-    if isinstance(node, (cst.Assign, cst.AugAssign)):
-        for target in tree.targets(node):
-            by: list[cst.CSTNode] = []
-            while isinstance(target, cst.Subscript):
-                by += target.slice
-                target = target.value
-            if by:
-                yield target, by
-    elif isinstance(node, cst.Call):
-        yield from ((one.value, ()) for one in node.args if one.keyword is not None and one.keyword.value == "out")
-        if isinstance(node.func, cst.Attribute) and node.func.attr.value in in_place.METHODS:
-            yield node.func.value, ()
-        elif isinstance(node.func, cst.Attribute) and node.func.attr.value in in_place.FUNCTIONS and node.args:
-            yield node.args[0].value, ()
-        elif (tree.dotted(node.func) or "").rpartition(".")[2] in in_place.OF_LISTS and node.args:
-            yield node.args[0].value, node.args[1:]
 
 
 def _is_unknown(event: Event) -> bool:

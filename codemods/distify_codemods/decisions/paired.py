@@ -23,23 +23,18 @@ def links(decisions: Decisions) -> Iterator[Link]:
     facts = with_evidence(decisions.facts)
     for mark in marks(facts, Paired):
         module, site = made_at(mark)
-        if mark.by is not None:
-            if _counts_batches(facts, mark.by):
-                yield Link(
-                    module, site,
-                    f"`{brief(site)}` takes rows by the number of a batch: each rank would pair its own samples with "
-                    "the rows of all of them",
-                    "rows that belong to samples could come with them, from the data set or by the samples' own "
-                    "numbers",
-                )  # fmt: skip
-            continue
         table = facts.value(site.value) if isinstance(site, cst.Subscript) else NOTHING
-        if not decisions.slicings and _is_drawn_for_it(facts, table):
+        if mark.by is not None and _counts_batches(facts, mark.by):
+            why = "by the number of a batch: each rank would pair its own samples with the rows of all of them"
+        elif mark.by is None and (decisions.slicings or not _is_drawn_for_it(facts, table)):
+            why = (
+                "by numbers that are counted from the number of samples: each rank would pair its own samples with the "
+                "first rows"
+            )
+        else:
             continue
         yield Link(
-            module, site,
-            f"`{brief(site)}` takes rows by numbers that are counted from the number of samples: each rank would pair "
-            "its own samples with the first rows",
+            module, site, f"`{brief(site)}` takes rows {why}",
             "rows that belong to samples could come with them, from the data set or by the samples' own numbers",
         )  # fmt: skip
     for placed in marks(facts, Placed):
@@ -57,10 +52,8 @@ def _counts_batches(facts: Facts, counter: Counter) -> bool:
     loops = {loop.node for loop in facts.training_loops}
     if counter.loop is not None or not isinstance(counter.site, (cst.AugAssign, cst.Assign)):
         return counter.loop in loops
-    parents = facts.module_of(counter.site).parents
-    around: cst.CSTNode | None = counter.site
-    while isinstance(around, cst.CSTNode) and not isinstance(around, (cst.For, cst.While, cst.FunctionDef)):
-        around = parents.get(around)
+    outer = facts.module_of(counter.site).enclosing(counter.site)
+    around = next((one for one in outer if isinstance(one, (cst.For, cst.While, cst.FunctionDef))), None)
     return around in loops or isinstance(around, cst.FunctionDef)  # which a turn may call
 
 

@@ -175,9 +175,12 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
         return ways.chosen(found, arguments.first)
     if name == "copy":
         return Value(obj.alone)
-    if obj.counts and name == "most_common":
+    if obj.counts and name in ("most_common", "elements", "total"):
+        told = Value(scale=Scale.UNKNOWN, sources=obj.any().sources)
+        if name == "total":
+            return told
         made = machine.made(Sequence, node, obj, name)
-        holding.append(machine, made, Value(sources=obj.any().sources))
+        holding.append(machine, made, told)
         return Value(made.alone)
     if name in ("values", "items", "keys"):
         made = machine.made(Sequence, node, obj, name)

@@ -9,7 +9,7 @@ import libcst as cst
 
 from distify_codemods.inside import contained
 from distify_codemods.interpreter import holding, iteration, pairing
-from distify_codemods.libraries import python
+from distify_codemods.libraries import in_place, python
 from distify_codemods.objects import Arguments, Parameters, Passing, Sequence
 from distify_codemods.ordered import Ordered
 from distify_codemods.scale import Scale
@@ -174,5 +174,5 @@ FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value]] = {
     **{f"itertools.{name}": function for name, function in _ITERTOOLS.items()},
     python.QUEUE: _listed,
     **dict.fromkeys([f"queue.{name}" for name in ("Queue", "LifoQueue", "PriorityQueue", "SimpleQueue")], _empty),
-    **dict.fromkeys(["heapq.heappush", "heapq.heappushpop", "heapq.heapreplace", "bisect.insort"], _pushed),
+    **dict.fromkeys(in_place.OF_LISTS, _pushed),
 }

@@ -7,7 +7,18 @@ METHODS = frozenset(
     """add_ sub_ mul_ div_ lerp_ addcmul_ addcdiv_ index_add_ index_copy_ index_put_ scatter_ scatter_add_ put_
     masked_scatter_""".split()
 )
-#: Functions of NumPy, of their first argument: `numpy.add.at(counts, labels, 1)`.
-FUNCTIONS = frozenset("at put place putmask copyto".split())
 #: Functions that put something into a list, by its order.
-OF_LISTS = frozenset("heappush heappushpop heapreplace insort insort_left insort_right".split())
+OF_LISTS = frozenset(
+    [
+        "heapq.heappush",
+        "heapq.heappushpop",
+        "heapq.heapreplace",
+        *(f"bisect.insort{end}" for end in ("", "_left", "_right")),
+    ]
+)
+_OF_ARRAYS = frozenset(f"numpy.{name}" for name in ("put", "place", "putmask", "copyto"))
+
+
+def is_of_arrays(name: str) -> bool:
+    """A function of NumPy that writes into its first argument: `numpy.add.at(counts, labels, 1)`."""
+    return name in _OF_ARRAYS or (name.startswith("numpy.") and name.endswith(".at"))

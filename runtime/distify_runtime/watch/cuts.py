@@ -13,8 +13,8 @@ from distify_runtime.watch.frames import line_of_script
 from distify_runtime.watch.verdict import of_ranks
 from distify_runtime.watch.watching import Watching
 
-#: Of two ranks' sums, in parts of the sum of what is there, whatever its sign: ranks may round differently.
-_ROUNDED = 1e-3
+#: How far two ranks' sums may be apart, in parts of the sum of the numbers' sizes: each may round what it computes.
+_ROUNDED = 1e-4
 
 _watching: Watching | None = None
 _looked = 0
@@ -38,14 +38,15 @@ def before_cut(batch: Any) -> None:
 
 
 def _sums(leaf: Any) -> tuple[int, float, float, float] | None:
-    """How many numbers, their sum, that by their places, and that of their sizes; None where they are none."""
+    """How many numbers, their sum, that by their places, and how far these may be off; None where they are none."""
     try:
-        numbers = torch.as_tensor(leaf)
-        numbers = numbers.detach().to("cpu", torch.float64).flatten()
+        given = torch.as_tensor(leaf).detach()
+        numbers = given.to("cpu", torch.float64).flatten()
     except (TypeError, ValueError, RuntimeError):
         return None
     placed = numbers @ torch.linspace(1, 2, len(numbers), dtype=torch.float64)
-    return len(numbers), numbers.sum().item(), placed.item(), numbers.abs().sum().item()
+    near = _ROUNDED * numbers.abs().sum().item() if given.is_floating_point() else 0.0
+    return len(numbers), numbers.sum().item(), placed.item(), near
 
 
 def _differing(everyone: list[Any], where: str) -> str:
@@ -65,10 +66,9 @@ def _are_same(one: Any, other: Any) -> bool:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    (count, *sums, size), (counted, *others, _) = one, other
-    near = _ROUNDED * size + 1e-12
-    pairs = zip(sums, others, strict=True)
-    return count == counted and all(
-        mine == theirs or abs(mine - theirs) <= near or not (math.isfinite(mine) and math.isfinite(theirs))
-        for mine, theirs in pairs
-    )
+    (count, *sums, near), (counted, *others, _) = one, other
+    if count != counted:
+        return False
+    if not all(map(math.isfinite, (*sums, *others))):
+        return all(map(math.isfinite, sums)) == all(map(math.isfinite, others))
+    return all(abs(mine - theirs) <= near + 1e-9 for mine, theirs in zip(sums, others, strict=True))
