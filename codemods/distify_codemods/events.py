@@ -76,6 +76,11 @@ class Here:
         return (self, *outer) if is_turn else outer
 
     @property
+    def is_of_one_branch(self) -> bool:
+        """An arm of a branch that is come to once: of its arms, a run takes one."""
+        return bool(self.arm) and isinstance(self.node, cst.If) and not self.loops
+
+    @property
     def is_decided(self) -> bool:
         """An arm that is taken whenever its branch is reached."""
         return len(self.outcomes) == 1 and None not in self.outcomes
@@ -128,6 +133,14 @@ class Event:
     def dominates(self, other: Event) -> bool:
         """Whenever `other` happens, this has happened before."""
         return self.before(other) and self.here.conditions() <= other.here.conditions()
+
+    def excludes(self, other: Event) -> bool:
+        """Whether no run has both: they are in two arms of one branch, which is not in a loop."""
+        arms = {(here.node, here.frame.context): here.arm for here in self.here.up() if here.is_of_one_branch}
+        return any(
+            arms.get((here.node, here.frame.context), here.arm) != here.arm
+            for here in other.here.up() if here.is_of_one_branch
+        )  # fmt: skip
 
     def loops(self) -> tuple[Here, ...]:
         """The loops around it, across calls, innermost first."""

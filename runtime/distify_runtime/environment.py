@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -112,6 +113,17 @@ def when_asked(look: Callable[[], None] | None) -> None:
     """Call `look` on each rank that asks whether it is rank 0, as all do before one of them writes a checkpoint."""
     global _asked
     _asked = look
+
+
+@contextmanager
+def unasked() -> Iterator[None]:
+    """No rank looks for having asked: in a part of a forward pass, ranks are not to hold, or to have drawn, the same."""
+    global _asked
+    before, _asked = _asked, None
+    try:
+        yield
+    finally:
+        _asked = before
 
 
 @by_itself

@@ -47,6 +47,11 @@ def hide_group() -> None:
     _world.__class__ = _Hiding
 
 
+def is_hidden() -> bool:
+    """Whether every rank goes through whole batches."""
+    return isinstance(_world, _Hiding)
+
+
 @contextmanager
 def in_sight() -> Iterator[None]:
     token = _ours.set(True)

@@ -151,6 +151,22 @@ def test_a_list_that_a_loop_fills_whatever_goes_through_it_later(name: str) -> N
     assert "data_parallel(frozen)" not in new
 
 
+def test_each_of_two_branches_that_make_one_around_the_same_part() -> None:
+    wrapper = (
+        "import sys\n\nclass Wrapper(nn.Module):\n    def __init__(self, backbone):\n        super().__init__()\n"
+        "        self.backbone, self.head = backbone, nn.Linear(4, 1)\n\n    def forward(self, x):\n"
+        "        return self.head(self.backbone(x))\n\n\nbackbone = nn.Linear(4, 4)\n"
+    )
+    arm = (
+        "    model = Wrapper(backbone)\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n    train(model, "
+        "optimizer)\n"
+    )
+    train = "def train(model, optimizer):\n" + indented(LOOP)
+    branches = f"if sys.argv[1] == 'short':\n{arm}elif sys.argv[1] == 'long':\n{arm}"
+    before = script(model=wrapper, optimizer=train, loop=branches)
+    assert lines(before) == [WHOLE_GROUP.strip(), *["    rt.data_parallel(model)"] * 2]
+
+
 def test_models_of_folds_each_in_its_turn() -> None:
     before = script(model="", optimizer="", loop="for fold in range(3):\n" + indented(MODEL + OPTIMIZER + LOOP))
     assert lines(before) == [WHOLE_GROUP.strip(), "    rt.data_parallel(model)"]

@@ -39,11 +39,12 @@ class Touching:
         self._reached: dict[cst.CSTNode, Ordered[Obj]] = {}
 
     def before(self, model: Obj, forward: Event) -> list[Event]:
-        """The events that touch a model, up to one of its forward passes."""
+        """The events that touch a model, up to one of its forward passes, in a run that comes to it."""
         found = [*self._by_model.get(model, ()), *self._by_site.get(model.site, ())]
         if self._by_part:
             found += [event for part in parts_of(model) for event in self._by_part.get(part, ())]
-        numbers = sorted({event.number for event in found if event.number < forward.number})
+        before = (event for event in found if event.number < forward.number and not event.excludes(forward))
+        numbers = sorted({event.number for event in before})
         return [self._facts.run.events[number] for number in numbers]
 
     @cached_property

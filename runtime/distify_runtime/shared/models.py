@@ -36,6 +36,7 @@ from distify_runtime.shared.structure import rebuilt, tensors_in, told
 from distify_runtime.shared.subclasses import first_of_another_class, like, plain
 from distify_runtime.sight import hide_group
 from distify_runtime.watch import randomness as streams
+from distify_runtime.watch import unshared
 
 _DEEPEST = 3  # how far down the parts of a model are shared in its place
 
@@ -88,6 +89,8 @@ class SharedModel:
         self.given_up = ""  # why it is computed whole
         self.parts: list[SharedModel] = []
         self.draws_numpy = False
+        self._modes: set[bool] = set()  # `training`, of calls with gradients since the last step
+        self._trains_in_eval = False
 
     @classmethod
     def of(cls, model: nn.Module, name: str = "", depth: int = 0) -> SharedModel:
@@ -116,15 +119,27 @@ class SharedModel:
         if not any(is_lazy(one) for one in self.model.parameters()):
             special = first_of_another_class((args, kwargs))
             given = (args, kwargs) if special is None else plain((args, kwargs))
-            call = plans.Call.of(self.model, function, *given)
+            trains = self._trains()
+            call = plans.Call.of(self.model, trains, function, *given)
             if isinstance(call, str):
-                if self.model.training and torch.is_grad_enabled():
+                if trains:
                     self._give_up(call)
             elif (outputs := self._shared(call)) is not None:
                 return outputs[0] if special is None else like(special, outputs[0])
         if not self.given_up:
             alike.computed_whole(self.model)
         return function(*args, **kwargs)
+
+    def _trains(self) -> bool:
+        if not torch.is_grad_enabled():
+            return False
+        self._modes.add(self.model.training)
+        return self.model.training or self._trains_in_eval
+
+    def steps_are_taken(self) -> None:
+        """Where every call with gradients since the last step was in `eval()`, that is how it is trained."""
+        self._trains_in_eval |= self._modes == {False}
+        self._modes.clear()
 
     def _shared(self, call: plans.Call) -> tuple[Any] | None:
         """What the call returns, or None: it is to be computed whole."""
@@ -142,7 +157,10 @@ class SharedModel:
             if call.trains:
                 self._give_up(str(error))
             return None
-        return (outputs,) if self.forms.stands(self, call, plan, readings, before) else None
+        if not self.forms.stands(self, call, plan, readings, before):
+            return None
+        unshared.a_pass_is_shared()
+        return (outputs,)
 
     def shared_pass(
         self, call: plans.Call, plan: Plan, counts: tuple[int, ...], readings: Readings, probes: bool = False
@@ -290,7 +308,10 @@ def _call(owner: nn.Module, function: Callable[..., Any], args: tuple[Any, ...],
 
 
 def _before_step(optimizer: Optimizer) -> None:
-    steps.before(optimizer, list(_shared.values()))
+    models = list(_shared.values())
+    for one in models:
+        one.steps_are_taken()
+    steps.before(optimizer, models)
 
 
 def _forget() -> None:

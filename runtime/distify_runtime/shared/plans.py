@@ -30,12 +30,12 @@ class Call:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     tensors: list[Tensor]
-    trains: bool  # gradients are wanted, of a model in training
+    trains: bool  # gradients are wanted, of a model that is trained as it is now: in `eval()`, some are
     form: Any
 
     @classmethod
     def of(
-        cls, model: nn.Module, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        cls, model: nn.Module, trains: bool, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Call | str:
         """Or why there is nothing that could be split."""
         try:
@@ -47,7 +47,6 @@ class Call:
             return f"it is given {held}, of which no part can be taken"
         if not any(one.dim() > 0 for one in tensors):
             return "it is given no tensor that a batch could be in"
-        trains = torch.is_grad_enabled() and model.training
         hooks = sum(len(part._forward_hooks) for part in model.modules())  # which may keep what they see
         given = _form((args, kwargs)), tuple(map(_kind, tensors)), lists
         words = (*given, model.training, torch.is_grad_enabled(), hooks)

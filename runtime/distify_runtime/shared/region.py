@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from distify_runtime import communicator
+from distify_runtime.environment import unasked
 from distify_runtime.shared import operations
 from distify_runtime.shared.copies import Copies
 from distify_runtime.shared.messages import Tag, What, exchange
@@ -93,6 +94,7 @@ class Region:
         global _current
         before = _current
         with ExitStack() as stack:
+            stack.enter_context(unasked())
             for copies in self.copies:
                 stack.enter_context(copies.in_place())
             if own_draws:
@@ -173,7 +175,8 @@ def comparing() -> Iterator[None]:
     global _comparing
     before, _comparing = _comparing, True
     try:
-        yield
+        with unasked():
+            yield
     finally:
         _comparing = before
 

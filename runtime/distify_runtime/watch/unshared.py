@@ -1,0 +1,31 @@
+"""Steps that every rank computes by itself, though ranks are to share forward passes: a line that shares a model
+stands in another branch than the one that is run, or all that training calls of it is something else.
+"""
+
+from __future__ import annotations
+
+from distify_runtime.output import note
+from distify_runtime.sight import is_hidden
+from distify_runtime.watch.watching import Watching
+
+#: So many steps one after the other, with nothing shared in their course, are told.
+_STEPS = 20
+
+_since = 0
+
+
+def a_pass_is_shared() -> None:
+    global _since
+    _since = 0
+
+
+def check(_: Watching) -> None:
+    """After each step of an optimizer."""
+    global _since
+    _since += 1
+    if _since == _STEPS and is_hidden():
+        note(
+            f"no forward pass has been shared in the course of {_STEPS} steps: every rank does all of the work here, "
+            "which is right, but no faster than one process. Share the model that is trained here, once it is made: "
+            "rt.data_parallel(model)"
+        )
