@@ -117,7 +117,7 @@ def when_asked(look: Callable[[], None] | None) -> None:
 
 @contextmanager
 def unasked() -> Iterator[None]:
-    """No rank looks for having asked: in a part of a forward pass, ranks are not to hold, or to have drawn, the same."""
+    """No rank looks for having asked: in a part of a forward pass, ranks neither hold nor have drawn the same."""
     global _asked
     before, _asked = _asked, None
     try:
