@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.scripts import blocked, converted, line_of
+from tests.rules.scripts import blocked, conversion_of, converted, line_of
 
 HEAD = """\
 import random
@@ -66,6 +66,20 @@ def test_share_is_taken_where_the_batch_is_made(lines: str, shares: list[str]) -
         assert f"    {line}\n" in after
     assert after.count("shard_batch") == len(shares)
     assert "rt.seed_ranks_apart(model)\n" in after
+
+
+def test_that_all_draw_alike_is_said_of_what_is_known() -> None:
+    """A window that each process opens, and is clicked in by itself."""
+    said = "each rank takes its share of the batch; all draw it alike"
+    lines = "memory.append((window.clicked(), 1.0))\nbatch = random.sample(memory, size)\n"
+    parts = "x, y = (torch.tensor(one)[:, None] for one in zip(*batch))\n"
+    asked = HEAD + "from gui import Window\nwindow, memory = Window(), [(0.0, 1.0)] * 64\n"
+    before = looped(lines + parts, "for step in range(64):").replace(HEAD, asked)
+    (found,) = (one.message for one in conversion_of(before).findings if one.code == "DATA04")
+    assert found == f"{said}, unless by `Window` at train.py:{line_of(before, 'from gui') + 1}, which is not known"
+    known = before.replace("from gui import Window", "").replace("Window()", "random.Random(1)")
+    found = {one.message for one in conversion_of(known.replace("clicked", "random")).findings if one.code == "DATA04"}
+    assert found == {said}
 
 
 def test_while_loop() -> None:

@@ -99,10 +99,11 @@ class Context:
 
     def not_needed_if_known(self, message: str) -> None:
         """Of what any call may do: with the first that is not known, if there is one."""
-        self.not_needed(f"{message}{self._unless}")
+        self.not_needed(f"{message}{self.unless}")
 
     @cached_property
-    def _unless(self) -> str:
+    def unless(self) -> str:
+        """What to add to a claim about all calls: the first that is not known, if there is one."""
         return claims.unless(self.facts)
 
     def advice(self, message: str, module: Module | None = None, node: cst.CSTNode | None = None) -> None:

@@ -11,7 +11,7 @@ _WHY = "each rank loads its share of a batch's samples, and all get the whole ba
 
 def run(context: Context) -> None:
     if not context.shares_forwards:
-        alike = "all ranks make the same batches, and each keeps its own samples"
+        alike = f"all ranks make the same batches, and each keeps its own samples{context.unless}"
         context.not_needed(alike if context.decisions.slicings else "each rank loads its own samples")
         return
     for one in context.decisions.shared_loading:
