@@ -40,7 +40,7 @@ def before_pass(given: tuple[Any, ...]) -> None:
     _given.append(sums(leaves) if leaves else [])
 
 
-def behind_pass(error: Exception | None) -> None:
+def behind_pass(error: Exception | None, outputs: Any) -> None:
     pass
 
 

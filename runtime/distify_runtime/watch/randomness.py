@@ -52,7 +52,7 @@ def before_pass(given: tuple[Any, ...]) -> None:
     _before = _positions() if looked_at else []
 
 
-def behind_pass(error: Exception | None) -> None:
+def behind_pass(error: Exception | None, outputs: Any) -> None:
     global _drawn_from
     if _before and (behind := _positions()) != _before:
         _drawn_from = [one if now != one else None for one, now in zip(_before, behind, strict=True)]

@@ -20,6 +20,7 @@ from distify_runtime.watch import (
     parameters,
     randomness,
     replicas,
+    rows,
     samples,
     turns,
     uneven,
@@ -44,18 +45,19 @@ def start(given: str | None, takes_turns: Callable[[], bool]) -> Callable[[], No
     if how is Mode.OFF:
         return lambda: None
     watching = Watching(how, _board())
-    turns.notice((one.before_pass, one.behind_pass) for one in (uneven, randomness, batches))
+    turns.notice((one.before_pass, one.behind_pass) for one in (uneven, randomness, batches, rows))
     replicas.notice()
     uneven.watch(watching)
     randomness.watch(watching)
     batches.watch(watching)
     cuts.watch(watching)
     samples.watch(watching)
+    rows.watch(watching)
     files.watch(takes_turns)
     checkpoints.watch(watching)
     loads.watch(watching)
     watching.courses.append(course.taken)
-    watching.after_each += [replicas.check, uneven.check, unshared.check]
+    watching.after_each += [replicas.check, uneven.check, unshared.check, rows.check]
     watching.looks += [parameters.look, randomness.look, batches.look, files.look]
     hook = register_optimizer_step_post_hook(lambda optimizer, *_: watching.after_step(optimizer))
     waiting = Waiting(_board(), how, seconds, watching)

@@ -14,10 +14,11 @@ from torch import nn
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from distify_runtime.patching import wrap
-from distify_runtime.watch import course, uneven
+from distify_runtime.watch import course, rows, uneven
 
-#: What is called before a training pass, with what the model is given; and behind it, with the error raised, or None.
-Around = tuple[Callable[[tuple[Any, ...]], None], Callable[[Exception | None], None]]
+#: What is called before a training pass, with what the model is given; and behind it, with the error raised, or None,
+#: and what the model has returned.
+Around = tuple[Callable[[tuple[Any, ...]], None], Callable[[Exception | None, Any], None]]
 around: list[Around] = []
 _models: WeakSet[nn.Module] = WeakSet()
 _MARK = "_distify_turns"
@@ -62,14 +63,16 @@ def surrounded(
     for before, _ in calls:
         before((args, kwargs))
     error: Exception | None = None
+    outputs = None
     try:
-        return function(*args, **kwargs)
+        outputs = function(*args, **kwargs)
+        return outputs
     except Exception as caught:
         error = caught
         raise
     finally:
         for _, behind in calls:
-            behind(error)
+            behind(error, outputs)
 
 
 @functools.cache
@@ -81,6 +84,7 @@ def _notice_batches_and_backward_passes() -> None:
 
     def backward(original: Any, *args: Any, **kwargs: Any) -> Any:
         uneven.before_backward()
+        rows.before_backward(args[0] if args else kwargs.get("tensors"))
         try:
             return original(*args, **kwargs)
         except Exception as error:

@@ -128,7 +128,7 @@ def before_pass(given: tuple[Any, ...]) -> None:
     _turn.passes += 1
 
 
-def behind_pass(error: Exception | None) -> None:
+def behind_pass(error: Exception | None, outputs: Any) -> None:
     if error is not None:
         heard(error)
 

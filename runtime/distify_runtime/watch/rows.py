@@ -1,0 +1,125 @@
+"""Losses that put a batch's samples together where nobody meant it to: `(8, 1)` minus `(8,)` is each with every other.
+
+A rank would put its own samples together, and take other steps than one process. What torch has recorded for the
+backward pass tells it: from the loss down to what wrapped models have returned, the shape of every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor
+from torch.utils import _pytree
+
+from distify_runtime.watch.frames import here
+from distify_runtime.watch.verdict import broken, say_once
+from distify_runtime.watch.watching import Watching
+
+#: Of a loss: one that holds more is not looked through.
+_MOST_NODES = 2_000
+#: What losses of torch's do with both, once they are expanded to one shape; `l1_loss` subtracts.
+_LOSSES = ("MseLoss", "Sub", "SmoothL1Loss", "HuberLoss")
+_BROADCASTING = ("Expand", "Sub", "Rsub", "Add", "Mul", "Div", "Where", "Maximum", "Minimum")
+_FOLDING = ("View", "UnsafeView", "ReshapeAlias")
+
+_watching: Watching | None = None
+#: What the passes of this step have been given, in samples, and where their graphs end.
+_samples: set[int] = set()
+_outputs: list[Any] = []
+
+
+def watch(watching: Watching) -> None:
+    global _watching
+    _watching = watching
+
+
+def before_pass(given: tuple[Any, ...]) -> None:
+    """given: what a model is called with."""
+    if _watching is not None and _watching.next_is_due():
+        sizes = (one.shape[0] for one in _pytree.tree_leaves(given) if isinstance(one, Tensor) and one.dim() > 0)
+        _samples.update(list(sizes)[:1])
+
+
+def behind_pass(error: Exception | None, outputs: Any) -> None:
+    if _samples:
+        found = (one for one in _pytree.tree_leaves(outputs) if isinstance(one, Tensor))
+        _outputs.extend(one.grad_fn for one in found if one.grad_fn is not None)
+
+
+def before_backward(losses: Any) -> None:
+    """losses: what a backward pass begins at."""
+    if _watching is None or not _outputs:
+        return
+    begins = [one.grad_fn for one in _pytree.tree_leaves(losses) if isinstance(one, Tensor)]
+    for samples in _samples - {0, 1}:
+        certain, said = _looked_through([one for one in begins if one is not None], samples)
+        if said and certain:
+            broken("rows", said, _watching.mode)
+        elif said:
+            say_once("rows", said)
+
+
+def check(_: Watching) -> None:
+    """After each step."""
+    _samples.clear()
+    _outputs.clear()
+
+
+def _looked_through(nodes: list[Any], samples: int) -> tuple[bool, str]:
+    """What is found, and whether it can be nothing else."""
+    left, seen, outputs = [(one, False) for one in nodes], set(nodes), set(_outputs)
+    while left and len(seen) < _MOST_NODES:
+        node, of_a_loss = left.pop()
+        if node in outputs:
+            continue
+        name, shape = _name(node), _shape(node, 0)
+        inputs = [(one, _shape(one, place)) for one, place in node.next_functions if one is not None]
+        if name in _BROADCASTING and _pairs(shape, [size for _, size in inputs], samples):
+            certain = of_a_loss and name == "Expand"
+            return certain, _of_pairs(next(size for _, size in inputs if _is_one_each(size, samples)), shape)
+        if name in _FOLDING and shape and 0 < shape[0] < samples and inputs[0][1][:1] == (samples,):
+            return False, _of_folds(inputs[0][1], shape)
+        for one, _ in inputs:
+            if one not in seen:
+                seen.add(one)
+                left.append((one, name in _LOSSES))
+    return False, ""
+
+
+def _name(node: Any) -> str:
+    return str(node.name()).split("Backward")[0]
+
+
+def _shape(node: Any, place: int) -> tuple[int, ...]:
+    """Of the tensor that a node has made."""
+    made = getattr(node, "_input_metadata", ())
+    return tuple(made[place].shape) if place < len(made) else ()
+
+
+def _pairs(shape: tuple[int, ...], inputs: Iterable[tuple[int, ...]], samples: int) -> bool:
+    """Whether what held one number for each sample holds one for each two of them now."""
+    given = list(inputs)
+    both = shape[:2] == (samples, samples) and len(shape) == 2
+    return both and shape not in given and any(_is_one_each(one, samples) for one in given)
+
+
+def _is_one_each(shape: tuple[int, ...], samples: int) -> bool:
+    return shape in ((samples,), (samples, 1))
+
+
+def _of_pairs(given: tuple[int, ...], made: tuple[int, ...]) -> str:
+    return (
+        f"the loss{here()} takes a model's outputs of shape {given} and something of another shape to {made}: every "
+        "sample of a batch is compared with every other, by a rank with its own alone, so that the steps are not those "
+        "of one process. That is hardly meant: give both one shape (`.squeeze(1)`, `.view_as`), or convert with "
+        "--strategy shared"
+    )
+
+
+def _of_folds(given: tuple[int, ...], made: tuple[int, ...]) -> str:
+    return (
+        f"the loss{here()} puts samples of a batch together in rows, of shape {given} to {made}: a rank does so with "
+        "its own. Where it matters which they are, the steps are not those of one process: convert with "
+        "--strategy shared"
+    )

@@ -1,0 +1,93 @@
+"""Losses that compare every sample with every other, which nobody has seen before the run."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from ranks import run_script
+
+TRAIN = """
+import sys, torch, warnings
+import distify_runtime as rt
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
+
+warnings.filterwarnings("ignore", "Using a target size")
+rt.init_process_group()
+torch.manual_seed(0)
+width = int(sys.argv[2])
+model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, width))
+if sys.argv[1] == "by a line":
+    rt.broadcast_parameters(model)
+else:
+    model = DistributedDataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+rt.seed_ranks_apart()
+weights = torch.rand(8)
+
+
+def loss_of(out, x, y):
+    return eval(sys.argv[3])
+
+
+for step in range(6):
+    x, y = torch.randn(8, 4), torch.randn(8)
+    optimizer.zero_grad()
+    loss = loss_of(model(x), x, y)
+    loss.backward()
+    if sys.argv[1] == "by a line":
+        rt.all_reduce_gradients(optimizer)
+    optimizer.step()
+print("trained")
+"""
+PAIRS = r"the loss \(\S*script.py:\d+\) takes a model's outputs of shape \({}\) and something of another shape to "
+FOLDED = r"the loss \(\S*script.py:\d+\) puts samples of a batch together in rows, of shape \({}\) to \({}\): a "
+
+
+@pytest.mark.parametrize(
+    ("how", "width", "loss"),
+    [
+        ("wrapped", 1, "F.mse_loss(out, y)"),
+        ("wrapped", 1, "F.smooth_l1_loss(out.squeeze(1), y[:, None])"),
+        ("by a line", 1, "F.l1_loss(out, y) * 2"),
+    ],
+)
+def test_a_loss_of_two_shapes_ends_the_run(how: str, width: int, loss: str) -> None:
+    ended = run_script(TRAIN, how, str(width), loss)[0]
+    assert ended.code == 1
+    shape = "8," if "squeeze" in loss else "8, 1"
+    assert re.search(PAIRS.format(shape) + r"\(8, 8\): every sample of a batch is compared", ended.err), ended.err
+
+
+@pytest.mark.parametrize(
+    ("width", "loss", "said"),
+    [
+        (1, "(out - y).square().mean()", PAIRS.format("8, 1")),
+        (1, "(out.squeeze(1) * y[:, None]).mean()", PAIRS.format("8,")),
+        (1, "out.view(-1, 2).softmax(1)[:, 0].sum() / 4", FOLDED.format("8, 1", "4, 2")),
+    ],
+)
+def test_what_may_have_a_reason_is_said_once(width: int, loss: str, said: str) -> None:
+    ended = run_script(TRAIN, "wrapped", str(width), loss)
+    assert [(one.code, one.out) for one in ended] == [(0, "trained\n")] * 2
+    assert len(re.findall(said, ended[0].err)) == 1, ended[0].err
+
+
+@pytest.mark.parametrize(
+    ("width", "loss"),
+    [
+        (1, "F.mse_loss(out.squeeze(1), y)"),
+        (1, "F.mse_loss(out, y[:, None]) + out.mean() * y.mean()"),
+        (8, "F.cross_entropy(out, x.argmax(1)) + (out - out.max(1, keepdim=True).values).square().mean()"),
+        (8, "(out / out.norm(dim=1, keepdim=True) * weights).sum() / 8"),
+        (8, "F.mse_loss(out, torch.zeros(8))"),
+        (2, "out.view(-1).square().mean() + out.view(-1, 1, 2).sum(2).square().mean()"),
+    ],
+)
+def test_what_each_sample_has_for_itself_is_nothing(width: int, loss: str) -> None:
+    """As many classes as there are samples, too."""
+    ended = run_script(TRAIN, "wrapped", str(width), loss)
+    assert [(one.code, one.out) for one in ended] == [(0, "trained\n")] * 2
+    assert "distify" not in ended[0].err, ended[0].err
