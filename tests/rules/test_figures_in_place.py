@@ -61,3 +61,35 @@ UNKEPT = [
 @pytest.mark.parametrize(("made", "turn", "shown"), UNKEPT)
 def test_what_is_the_same_on_all_ranks(made: str, turn: str, shown: str) -> None:
     assert told(training(made, turn, shown)) == []
+
+
+#: In a function, of what is outside of it; `kept` or a meter's own.
+HELPED = [
+    ("kept = np.zeros((2, 2))", "    kept[y.long().squeeze(1), out.argmax(1)] += 1"),
+    ("kept = collections.Counter()", "    kept.update(out.argmax(1).tolist())"),
+    ("kept = torch.zeros(2)", "    kept.index_add_(0, out.argmax(1), torch.ones(len(x)))"),
+]
+STEP = "def step(x, y):\n    out = model(x)\n{}\n    return nn.functional.mse_loss(out, y)\n\n\n"
+
+
+def by_a_function(made: str, line: str, shown: str) -> str:
+    before = training("pass", "pass", shown).replace("nn.functional.mse_loss(model(x), y)", "step(x, y)")
+    return before.replace(LOOP[:12], f"{made}\n\n\n{STEP.format(line)}{LOOP[:12]}", 1)
+
+
+@pytest.mark.parametrize(("made", "line"), HELPED)
+def test_figures_that_a_function_writes(made: str, line: str) -> None:
+    before = by_a_function(made, line, "print(kept)")
+    assert told(before) == [line_of(before, line)]
+
+
+UNKEPT_BY_A_FUNCTION = [
+    "    x[:, :1] = 0",
+    "    hot = torch.zeros(len(y), 2); hot[:, out.argmax(1)] = 1",
+    "    kept[0] += 1",
+]
+
+
+@pytest.mark.parametrize("line", UNKEPT_BY_A_FUNCTION)
+def test_what_a_function_writes_for_this_turn_or_alike(line: str) -> None:
+    assert told(by_a_function("kept = np.zeros(2)", line, "print(kept)")) == []

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.allocation import Obj, Ref
+from distify_codemods.allocation import Obj, Ref, Turn
 from distify_codemods.batches import BatchLoop
 from distify_codemods.decisions.names import read_after
 from distify_codemods.decisions.places import Place, places_of
@@ -19,12 +19,13 @@ from distify_codemods.inside import core, root
 from distify_codemods.interpreter.evidence import is_known
 from distify_codemods.libraries import effects, in_place, python
 from distify_codemods.libraries.progress import BARS
-from distify_codemods.objects import External, Instance, Mapping
+from distify_codemods.objects import Bound, External, Function, Instance, Mapping
 from distify_codemods.objects import Sequence as Listing
 from distify_codemods.origins import Share
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.settled import is_module
 from distify_codemods.values import Value
 
 _NO_FIGURES = PER_SAMPLE | {Scale.CONST, Scale.SLOPES, Scale.REDUCED}
@@ -62,15 +63,26 @@ class OwnFigures:
                     if read_after(loop, names):
                         yield loop.module, node
 
-    def in_place(self) -> list[tuple[Module, cst.CSTNode]]:
-        """`matrix[t, p] += 1`, `numpy.add.at(counts, y, 1)`: of tensors that something after the loop reads."""
+    def in_place(self, told: Collection[cst.CSTNode] = ()) -> list[tuple[Module, cst.CSTNode]]:
+        """`matrix[t, p] += 1`, `numpy.add.at(counts, y, 1)`: of what is still there once the loop is over.
+
+        told: what more is not said of: calls, with all that is done in their course.
+        """
         return [
-            (loop.module, node)
+            (module, node)
             for loop in self.facts.training_loops
-            for node in tree.walk(loop.node.body)
+            for module, body in _run_in(self.facts, loop, told)
+            for node in tree.walk(body)
             for place, by in self._written_by(node)
-            if self._is_of_own(place, by, node) and _outlives(loop, place)
+            if self._is_of_own(place, by, node) and self._outlives(loop, place, body is loop.node.body)
         ]
+
+    def _outlives(self, loop: BatchLoop, place: cst.BaseExpression, in_the_loop: bool) -> bool:
+        if in_the_loop:
+            read = isinstance(place, cst.Name) and read_after(loop, {place.value})
+            return isinstance(place, cst.Attribute) or bool(read)
+        written = self.facts.value(place)
+        return written.scale not in PER_SAMPLE and any(not _is_made_in(loop, obj) for obj in written.objs)
 
     def _is_of_own(self, place: cst.BaseExpression, by: Sequence[cst.CSTNode], node: cst.CSTNode) -> bool:
         """What is put into lists and dictionaries is seen elsewhere, but not where it is put."""
@@ -128,8 +140,36 @@ class OwnFigures:
         return self.facts.in_training(event) and isinstance(event.module.parents.get(event.node), cst.Expr)
 
 
-def _outlives(loop: BatchLoop, place: cst.BaseExpression) -> bool:
-    return isinstance(place, cst.Attribute) or (isinstance(place, cst.Name) and bool(read_after(loop, {place.value})))
+def _run_in(facts: Facts, loop: BatchLoop, but: Collection[cst.CSTNode]) -> Iterator[tuple[Module, cst.CSTNode]]:
+    """The loop's body, and those of the functions that are called there by their names, each once."""
+    left: list[tuple[Module, cst.CSTNode]] = [(loop.module, loop.node.body)]
+    seen: set[cst.CSTNode] = set()
+    while left:
+        module, body = left.pop(0)
+        yield module, body
+        nodes = (node for node in tree.walk(body) if isinstance(node, cst.Call) and node not in but)
+        calls = [facts.value(node.func).objs for node in nodes]
+        for obj in (one for objs in calls for one in objs):
+            function = obj.function if isinstance(obj, Bound) and not _is_of_a_module(obj) else obj
+            node = function.node if isinstance(function, Function) else None
+            if node is not None and node not in seen:
+                seen.add(node)
+                left.append((facts.module_of(node), node.body))
+
+
+def _is_of_a_module(method: Bound) -> bool:
+    """What a model keeps of its batches is looked at where its forward pass is."""
+    return method.receiver is not None and is_module(method.receiver)
+
+
+def _is_made_in(loop: BatchLoop, obj: Obj) -> bool:
+    """Whether it is made in a turn of the loop, and gone with it."""
+    steps = [step.loop if isinstance(step, Turn) else step for step in (*obj.context, obj.site)]
+    return any(step in loop.module.parents and _is_within(loop, step) for step in steps if step is not None)
+
+
+def _is_within(loop: BatchLoop, node: cst.CSTNode) -> bool:
+    return node is loop.node or loop.node in loop.module.enclosing(node)
 
 
 def _is_unknown(event: Event) -> bool:

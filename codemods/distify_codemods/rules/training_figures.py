@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.decisions.base import Reduction, Sharding
 from distify_codemods.file_events import code_of
 from distify_codemods.naming import brief
@@ -21,7 +22,8 @@ def run(context: Context) -> None:
     for left in context.decisions.left:
         context.advice("what is kept or logged here is of rank 0's samples only", left.module, left.node)
     own = context.own_figures
-    written = own.in_place()
+    told = [*(one.node for one in context.decisions.left), *(one.node for one in kept)]
+    written = own.in_place({part for node in told for part in tree.walk(node)})
     for module, node in written:
         context.advice("what is written here is of rank 0's samples only", module, node)
     changed = {node for one in kept for node in (one.node, *one.module.enclosing(one.node))}
