@@ -51,6 +51,8 @@ class _Wide(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is Tensor.float:
             return Tensor.double(args[0])
+        if func is Tensor.view and args[0].dtype != torch.float64:
+            return _widened(func(*args, **(kwargs or {})))  # what bytes are looked at as is what they are
         for one in args:
             if _is_float(one):
                 args = tuple(torch.float64 if _is_float(one) else one for one in args)
