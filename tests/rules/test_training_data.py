@@ -10,6 +10,7 @@ from tests.rules.scripts import (
     SHUFFLED,
     WRAPPER,
     blocked,
+    conversion_of,
     converted,
     distributed,
     script,
@@ -306,3 +307,15 @@ def test_shares_of_one_batch_come_together(given: str) -> None:
     assert "in_order" not in new
     assert "loader = DataLoader(data, " in new
     assert "True" not in new.split("DataLoader(data")[1].splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [("", True), (", drop_last=False", True), (", drop_last=len(data) > 9", True), (", drop_last=True", False)],
+)
+def test_samples_that_count_twice_are_told_where_there_may_be_any(last: str, told: bool) -> None:
+    loader = f"loader = DataLoader(data, batch_size=8, shuffle=True{last})\n"
+    said = [one.message for one in conversion_of(script(loader=loader)).findings if one.code == "DATA01"]
+    twice = ", and where the last batch does not divide by the ranks, some of its samples count twice"
+    dealt = "the training loader deals each rank its share; the global batch stays as it is"
+    assert said == [f"{dealt}{twice * told}"]

@@ -8,6 +8,7 @@ from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Dealing, LoaderDecision, Sharding
 from distify_codemods.decisions.entire import computed_entirely
 from distify_codemods.events import Event
+from distify_codemods.facts import Loader
 from distify_codemods.inside import made_of, root
 from distify_codemods.libraries.torch_data import PARAMETERS
 from distify_codemods.naming import brief
@@ -88,13 +89,21 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
     else:
         _BY_DEALING[dealing](context, decision)
     kept = "each rank's batch is as large as one process's" if context.options.per_rank_batch else _KEPT
-    context.applied(f"the training loader deals each rank its share; {kept}", decision.module, decision.node)
+    twice = _TWICE * any(_may_end_short(loader) for loader in decision.loaders)
+    context.applied(f"the training loader deals each rank its share; {kept}{twice}", decision.module, decision.node)
     if dealing is Dealing.STREAM:
         context.advice("every rank reads the whole stream and keeps its share: training gets faster, reading does not",
                        decision.module, decision.node)  # fmt: skip
 
 
+def _may_end_short(loader: Loader) -> bool:
+    """Whether the last batch of a pass may hold fewer samples than the others."""
+    told = loader.arguments.get("drop_last", PARAMETERS.index("drop_last"))
+    return told is None or told.constant() is not True
+
+
 _KEPT = "the global batch stays as it is"
+_TWICE = ", and where the last batch does not divide by the ranks, some of its samples count twice"
 _REASON = "each rank gets its own share, reshuffled alike on all"
 _IN_ORDER = "each rank gets its own share, in the order of the data set"
 
