@@ -139,6 +139,15 @@ def test_training_that_is_turned_off_is_named(off: str) -> None:
     assert said.place.line == line_of(before, "if MORE")
 
 
+def test_figures_of_an_evaluation_that_are_turned_off_are_no_training() -> None:
+    evaluation = (
+        "for x, y in DataLoader(data, batch_size=4):\n    out = model(x).detach()\n    if MORE:\n"
+        "        print((out - y).abs().max().item())\n"
+    )
+    (said,) = findings("OTHER01", script(setup="MORE = False\n", after=evaluation), Level.ADVICE)
+    assert said.message.startswith("`MORE` is decided by a constant, and what it turns off works on batches: files")
+
+
 @pytest.mark.parametrize("test", ["MODE == 'b'", "not ON", "MODE == 'b' and ON", "opts.more"])
 def test_constants_that_are_compared_are_named(test: str) -> None:
     setup = "MODE = 'a'\nON = True\n\n\nclass opts:\n    more = False\n\n\n"

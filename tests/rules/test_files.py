@@ -711,3 +711,11 @@ def test_an_argument_or_option_that_is_named_as_a_path_is_one(line: str, called:
 def test_what_is_named_otherwise_is_no_path(line: str) -> None:
     before = script(imports=f"import unheard\n{IMPORTS}", after=f"{_OPTIONS}{line}\n")
     assert findings("OUT03", before, Level.ADVICE) == []
+
+
+@pytest.mark.parametrize("given", ['{"at": os.path.join(folder, "a.bin")}', '{}, separators=(",", ":"), default=str'])
+def test_what_returns_a_text_writes_nothing_whatever_is_in_it(given: str) -> None:
+    lines = f'folder = "runs/a"\ntext = json.dumps({given})\nmore = pickle.dumps(os.path.join(folder, "b.bin"))\n'
+    assert findings("OUT03", script(imports=TOOLS, setup=lines), Level.ADVICE) == []
+    wrong = lines.replace("more = pickle.dumps(", "more = unknown.dump(")
+    assert findings("OUT03", script(imports=f"{TOOLS}import unknown\n", setup=wrong), Level.ADVICE) != []

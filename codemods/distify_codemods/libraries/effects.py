@@ -138,7 +138,8 @@ def is_writing_method(name: str, given: int) -> bool:
 
 
 def says_that_it_writes(name: str) -> bool:
-    return any(word in name.lower() for word in WRITING_WORDS)
+    """By its own name; `dumps` is the one that returns the text."""
+    return any(word in name.lower() for word in WRITING_WORDS) and not name.endswith("dumps")
 
 
 def says_that_it_keeps_a_log(name: str) -> bool:

@@ -51,6 +51,6 @@ def is_quiet(name: str) -> bool:
     named = name.startswith(_PLAIN) or downloads.fetches(name) or outside.is_named(name)
     if named or effects.is_named(name) or seeding.is_seeding(name):
         return True
-    says = effects.says_that_it_writes(name.rsplit(".", 1)[-1]) and not name.endswith("dumps")
+    says = effects.says_that_it_writes(name.rsplit(".", 1)[-1])
     loud = name.startswith(_NOT) or (says and not name.startswith(_WRITERS_KNOWN))
     return (name.startswith(_LIBRARIES) or standard.computes(name)) and not loud

@@ -93,6 +93,7 @@ def _by_hand(context: Context) -> Iterator[Blocked]:
 def _turned_off(context: Context) -> bool:
     """Training and figures where a constant of the script does not let it come: decisions have not seen them."""
     places: dict[cst.If, Module] = {}
+    trains: set[cst.If] = set()
     is_set = cache(partial(_is_set, context))
     for event in context.facts.run.events:
         if event.unused and _is_of_training(event):
@@ -100,16 +101,18 @@ def _turned_off(context: Context) -> bool:
                 if isinstance(here.node, cst.If) and here.node.test not in context.facts.run.unused:
                     if is_set(here.node.test):
                         places.setdefault(here.node, here.frame.module)
+                        trains |= {here.node} if _is_made(event) or context.facts.in_training(event) else set()
                     break
     for branch, module in places.items():
         context.advice(
-            f"`{tree.code_of(branch.test)}` is decided by a constant, and what it turns off is a part of training: "
+            f"`{tree.code_of(branch.test)}` is decided by a constant, and what it turns off "
+            f"{'is a part of training' if branch in trains else 'works on batches'}: "
             "files and output are converted there, the rest is not; set it and convert again before you use it",
             module, branch,
         )  # fmt: skip
     brought = context.facts.run.machine.record.brought
-    trains = {branch: [one for one in brought[branch] if _has_training(one)] for branch in brought}
-    for branch, files in trains.items():
+    training = {branch: [one for one in brought[branch] if _has_training(one)] for branch in brought}
+    for branch, files in training.items():
         if files and branch not in places and is_set(branch.test):
             module = context.facts.module_of(branch)
             places[branch] = module
@@ -149,10 +152,13 @@ def _is_of_training(event: Event) -> bool:
     """Whether it makes models, losses, loaders or optimizers, or works on batches."""
     if event.kind is Kind.PRINT:
         return False
+    return _is_made(event) or any(dealt_by(value.sources) for value in (event.receiver, *event.arguments.all()))
+
+
+def _is_made(event: Event) -> bool:
     made = event.kind is Kind.CALL and (event.name in LOADERS or event.name.startswith((torch_optim.OWN, torch_nn.OWN)))
     own = (obj.of for obj in event.value.objs if isinstance(obj, Instance) and event.kind is Kind.CALL)
-    made = made or any(one is not None and one.derives_from(torch_nn.MODULE) for one in own)
-    return made or any(dealt_by(value.sources) for value in (event.receiver, *event.arguments.all()))
+    return made or any(one is not None and one.derives_from(torch_nn.MODULE) for one in own)
 
 
 def _free(context: Context, node: cst.BaseExpression) -> cst.BaseExpression | None:
