@@ -58,6 +58,8 @@ def unless_written(facts: Facts, is_every_ranks: Callable[[Event], bool]) -> str
 
 
 def _is_unknown(facts: Facts, event: Event) -> bool:
+    if isinstance(event.module.parents.get(event.node), cst.Raise):
+        return False  # an exception, made to be raised
     if event.name == "?" and isinstance(event.node, cst.Call):
         called = event.node.func
         known = _is_of_known_classes(facts.value(called)) or _are_known_parts(facts, called)

@@ -207,6 +207,7 @@ def test_of_what_is_not_known_nothing_is_claimed(lines: str, names: str) -> None
         pytest.param('import importlib\nimportlib.import_module("math").sqrt(3)\n', id="a module by its name"),
         pytest.param('size = eval("int")("3")\n', id="code that is seen"),
         pytest.param("import sklearn.metrics, torchmetrics\nworth = torchmetrics.Accuracy()\n", id="what computes"),
+        pytest.param("import arena\nif not data:\n    raise arena.Empty('no data')\n", id="an exception"),
     ],
 )
 def test_where_all_is_known_it_is_claimed(lines: str) -> None:
