@@ -70,6 +70,8 @@ def computed(value: Value) -> Value:
 
 def item(machine: Machine, of: Value, value: Value, node: cst.CSTNode) -> Value:
     """`value` is what has been taken at a known place."""
+    if isinstance(node, cst.Subscript) and isinstance(node.value, cst.Attribute) and node.value.attr.value == "shape":
+        return value  # a size, and no sample
     if SEVERAL in of.sources:
         return computed(value)
     one = COMPUTED in of.sources or (machine.evidence and PART in of.sources)
