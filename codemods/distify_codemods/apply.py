@@ -84,7 +84,7 @@ class _Applying:
                 changes[name] = self.node(value)
             elif isinstance(value, (list, tuple)) and any(item in self.dirty for item in value):
                 changes[name] = self.sequence(node, name, value)
-        updated = node.with_changes(**changes) if changes else node
+        updated = _changed(node, changes)
         if isinstance(node, cst.Call) and node in self.plan.keywords:
             assert isinstance(updated, cst.Call)
             start = self.plan.module.positions[node.func].end
@@ -281,6 +281,23 @@ class _Applying:
             if not rest[0].leading_lines:
                 rest[0] = rest[0].with_changes(leading_lines=[_EMPTY_LINE])
         return new
+
+
+def _changed(node: cst.CSTNode, changes: dict[str, object]) -> cst.CSTNode:
+    """The node with these parts in place of its own; in brackets where only those keep them apart: `if(found):`."""
+    if not changes:
+        return node
+    try:
+        return node.with_changes(**changes)
+    except cst.CSTValidationError:
+        return node.with_changes(**{name: _in_brackets(getattr(node, name), one) for name, one in changes.items()})
+
+
+def _in_brackets(before: object, after: object) -> object:
+    """What comes in the place of something in brackets."""
+    if not isinstance(before, cst.BaseExpression) or not isinstance(after, cst.BaseExpression):
+        return after
+    return tree.bracketed(after) if before.lpar and not after.lpar else after
 
 
 def _keys(statement: cst.CSTNode) -> list[cst.CSTNode]:
