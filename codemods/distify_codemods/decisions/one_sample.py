@@ -28,6 +28,8 @@ _KEEPING = frozenset("to cuda cpu float double half long int bool detach clone c
 _TOKENS = "return_tensors"
 #: Functions that make a tensor of the lists that they are given.
 _LITERAL = frozenset(["tensor", "as_tensor", "asarray", "array", "LongTensor", "FloatTensor", "IntTensor"])
+#: What makes a tensor of the rows that it is given.
+_OF_ROWS = _LITERAL | {"from_numpy"}
 #: What makes a tensor of the shape of another, and what puts tensors beside each other.
 _LIKE = frozenset(["ones_like", "zeros_like", "full_like", "rand_like", "randn_like", "empty_like"])
 _JOINS = frozenset(["cat", "concat", "concatenate"])
@@ -132,6 +134,18 @@ def _is_bound_to_a_batch(module: Module, bound: cst.CSTNode, depth: int) -> bool
     return False
 
 
+def _is_of_one_row(cut: cst.Slice) -> bool:
+    """`i : i + 1`, `7:8`"""
+    lower, upper = cut.lower, cut.upper
+    if cut.step is not None or lower is None or upper is None:
+        return False
+    if isinstance(lower, cst.Integer) and isinstance(upper, cst.Integer):
+        return upper.evaluated_value - lower.evaluated_value == 1
+    if not isinstance(upper, cst.BinaryOperation) or not isinstance(upper.operator, cst.Add):
+        return False
+    return {tree.code_of(upper.left), tree.code_of(upper.right)} == {tree.code_of(lower), "1"}
+
+
 def _made_of_one(facts: Facts, module: Module, node: cst.BaseExpression, depth: int, part: int | str = "") -> str:
     """What makes it one sample. part: the item of it that counts, of a tuple or a dictionary."""
     if depth == 0:
@@ -145,6 +159,8 @@ def _made_of_one(facts: Facts, module: Module, node: cst.BaseExpression, depth: 
         return _made_of_one(facts, module, node.value, depth - 1)
     if isinstance(node, cst.Subscript):
         first = node.slice[0].slice
+        if isinstance(first, cst.Slice) and _is_of_one_row(first):
+            return f"`{brief(node)}`"
         index = first.value if isinstance(first, cst.Index) else None
         if isinstance(index, cst.Name) and index.value == "None":
             return f"`{brief(node)}`"
@@ -208,7 +224,8 @@ def _of_a_call(facts: Facts, module: Module, node: cst.Call, depth: int, part: i
     single = isinstance(listed, (cst.List, cst.Tuple)) and len(listed.elements) == 1
     if single and isinstance(listed, (cst.List, cst.Tuple)) and isinstance(listed.elements[0], cst.Element):
         return f"`{brief(node)}`"
-    return ""
+    rows = node.args[0].value if own in _OF_ROWS and node.args and not node.args[0].star else None
+    return _made_of_one(facts, module, rows, depth - 1) if isinstance(rows, (cst.Name, cst.Subscript)) else ""
 
 
 def _of_a_function(facts: Facts, function: Function, depth: int, part: int | str) -> str:
