@@ -58,6 +58,8 @@ GO_THROUGH = {
     **dict.fromkeys((f"builtins.{name}" for name in "list tuple set sorted sum max min next".split()), 0),
     **dict.fromkeys(("builtins.map", "builtins.filter"), -1),
 }
+#: What gives out what is done side by side in the order in which it ends: a function, and a method of pools.
+AS_COMPLETED, IN_ANY_ORDER = "concurrent.futures.as_completed", "imap_unordered"
 #: Starts another process by itself.
 STARTS_PROCESSES = "torch.multiprocessing.Process"
 #: What runs functions beside the script: in threads, and else in processes.

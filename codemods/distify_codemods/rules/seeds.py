@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.decisions import between, chance, entropy, streams
 from distify_codemods.decisions.base import Broadcast
 from distify_codemods.decisions.differing import reached_alike
 from distify_codemods.decisions.streams import Stretch
-from distify_codemods.events import Event
-from distify_codemods.libraries import drawing, listings
+from distify_codemods.events import Event, Kind
+from distify_codemods.libraries import drawing, listings, python
 from distify_codemods.origins import Origin
 from distify_codemods.program import Module
 from distify_codemods.rules import paths
@@ -29,6 +31,7 @@ def run(context: Context) -> None:
 
 
 def _write(context: Context) -> None:
+    _keep_order(context)
     found = streams.stretches(context.decisions) if not context.shares_forwards else []
     _take_rank_zeros(context, found)
     for link in between.never_apart(context.decisions) if not context.shares_forwards else ():
@@ -54,6 +57,29 @@ def _write(context: Context) -> None:
     for event in streams.choices(context.facts):
         if any(one.holds(event) for one in found):
             _choose_alike(context, event, found)
+
+
+def _keep_order(context: Context) -> None:
+    """What comes in the order in which it is done comes in that in which it was started, on all ranks."""
+    unordered = [one for one in context.facts.of_kind(Kind.METHOD) if one.name == python.IN_ANY_ORDER]
+    for event in (*context.facts.calls(python.AS_COMPLETED), *unordered):
+        if not isinstance(event.node, cst.Call) or not context.editable(event.module, event.node, "an order is taken"):
+            continue
+        if event.name != python.IN_ANY_ORDER:
+            text = f"{context.rt(event.module)}.in_order"
+        elif isinstance(event.node.func, cst.Attribute):
+            text = f"{tree.code_of(event.node.func.value)}.imap"
+        else:
+            continue
+        context.plan(event.module).replace(event.node.func, partial(_instead, text), CODE, _ORDER)
+        context.applied("what is done side by side is taken in one order on all ranks", event.module, event.node)
+
+
+_ORDER = "which is done first is another one on each rank"
+
+
+def _instead(text: str, _: cst.BaseExpression) -> cst.BaseExpression:
+    return cst.parse_expression(text)
 
 
 def _take_rank_zeros(context: Context, apart: list[Stretch]) -> None:
