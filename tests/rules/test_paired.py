@@ -228,3 +228,19 @@ NO_ROWS = [
 @pytest.mark.parametrize(("head", "turn"), NO_ROWS)
 def test_numbers_of_batches_that_take_no_rows(head: str, turn: str) -> None:
     assert numbered_links(in_turns(head, turn, f"{TABLE}rates = [0.1, 0.2, 0.3]\nat = 0\n")) == []
+
+
+COUNTING = (
+    "class Reader:\n    at = 0\n\n    def take(self):\n        self.at += 8\n        return {taken}\n\n\n"
+    "reader = Reader()\n"
+)
+
+
+@pytest.mark.parametrize(("before_the_loop", "links"), [(False, 1), (True, 0)])
+def test_a_function_that_counts_its_calls_counts_batches_where_a_turn_calls_it(
+    before_the_loop: bool, links: int
+) -> None:
+    taken = "table[self.at - 8:self.at].mean(0, keepdim=True)[:, :1]"
+    setup = ROWS + COUNTING.format(taken=taken) + "first = reader.take()\n" * before_the_loop
+    turn = f"y = y + {'first' if before_the_loop else 'reader.take()'}"
+    assert len(numbered_links(in_turns("for x, y in loader:", turn, setup))) == links

@@ -54,7 +54,13 @@ def _counts_batches(facts: Facts, counter: Counter) -> bool:
         return counter.loop in loops
     outer = facts.module_of(counter.site).enclosing(counter.site)
     around = next((one for one in outer if isinstance(one, (cst.For, cst.While, cst.FunctionDef))), None)
-    return around in loops or isinstance(around, cst.FunctionDef)  # which a turn may call
+    return around in loops or (isinstance(around, cst.FunctionDef) and _may_be_called_in_a_turn(facts, around))
+
+
+def _may_be_called_in_a_turn(facts: Facts, function: cst.FunctionDef) -> bool:
+    """Unless all that is seen to happen in it happens elsewhere."""
+    inside = [event for event in facts.run.events if any(here.node is function for here in event.here.up())]
+    return not inside or any(map(facts.in_training, inside))
 
 
 def _is_drawn_for_it(facts: Facts, value: Value) -> bool:
