@@ -379,7 +379,8 @@ def _is_an_array(facts: Facts, module: Module, node: cst.BaseExpression) -> bool
 
 def _computes(facts: Facts, node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.BinaryOperation):
-        return _computes(facts, node.left) or _computes(facts, node.right)
+        of_numbers = not isinstance(node.operator, _ALSO_OF_PATHS)
+        return of_numbers or _computes(facts, node.left) or _computes(facts, node.right)
     if not isinstance(node, cst.Call):
         return False
     called = facts.value(node.func).objs
@@ -387,7 +388,9 @@ def _computes(facts: Facts, node: cst.BaseExpression) -> bool:
     return known or (isinstance(node.func, cst.Attribute) and _computes(facts, node.func.value))
 
 
-_ARITHMETIC = ("numpy.", "torch.", "math.")
+_ARITHMETIC = ("numpy.", "torch.", "math.", "time.time", "time.perf_counter", "time.monotonic", "time.process_time")
+#: What puts texts together, or parts of a path, as well.
+_ALSO_OF_PATHS = (cst.Add, cst.Divide, cst.Modulo, cst.Multiply)
 
 
 def _stands_for_a_path(obj: Obj) -> bool:

@@ -719,3 +719,12 @@ def test_what_returns_a_text_writes_nothing_whatever_is_in_it(given: str) -> Non
     assert findings("OUT03", script(imports=TOOLS, setup=lines), Level.ADVICE) == []
     wrong = lines.replace("more = pickle.dumps(", "more = unknown.dump(")
     assert findings("OUT03", script(imports=f"{TOOLS}import unknown\n", setup=wrong), Level.ADVICE) != []
+
+
+@pytest.mark.parametrize("given", ["time.time() - began", "time.perf_counter()", "end - began"])
+def test_seconds_are_no_path(given: str) -> None:
+    setup = "began = time.time()\nend = time.time()\n" + f"meter = unknown.Meter()\nmeter.keep({given})\n"
+    imports = f"{TOOLS}import time\nimport unknown\n"
+    assert findings("OUT03", script(imports=imports, setup=setup), Level.ADVICE) == []
+    named = setup.replace(f"keep({given})", 'keep(f"runs/{time.time()}")')
+    assert findings("OUT03", script(imports=imports, setup=named), Level.ADVICE) != []
