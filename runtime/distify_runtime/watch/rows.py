@@ -51,9 +51,11 @@ def before_backward(losses: Any) -> None:
     """losses: what a backward pass begins at."""
     if _watching is None or not _outputs:
         return
+    outputs = set(_outputs)
+    _outputs.clear()  # what holds on to a graph would keep what gathers a parameter's gradient as it was
     begins = [one.grad_fn for one in _pytree.tree_leaves(losses) if isinstance(one, Tensor)]
     for samples in _samples - {0, 1}:
-        certain, said = _looked_through([one for one in begins if one is not None], samples)
+        certain, said = _looked_through([one for one in begins if one is not None], outputs, samples)
         if said and certain:
             broken("rows", said, _watching.mode)
         elif said:
@@ -66,9 +68,9 @@ def check(_: Watching) -> None:
     _outputs.clear()
 
 
-def _looked_through(nodes: list[Any], samples: int) -> tuple[bool, str]:
+def _looked_through(nodes: list[Any], outputs: set[Any], samples: int) -> tuple[bool, str]:
     """What is found, and whether it can be nothing else."""
-    left, seen, outputs = [(one, False) for one in nodes], set(nodes), set(_outputs)
+    left, seen = [(one, False) for one in nodes], set(nodes)
     while left and len(seen) < _MOST_NODES:
         node, of_a_loss = left.pop()
         if node in outputs:
@@ -78,7 +80,7 @@ def _looked_through(nodes: list[Any], samples: int) -> tuple[bool, str]:
         if name in _BROADCASTING and _pairs(shape, [size for _, size in inputs], samples):
             certain = of_a_loss and name == "Expand"
             return certain, _of_pairs(next(size for _, size in inputs if _is_one_each(size, samples)), shape)
-        if name in _FOLDING and shape and 0 < shape[0] < samples and inputs[0][1][:1] == (samples,):
+        if inputs and name in _FOLDING and _folds(shape, inputs[0][1], samples):
             return False, _of_folds(inputs[0][1], shape)
         for one, _ in inputs:
             if one not in seen:
@@ -102,6 +104,11 @@ def _pairs(shape: tuple[int, ...], inputs: Iterable[tuple[int, ...]], samples: i
     given = list(inputs)
     both = shape[:2] == (samples, samples) and len(shape) == 2
     return both and shape not in given and any(_is_one_each(one, samples) for one in given)
+
+
+def _folds(shape: tuple[int, ...], given: tuple[int, ...], samples: int) -> bool:
+    """Whether what held one number for each sample holds a row for each few of them."""
+    return _is_one_each(given, samples) and len(shape) == 2 and 1 < shape[0] < samples
 
 
 def _is_one_each(shape: tuple[int, ...], samples: int) -> bool:
