@@ -15,7 +15,7 @@ STALE := $(shell test -x .venv/bin/python && test "$$(cat .venv/made-in 2>/dev/n
 
 help:
 	@echo "make demo     convert a script, train it on one and on two processes, prove that they take the same steps"
-	@echo "make test     the test suite, half an hour on two cores"
+	@echo "make test     the test suite, some forty minutes on two cores"
 	@echo "make test-all the same and what is slow or of more ranks, with --backend allreduce and over Horovod too: an hour"
 	@echo "make test-libraries  scripts that use transformers, timm and others, for real, on two ranks"
 	@echo "make test-launchers  one script under MPI, Slurm, Spark, Ray and on two networks, a quarter of an hour; installs them"

@@ -28,12 +28,15 @@ class Net(nn.Module):
 model, other = Net(), Net()
 if sys.argv[1] != "another branch":
     rt.data_parallel(model)
-trained = other if sys.argv[1] == "another model" else model
+trained = other if sys.argv[1] in ("another model", "evaluated") else model
 optimizer = torch.optim.SGD(trained.parameters(), 0.01)
 for step in range(30 if sys.argv[1] != "few steps" else 8):
     optimizer.zero_grad()
     if sys.argv[1] == "another model" and step < 2:
         model(torch.randn(8, 8))
+    if sys.argv[1] == "evaluated":
+        with torch.no_grad():
+            model(torch.randn(8, 8))
     trained(torch.randn(8, 8)).square().mean().backward()
     optimizer.step()
     if rt.is_main_process():
@@ -44,7 +47,7 @@ SAID = "no forward pass has been shared in the course of 20 steps: every rank do
 
 
 @pytest.mark.parametrize(
-    ("case", "said"), [("shared", 0), ("few steps", 0), ("another branch", 1), ("another model", 1)]
+    ("case", "said"), [("shared", 0), ("few steps", 0), ("another branch", 1), ("another model", 1), ("evaluated", 1)]
 )
 def test_steps_in_which_nothing_is_shared_are_told_once(case: str, said: int, tmp_path: object) -> None:
     """And a forward pass that asks whether this is rank 0, on a stream of its own, is nothing that draws apart."""

@@ -7,7 +7,6 @@ from functools import partial
 
 import libcst as cst
 
-from distify_codemods import tree
 from distify_codemods.decisions import between, chance, entropy, streams
 from distify_codemods.decisions.base import Broadcast
 from distify_codemods.decisions.differing import reached_alike
@@ -63,23 +62,21 @@ def _keep_order(context: Context) -> None:
     """What comes in the order in which it is done comes in that in which it was started, on all ranks."""
     unordered = [one for one in context.facts.of_kind(Kind.METHOD) if one.name == python.IN_ANY_ORDER]
     for event in (*context.facts.calls(python.AS_COMPLETED), *unordered):
-        if not isinstance(event.node, cst.Call) or not context.editable(event.module, event.node, "an order is taken"):
-            continue
-        if event.name != python.IN_ANY_ORDER:
-            text = f"{context.rt(event.module)}.in_order"
-        elif isinstance(event.node.func, cst.Attribute):
-            text = f"{tree.code_of(event.node.func.value)}.imap"
-        else:
-            continue
-        context.plan(event.module).replace(event.node.func, partial(_instead, text), CODE, _ORDER)
-        context.applied("what is done side by side is taken in one order on all ranks", event.module, event.node)
+        if isinstance(event.node, cst.Call) and context.editable(event.module, event.node, "an order is taken"):
+            ours = cst.parse_expression(f"{context.rt(event.module)}.in_order")
+            rewrite = _imap if event.name == python.IN_ANY_ORDER else partial(_instead, ours)
+            why = "which is done first is another one on each rank"
+            context.plan(event.module).replace(event.node.func, rewrite, CODE, why)
+            context.applied("what is done side by side is taken in one order on all ranks", event.module, event.node)
 
 
-_ORDER = "which is done first is another one on each rank"
+def _instead(function: cst.BaseExpression, _: cst.BaseExpression) -> cst.BaseExpression:
+    return function
 
 
-def _instead(text: str, _: cst.BaseExpression) -> cst.BaseExpression:
-    return cst.parse_expression(text)
+def _imap(updated: cst.BaseExpression) -> cst.BaseExpression:
+    """The method of the same pool that keeps the order, as it is asked for here."""
+    return updated.with_changes(attr=cst.Name("imap")) if isinstance(updated, cst.Attribute) else updated
 
 
 def _take_rank_zeros(context: Context, apart: list[Stretch]) -> None:
@@ -218,7 +215,8 @@ RULE = Rule(
     safety="The group starts all ranks with rank 0's random numbers. Right before training the ranks go apart, and "
     "after it, where another fold or a draw follows, together again. A seed that the script sets in training is "
     "followed by another parting, and samples that are chosen there are chosen by rank 0. Where each turn of training "
-    "makes a model or its data anew, all have to draw alike: forward passes are shared instead.",
+    "makes a model or its data anew, all have to draw alike: forward passes are shared instead. What threads or "
+    "processes of the script do side by side is taken in the order it was started in, not in that it ends in.",
     run=run,
     pitfalls=(22, 23),
     examples=(

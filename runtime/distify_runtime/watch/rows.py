@@ -6,7 +6,6 @@ backward pass tells it: from the loss down to what wrapped models have returned,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from torch import Tensor
@@ -23,10 +22,13 @@ _LOSSES = ("MseLoss", "Sub", "SmoothL1Loss", "HuberLoss")
 _BROADCASTING = ("Expand", "Sub", "Rsub", "Add", "Mul", "Div", "Where", "Maximum", "Minimum")
 _FOLDING = ("View", "UnsafeView", "ReshapeAlias")
 
+#: Under this, a node of the graph knows that it is a model's output, and how many samples the model was given. Nothing
+#: here holds on to a graph: some are never gone back through, and each is as large as its batch.
+_MARK = "distify's samples"
+
 _watching: Watching | None = None
-#: What the passes of this step have been given, in samples, and where their graphs end.
-_samples: set[int] = set()
-_outputs: list[Any] = []
+#: That the pass which is being made has been given; 0 where it is not looked at.
+_samples = 0
 
 
 def watch(watching: Watching) -> None:
@@ -36,56 +38,62 @@ def watch(watching: Watching) -> None:
 
 def before_pass(given: tuple[Any, ...]) -> None:
     """given: what a model is called with."""
+    global _samples
+    _samples = 0
     if _watching is not None and _watching.next_is_due():
         sizes = (one.shape[0] for one in _pytree.tree_leaves(given) if isinstance(one, Tensor) and one.dim() > 0)
-        _samples.update(list(sizes)[:1])
+        _samples = next(sizes, 0)
 
 
 def behind_pass(error: Exception | None, outputs: Any) -> None:
     if _samples:
-        found = (one for one in _pytree.tree_leaves(outputs) if isinstance(one, Tensor))
-        _outputs.extend(one.grad_fn for one in found if one.grad_fn is not None)
+        for node in _ends_of(outputs):
+            node.metadata[_MARK] = _samples
 
 
 def before_backward(losses: Any) -> None:
     """losses: what a backward pass begins at."""
-    if _watching is None or not _outputs:
+    if _watching is None or not _watching.next_is_due():
         return
-    outputs = set(_outputs)
-    _outputs.clear()  # what holds on to a graph would keep what gathers a parameter's gradient as it was
-    begins = [one.grad_fn for one in _pytree.tree_leaves(losses) if isinstance(one, Tensor)]
-    for samples in _samples - {0, 1}:
-        certain, said = _looked_through([one for one in begins if one is not None], outputs, samples)
+    seen, counts = _down_to_models(_ends_of(losses))
+    for samples in counts - {1}:
+        certain, said = _looked_through(seen, samples)
         if said and certain:
             broken("rows", said, _watching.mode)
         elif said:
             say_once("rows", said)
 
 
-def check(_: Watching) -> None:
-    """After each step."""
-    _samples.clear()
-    _outputs.clear()
+def _ends_of(tensors: Any) -> list[Any]:
+    found = [one.grad_fn for one in _pytree.tree_leaves(tensors) if isinstance(one, Tensor)]
+    return [one for one in found if one is not None]
 
 
-def _looked_through(nodes: list[Any], outputs: set[Any], samples: int) -> tuple[bool, str]:
-    """What is found, and whether it can be nothing else."""
-    left, seen = [(one, False) for one in nodes], set(nodes)
+def _down_to_models(nodes: list[Any]) -> tuple[dict[Any, bool], set[int]]:
+    """What a loss was made by, and of each whether a loss of torch's uses it; and the samples of the models' passes."""
+    left, seen, counts = [(one, False) for one in nodes], dict[Any, bool](), set[int]()
     while left and len(seen) < _MOST_NODES:
         node, of_a_loss = left.pop()
-        if node in outputs:
+        if node in seen:
             continue
+        if _MARK in node.metadata:
+            counts.add(node.metadata[_MARK])
+            continue
+        seen[node] = of_a_loss
+        left += [(one, _name(node) in _LOSSES) for one, _ in node.next_functions if one is not None]
+    return seen, counts
+
+
+def _looked_through(seen: dict[Any, bool], samples: int) -> tuple[bool, str]:
+    """What is found, and whether it can be nothing else."""
+    for node, of_a_loss in seen.items():
         name, shape = _name(node), _shape(node, 0)
-        inputs = [(one, _shape(one, place)) for one, place in node.next_functions if one is not None]
-        if name in _BROADCASTING and _pairs(shape, [size for _, size in inputs], samples):
+        inputs = [_shape(one, place) for one, place in node.next_functions if one is not None]
+        if name in _BROADCASTING and _pairs(shape, inputs, samples):
             certain = of_a_loss and name == "Expand"
-            return certain, _of_pairs(next(size for _, size in inputs if _is_one_each(size, samples)), shape)
-        if inputs and name in _FOLDING and _folds(shape, inputs[0][1], samples):
-            return False, _of_folds(inputs[0][1], shape)
-        for one, _ in inputs:
-            if one not in seen:
-                seen.add(one)
-                left.append((one, name in _LOSSES))
+            return certain, _of_pairs(next(one for one in inputs if _is_one_each(one, samples)), shape)
+        if inputs and name in _FOLDING and _folds(shape, inputs[0], samples):
+            return False, _of_folds(inputs[0], shape)
     return False, ""
 
 
@@ -99,11 +107,10 @@ def _shape(node: Any, place: int) -> tuple[int, ...]:
     return tuple(made[place].shape) if place < len(made) else ()
 
 
-def _pairs(shape: tuple[int, ...], inputs: Iterable[tuple[int, ...]], samples: int) -> bool:
+def _pairs(shape: tuple[int, ...], given: list[tuple[int, ...]], samples: int) -> bool:
     """Whether what held one number for each sample holds one for each two of them now."""
-    given = list(inputs)
-    both = shape[:2] == (samples, samples) and len(shape) == 2
-    return both and shape not in given and any(_is_one_each(one, samples) for one in given)
+    both = shape == (samples, samples) and shape not in given
+    return both and any(_is_one_each(one, samples) for one in given)
 
 
 def _folds(shape: tuple[int, ...], given: tuple[int, ...], samples: int) -> bool:

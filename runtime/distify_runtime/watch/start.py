@@ -57,7 +57,7 @@ def start(given: str | None, takes_turns: Callable[[], bool]) -> Callable[[], No
     checkpoints.watch(watching)
     loads.watch(watching)
     watching.courses.append(course.taken)
-    watching.after_each += [replicas.check, uneven.check, unshared.check, rows.check]
+    watching.after_each += [replicas.check, uneven.check, unshared.check]
     watching.looks += [parameters.look, randomness.look, batches.look, files.look]
     hook = register_optimizer_step_post_hook(lambda optimizer, *_: watching.after_step(optimizer))
     waiting = Waiting(_board(), how, seconds, watching)

@@ -4,6 +4,10 @@ stands in another branch than the one that is run, or all that training calls of
 
 from __future__ import annotations
 
+import functools
+
+import torch
+
 from distify_runtime.output import note
 from distify_runtime.sight import is_hidden
 from distify_runtime.watch.watching import Watching
@@ -15,8 +19,10 @@ _since = 0
 
 
 def a_pass_is_shared() -> None:
+    """In training; what an evaluation shares makes no step faster."""
     global _since
-    _since = 0
+    if torch.is_grad_enabled():
+        _since = 0
 
 
 def check(_: Watching) -> None:
@@ -24,8 +30,13 @@ def check(_: Watching) -> None:
     global _since
     _since += 1
     if _since == _STEPS and is_hidden():
-        note(
-            f"no forward pass has been shared in the course of {_STEPS} steps: every rank does all of the work here, "
-            "which is right, but no faster than one process. Share the model that is trained here, once it is made: "
-            "rt.data_parallel(model)"
-        )
+        _say()
+
+
+@functools.cache  # once, however often training comes by here
+def _say() -> None:
+    note(
+        f"no forward pass has been shared in the course of {_STEPS} steps: every rank does all of the work here, which "
+        "is right, but no faster than one process. Share the model that is trained here, once it is made: "
+        "rt.data_parallel(model)"
+    )
