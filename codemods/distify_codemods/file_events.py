@@ -384,11 +384,15 @@ def _computes(facts: Facts, node: cst.BaseExpression) -> bool:
     if not isinstance(node, cst.Call):
         return False
     called = facts.value(node.func).objs
-    known = bool(called) and all(isinstance(obj, Ref) and obj.name.startswith(_ARITHMETIC) for obj in called)
+    known = bool(called) and all(isinstance(obj, Ref) and _is_a_number(obj.name) for obj in called)
     return known or (isinstance(node.func, cst.Attribute) and _computes(facts, node.func.value))
 
 
-_ARITHMETIC = ("numpy.", "torch.", "math.", "time.time", "time.perf_counter", "time.monotonic", "time.process_time")
+def _is_a_number(function: str) -> bool:
+    return function.startswith(_ARITHMETIC) or function in outside.SECONDS
+
+
+_ARITHMETIC = ("numpy.", "torch.", "math.")
 #: What puts texts together, or parts of a path, as well.
 _ALSO_OF_PATHS = (cst.Add, cst.Divide, cst.Modulo, cst.Multiply)
 

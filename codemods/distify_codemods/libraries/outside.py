@@ -84,10 +84,14 @@ _OF_THE_MACHINE = (
     "torch.cuda.memory_reserved", "torch.cuda.max_memory_reserved", "torch.cuda.mem_get_info",
     "torch.cuda.memory_stats", "torch.cuda.utilization", "torch.cuda.temperature", "tracemalloc.",
 )  # fmt: skip
-_CLOCKS = frozenset(
+#: Clocks that answer with a number.
+SECONDS = frozenset(
     [*(f"time.{name}{unit}" for name in ("time", "monotonic", "perf_counter", "process_time") for unit in ("", "_ns")),
-     *(f"datetime.datetime.{name}" for name in ("now", "utcnow", "today")), "datetime.date.today", "time.localtime",
-     "time.gmtime", "timeit.default_timer"]
+     "timeit.default_timer"]
+)  # fmt: skip
+_CLOCKS = SECONDS | frozenset(
+    [*(f"datetime.datetime.{name}" for name in ("now", "utcnow", "today")), "datetime.date.today", "time.localtime",
+     "time.gmtime"]
 )  # fmt: skip
 #: What is played, step by step, in a process or on a machine of its own; and what moves are drawn from, by numbers that
 #: each process has for itself.
