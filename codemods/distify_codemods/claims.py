@@ -25,6 +25,9 @@ from distify_codemods.unbound import is_unbound
 from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import Value
 
+#: The rule that tells what rank 0 does as it stands.
+AS_A_WHOLE = "PATH01"
+
 
 @answered_once
 def unknown_calls(facts: Facts) -> list[Event]:
@@ -35,6 +38,8 @@ def unknown_calls(facts: Facts) -> list[Event]:
 
 def unless(facts: Facts) -> str:
     """What to add where something is said of all calls: the first that is not known, of training's if there is one."""
+    if facts.wholes:
+        return f", but perhaps in what rank 0 goes through as a whole ({AS_A_WHOLE})"
     found = unknown_calls(facts)
     in_steps = (event for event in found if any(map(event.inside, facts.loops_with_steps)))
     first = next(iter((*in_steps, *found)), None)
@@ -48,6 +53,8 @@ def unless(facts: Facts) -> str:
 
 def unless_written(facts: Facts, is_every_ranks: Callable[[Event], bool]) -> str:
     """What to add where it is said that nothing is written. Of what rank 0 alone does, or first, others tell."""
+    if facts.wholes:
+        return unless(facts)
     if any(map(is_every_ranks, may_write(facts))) or any(call.writes for call in unfollowed(facts)):
         return ", unless by what OUT03 names"
     first = next(filter(is_every_ranks, given_a_path(facts)), None)

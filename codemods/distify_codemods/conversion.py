@@ -28,12 +28,13 @@ from distify_codemods.results import (
     Strategy,
 )
 from distify_codemods.room import with_room
-from distify_codemods.rules import RULES, Context, Rule, imports
+from distify_codemods.rules import RULES, Context, Rule, as_a_whole, imports
 from distify_codemods.starting import started
 from distify_codemods.twins import twin_path
 from distify_codemods.twins.graph import Graph
 from distify_codemods.twins.missing import missing, told
 from distify_codemods.unbound import unbound_names
+from distify_codemods.wholes import without
 
 SHARED = (
     "shared forward passes: every rank runs the script as it stands, and computes its part of a batch wherever the run "
@@ -210,6 +211,19 @@ def _convert_tensorflow(found: Facts, backend: Backend, options: Options) -> Con
 
 
 def _convert_by(rules: Sequence[Rule], context: Context) -> Conversion:
+    """What needs a person piece by piece is tried once more as a whole."""
+    made = _convert_once(rules, context)
+    while rules is RULES and context.blocked_at and (more := as_a_whole.around(context, context.blocked_at)):
+        wholes = (*context.facts.wholes, *more)
+        context = context.anew(replace(context.decisions, facts=without(context.facts, wholes)))
+        once_more = _convert_once(rules, context)
+        if len(once_more.of(Level.BLOCKING)) >= len(made.of(Level.BLOCKING)):
+            break
+        made = once_more
+    return made
+
+
+def _convert_once(rules: Sequence[Rule], context: Context) -> Conversion:
     options = context.options
     for rule in rules:
         context.rule = rule

@@ -34,6 +34,7 @@ from distify_codemods.records import dataclass
 from distify_codemods.settled import Settled, is_module, settle
 from distify_codemods.updates import updated_by_hand
 from distify_codemods.values import Value
+from distify_codemods.wholes import Whole
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class Facts:
     steps: tuple[Event, ...]  # of optimizers
     settled: Settled  # by the user
     by_hand: dict[Obj, Event] = field(default_factory=dict)  # models that are updated without an optimizer, and where
+    wholes: tuple[Whole, ...] = ()  # pieces of which the events are left out here (`wholes.without`)
 
     @property
     def training_loops(self) -> list[BatchLoop]:

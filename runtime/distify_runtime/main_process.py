@@ -22,6 +22,7 @@ from distify_runtime.meeting import by_itself, collective
 from distify_runtime.one_rank import alone
 from distify_runtime.patching import wrap
 from distify_runtime.process_group import init_process_group, ranks_take_turns
+from distify_runtime.randomness import DrawnByOne
 
 #: Each call of `from_main_process` has a number, the same on every rank, by which they find rank 0's value.
 _calls = itertools.count()
@@ -63,19 +64,22 @@ def _broadcast(tensor: torch.Tensor) -> torch.Tensor:
 def call_on_main_process(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Rank 0 calls `function`; what it returns or raises, every rank returns or raises. A collective.
 
+    Random numbers that it draws are drawn on all ranks that would have drawn the same.
     Ranks cannot meet in `function`: there that raises MetAlone.
     """
     if is_alone():
         return function(*args, **kwargs)
     result: T | None = None
     error: Exception | None = None
+    drawn = DrawnByOne()
     if is_main_process():
         try:
             with alone():
                 result = function(*args, **kwargs)
         except Exception as caught:
             error = caught
-    result, told = from_main_process((result, _that_can_be_sent(error)))
+    result, told, moved = from_main_process((result, _that_can_be_sent(error), drawn.told()))
+    drawn.follow(moved)
     if told is not None:
         raise told if error is None else error
     return result  # type: ignore[return-value]

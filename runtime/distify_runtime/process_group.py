@@ -30,7 +30,7 @@ from distify_runtime.environment import (
 )
 from distify_runtime.meeting import by_itself, collective
 from distify_runtime.metrics import leave_metrics_alone
-from distify_runtime.randomness import seed_ranks_alike
+from distify_runtime.randomness import DrawnByOne, seed_ranks_alike
 from distify_runtime.same_everywhere import check_machines
 from distify_runtime.saving import save_whole
 from distify_runtime.sight import hide_group
@@ -123,8 +123,9 @@ def barrier() -> None:
 def main_process_first() -> Iterator[None]:
     """Let rank 0 run the block first, then the first rank of every other node, then all others.
 
-    For downloads and caches: who comes later finds them done, on node-local and on shared disks. Ranks wait in the
-    store, not in a collective, whose time limit a large download would exceed.
+    For downloads and caches: who comes later finds them done, on node-local and on shared disks. What rank 0 draws in
+    the meantime, the others have drawn behind it. Ranks wait in the store, not in a collective, whose time limit a
+    large download would exceed.
     """
     key = f"distify/main_process_first/{next(_turns)}"
     if is_alone():
@@ -139,13 +140,16 @@ def main_process_first() -> Iterator[None]:
         wait_for(store, f"{key}/main")
     while turn == 2 and not _other_nodes_are_done(store, key):
         time.sleep(0.05)
+    drawn = DrawnByOne()
     _taking_turns = True
     try:
         yield
     finally:  # also after an exception that the script catches
         _taking_turns = False
         if turn == 0:
-            store.set(f"{key}/main", "done")
+            store.set(f"{key}/main", drawn.told())  # type: ignore[arg-type]  # takes bytes as well
+        else:
+            drawn.follow(store.get(f"{key}/main"))
         store.add(f"{key}/done", int(turn == 1))
 
 

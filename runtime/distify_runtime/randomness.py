@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 import random
 import sys
 from collections.abc import Iterable, Iterator
@@ -185,6 +186,23 @@ def random_state() -> dict[str, Any]:
     """Where the streams of this rank are."""
     on_accelerator = accelerators.random_state()
     return {"seed": torch.initial_seed(), "accelerator": on_accelerator, "hash": hash("distify"), **host_state()}
+
+
+class DrawnByOne:
+    """What one rank draws alone, all have drawn: made by each rank before, and told to the others behind."""
+
+    def __init__(self) -> None:
+        self._before = streams.positions()
+
+    def told(self) -> bytes:
+        """Of the rank that was alone: where its streams are now, if they have moved."""
+        return pickle.dumps((self._before, random_state()) if streams.positions() != self._before else None)
+
+    def follow(self, told: bytes) -> None:
+        """Of the others: go on where that rank does, if they were where it was before."""
+        moved = pickle.loads(told)
+        if moved is not None and moved[0] == self._before:
+            set_random_state(moved[1])
 
 
 def set_random_state(state: dict[str, Any]) -> None:

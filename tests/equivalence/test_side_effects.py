@@ -155,6 +155,67 @@ def end_of_epoch(epoch):
     np.savetxt(f"run{number}/{epoch}.txt", values + epoch)
     print(epoch, values.sum())
 """,
+    # Opened to be read and written, filled by threads; fetched from an address; read where writing it has failed.
+    "what is kept for later, made as a whole": """
+import json, threading, urllib.request
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+import numpy as np
+np.random.seed(1)
+kept = threading.local()
+def features(i, rows):
+    if not hasattr(kept, "scale"):
+        kept.scale = 0.5
+    rows[i] = np.sin(np.arange(3) * i) * kept.scale
+    return i
+class Cache:
+    def __init__(self, folder):
+        self.folder = folder
+        os.makedirs(folder, exist_ok=True)
+        self.fill(8)
+    def fill(self, n):
+        path = os.path.join(self.folder, "rows.npy")
+        if not os.path.exists(path):
+            print("computing", n)
+            rows = np.memmap(path, dtype="float32", mode="w+", shape=(n, 3))
+            done = []
+            with ThreadPoolExecutor(max_workers=3) as pool:
+                waiting = [pool.submit(features, i, rows) for i in range(n)]
+                for one in as_completed(waiting):
+                    done.append(one.result())
+            time.sleep(0.3)
+            rows[:] = np.array(rows)[np.random.permutation(n)]
+            rows.flush()
+        self.rows = np.array(np.memmap(path, dtype="float32", mode="r", shape=(n, 3)))
+def fetch(url):
+    target = url.split("/")[-1] + ".copy"
+    if os.path.isfile(target):
+        return target
+    with urllib.request.urlopen(url) as source, open(target, "wb") as output:
+        output.write(source.read(int(source.info().get("Content-Length"))))
+    return target
+def settings(name):
+    path = Path(f"{name}.json")
+    if path.exists():
+        with open(path) as file:
+            return json.load(file)
+    try:
+        found = {"width": int(np.random.randint(100)), "by": os.getpid() > 0}
+        time.sleep(0.2)
+        path.write_text(json.dumps(found))
+        return found
+    except OSError as error:
+        if path.exists():
+            with open(path) as file:
+                return json.load(file)
+        raise RuntimeError("no settings") from error
+Path("there.txt").write_text("x" * 10)
+print(len(open(fetch(Path("there.txt").resolve().as_uri())).read()), settings("net"))
+rows = Cache("cache").rows
+def end_of_epoch(epoch):
+    np.savetxt(f"{epoch}.txt", rows)
+    print(epoch, np.random.rand())
+""",
     "folder that must be new": """
 try:
     os.makedirs("new")

@@ -7,6 +7,7 @@ import csv
 import fcntl
 import logging
 import os
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -403,3 +404,41 @@ def _keys_left() -> list[int]:
 def test_what_all_ranks_have_read_is_forgotten() -> None:
     for counts in on_ranks(_keys_left, ranks=3):
         assert max(counts) - min(counts) < 80
+
+
+def _drawn_alone() -> list[float]:
+    torch.manual_seed(3), random.seed(3), np.random.seed(3)
+
+    def draws() -> float:
+        return float(torch.rand(())) + random.random() + np.random.rand()
+
+    drawn = [rt.call_on_main_process(draws), draws()]
+    with rt.main_process_first():
+        drawn.append(draws() if rt.is_main_process() else drawn[-1])
+    drawn.append(draws())
+    with rt.main_process_first():
+        drawn.append(draws())  # each of them, as where each node has a disk of its own
+    return [*drawn[:2], *drawn[3:], draws()]
+
+
+def test_what_one_rank_draws_alone_all_have_drawn() -> None:
+    first, second, third = on_ranks(_drawn_alone, ranks=3)
+    assert first == second == third
+    assert len(set(first)) == len(first)
+
+
+def _drawn_apart() -> list[float]:
+    torch.manual_seed(5 + rt.rank())
+    rt.call_on_main_process(torch.rand, 1)
+    with rt.main_process_first():
+        if rt.is_main_process():
+            torch.rand(1)
+    return torch.rand(1).tolist()
+
+
+def test_ranks_that_draw_apart_go_on_with_their_own_streams() -> None:
+    torch.manual_seed(6)
+    own = torch.rand(1).tolist()
+    first, second = on_ranks(_drawn_apart)
+    assert second == own
+    assert first != own

@@ -28,6 +28,8 @@ from distify_codemods.rules.examples import Example
 from distify_codemods.twins import Others, twin_path
 
 READINGS = "READ01"
+#: The rules of what a process has to do with files and with the world outside.
+OUTSIDE = frozenset("DATA03 SAVE01 LOAD01 OUT03 OUT04 OUT05 PATH01 NET01 MEET01".split())
 _STATEMENTS = (cst.SimpleStatementLine, cst.BaseCompoundStatement)
 ENGINE = "hvd"  # what everybody calls Horovod
 MAIN_FIRST = "with {rt}.main_process_first():"
@@ -63,8 +65,15 @@ class Context:
     read_in_passes: dict[Event, frozenset[Event]] = field(default_factory=dict)  # by `workers.written_for`
     as_before: dict[Origin, bool] = field(default_factory=dict)  # what `disk.is_as_before` has found out
     met_in: set[cst.CSTNode] | None = None  # by `turns`
+    blocked_at: list[tuple[Module, cst.CSTNode]] = field(default_factory=list)  # by rules of `OUTSIDE`
     in_the_way: tuple[Finding, ...] = ()  # what sharded data would need a person for
     against: tuple[Finding, ...] = ()  # what speaks against the sharded data that are asked for
+
+    def anew(self, decisions: Decisions) -> Context:
+        """The same question, of which nothing is written yet, with other facts."""
+        return Context(
+            decisions, self.backend, {}, self.options, in_the_way=self.in_the_way, against=self.against,
+        )  # fmt: skip
 
     @property
     def shares_forwards(self) -> bool:
@@ -133,6 +142,8 @@ class Context:
             message = f"where a constant of the script does not let it come: {message}"
         if module is not None and node is not None and self._is_left_alone(level, module, node, message):
             return
+        if level is Level.BLOCKING and self.code in OUTSIDE and module is not None and node is not None:
+            self.blocked_at.append((module, node))
         finding = Finding(level, self.rule.code, self.rule.name, message, place, fix)
         if finding not in self.findings:
             self.findings.append(finding)

@@ -16,6 +16,7 @@ from distify_codemods.rules import disk, turns
 from distify_codemods.rules.base import Context
 from distify_codemods.rules.download import downloading
 from distify_codemods.rules.once import only_writes
+from distify_codemods.wholes import asked_in_one
 
 Nodes = Set[cst.CSTNode | None]
 
@@ -28,7 +29,8 @@ def contended(context: Context, told: Callable[[], Nodes]) -> Iterator[tuple[Eve
     meanwhile: _Meanwhile | None = None
     for event in context.facts.of_kind(Kind.TEST, Kind.ASSERT):
         if isinstance(event.node, (cst.If, cst.While, cst.IfExp, cst.Assert)):
-            asked = [one for one in files.of_the_disk(event.value) if isinstance(one, Origin)]
+            asked = [one for one in files.of_the_disk(event.value)
+                     if isinstance(one, Origin) and not asked_in_one(context.facts, one.site)]  # fmt: skip
             if asked:
                 meanwhile = meanwhile or _Meanwhile(context, told())
                 if meanwhile.contends(event, asked):

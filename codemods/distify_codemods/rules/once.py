@@ -110,7 +110,7 @@ def _is_about_files(context: Context, branch: cst.If) -> bool:
 def only_writes(context: Context, module: Module, statement: cst.CSTNode, own: cst.CSTNode | None = None) -> bool:
     """Whether a rank that leaves the statement out goes on as one that does not. `own`: the call that writes."""
     leaves = any(isinstance(node, _LEAVING) for node in tree.walk(statement))
-    return not leaves and _is_quiet_code(context, statement, own) and not _is_used_later(module, statement)
+    return not leaves and _is_quiet_code(context, statement, own) and not is_used_later(module, statement)
 
 
 def _is_quiet_code(context: Context, code: cst.CSTNode, own: cst.CSTNode | None = None, depth: int = 0) -> bool:
@@ -178,7 +178,7 @@ def _is_quiet_method(context: Context, method: Method, call: cst.Call, depth: in
 # ---- names that it binds
 
 
-def _is_used_later(module: Module, block: cst.CSTNode) -> bool:
+def is_used_later(module: Module, block: cst.CSTNode) -> bool:
     """Whether a name that is bound inside may be read outside with that value."""
     flow, inside = module.flow(block), set(tree.walk(block))
     return any(node not in inside for name in bound_by(block) for node in flow.reads_after(block, name, deleted=True))

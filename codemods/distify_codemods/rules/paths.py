@@ -21,19 +21,21 @@ from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.objects import Instance
 from distify_codemods.origins import Origin
 from distify_codemods.program import Module
-from distify_codemods.rules import disk, handed_over, waits
+from distify_codemods.rules import as_a_whole, disk, handed_over, waits
 from distify_codemods.rules.base import Context, Rule, instead
 from distify_codemods.rules.contended import contended
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.run_folders import run_folders
 from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import Value
+from distify_codemods.wholes import asked_in_one
 
 CODE = "PATH01"
 _NONE_READ = "no file is read that the run wrote"
 
 
 def run(context: Context) -> None:
+    as_a_whole.run(context)
     found = _own_values(context)
     found = _questions(context) or found
     found = _decisions(context) or found
@@ -80,6 +82,7 @@ def meetings(context: Context) -> set[cst.CSTNode]:
     shuffled = {event.node for event in (*entropy.shuffles(context.facts), *entropy.seeded_anew(context.facts))}
     origins = [*_origins(context), *entropy.seeds(context.facts)]
     heard = {one.node for one in outside.askings(context.facts) if one.doing is outside.Doing.HEARD}
+    heard |= {one.node for one in context.facts.wholes}
     return asked | parting | drawn | shuffled | heard | {one.site for one in origins if one.site is not None}
 
 
@@ -87,7 +90,8 @@ def _origins(context: Context) -> list[Origin]:
     for module in _modules(context.facts):
         context.plan(module)  # files are written, and shown, in the order in which they do something
     used = _used(context.facts)
-    return list(dict.fromkeys(one for event, origins in used for one in _of_a_path(context, event, origins)))
+    found = dict.fromkeys(one for event, origins in used for one in _of_a_path(context, event, origins))
+    return [one for one in found if not asked_in_one(context.facts, one.site)]
 
 
 def _own_values(context: Context) -> bool:

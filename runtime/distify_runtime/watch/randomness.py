@@ -49,12 +49,12 @@ def before_pass(given: tuple[Any, ...]) -> None:
     global _before
     # without gradients it is an evaluation, in which all may draw alike by right
     looked_at = _watching is not None and torch.is_grad_enabled() and _watching.next_is_due()
-    _before = _positions() if looked_at else []
+    _before = positions() if looked_at else []
 
 
 def behind_pass(error: Exception | None, outputs: Any) -> None:
     global _drawn_from
-    if _before and (behind := _positions()) != _before:
+    if _before and (behind := positions()) != _before:
         _drawn_from = [one if now != one else None for one, now in zip(_before, behind, strict=True)]
 
 
@@ -101,7 +101,8 @@ def _judged(everyone: list[Any], when: str) -> str:
     return ""
 
 
-def _positions() -> list[int]:
+def positions() -> list[int]:
+    """Where torch's, Python's and NumPy's streams are."""
     numpy = sys.modules.get("numpy")
     others = [random.getstate(), numpy.random.get_state()[1:3] if numpy else None]
     return [_torchs(), *map(_digest, others)]

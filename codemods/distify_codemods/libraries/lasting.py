@@ -1,0 +1,67 @@
+"""What a call leaves behind in its process beside what it returns; and what can be sent to another process as it is."""
+
+from __future__ import annotations
+
+from distify_codemods.libraries import outside, torch_nn
+
+#: What is another thing for the rest of the process: where it is, what it was told, how its libraries work.
+_OF_THE_PROCESS = (
+    "os.chdir", "os.environ", "os.putenv", "os.unsetenv", "os.umask", "os.nice", "os.setpgrp", "os.fork", "os.exec",
+    "sys.set", "sys.path.", "sys.modules.", "sys.meta_path.", "signal.", "atexit.", "locale.setlocale", "importlib.",
+    "builtins.exec", "builtins.eval", "builtins.setattr", "builtins.delattr", "builtins.globals", "builtins.locals",
+    "builtins.input", "torch.set_", "torch.use_", "torch.backends.", "torch.cuda.", "torch.distributed.",
+    "torch.multiprocessing.set_", "multiprocessing.set_", "torch.hub.set_", "torch.optim.", "torch.jit.",
+    "torch.compile", "torch.autograd.", "torch.utils.data.", "torch.seed", "numpy.set", "resource.setrlimit", "?",
+)  # fmt: skip
+#: Methods that leave the thing that they are asked of as it was.
+_READING = frozenset(
+    "get items keys values copy count index format join split strip lower upper replace startswith endswith encode "
+    "decode exists is_file is_dir resolve joinpath with_suffix with_name as_posix absolute expanduser glob rglob "
+    "iterdir read_text read_bytes write_text write_bytes mkdir touch open stat shape size dim tolist numpy cpu item "
+    "mean sum min max std len isoformat strftime info debug warning error critical exception log union intersection "
+    "difference issubset issuperset".split()
+)
+_CHANGING = frozenset(
+    "append insert extend update setdefault pop popitem clear add remove discard sort reverse".split()
+)
+#: Of what these made, methods change nothing, but for what draws.
+_KEEP_NOTHING = ("threading.", "pathlib.", "os.path.", "re.", "logging.", "loguru.", "string.", "datetime.", "hashlib.")
+_DATA = (
+    "builtins.", "numpy.", "torch.", "pandas.", "json.", "yaml.", "os.", "pathlib.", "csv.", "pickle.", "hashlib.",
+    "re.", "datetime.", "time.", "glob.", "math.", "collections.", "copy.", "itertools.", "string.", "random.",
+    "shutil.", "tempfile.mkdtemp", "PIL.Image.", "scipy.", "sklearn.model_selection.",
+)  # fmt: skip
+#: Of these, what holds on to something of its process, or is a part of training.
+_NO_DATA = (
+    "builtins.open", "builtins.iter", "builtins.map", "builtins.zip", "builtins.filter", "builtins.super",
+    "itertools.", "csv.reader", "csv.writer", "csv.DictReader", "csv.DictWriter", "os.popen", "os.scandir", "os.walk",
+    "glob.iglob", "os.fdopen", "numpy.memmap", "random.Random", "numpy.random.", "torch.Generator", "torch.jit.",
+)  # fmt: skip
+
+
+def changes_the_process(name: str) -> bool:
+    """Whether a function of a library, or a method of a part of it, leaves the process another than it was."""
+    owner, _, method = name.rpartition(".")
+    return name.startswith(_OF_THE_PROCESS) or (method in _CHANGING and bool(owner))
+
+
+def only_reads(method: str) -> bool:
+    """Whether a method leaves the list, dictionary, path or object that it is asked of as it was."""
+    return method in _READING
+
+
+def keeps_nothing(name: str, method: str) -> bool:
+    """Whether a method of what a function of a library made leaves that as it was."""
+    return only_reads(method) or name.startswith(_KEEP_NOTHING)
+
+
+def is_of_a_thread(name: str) -> bool:
+    """Whether each thread has something of its own in it: who has nothing there yet makes it."""
+    return name == "threading.local"
+
+
+def is_data(name: str) -> bool:
+    """Whether what a function of a library returns can be sent to other processes, and is there what it was here."""
+    if name.startswith(_NO_DATA) or (name.startswith(torch_nn.OF_TRAINING) and name != "torch.load"):
+        return False
+    return name.startswith(_DATA) or outside.asks(name)
