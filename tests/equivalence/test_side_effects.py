@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -84,6 +85,31 @@ length = len(open("unpacked/in/a.txt").read())
 tree = xml.dom.minidom.parse("a.xml")
 def end_of_epoch(epoch):
     print(length, tree.documentElement.tagName)
+""",
+    # What runs beside a rank has nobody to wait for, and would find nothing yet, or half of it.
+    "files that threads and processes read": """
+import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
+def read(path):
+    with open(path) as f:
+        return len(f.read())
+def work(path):
+    return read(path) + 1
+def keep(path, length):
+    with open(path, "w") as f:
+        time.sleep(0.5)
+        f.write("x" * length)
+keep("a.txt", 9)
+first = read("a.txt")
+keep("b.txt", 5)
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    for one in pool.imap(work, ["a.txt", "b.txt"]):
+        first += one
+keep("b.txt", 7)
+with ThreadPoolExecutor(2) as pool:
+    rows = list(pool.map(work, ["a.txt", "b.txt"]))
+def end_of_epoch(epoch):
+    print(first, rows, len(data))
 """,
     "logging": """
 import logging
@@ -241,6 +267,24 @@ def test_files_and_screen(name: str, tmp_path: Path) -> None:
     assert left_by(converted(source, tmp_path), 2, tmp_path / "ranks") == wanted
     assert left_by(tmp_path / "train_dist.py", 0, tmp_path / "plain") == wanted
     assert len(wanted) > 1
+
+
+MAIN = """
+import threading
+def main():
+    with open("a.txt", "w") as f:
+        time.sleep(0.5)
+        f.write("xxx")
+    length = len(open("a.txt").read())
+    end_of_epoch = lambda epoch: print(length)
+"""
+STARTS = "thread = threading.Thread(target=main)\nthread.start()\nthread.join()\n"
+
+
+def test_files_in_a_thread_that_trains(tmp_path: Path) -> None:
+    """Where ranks train in it, they wait in it, and not in front of it."""
+    source = f"{HEAD}{MAIN}{indent(TRAIN, '    ')}{STARTS}"
+    assert left_by(converted(source, tmp_path), 2, tmp_path / "ranks") == {"a.txt": "xxx", "screen": "3\n3\n"}
 
 
 BOARD = """

@@ -101,11 +101,11 @@ def traces_of(machine: Machine, event: Event) -> list[CallChain]:
     """Where the things were made that the event changes or uses; empty where no call is told from another by it.
 
     A call whose traces are all of things that were made in it may be summed up by its value the next time it is made
-    alike. What outlives every call was made at the top.
+    alike. What outlives every call was made at the top. Who reads a file finds another in it once that is written anew.
     """
     if event.kind is Kind.CALL:
         pure = machine.inside_models > 0 or (event.name.startswith(effects.PURE) and not _makes_something(event))
-        pure = pure and event.name not in effects.IMPURE
+        pure = pure and not _touches_files(event.name)
         own = event.name.startswith("local.") and not all(map(machine.temporary.__contains__, event.value.objs))
         return [] if pure and not own else [AT_THE_TOP]
     if event.kind is Kind.FORWARD:
@@ -118,6 +118,10 @@ def traces_of(machine: Machine, event: Event) -> list[CallChain]:
         return [AT_THE_TOP] if _over_batches(event) else []
     left = event.kind is Kind.LEAVE and event.name in ("return", "break", "continue")
     return [] if left else [AT_THE_TOP]
+
+
+def _touches_files(name: str) -> bool:
+    return name in effects.IMPURE or effects.reading(name) is not None
 
 
 def _is_touched(event: Event, obj: Obj) -> bool:
@@ -226,7 +230,7 @@ def _only_computes(event: Event, context: CallChain, receiver: Obj | None) -> bo
         return not _over_batches(event)
     if event.kind is Kind.CALL:
         numbers = event.name == "?" or event.name.startswith((*_OF_NUMBERS, *python.EXITS, "local."))
-        impure = event.name in effects.IMPURE or event.name.startswith(torch_nn.OF_TRAINING)
+        impure = _touches_files(event.name) or event.name.startswith(torch_nn.OF_TRAINING)
         return numbers and not impure and not any(map(is_of_training, event.value.objs))
     outside = (obj for obj in event.receiver.objs if obj is not receiver and obj.context[: len(context)] != context)
     changes = event.kind in (Kind.METHOD, Kind.STORE) and any(map(_may_change, outside))

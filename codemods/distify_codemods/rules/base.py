@@ -24,6 +24,7 @@ from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.results import Finding, Level, Options, Place, Strategy
 from distify_codemods.rules.barriers import Barrier
+from distify_codemods.rules.either import Either
 from distify_codemods.rules.examples import Example
 from distify_codemods.twins import Others, twin_path
 
@@ -206,6 +207,10 @@ class Context:
     def names(self) -> Names:
         return Names(self.facts)
 
+    @cached_property
+    def either(self) -> Either:
+        return Either(self.facts)
+
     # ---- names of what is imported
 
     def rt(self, module: Module) -> str:
@@ -314,18 +319,23 @@ class Context:
         return any(guard is not None and guard.header.startswith("with ") for guard in around)
 
     def above_file_tests(
-        self, event: Event, below: Collection[cst.CSTNode], above: Callable[[cst.CSTNode], bool] = lambda _: False
-    ) -> tuple[Module, cst.CSTNode]:
+        self, event: Event, below: Collection[cst.CSTNode], above: Callable[[cst.CSTNode], bool] = lambda _: False,
+        start: tuple[Module, cst.CSTNode] | None = None,
+    ) -> tuple[Module, cst.CSTNode]:  # fmt: skip
         """The event's statement, with its file; under a test of what files there are, the test as well.
 
         Another rank may look after rank 0 is done: a collective must not hang on what it finds.
         `below`: what the place must not come above, whatever it hangs on: with what ranks are to have done before
-        they meet. `above`: which other statements around it the place is to be above.
+        they meet. `above`: which other statements around it the place is to be above. `start`: a statement around it
+        that the place is to be above in any case.
         """
         place: tuple[Module, cst.CSTNode] | None = None
         left = False  # whether not every rank gets as far as the function that the place is in
         for here in event.here.up():
             node = here.node
+            if start is not None and place is None:
+                place = start if node is start[1] and not here.arm else None
+                continue
             if place is not None and node in below:
                 break
             if here.arm == CALLED and place is not None:
@@ -337,7 +347,7 @@ class Context:
             whole = isinstance(node, (cst.BaseSmallStatement, *_STATEMENTS)) and (left or place is None)
             if whole or (place is not None and (above(node) or self.asks_the_disk(node))):
                 place, left = (here.frame.module, node), False
-        return place or (event.module, event.module.statement(event.node))
+        return place or start or (event.module, event.module.statement(event.node))
 
     def may_have_left(self, event: Event, frame: Frame) -> bool:
         """Whether the function may return before an event because of what files there are."""

@@ -17,7 +17,6 @@ CODE = "LOAD01"
 
 def run(context: Context) -> None:
     loads = context.facts.calls(checkpoints.LOAD)
-    names = context.names
     saves = [event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if _may_make_one(context, event)]
     for event in loads:
         node, module = event.node, event.module
@@ -39,7 +38,7 @@ def run(context: Context) -> None:
                 CODE,
                 "each rank reads onto its own GPU, not all onto the first",
             )
-        _wait(context, event, [save for save in saves if save.before(event) and names.may_be_one(save, event)])
+        _wait(context, event, [save for save in saves if _is_read(context, save, event)])
         context.applied("each rank reads the checkpoint onto its own device", module, node)
     if not loads:
         context.not_needed_if_known("the script reads no checkpoint with `torch.load`")
@@ -50,12 +49,19 @@ def _may_make_one(context: Context, event: Event) -> bool:
     return is_checkpoint(event) or (event.name in effects.IN_PLACE and context.writes(event))
 
 
+def _is_read(context: Context, save: Event, load: Event) -> bool:
+    earlier = save.before(load) and context.names.may_be_one(save, load)
+    return earlier and not context.either.excludes(save, load)
+
+
 def _wait(context: Context, event: Event, saves: list[Event]) -> None:
     """No rank reads the file before rank 0 has written it."""
     if not saves or context.takes_turns(event) or barriers.serve(context.barriers, event, saves):
         return
     before = ways_to(save for save in saves if save.before(event))
-    above = handed_over.outside(context, event, context.above_file_tests(event, before))
+    above = handed_over.outside(context, event, context.above_file_tests(event, before), before)
+    if handed_over.is_written_within(context, event, above, saves):
+        return
     found = attempts.outside(context, event, above, saves)
     if found is None and (there := together.written(context, event, above, saves)):
         saves = [save for save in saves if save not in there]

@@ -15,7 +15,7 @@ from distify_codemods.file_names import Names
 from distify_codemods.libraries import checkpoints, effects
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
-from distify_codemods.rules import attempts, barriers, workers
+from distify_codemods.rules import attempts, barriers, handed_over, workers
 from distify_codemods.rules.barriers import Conditions
 from distify_codemods.rules.base import Context, ways_to
 
@@ -50,6 +50,7 @@ def run(context: Context, written: list[Event], names: Names) -> bool:
         read = [
             one.event for one in reading
             if _may_be_read(one, write, names) and not any(_is_between(met, one, write) for met in meetings)
+            and not context.either.excludes(one.event, event)
         ]  # fmt: skip
         if read:
             found = True
@@ -112,7 +113,15 @@ def _is_between(met: _Spot, read: _Spot, write: _Spot) -> bool:
 def _wait(context: Context, write: Event, read: list[Event]) -> None:
     if not context.editable(write.module, write.node, "a file is written anew"):
         return
-    place = attempts.outside(context, write, _place(context, write, read), read)
+    own = _place(context, write, read)
+    above = handed_over.not_beside(context, write, own, ways_to(one for one in read if one.before(write)))
+    place = attempts.outside(context, write, above, read)
+    if above != own and handed_over.runs_within(write, above, read):
+        return context.needs_you(
+            f"a file is written anew in what line {above[0].place(above[1]).line} starts, which reads it, too: rank 0 "
+            "cannot wait in there for the others to have read it",
+            write.module, write.node, "write it behind that line, when all of that is done",
+        )  # fmt: skip
     if any(_is_within_one_line(write, one) for one in read):
         return context.needs_you(
             "a file is written anew in the statement that reads it: rank 0 may empty it while others still read",

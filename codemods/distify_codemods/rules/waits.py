@@ -27,7 +27,7 @@ def run(context: Context) -> bool:
             continue
         makes = event.name in effects.MAKES_FOLDERS
         if makes:
-            waited_for = [removal for removal in removals if _may_be_gone(removal, event)]
+            waited_for = [removal for removal in removals if _may_be_gone(context, removal, event)]
         else:
             waited_for = _awaited(context, event, written, names)
         if (
@@ -45,13 +45,9 @@ def run(context: Context) -> bool:
 def _wait(context: Context, event: Event, waited_for: list[Event]) -> None:
     if not context.editable(event.module, event.node, "a file is read that the run wrote"):
         return
-    writing = {node for write in waited_for for node in write.turns}
-    module, place = _listing(context, event) or context.above_file_tests(
-        event,
-        ways_to(write for write in waited_for if write.before(event)),
-        lambda node: isinstance(node, (cst.For, cst.While)) and node not in writing,
-    )
-    place_above = handed_over.outside(context, event, passes.above(context.facts, event, (module, place)))
+    place_above = _place(context, event, waited_for)
+    if handed_over.is_written_within(context, event, place_above, waited_for):
+        return
     found = attempts.outside(context, event, place_above, waited_for)
     if found is None and (there := together.written(context, event, place_above, waited_for)):
         waited_for = [write for write in waited_for if write not in there]
@@ -87,9 +83,22 @@ def _wait(context: Context, event: Event, waited_for: list[Event]) -> None:
         context.applied(done, event.module, event.node)
 
 
-def _may_be_gone(removal: Event, made: Event) -> bool:
+def _place(context: Context, event: Event, waited_for: list[Event]) -> tuple[Module, cst.CSTNode]:
+    """Above loops and tests of what files there are, and where ranks can meet."""
+    before = ways_to(write for write in waited_for if write.before(event))
+    writing = {node for write in waited_for for node in write.turns}
+
+    def is_loop(node: cst.CSTNode) -> bool:
+        return isinstance(node, (cst.For, cst.While)) and node not in writing
+
+    own = _listing(context, event) or context.above_file_tests(event, before, is_loop)
+    own = passes.above(context.facts, event, own)
+    return handed_over.outside(context, event, own, before, is_loop)
+
+
+def _may_be_gone(context: Context, removal: Event, made: Event) -> bool:
     """Whether rank 0 may be removing a folder, or one around it, while another rank makes it."""
-    if not removal.before(made) and removal.turns.isdisjoint(made.turns):
+    if not may_come_before(removal, made) or context.either.excludes(removal, made):
         return False
     given = () if removal.name.startswith(effects.SHELL) else removal.arguments.positional[:1]
     removed, wanted = next((one.constant() for one in given), None), path_of(made).constant()
@@ -122,7 +131,8 @@ def _awaited(context: Context, event: Event, written: list[Event], names: Names)
     elif passes.holds(context.facts, event):
         return []  # a layer, which is given tensors
     paths = [path_of(event)] if reads(event) else file_events.unknown_paths(context.facts, event) if before else []
-    return [write for write in before if any(names.may_be_one(write, event, path) for path in paths)]
+    found = [write for write in before if any(names.may_be_one(write, event, path) for path in paths)]
+    return [write for write in found if not context.either.excludes(write, event)]
 
 
 def may_come_before(write: Event, read: Event) -> bool:
