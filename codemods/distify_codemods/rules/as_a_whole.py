@@ -136,7 +136,7 @@ def _all_come(context: Context, event: Event, at: Here) -> bool:
     if rewrites.in_unequal_turns(context, frozenset(here.node for here in at.loops)):
         return False
     place = (at.frame.module, at.node)
-    return handed_over.outside(context, event, place) == place and context.runs_beside(*place) is None
+    return handed_over.outside(context, event, place, ()) == place and context.runs_beside(*place) is None
 
 
 # ---- branches
