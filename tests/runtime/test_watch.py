@@ -136,6 +136,55 @@ def test_what_one_rank_catches_the_others_hear_of() -> None:
     )
 
 
+CAUGHT = """
+import sys
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+import distify_runtime as rt
+rt.init_process_group()
+failing = [rank for rank in range(2) if sys.argv[1] in (str(rank), "all")]
+
+class Rows(Dataset):
+    def __len__(self):
+        return 64
+    def __getitem__(self, i):
+        if rt.rank() in failing and len(read) == 8:
+            raise ValueError("cannot be read")
+        read.append(i)
+        return torch.randn(4), i % 2
+
+def main():
+    data = Rows()
+    loader = DataLoader(data, batch_size=4, sampler=rt.TrainingSampler(data))
+    model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+read = []
+try:
+    main()
+except Exception as error:
+    print("gave up")
+"""
+
+
+def test_an_error_that_one_rank_has_had_does_not_pass_for_the_scripts_end() -> None:
+    """The others hear no more than that it is gone; who caught that, too, would end with 0."""
+    zero = run_script(CAUGHT, "1")[0]
+    assert zero.code == 1
+    assert "distify: the script has come to its end after 2 steps behind an error that not all ranks" in zero.err
+    assert re.search(r"; rank 1: ValueError: cannot be read \(\S*script\.py:\d+\)", zero.err), zero.err
+
+
+@pytest.mark.parametrize("failing", ["all", "none"])
+def test_an_error_that_all_ranks_have_had_is_the_scripts_own(failing: str) -> None:
+    assert [one.code for one in run_script(CAUGHT, failing)] == [0, 0]
+
+
 def test_ranks_that_have_come_apart_late_are_told_before_a_checkpoint(tmp_path: Path) -> None:
     ended = trained("late", str(tmp_path / "a.pt"))
     assert re.search(r"after step 16 of SGD, parameter `1\.weight` .*of rank 1 is not rank 0's", ended.err), ended.err

@@ -78,7 +78,13 @@ def surrounded(
 @functools.cache
 def _notice_batches_and_backward_passes() -> None:
     def following(original: Any, self: Any) -> Any:
-        found = original(self)
+        try:
+            found = original(self)
+        except StopIteration:
+            raise
+        except Exception as error:
+            uneven.heard(error)
+            raise
         uneven.took(self)
         return found
 

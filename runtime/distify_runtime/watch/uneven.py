@@ -23,6 +23,8 @@ _TOGETHER = 20
 
 #: How it is said.
 APART = "the ranks are not at the same step"
+#: Ranks whose errors are told at the end.
+_MOST_TOLD = 4
 #: Seconds after which a rank that stands still behind the head of a pass has not had the error of another.
 _STILL = 5.0
 
@@ -208,14 +210,20 @@ def _told_of(step: int, found: dict[int, Said]) -> str:
 
 
 def ends(watching: Watching) -> None:
-    """At the end of a script that has come to its end on all ranks."""
-    watching.exchange("ends", watching.steps, _all_alike)
+    """At the end of a script that has come to its end on all ranks, perhaps behind an error that it has caught."""
+    watching.exchange("ends", [watching.steps, _turn.heard[0]], _ended_alike)
 
 
-def _all_alike(everyone: list[Any]) -> str:
-    if len(set(everyone)) == 1:
+def _ended_alike(everyone: list[Any]) -> str:
+    steps, errors = zip(*everyone, strict=True)
+    if len(set(steps)) > 1:
+        other = next(rank for rank, taken in enumerate(steps) if taken != steps[0])
+        said = f"the ranks have not taken equally many steps: rank 0 took {steps[0]}, rank {other} took {steps[other]}"
+    elif len(set(errors)) > 1:
+        said = (
+            f"the script has come to its end after {steps[0]} steps behind an error that not all ranks have had alike"
+        )
+    else:
         return ""
-    other = next(rank for rank, steps in enumerate(everyone) if steps != everyone[0])
-    return (
-        f"the ranks have not taken equally many steps: rank 0 took {everyone[0]}, rank {other} took {everyone[other]}"
-    )
+    had = [f"rank {rank}: {error}" for rank, error in enumerate(errors) if error]
+    return "; ".join([said, *had[:_MOST_TOLD]])
