@@ -223,3 +223,56 @@ def test_what_every_rank_computes_whole_stays_alike(kind: type[nn.Module], sizes
     first, second = on_ranks(rounded_apart, kind, sizes)
     for one, other in zip(first, second, strict=True):
         assert torch.equal(one, other)
+
+
+class Loaded(nn.Module):
+    """A router that keeps its load in a buffer: of its own, or of a module that it has no part of."""
+
+    def __init__(self, ledger: list[nn.Module]) -> None:
+        super().__init__()
+        self.router, self.ledger = nn.Linear(5, 3), ledger
+        self.register_buffer("load", torch.zeros(3))
+
+    def forward(self, samples: Tensor) -> Tensor:
+        scores: Tensor = self.router(samples).softmax(1)
+        keeper = self.ledger[0] if self.ledger else self
+        keeper.load = scores.detach().mean(0)
+        return scores
+
+
+class Outer(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, samples: Tensor) -> Tensor:
+        out: Tensor = self.inner(samples)
+        return out
+
+
+def _loads(of_another: bool, ranks: int = 2) -> Any:
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(1)
+    keeper = Loaded([])
+    net = Outer(Loaded([keeper] * of_another))
+    rt.data_parallel(net)
+    loads = []
+    for step in range(2):
+        net(whole(step)).square().mean().backward()
+        loads += (keeper if of_another else net.inner).load.tolist()
+    found = shared_model(net)
+    return loads, found and found.given_up
+
+
+def test_a_buffer_is_said_to_be_one_of_the_module() -> None:
+    ((expected, _),) = on_ranks(_loads, False, ranks=1)
+    for loads, why in on_ranks(_loads, False):
+        assert loads == pytest.approx(expected, abs=1e-12)
+        assert why == "it leaves a part of the batch in `Outer.inner.load`, a buffer of the module"
+
+
+def test_a_buffer_of_another_module_is_outside() -> None:
+    ((expected, _),) = on_ranks(_loads, True, ranks=1)
+    for loads, why in on_ranks(_loads, True):
+        assert loads == pytest.approx(expected, abs=1e-12)
+        assert why == "it leaves a part of the batch in `Loaded.load`, outside of its modules"

@@ -29,6 +29,7 @@ from distify_runtime.shared.copies import made_by_hooks
 from distify_runtime.shared.draws import Dims, OneRow, batch_dims
 from distify_runtime.shared.escapes import Births
 from distify_runtime.shared.graph import flows, leaves_past
+from distify_runtime.shared.kinds import TooLarge
 from distify_runtime.shared.plans import Call, Plan
 from distify_runtime.shared.proposals import outputs_of
 from distify_runtime.shared.readings import Mixture, Readings, mixture_of
@@ -111,7 +112,7 @@ def _of_fewer(model: SharedModel, call: Call, known: Sequence[Plan] | None, vouc
             if found.plan is not None:
                 note(f"{model.name} is checked on {samples} samples of a batch: there is no memory for all of them")
                 return found
-    return Found(None, "its whole batch needs more memory than there is, and a part of it tells nothing")
+    return Found(None, TooLarge("its whole batch needs more memory than there is, and a part of it tells nothing"))
 
 
 def _candidates(call: Call, whole: Passed) -> Iterator[Plan]:
@@ -247,9 +248,10 @@ class _Check:
                 found = comparing.gradients_of(tensors, wanted) if gradients else {}
             flowing = [flows(one) for one in tensors]
             tensors, changed = [one.detach() for one in tensors], state.changed()
-            known = (*tensors, *found.values(), *leaves.values(), *changed.values(), *self._call.tensors)
+            ours = (*self._call.tensors, *self._model.copies.made())
+            known = (*tensors, *found.values(), *leaves.values(), *changed.values(), *ours)
             numbers = surroundings.changed(self._numbers, around.numbers())
-            left = born.left(one for one in known if one is not None)
+            left = born.left((one for one in known if one is not None), self._model.model)
             outside = Outside([*left, *around.filled_with(tensors)], numbers, returned)
             return Passed(
                 tensors, flowing, found, leaves, changed, drawn.shapes, outside, state.spreads(), born.precision

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -133,19 +134,24 @@ def is_equal(one: Tensor, other: Tensor, at_least: float = 0.0, precision: torch
     """
     if not (other.dtype.is_floating_point or other.dtype.is_complex):
         return torch.equal(one.to(other.dtype), other)
-    one, other = one.detach(), other.detach()
-    if not torch.equal(one.isfinite(), other.isfinite()):
+    if one.shape != other.shape:
         return False
-    finite = other.isfinite()
+    found, apart = other.detach(), one.detach() - other.detach()
+    has_many, size, distance = found.numel() > 1, _norm(found), _norm(apart)
+    if not (math.isfinite(size) and math.isfinite(distance)):  # to take numbers out of all takes longer than the rest
+        finite = found.isfinite()
+        if not torch.equal(one.isfinite(), finite):
+            return False
+        found, apart = found[finite], apart[finite]
+        size, distance = _norm(found), _norm(apart)
     allowed = _ROUNDING_OF_HALVES if precision is not None else _ROUNDING.get(other.dtype, _ROUNDING_OF_HALVES)
-    found = other[finite]
-    if other.numel() > 1 and found.numel():  # what all numbers have in common says nothing about which is whose
+    if has_many and found.numel():  # what all numbers have in common says nothing about which is whose
         coarse = 0.0 if precision is None else _EPSILONS_OF_STEPS * torch.finfo(precision).eps
-        rounded = max(_EPSILONS * torch.finfo(other.dtype).eps, coarse) * _norm(found)
-        found = found - found.mean()
+        rounded = max(_EPSILONS * torch.finfo(other.dtype).eps, coarse) * size
+        size = _norm(found - found.mean())
     else:
         rounded = torch.finfo(other.dtype).tiny
-    return _norm((one - other)[finite]) <= allowed * max(_norm(found), at_least) + rounded
+    return distance <= allowed * max(size, at_least) + rounded
 
 
 class Weights(enum.Enum):
@@ -169,7 +175,7 @@ def weights(parts: Sequence[Tensor], joined: Tensor, whole: Tensor, precision: t
 
 def _norm(tensor: Tensor) -> float:
     wide = torch.promote_types(tensor.dtype, torch.float64)
-    return float(tensor.to(wide).norm())
+    return float(torch.linalg.vector_norm(tensor, dtype=wide))
 
 
 def _varies(tensor: Tensor) -> bool:

@@ -74,6 +74,10 @@ class Copies:
         """Whether this is a parameter of the model, or a copy of one."""
         return id(tensor) in self._ours
 
+    def made(self) -> list[Tensor]:
+        """The copies that there are now, and the zero that hangs on them."""
+        return [*self._of.values(), *([] if self.anchor is None else [self.anchor])]
+
     def place_of(self, tensor: Tensor | None) -> int:
         """Of a parameter (or its copy) or a buffer, counted from 1 through the model; 0: none of these."""
         if tensor is None:

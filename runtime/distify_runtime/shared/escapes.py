@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -45,18 +45,19 @@ class Births(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """But for those that the pass has made by itself, as hooks make leaves of what frozen layers give."""
         return {identity: one for identity, one in leaves.items() if storage_of(one) not in self._born}
 
-    def left(self, known: Iterable[Tensor]) -> list[Left]:
-        """In the order in which they were made; but for `known` and what only a graph holds."""
+    def left(self, known: Iterable[Tensor], model: nn.Module) -> list[Left]:
+        """In the order in which they were made; but for `known` and what only a graph holds. model: what was called."""
         alive = {storage for storage, one in self._born.items() if not one.expired()}
         alive -= {storage_of(one) for one in known}
         if not alive:
             return []
         tensors = (one for one in gc.get_objects() if type(one) is Tensor and one.layout is torch.strided)
         found = [one for one in tensors if storage_of(one) in alive]
-        if holders := _holders(found):
+        buffers = _buffers(model)
+        if holders := _holders(found, buffers):
             del tensors  # which has all objects
             gc.collect()  # some may be holders that nobody holds
-            holders = _holders(found)
+            holders = _holders(found, buffers)
         order = {storage: number for number, storage in enumerate(self._born)}
         held = sorted((one for one in found if id(one) in holders), key=lambda one: order[storage_of(one)])
         return [Left(holders[id(one)], one.detach().cpu()) for one in held]
@@ -74,7 +75,7 @@ def escaped(everyone: Sequence[Sequence[Left]], whole: Sequence[Left], precision
             others.append(whole[index])
         alike = all(_is_same(one.tensor, other.tensor, precision) for other in others)
         if not alike or len(others) < len(everyone):
-            return f"it leaves a part of the batch in {one.where}, outside of its modules"
+            return f"it leaves a part of the batch in {one.where}"
     return ""
 
 
@@ -107,9 +108,18 @@ def storage_of(tensor: Tensor) -> int:
 # ---- who holds a tensor
 
 
-def _holders(tensors: list[Tensor]) -> dict[int, str]:
+def _buffers(model: nn.Module) -> dict[int, str]:
+    """Those of a model and its parts by their identities, in words: they are looked at with all that is left."""
+    top = type(model).__name__
+    return {
+        id(one): f"`{top}.{name}`, a buffer of the module" for name, one in model.named_buffers(remove_duplicate=False)
+    }
+
+
+def _holders(tensors: list[Tensor], buffers: dict[int, str]) -> dict[int, str]:
     """By the tensor's identity. Nobody: a graph, which no script reads. One search of all objects for all of them."""
-    wanted, found = {id(one) for one in tensors}, dict[int, str]()
+    wanted = {id(one) for one in tensors}
+    found = {identity: where for identity, where in buffers.items() if identity in wanted}
     for holder in gc.get_referrers(*tensors) if tensors else []:
         if holder is tensors or isinstance(holder, types.FrameType):
             continue
@@ -118,16 +128,20 @@ def _holders(tensors: list[Tensor]) -> dict[int, str]:
             continue
         for name, value in _entries(holder):
             if id(value) in wanted:
-                found.setdefault(id(value), _named(owner, name))
+                found.setdefault(id(value), f"{_named(owner, name)}, outside of its modules")
     return found
 
 
 def _owner(holder: Any) -> Any:
-    """The object whose attributes this dictionary is, else what holds."""
+    """The object whose attributes this dictionary is, or the module whose buffers, else what holds."""
     if type(holder) is not dict:
         return holder
-    owners = (one for one in gc.get_referrers(holder) if getattr(one, "__dict__", None) is holder)
-    return next(owners, holder)
+    for one in gc.get_referrers(holder):
+        if getattr(one, "__dict__", None) is holder or (isinstance(one, nn.Module) and one._buffers is holder):
+            return one
+        if type(one) is dict and one.get("_buffers") is holder and isinstance(owner := _owner(one), nn.Module):
+            return owner
+    return holder
 
 
 def _entries(holder: Any) -> Iterator[tuple[str, Any]]:

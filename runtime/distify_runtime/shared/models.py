@@ -27,6 +27,7 @@ from distify_runtime.shared.copies import Copies
 from distify_runtime.shared.entries import filled
 from distify_runtime.shared.forms import Forms, NotInParts, even_counts_of
 from distify_runtime.shared.graph import leaves_past
+from distify_runtime.shared.kinds import Kinds, Whole
 from distify_runtime.shared.messages import RanksParted, Tag, What, numbered, report_failure
 from distify_runtime.shared.plans import Plan
 from distify_runtime.shared.readings import Readings, notice_readings
@@ -251,12 +252,18 @@ class SharedModel:
     # ---- how it is shared
 
     def _plan(self, call: plans.Call) -> Plan | None:
+        is_tried = self.depth > 0 and call.trains and call.form not in self.forms.plans
+        if is_tried and (other := _kinds.whole(self.model, call)):
+            self._give_up(other.why, f", as {other.name} is")
+            return None
         plan, why = self.forms.plan(self, call)
         if plan is None and why and call.trains:
+            if is_tried:
+                _kinds.learn(self.model, call, Whole(self.name, why))
             self._give_up(why)
         return plan
 
-    def _give_up(self, why: str) -> None:
+    def _give_up(self, why: str, like: str = "") -> None:
         self.given_up = why
         parts = [] if self.depth == _DEEPEST else list(parts_of(self.model))
         for name, part in parts:
@@ -264,7 +271,7 @@ class SharedModel:
             shared.patch()
             self.parts.append(shared)
         instead = f"; its parts are shared in its place: {', '.join(name for name, _ in parts)}" if parts else ""
-        note(f"{self.name} is computed on whole batches by every rank: {why}{instead}")
+        note(f"{self.name} is computed on whole batches by every rank{like}: {why}{instead}")
 
     def found_in_a_checkpoint(self) -> None:
         if not self.given_up:
@@ -277,6 +284,7 @@ class SharedModel:
 
 
 _shared: dict[int, SharedModel] = {}
+_kinds = Kinds()
 
 
 def shared_model(model: nn.Module) -> SharedModel | None:
@@ -318,3 +326,4 @@ def _forget() -> None:
     for one in _shared.values():
         one.copies.forget()
     _shared.clear()
+    _kinds.forget()
