@@ -201,6 +201,12 @@ class Plan:
             if guard.header.startswith("with "):
                 yield from out or [statement]
 
+    def touched(self) -> Iterator[cst.CSTNode]:
+        """What is replaced, guarded or taken out, or has a line written beside it."""
+        tables = (self.expressions, self.keywords, self.before, self.after, self.guards, self.hoists)
+        yield from (node for table in tables for node, made in table.items() if made)
+        yield from self.removed
+
     def hoist(self, statement: cst.CSTNode, node: cst.BaseExpression, name: str, code: str, reason: str) -> None:
         if self._leaves_alone(code, node, reason):
             return

@@ -20,6 +20,7 @@ from distify_codemods.naming import brief
 from distify_codemods.objects import External, Instance, Method, Sequence, Setting
 from distify_codemods.rules.base import Context
 from distify_codemods.scale import Scale
+from distify_codemods.scripted import is_compiled
 from distify_codemods.values import Value
 
 _REASON = "`cuda:1` on the command line means `cuda`, the rank's own GPU"
@@ -52,11 +53,11 @@ class _Taken(Enum):
 
 
 def uses_of_devices(context: Context) -> Iterator[tuple[Event, cst.BaseExpression]]:
-    """What is given where a device may stand, each place once."""
+    """What is given where a device may stand, each place once; but in what takes no call of the runtime."""
     told: set[cst.CSTNode] = set()
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD):
         for node in devices_of(event):
-            if node not in told:
+            if node not in told and not is_compiled(context.facts, event.module, node):
                 told.add(node)
                 yield event, node
 

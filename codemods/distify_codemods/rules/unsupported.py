@@ -8,7 +8,7 @@ from functools import cache, partial
 
 import libcst as cst
 
-from distify_codemods import refusals, tree
+from distify_codemods import refusals, scripted, tree
 from distify_codemods.allocation import Const
 from distify_codemods.decisions import concurrent, doubts
 from distify_codemods.decisions.base import Blocked
@@ -35,11 +35,28 @@ _CALLS = {
 
 def run(context: Context) -> None:
     raising.advise(context)
-    found = list(_problems(context))
-    for problem in found:
+    found: list[object] = list(problems := list(_problems(context)))
+    for problem in problems:
         context.blocked(problem)
+    found += _compiled(context)
     if not _turned_off(context) and not found:
         context.not_needed_if_known("nothing else that distribution touches was found")
+
+
+def _compiled(context: Context) -> list[cst.CSTNode]:
+    """Says where something was written into a function that TorchScript compiles: it would not be defined any more."""
+    functions = scripted.compiled(context.facts)
+    found = {
+        function: (module, function)
+        for module, plan in context.plans.items() for node in plan.touched() if functions
+        for function in (node, *module.enclosing(node)) if function in functions
+    }  # fmt: skip
+    for module, function in found.values():
+        context.needs_you(
+            "TorchScript compiles this function, and takes none of what the conversion writes into it",
+            module, function, "leave it to Python: take `torch.jit.script` away",
+        )  # fmt: skip
+    return list(found)
 
 
 def _problems(context: Context) -> Iterator[Blocked]:
