@@ -18,7 +18,7 @@ def tensors_of(of: Any) -> Iterator[Tensor]:
         for group in of.param_groups:
             yield from group["params"]
     else:
-        for part in filter(_holds_any, _parts(of)):
+        for part in filter(holds_any, _parts(of)):
             yield from tensors_of(part)
 
 
@@ -27,11 +27,11 @@ def modules_of(of: Any) -> Iterator[nn.Module]:
     if isinstance(of, nn.Module):
         yield of
     elif not isinstance(of, Tensor) and not hasattr(of, "param_groups"):
-        for part in filter(_holds_any, _parts(of)):
+        for part in filter(holds_any, _parts(of)):
             yield from modules_of(part)
 
 
-def _holds_any(part: Any) -> bool:
+def holds_any(part: Any) -> bool:
     """Of what a list or dictionary holds; settings and functions may be there beside a model: `render_kwargs`."""
     return isinstance(part, Tensor | nn.Module | Mapping | list | tuple | set) or hasattr(part, "param_groups")
 

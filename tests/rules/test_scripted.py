@@ -28,8 +28,9 @@ def drawn(x: torch.Tensor) -> torch.Tensor:
         pytest.param(f"from torch import jit\n@jit.script\n{PLAIN}", id="by another name"),
         pytest.param(
             f"{PLAIN.replace('scale', 'inner')}\n@torch.jit.script\ndef scale(data: torch.Tensor):\n"
-            "    return inner(data)\n", id="called by one",
-        ),  # fmt: skip
+            "    return inner(data)\n",
+            id="called by one",
+        ),
     ],
 )
 def test_no_device_is_renamed_in_them(made: str) -> None:
@@ -48,5 +49,3 @@ def test_what_has_to_be_written_into_them_needs_a_person(decorator: str, needed:
     said = [one.message for one in made.of(Level.BLOCKING)]
     wanted = "TorchScript compiles this function, and takes none of what the conversion writes into it"
     assert said == [wanted] * needed
-
-

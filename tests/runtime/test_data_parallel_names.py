@@ -96,3 +96,26 @@ def test_what_can_be_no_call_of_a_module_is_told_at_once() -> None:
 def test_what_a_model_does_not_have_is_not_asked_for(name: str) -> None:
     """One line may be for models of several classes."""
     assert on_ranks(_named, name) == [True, True]
+
+
+class Trainer:
+    """Of a library: no module, and keeps the one that it trains."""
+
+    def __init__(self, net: Any) -> None:
+        self.net, self.steps = net, 0
+
+
+def _kept(net: Any) -> Any:
+    trainer, samples = Trainer(net), torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
+    rt.data_parallel(trainer, methods=("net",))
+    trainer.net(samples).sum().backward()
+    return trainer.net[0].seen[-1]
+
+
+def test_an_object_stands_for_the_modules_that_it_keeps() -> None:
+    assert on_ranks(_kept, nn.Sequential(Seen(4, 2))) == [4, 4]
+
+
+def test_an_object_without_modules_is_no_model() -> None:
+    with pytest.raises(RankFailed, match="are shared, and Trainer is none and has none as an attribute: name the"):
+        on_ranks(_kept, "resnet18")
