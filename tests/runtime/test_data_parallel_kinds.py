@@ -9,7 +9,9 @@ from typing import Any
 import distify_runtime as rt
 import pytest
 import torch
+from distify_runtime import communicator
 from distify_runtime.shared import check
+from distify_runtime.shared.comparing import is_equal
 from distify_runtime.shared.models import _shared
 from ranks import on_ranks
 from torch import Tensor, nn
@@ -67,6 +69,10 @@ class Centred(nn.Module):
         return found - found.mean(0) if is_coupled else found.tanh()
 
 
+def _looked_at(*_: Any) -> None:
+    """As a hook that logs."""
+
+
 class Row(nn.Module):
     """A model that compares samples, of such parts."""
 
@@ -87,12 +93,21 @@ def _verbose_on_one_rank() -> nn.Module:
     return Row(*parts)
 
 
+def _looked_at_one() -> nn.Module:
+    parts = [Centred(index, True) for index in range(3)]
+    parts[1].register_forward_hook(_looked_at)
+    parts[2].register_forward_hook(_looked_at)
+    parts[0].register_forward_hook(lambda *_: None)
+    return Row(*parts)
+
+
 MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "two blocks": (lambda: Net(2), (6, 3, 5, 5)),
     "four blocks": (lambda: Net(4), (6, 3, 5, 5)),
     "by a flag": (lambda: Row(*(Centred(index, index % 2 == 0) for index in range(4))), (6, 3)),
     "by a number": (lambda: Row(*(Centred(index) for index in (1, 0, 3, 2))), (6, 3)),
     "by a number, the first one coupled": (lambda: Row(*(Centred(index) for index in range(4))), (6, 3)),
+    "other hooks": (_looked_at_one, (6, 3)),
     "other attributes on each rank": (_verbose_on_one_rank, (6, 3)),
 }
 
@@ -169,6 +184,11 @@ def test_a_flag_makes_another_kind() -> None:
     assert whole == ["Row", "Row.parts.0", "Row.parts.2"]
 
 
+def test_what_looks_at_a_part_makes_another_kind() -> None:
+    failed, _, _ = ranks_follow_one_process("other hooks")
+    assert failed == ["Row", "Row.parts.0", "Row.parts.1"]
+
+
 def test_that_a_part_is_shared_says_nothing_of_the_next() -> None:
     failed, _, whole = ranks_follow_one_process("by a number")
     assert failed == ["Row", "Row.parts.1"]
@@ -206,10 +226,27 @@ def test_a_pass_that_leaves_nothing_has_not_all_objects_searched() -> None:
     assert on_ranks(_searches) == [0, 0]
 
 
+def _meetings() -> int:
+    net, meetings, gather = nn.Linear(3, 2), [], communicator.all_gather_object
+
+    def met(value: Any) -> list[Any]:
+        meetings.append(value)
+        return gather(value)
+
+    rt.data_parallel(net)
+    communicator.all_gather_object = met
+    net(torch.randn(8, 3, generator=torch.Generator().manual_seed(1)))
+    communicator.all_gather_object = gather
+    return len(meetings)
+
+
+def test_a_check_meets_for_what_the_ranks_have_to_know_and_no_more() -> None:
+    """What the whole gave, whether all have a part, how it was made, what it gave, outputs, and the shared pass."""
+    assert on_ranks(_meetings) == [6, 6]
+
+
 @pytest.mark.parametrize("size", [1, 3, 2**12])
 def test_numbers_that_are_not_finite_are_equal_in_the_same_places(size: int) -> None:
-    from distify_runtime.shared.comparing import is_equal
-
     numbers = torch.linspace(1, 2, size)
     for special in (float("inf"), float("nan")):
         other = torch.cat([numbers, torch.tensor([special])])

@@ -24,7 +24,7 @@ from distify_runtime.environment import world_size
 from distify_runtime.output import note
 from distify_runtime.shared import comparing, escapes, region, surroundings
 from distify_runtime.shared.attributes import Watched
-from distify_runtime.shared.comparing import Outside, Passed
+from distify_runtime.shared.comparing import Both, Outside, Passed
 from distify_runtime.shared.copies import made_by_hooks
 from distify_runtime.shared.draws import Dims, OneRow, batch_dims
 from distify_runtime.shared.escapes import Births
@@ -83,12 +83,12 @@ def find_plan(
     with _unseen():
         whole = check.whole(())
         model.draws_numpy = model.draws_numpy or numpy_position() != before
-    if _first(whole if isinstance(whole, _OutOfMemory) else ""):
+    said = [one for one in communicator.all_gather_object(whole if isinstance(whole, str) else "") if one]
+    if any(isinstance(one, _OutOfMemory) for one in said):
         return _of_fewer(model, call, known, vouched)
-    raised = _first(whole if isinstance(whole, _Raised) else "")
-    failed = raised or _first(whole if isinstance(whole, str) else "")
-    if failed or isinstance(whole, str):  # where it raises an error, the call itself raises it
-        return Found(None, "" if raised and known is None else failed)
+    if said or isinstance(whole, str):  # where it raises an error, the call itself raises it
+        raised = next((one for one in said if isinstance(one, _Raised)), "")
+        return Found(None, "" if raised and known is None else str(raised or "".join(said[:1])))
     why = ""
     for plan in known or _candidates(call, whole):
         if plan.batch.samples(call.tensors) < world_size():
@@ -152,22 +152,26 @@ class _Check:
         """The plan with its outputs, or why it does not do."""
         counts = self._counts or region.uneven_counts(plan.batch.samples(self._call.tensors), world_size())
         along: tuple[Dims, ...] = ()
-        whole, part, dims, outside = self._both(plan, counts, along)
+        both = self._both(plan, counts, along)
+        dims = both.dims
         if dims is not None and any(dims):  # now that it shows where the batch is in what is drawn
             along = tuple(dims)
-            whole, part, _, outside = self._both(plan, counts, along)
-        failed = _first(next((one for one in (whole, part) if isinstance(one, str)), ""))
-        if failed or isinstance(part, str):
-            return failed or "the ranks compute different things for their parts of the batch"
+            both = self._both(plan, counts, along)
+        whole, part, outside = both.whole, both.part, both.outside
+        if both.failed or isinstance(part, str):
+            return both.failed or "the ranks compute different things for their parts of the batch"
         if dims is None or isinstance(whole, str):
             return "it draws other random numbers for a part of the batch than for the whole one"
-        why, names, sizes, seen = _agreed(self._judged(whole, outside, counts))
+        judged = self._judged(whole, outside, counts)
+        everyone = communicator.all_gather_object((judged, [one.cpu() for one in part.tensors]))
+        why, names, sizes, seen = everyone[0][0]  # what is equal to rounding is for one to say
         if why or (names and (why := self._following(names, outside, lambda: self._part(plan, counts, along)))):
             return why
         self._model.copies.add_strays([one for identity, one in part.leaves.items() if identity in whole.leaves])
-        outputs = _agreed(outputs_of(part.tensors, whole, counts, plan.outputs, self._vouched))
+        outputs = _agreed(outputs_of([one for _, one in everyone], whole, counts, plan.outputs, self._vouched))
         if isinstance(outputs, str):
             return outputs
+        del everyone  # not to be held through the next pass
         if len(plan.outputs) == len(outputs):
             outputs = [one.as_ragged_as(before) for one, before in zip(outputs, plan.outputs, strict=True)]
         proposed = replace(plan, outputs=outputs, seen=plan.seen or seen, sizes=tuple(sizes.values()), agreed={})
@@ -175,16 +179,16 @@ class _Check:
         why = found if isinstance(found, str) else comparing.difference(found, whole)
         return _first(why) or proposed
 
-    def _both(
-        self, plan: Plan, counts: tuple[int, ...], along: tuple[Dims, ...]
-    ) -> tuple[Passed | str, Passed | str, list[Dims] | None, list[Outside]]:
-        """The whole, this rank's part, where the batch is in what they draw, what ranks leave outside. A collective."""
+    def _both(self, plan: Plan, counts: tuple[int, ...], along: tuple[Dims, ...]) -> Both:
+        """A collective."""
         whole, part = self.whole(along), self._part(plan, counts, along)
+        why = str(next((one for one in (whole, part) if isinstance(one, str)), ""))
         told = ([], Outside()) if isinstance(part, str) else (part.draws, part.outside)
-        everyone = communicator.all_gather_object((*told, self._readings.outcomes()))
-        self.read = mixture_of([read for *_, read in everyone])
-        dims = batch_dims([drawn for drawn, *_ in everyone], [] if isinstance(whole, str) else whole.draws)
-        return whole, part, dims, [outside for _, outside, _ in everyone]
+        everyone = communicator.all_gather_object((*told, self._readings.outcomes(), why))
+        draws, outside, read, failed = (list(one) for one in zip(*everyone, strict=True))
+        self.read = mixture_of(read)
+        dims = batch_dims(draws, [] if isinstance(whole, str) else whole.draws)
+        return Both(whole, part, dims, outside, next(filter(None, failed), ""))
 
     def _shared_pass(self, plan: Plan, counts: tuple[int, ...]) -> list[Tensor]:
         return self._model.shared_pass(self._call, plan, counts, Readings(), True)[1]

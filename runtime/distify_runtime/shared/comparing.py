@@ -65,6 +65,20 @@ class Passed:
         return any(_varies(one) for one in self.tensors)
 
 
+@dataclass
+class Both:
+    """The whole batch and this rank's part, or why there is none; and of all ranks, what they leave outside.
+
+    dims: where the batch is in what they draw. failed: what the first rank says that cannot compute one of them.
+    """
+
+    whole: Passed | str
+    part: Passed | str
+    dims: list[frozenset[int]] | None
+    outside: list[Outside]
+    failed: str
+
+
 def gradients_of(tensors: list[Tensor], wanted: dict[int, Tensor]) -> dict[int, Tensor | None]:
     """Of one random projection of the tensors, the same on every rank. `.grad` stays as it is."""
     flowing = [one for one in tensors if flows(one)]

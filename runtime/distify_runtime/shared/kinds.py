@@ -73,7 +73,8 @@ def _kind(part: nn.Module, call: Call) -> _Kind:
 
 def _switches(module: nn.Module) -> tuple[Any, ...]:
     named = ((name, one) for name, one in vars(module).items() if name not in _OF_TORCH)
-    return tuple((name, _said(one)) for name, one in sorted(named))
+    hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())  # one may keep what it sees
+    return *((name, _said(one)) for name, one in sorted(named)), *map(_said, hooks)
 
 
 def _said(value: Any) -> Any:

@@ -9,7 +9,6 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from distify_runtime import communicator
 from distify_runtime.shared import comparing
 from distify_runtime.shared.comparing import Passed, Weights
 from distify_runtime.shared.entries import blank_of, owner_of
@@ -23,13 +22,12 @@ class Near(str):
 
 
 def outputs_of(
-    parts: list[Tensor], whole: Passed, counts: tuple[int, ...], before: Sequence[Output], vouched: bool
+    everyone: Sequence[list[Tensor]], whole: Passed, counts: tuple[int, ...], before: Sequence[Output], vouched: bool
 ) -> list[Output] | str:
-    """How each tensor comes together. A collective.
+    """How each tensor comes together. everyone: each rank's parts.
 
     before: as they did, if that is known. vouched: whether gradients have shown of such calls what parts count for.
     """
-    everyone = communicator.all_gather_object([part.cpu() for part in parts])
     if any(len(one) != len(whole.tensors) for one in everyone):
         return "a part of the batch gives other outputs than the whole one"
     found: list[Output] = []
