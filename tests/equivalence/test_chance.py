@@ -283,3 +283,27 @@ def test_a_law_that_follows_from_a_rank_s_own_batch_is_not_judged() -> None:
         for rank in (1, 2)
     )
     assert chance.noise(drawn(0, 8), [ours, theirs]).difference is None
+
+
+def samples(first: int, count: int) -> list[Drawn]:
+    """Of a data set that draws one number for each sample."""
+    return [
+        Drawn(1, "rand", "", (1,), f"place {first + n}", (random.Random(first + n).random(),)) for n in range(count)
+    ]
+
+
+def test_a_batch_that_all_ranks_load_before_training_is_no_share() -> None:
+    probe = samples(0, 32)
+    original, ranks = [*probe, *samples(32, 32)], [[*probe, *samples(100, 16)], [*probe, *samples(200, 16)]]
+    found = chance.noise(original, ranks)
+    assert found.difference is None
+    assert found.found is not None
+    assert found.found.startswith("32 numbers: each rank draws its own")
+
+
+@pytest.mark.parametrize("probe", [[], samples(0, 8)])
+def test_ranks_that_draw_what_the_original_has_drawn_share_nothing_out(probe: list[Drawn]) -> None:
+    alike = [*probe, *samples(32, 16)]
+    difference = chance.noise([*probe, *samples(32, 32)], [alike, alike]).difference
+    assert difference is not None
+    assert "ranks 0 and 1 draw the same noise (`rand`) for different samples" in difference.message

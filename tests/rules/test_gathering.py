@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from distify_codemods import Level
 
-from tests.rules.scripts import IMPORTS, LOOP, SHUFFLED, converted, distributed, findings, script
+from tests.rules.scripts import IMPORTS, LOADER, LOOP, SHUFFLED, converted, distributed, findings, script
 from tests.rules.test_loss import with_loss
 
 #: A loss, what it becomes, and whether the targets are gathered, too.
@@ -51,6 +51,15 @@ def test_whole_batches(kind: str) -> None:
     assert f"        loss = {after.format('rt.gather_samples(model(x))')}\n" in text
     assert ("        y = rt.gather_samples(y)\n        loss" in text) is targets
     assert "world_size" not in text.replace("len(x) * rt.world_size()", "")
+
+
+@pytest.mark.parametrize(("options", "said"), [("", 1), (", drop_last=True", 0), (", drop_last=False", 1)])
+def test_copies_that_fill_up_the_last_batch_are_told(options: str, said: int) -> None:
+    """Contrast would push a sample away from its own copy."""
+    loader = LOADER.replace("shuffle=True", f"shuffle=True{options}")
+    before = script(imports=LIBRARY, loader=loader, loop=with_loss(LOOP, GATHERED["pairs"][0]))
+    advice = [one.message for one in findings("GATHER01", before, Level.ADVICE)]
+    assert sum("samples are compared with copies of themselves" in one for one in advice) == said
 
 
 def test_no_figure_of_a_rank_is_kept_where_the_loss_is_that_of_whole_batches() -> None:

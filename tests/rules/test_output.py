@@ -10,6 +10,7 @@ from tests.rules.scripts import (
     GROUP,
     IMPORTS,
     LOOP,
+    OPTIMIZER,
     PRINT,
     changes,
     conversion_of,
@@ -190,6 +191,17 @@ def test_samples_that_are_counted_are_said_to_be_rank_zeros(line: str) -> None:
 )
 def test_what_counts_no_samples(line: str, said: list[str]) -> None:
     assert told(line) == said
+
+
+def test_a_batch_that_is_looked_at_before_training_is_whole() -> None:
+    look = "model(next(iter(loader))[0]).shape"
+    assert "print(model.module(next(iter(rt.whole_loader(loader)))[0]).shape)" in converted(
+        script(loop=f"print({look})\n{LOOP}")
+    )
+    before = script(optimizer=f"{OPTIMIZER}print({look})\n", loop=f"{LOOP}        print(loss.item())\n")
+    (one,) = [one for one in conversion_of(before).of(Level.ADVICE) if one.message == SHARE]
+    assert one.place is not None
+    assert "print(loss" in before.splitlines()[one.place.line - 1]
 
 
 def test_a_log_record_on_the_screen_is_of_rank_0s_share() -> None:

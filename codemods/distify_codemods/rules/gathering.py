@@ -5,9 +5,10 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions.base import Joining, Layout
+from distify_codemods.decisions.base import Joining, Layout, Sharding
 from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.rules.examples import Example, LeftAlone
+from distify_codemods.rules.training_data import may_end_short
 
 CODE = "GATHER01"
 _WHY = "the loss relates samples to each other: all ranks need all of them"
@@ -43,6 +44,12 @@ def _join(context: Context, joining: Joining) -> None:
         plan.replace(node, call_of(product if alone else f"({product})"), CODE, _NUMBER)
     what = "what the models return is gathered: all ranks compute the loss of the whole batch"
     context.applied(what, module, statement)
+    if any(one.sharding is Sharding.TRAINING and may_end_short(one) for one in context.decisions.loaders):
+        context.advice(
+            "where the last batch does not divide by the ranks, samples are compared with copies of themselves, as in "
+            "no batch of one process: with `drop_last=True` there is none",
+            module, statement,
+        )  # fmt: skip
     if joining.unseen:
         context.advice(
             "what this loss does with the samples cannot be seen, so it is computed on the whole batch by every rank: "

@@ -180,11 +180,13 @@ def _only_talks(event: Event) -> bool:
 
 
 def _training_figures(context: Context) -> None:
-    """Figures of the training loop that are only printed stay rank 0's."""
+    """Figures of the training loop that are only printed stay rank 0's. Before that, all ranks load whole batches."""
+    begun = min((loop.event.number for loop in context.facts.training_loops), default=0)
     own, averaged = context.own_figures, {one.node for one in context.decisions.averages}
     shown = [
         event for event in (*context.facts.of_kind(Kind.PRINT), *records(context))
-        if any(map(own.is_own, event.arguments.all())) and averaged.isdisjoint(tree.walk(event.node))
+        if event.number > begun and any(map(own.is_own, event.arguments.all()))
+        and averaged.isdisjoint(tree.walk(event.node))
     ]  # fmt: skip
     for event in shown[:1]:
         context.advice("figures printed here are those of rank 0's share of the batch", event.module, event.node)

@@ -8,7 +8,6 @@ from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Dealing, LoaderDecision, Sharding
 from distify_codemods.decisions.entire import computed_entirely
 from distify_codemods.events import Event
-from distify_codemods.facts import Loader
 from distify_codemods.inside import made_of, root
 from distify_codemods.libraries.torch_data import PARAMETERS
 from distify_codemods.naming import brief
@@ -89,17 +88,17 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
     else:
         _BY_DEALING[dealing](context, decision)
     kept = "each rank's batch is as large as one process's" if context.options.per_rank_batch else _KEPT
-    twice = _TWICE * any(_may_end_short(loader) for loader in decision.loaders)
+    twice = _TWICE * may_end_short(decision)
     context.applied(f"the training loader deals each rank its share; {kept}{twice}", decision.module, decision.node)
     if dealing is Dealing.STREAM:
         context.advice("every rank reads the whole stream and keeps its share: training gets faster, reading does not",
                        decision.module, decision.node)  # fmt: skip
 
 
-def _may_end_short(loader: Loader) -> bool:
+def may_end_short(decision: LoaderDecision) -> bool:
     """Whether the last batch of a pass may hold fewer samples than the others."""
-    told = loader.arguments.get("drop_last", PARAMETERS.index("drop_last"))
-    return told is None or told.constant() is not True
+    told = [one.arguments.get("drop_last", PARAMETERS.index("drop_last")) for one in decision.loaders]
+    return any(one is None or one.constant() is not True for one in told)
 
 
 _KEPT = "the global batch stays as it is"

@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from distify_runtime.trace.compare import Check, Difference
@@ -75,7 +75,8 @@ def _for_samples(original: Sequence[Drawn], ranks: Sequence[Sequence[Drawn]]) ->
     """What is drawn for shares of the samples: of the original, and of each rank."""
     counts = [Counter(map(_kind, drawn)) for drawn in (original, *ranks)]
     alike = {kind for kind, count in counts[0].items() if all(other[kind] == count for other in counts)}
-    all_of_it, *shares = [_by_source(one for one in drawn if _kind(one) not in alike) for drawn in (original, *ranks)]
+    differing = [[one for one in drawn if _kind(one) not in alike] for drawn in (original, *ranks)]
+    all_of_it, *shares = [_by_source(drawn) for drawn in _without_what_all_draw(differing)]
     shared = {
         source
         for source, draws in all_of_it.items()
@@ -85,11 +86,28 @@ def _for_samples(original: Sequence[Drawn], ranks: Sequence[Sequence[Drawn]]) ->
     return kept[0], kept[1:]
 
 
+def _without_what_all_draw(everyone: list[list[Drawn]]) -> list[Iterator[Drawn]]:
+    """What is left of a kind where all draw some from the places of the original, for a batch that all of them load
+    whole; if ranks have drawn the rest of the original's among them. Where they have not, they share nothing out.
+    """
+    kinds = [defaultdict[Hashable, list[Drawn]](list) for _ in everyone]
+    for found, drawn in zip(kinds, everyone, strict=True):
+        for one in drawn:
+            found[_kind(one)].append(one)
+    common: dict[Hashable, set[str]] = {}
+    for kind, draws in list(kinds[0].items()):
+        places = set.intersection(*({one.place for one in found[kind]} for found in kinds))
+        left, *lefts = [sum(one.place not in places for one in found[kind]) for found in kinds]
+        if places and min(lefts) > 0 and abs(sum(lefts) - left) < len(lefts) and len(places) < len(draws):
+            common[kind] = places
+    return [(one for one in drawn if one.place not in common.get(_kind(one), ())) for drawn in everyone]
+
+
 def _kind(drawn: Drawn) -> Hashable:
     return drawn.step, drawn.source, drawn.shape, drawn.with_gradients
 
 
-def _by_source(drawn: Iterator[Drawn]) -> Draws:
+def _by_source(drawn: Iterable[Drawn]) -> Draws:
     found: Draws = defaultdict(list)
     for one in drawn:
         found[one.source].append(one)
