@@ -70,13 +70,29 @@ LOSSES = {
         "scores = model(x)\n            loss = scores.std() if kind.sum() > 3 else functional.mse_loss(scores, value)",
     ),
 }
+#: In a step of its own form.
+TWICE = """\
+def train_twice(model):
+    loader = DataLoader(TensorDataset(inputs, kinds, values), batch_size=6, shuffle=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, kind, value in loader:
+        optimizer.zero_grad()
+        scores = model(x)
+        first = functional.mse_loss(scores, value)
+        first.backward(retain_graph=True)
+        (first + scores.norm()).backward()
+        optimizer.step()
+
+
+"""
 
 
 def script() -> str:
     functions = "".join(training(number, *parts) for number, parts in enumerate(LOSSES.values()))
     made = "".join(f"model_{number} = nn.Linear(4, 3)\n" for number in range(len(LOSSES)))
     calls = "".join(f"train_{number}(model_{number})\n" for number in range(len(LOSSES)))
-    return f'{HEAD}{OWN}{functions}{made}{calls}print("accuracy 1")\n'
+    calls += "train_twice(nn.Linear(4, 3))\n"
+    return f'{HEAD}{OWN}{functions}{TWICE}{made}{calls}print("accuracy 1")\n'
 
 
 @pytest.mark.parametrize("world_size", [2, pytest.param(3, marks=slow)])

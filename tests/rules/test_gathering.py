@@ -144,6 +144,19 @@ def test_weights_of_samples(weight: str) -> None:
 
 def test_says_that_a_loss_was_not_seen() -> None:
     before = script(imports=LIBRARY, loop=with_loss(LOOP, "Strange()(model(x), y)"))
-    (advice,) = findings("GATHER01", before, Level.ADVICE)
+    (_, advice) = findings("GATHER01", before, Level.ADVICE)
     assert advice.message.startswith("what this loss does with the samples cannot be seen")
-    assert not findings("GATHER01", script(loop=with_loss(LOOP, "model(x).std()")), Level.ADVICE)
+    whole = LOADER.replace("shuffle=True", "shuffle=True, drop_last=True")
+    seen = script(loader=whole, loop=with_loss(LOOP, "model(x).std()"))
+    assert not findings("GATHER01", seen, Level.ADVICE)
+
+
+def test_gradients_of_the_samples_are_of_what_the_model_was_given() -> None:
+    """`x` would be the gathered copy, which the model was not called with."""
+    step = "x.requires_grad = True\n        out = model(x)\n        first = nn.functional.mse_loss(out, y)\n"
+    step += "        first.backward(retain_graph=True)\n        slope = (x.grad * x).norm()\n"
+    loop = LOOP.replace(
+        "        loss = nn.functional.mse_loss(model(x), y)\n", f"        {step}        loss = first + slope\n"
+    )
+    (said,) = [one.message for one in findings("LOSS01", script(loop=loop), Level.BLOCKING)]
+    assert said.endswith("it cannot be gathered by itself: gradients by the samples themselves are taken")

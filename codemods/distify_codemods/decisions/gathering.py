@@ -197,7 +197,7 @@ def _is_by_samples(trial: Facts, event: Event) -> bool:
     """The gradient of a whole batch's loss by one rank's samples comes back once from each rank."""
     if event.kind is Kind.ATTRIBUTE:
         by = event.receiver if event.name == "grad" else Value()
-        return bool(by.scale in PER_SAMPLE and trial.shares_of_training(by))
+        return meetings.is_whole(by) or bool(by.scale in PER_SAMPLE and trial.shares_of_training(by))
     given = event.arguments.get("inputs", 1)
     parts = [given, *regions.parts_of(given)] if given else []
     return meetings.is_whole(event.value) and any(

@@ -25,6 +25,7 @@ from distify_codemods.origins import (
     Regrouped,
     Share,
     Size,
+    Through,
     Views,
     Whole,
 )
@@ -45,7 +46,7 @@ def of_all_ranks(machine: Machine, value: Value, node: cst.CSTNode, loaders: fro
     for source in value.sources:
         if isinstance(source, Share) or (isinstance(source, External) and source.name in loaders):
             sources.append(machine.made(Whole, None, source, of=source))
-        elif isinstance(source, (Whole, Setting, Const, Kept, Foreign, Listed, Padded, Choice)):
+        elif isinstance(source, (Whole, Setting, Const, Kept, Foreign, Listed, Padded, Choice, Through)):
             sources.append(source)
     return Value(objs, Scale.CONST, Ordered(sources), open=value.open)
 
