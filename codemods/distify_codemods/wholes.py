@@ -34,8 +34,11 @@ class Whole:
 
     def holds(self, event: Event) -> bool:
         """Whether an event happens in it, also in functions that are called there."""
-        own = isinstance(self.node, cst.If) and event.node in self._nodes
-        return own or not self._nodes.isdisjoint(event.here.frame.context)
+        return event.node in self or not self._nodes.isdisjoint(event.here.frame.context)
+
+    def __contains__(self, node: cst.CSTNode) -> bool:
+        """Whether a node stands in it."""
+        return isinstance(self.node, cst.If) and node in self._nodes
 
     def makes(self, obj: Obj) -> bool:
         """Whether an object is made in it."""

@@ -7,7 +7,15 @@ from distify_codemods import Level, Options
 
 from tests.rules.scripts import IMPORTS, conversion_of, converted, indented, script
 
-LIBRARIES = "import json\nimport os\nimport urllib.request\nfrom pathlib import Path\nimport numpy as np\n"
+LIBRARIES = """\
+import json
+import os
+import random
+import urllib.request
+from pathlib import Path
+import elsewhere
+import numpy as np
+"""
 #: Whether what comes by `info` can be sent on is not known.
 FETCH = """\
 def fetch(url, folder):
@@ -130,6 +138,11 @@ def test_a_claim_about_all_calls_names_what_is_not_looked_into() -> None:
         pytest.param(TABLE + "    kept = len(table)\n" + READ + "print(kept)\n", id="a name is read later"),
         pytest.param(TABLE + "    os.environ['TABLE'] = '1'\n" + READ, id="the environment changes"),
         pytest.param(TABLE + "    os.chdir('..')\n" + READ, id="the process goes elsewhere"),
+        pytest.param("rows = [1]\n" + TABLE + "    rows += [3]\n" + READ + "print(rows)\n", id="a list is added to"),
+        pytest.param("rows = [1, 2]\n" + TABLE + "    del rows[0]\n" + READ, id="something is taken out of a list"),
+        pytest.param("rows = [1, 2]\n" + TABLE + "    random.shuffle(rows)\n" + READ, id="a list is shuffled"),
+        pytest.param("rows = [1, 2]\n" + TABLE + "    elsewhere.put(rows)\n" + READ, id="who knows what is done to it"),
+        pytest.param(f"try:\n{indented(TABLE)}except OSError:\n    print('none')\n{READ}", id="it may fail half done"),
         pytest.param(TABLE + "    torch.set_default_dtype(torch.float64)\n" + READ, id="torch is told something"),
     ],
 )
@@ -143,6 +156,7 @@ def test_a_branch_that_leaves_something_behind_needs_a_person(setup: str) -> Non
     ("old", "new"),
     [
         pytest.param("    path =", "    global last\n    last = path =", id="a name of the module is bound"),
+        pytest.param("    path =", "    random.shuffle(seen)\n    path =", id="a list of the module is shuffled"),
         pytest.param("    path =", "    seen.append(name)\n    path =", id="a list of the module grows"),
         pytest.param("    path =", "    settings.seen = True\n    path =", id="something is kept with the function"),
         pytest.param("return found", "return open(path)", id="what it returns is no data"),

@@ -9,9 +9,14 @@ _OF_THE_PROCESS = (
     "os.chdir", "os.environ", "os.putenv", "os.unsetenv", "os.umask", "os.nice", "os.setpgrp", "os.fork", "os.exec",
     "sys.set", "sys.path.", "sys.modules.", "sys.meta_path.", "signal.", "atexit.", "locale.setlocale", "importlib.",
     "builtins.exec", "builtins.eval", "builtins.setattr", "builtins.delattr", "builtins.globals", "builtins.locals",
-    "builtins.input", "torch.set_", "torch.use_", "torch.backends.", "torch.cuda.", "torch.distributed.",
+    "torch.set_", "torch.use_", "torch.backends.", "torch.cuda.set_", "torch.cuda.manual", "torch.distributed.",
     "torch.multiprocessing.set_", "multiprocessing.set_", "torch.hub.set_", "torch.optim.", "torch.jit.",
     "torch.compile", "torch.autograd.", "torch.utils.data.", "torch.seed", "numpy.set", "resource.setrlimit", "?",
+)  # fmt: skip
+#: What changes the first thing that it is given.
+_CHANGING_ARGUMENTS = (
+    "random.shuffle", "numpy.random.shuffle", "heapq.heap", "bisect.insort", "numpy.put", "numpy.copyto",
+    "numpy.place", "numpy.fill_diagonal", "torch.nn.init.", "operator.setitem", "operator.delitem", "operator.i",
 )  # fmt: skip
 #: Methods that leave the thing that they are asked of as it was.
 _READING = frozenset(
@@ -43,6 +48,11 @@ def changes_the_process(name: str) -> bool:
     """Whether a function of a library, or a method of a part of it, leaves the process another than it was."""
     owner, _, method = name.rpartition(".")
     return name.startswith(_OF_THE_PROCESS) or (method in _CHANGING and bool(owner))
+
+
+def changes_its_argument(name: str) -> bool:
+    """Whether a function of a library changes the first thing that it is given."""
+    return name.startswith(_CHANGING_ARGUMENTS)
 
 
 def only_reads(method: str) -> bool:

@@ -6,6 +6,7 @@ that would need a person, and all that it leaves behind is files and what it ret
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import libcst as cst
@@ -39,7 +40,7 @@ from distify_codemods.objects import (
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import CHANCE
 from distify_codemods.program import Module
-from distify_codemods.rules import handed_over, left_behind, rewrites
+from distify_codemods.rules import attempts, handed_over, left_behind, rewrites
 from distify_codemods.rules.base import MAIN_FIRST, Context
 from distify_codemods.rules.once import is_used_later
 from distify_codemods.values import Value
@@ -104,7 +105,8 @@ def _around(context: Context, event: Event) -> Whole | None:
                 whole = Whole(here.parent.frame.module, called, here.parent)
         elif here.arm and isinstance(here.node, cst.If) and _is_done_once(context, here.frame.module, here.node):
             whole = Whole(here.frame.module, here.node, here)
-            whole = whole if _makes_what_it_asks_for(context, whole) else None
+            is_right = _makes_what_it_asks_for(context, whole) and not attempts.is_within(here)
+            whole = whole if is_right else None
         if whole is not None and _can_be_taken(context, whole):
             return whole
     return None
@@ -117,7 +119,14 @@ def _can_be_taken(context: Context, whole: Whole) -> bool:
         return False
     if _is_given_a_share(context.facts, whole) or any(refusals.was_converted(event.module) for event in inside):
         return False
+    if any(left_behind.changes_by_a_statement(context, whole, one) for one in _one_of_each(inside)):
+        return False
     return all(left_behind.is_nothing(context, whole, event) for event in inside)
+
+
+def _one_of_each(events: list[Event]) -> Iterable[Event]:
+    """One for each function that they happen in."""
+    return {event.here.frame.node: event for event in events}.values()
 
 
 def _is_given_a_share(facts: Facts, whole: Whole) -> bool:

@@ -45,7 +45,12 @@ def _around(event: Event, place: tuple[Module, cst.CSTNode]) -> Iterator[Here]:
 
 def is_in_one(event: Event) -> bool:
     """Whether the script goes on where this fails."""
-    return any(isinstance(here.node, (cst.Try, cst.TryStar)) and _may_be_left_out(here) for here in event.here.up())
+    return is_within(event.here)
+
+
+def is_within(place: Here) -> bool:
+    """The same of a place."""
+    return any(isinstance(here.node, (cst.Try, cst.TryStar)) and _may_be_left_out(here) for here in place.up())
 
 
 def _holds(attempt: Here, event: Event) -> bool:

@@ -87,7 +87,7 @@ RULE = Rule(
     "program: then no loss may depend on one rank's share other than as a mean, and nothing may meet both.",
     run=run,
     shared="every rank computes the loss on the whole batch",
-    limits="Samples that a rank has beyond the batch (a last batch that does not divide) are compared, too, which is said.",
+    limits="Samples that a rank has beyond the batch (a last batch that does not divide) are compared, too (advice).",
     pitfalls=(49,),
     examples=(
         Example(

@@ -9,6 +9,7 @@ from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Event, Kind
 from distify_codemods.inside import root
 from distify_codemods.libraries import lasting
+from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.objects import External, Function, Instance, Mapping, Sequence
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context
@@ -29,12 +30,22 @@ def is_nothing(context: Context, whole: Whole, event: Event) -> bool:
     if event.kind is Kind.FORWARD:
         return not context.facts.is_of_a_model(event)
     if event.kind is Kind.CALL:
-        return not lasting.changes_the_process(event.name) and not _makes_for_training(context, event)
-    if event.kind not in (Kind.METHOD, Kind.STORE) or _declares(event):
+        changes = lasting.changes_the_process(event.name) or _changes_what_it_is_given(whole, event)
+        return not changes and not _makes_for_training(context, event)
+    if event.kind not in (Kind.METHOD, Kind.STORE):
         return False
     reads = event.kind is Kind.METHOD and lasting.only_reads(event.name)
     known = bool(event.receiver.objs) or reads or _is_fresh(context, whole, event)
     return known and not any(_may_change(whole, event, obj) for obj in event.receiver.objs)
+
+
+def _changes_what_it_is_given(whole: Whole, event: Event) -> bool:
+    """Whether a function of a library may change something that was there before."""
+    given = [obj for value in event.arguments.all() for obj in value.objs if isinstance(obj, _CHANGE)]
+    if lasting.changes_its_argument(event.name):
+        first = event.arguments.positional[:1]
+        return not first or not first[0].objs or not all(whole.makes(obj) for obj in first[0].objs)
+    return not is_quiet(event.name) and not all(whole.makes(obj) for obj in given)
 
 
 def _makes_for_training(context: Context, event: Event) -> bool:
@@ -43,9 +54,21 @@ def _makes_for_training(context: Context, event: Event) -> bool:
     return event in facts.backwards or not event.value.objs.isdisjoint(made)
 
 
-def _declares(event: Event) -> bool:
-    """Whether the function binds names of another scope."""
-    return any(isinstance(node, (cst.Global, cst.Nonlocal)) for node in tree.walk(event.here.frame.node))
+def changes_by_a_statement(context: Context, whole: Whole, event: Event) -> bool:
+    """Whether the function that it happens in binds names of another scope, takes something out of what was there
+    before, or adds to a list that it was given: `rows += more`.
+    """
+    text = whole.node if event.node in whole else event.here.frame.node
+    return any(_changes(context, whole, node) for node in tree.walk(text))
+
+
+def _changes(context: Context, whole: Whole, node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.Del):
+        return not isinstance(node.target, cst.Name)
+    if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Name):
+        objs = context.facts.value(node.target).objs
+        return any(isinstance(obj, (*_CHANGE, External)) and not whole.makes(obj) for obj in objs)
+    return isinstance(node, (cst.Global, cst.Nonlocal))
 
 
 def _may_change(whole: Whole, event: Event, obj: Obj) -> bool:
