@@ -92,10 +92,12 @@ def _notice_batches_and_backward_passes() -> None:
         uneven.before_backward()
         rows.before_backward(args[0] if args else kwargs.get("tensors"))
         try:
-            return original(*args, **kwargs)
+            found = original(*args, **kwargs)
         except Exception as error:
             uneven.heard(error)
             raise
+        uneven.went_well()
+        return found
 
     wrap(_BaseDataLoaderIter, "__next__", following)
     wrap(torch.autograd, "backward", backward)

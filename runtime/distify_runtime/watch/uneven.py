@@ -68,6 +68,8 @@ class Said:
 
 _watching: Watching | None = None
 _turn = Turn()
+#: The error that came last, if nothing has gone well since, and whether ranks may have waited for each other there.
+_last = ("", False)
 _usual = 0
 _usual_batches = 0
 #: The iterator of a loader from which the last batch came, in the thread that trains.
@@ -109,6 +111,7 @@ def took(source: Any) -> None:
     if _watching is None or threading.current_thread() is not threading.main_thread():
         return
     _turn.is_met = False
+    went_well()
     if _source is None or _source() is not source:
         _source, _turn.batches = ref(source), 1
         return
@@ -133,6 +136,8 @@ def before_pass(given: tuple[Any, ...]) -> None:
 def behind_pass(error: Exception | None, outputs: Any) -> None:
     if error is not None:
         heard(error)
+    else:
+        went_well()
 
 
 def failed() -> None:
@@ -142,8 +147,17 @@ def failed() -> None:
 
 def heard(error: Exception) -> None:
     """It passes by, and may be caught; the first of a turn may be why there are others."""
+    global _last
     if not _turn.heard[0]:
         _turn.heard = frames.told_of(error), frames.raised(error)
+    if threading.current_thread() is threading.main_thread():
+        _last = frames.told_of(error), meets()
+
+
+def went_well() -> None:
+    """A pass, forward or backward: whatever error there was before, the script has gone on."""
+    global _last
+    _last = "", False
 
 
 def check(watching: Watching) -> None:
@@ -211,15 +225,15 @@ def _told_of(step: int, found: dict[int, Said]) -> str:
 
 def ends(watching: Watching) -> None:
     """At the end of a script that has come to its end on all ranks, perhaps behind an error that it has caught."""
-    watching.exchange("ends", [watching.steps, _turn.heard[0]], _ended_alike)
+    watching.exchange("ends", [watching.steps, *_last], _ended_alike)
 
 
 def _ended_alike(everyone: list[Any]) -> str:
-    steps, errors = zip(*everyone, strict=True)
+    steps, errors, met = zip(*everyone, strict=True)
     if len(set(steps)) > 1:
         other = next(rank for rank, taken in enumerate(steps) if taken != steps[0])
         said = f"the ranks have not taken equally many steps: rank 0 took {steps[0]}, rank {other} took {steps[other]}"
-    elif len(set(errors)) > 1:
+    elif len(set(errors)) > 1 and (any(met) or not all(errors)):
         said = (
             f"the script has come to its end after {steps[0]} steps behind an error that not all ranks have had alike"
         )
