@@ -224,7 +224,12 @@ def _is_model(facts: Facts, value: Value) -> bool:
 
 # ---- steps that fail
 
-_HARMLESS = frozenset("StopIteration KeyboardInterrupt SystemExit ImportError EOFError ModuleNotFoundError".split())
+#: What ends a run, or a pass over data; and what a program's own text is wrong in, on all ranks alike: a call that an
+#: older model does not take, say.
+_HARMLESS = frozenset(
+    "StopIteration KeyboardInterrupt SystemExit ImportError EOFError ModuleNotFoundError "
+    "TypeError AttributeError NameError NotImplementedError".split()
+)
 
 
 def _skipped(facts: Facts) -> Iterator[Link]:
