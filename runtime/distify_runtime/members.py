@@ -18,7 +18,7 @@ def tensors_of(of: Any) -> Iterator[Tensor]:
         for group in of.param_groups:
             yield from group["params"]
     else:
-        for part in filter(holds_any, _parts(of)):
+        for part in filter(_holds_any, _parts(of)):
             yield from tensors_of(part)
 
 
@@ -27,13 +27,27 @@ def modules_of(of: Any) -> Iterator[nn.Module]:
     if isinstance(of, nn.Module):
         yield of
     elif not isinstance(of, Tensor) and not hasattr(of, "param_groups"):
-        for part in filter(holds_any, _parts(of)):
+        for part in filter(_holds_any, _parts(of)):
             yield from modules_of(part)
 
 
-def holds_any(part: Any) -> bool:
+def _holds_any(part: Any) -> bool:
     """Of what a list or dictionary holds; settings and functions may be there beside a model: `render_kwargs`."""
     return isinstance(part, Tensor | nn.Module | Mapping | list | tuple | set) or hasattr(part, "param_groups")
+
+
+def held_by(model: Any) -> Any:
+    """The modules that are attributes of an object which is none itself, as of a library's that trains a network.
+
+    Raises TypeError for what has none.
+    """
+    if _holds_any(model) or model is None:
+        return model
+    held = [one for one in getattr(model, "__dict__", {}).values() if isinstance(one, nn.Module)]
+    if not held:
+        what = f"forward passes of modules are shared, and {type(model).__name__} is none and has none as an attribute"
+        raise TypeError(f"{what}: name the module that is trained")
+    return held
 
 
 def _parts(of: Any) -> Iterable[Any]:

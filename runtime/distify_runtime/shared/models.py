@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from distify_runtime.environment import is_alone, rank
 from distify_runtime.gradients import broadcast_parameters
 from distify_runtime.meeting import collective
-from distify_runtime.members import holds_any, modules_of, parts_of
+from distify_runtime.members import held_by, modules_of, parts_of
 from distify_runtime.noticing import notice, noticed_in
 from distify_runtime.output import note
 from distify_runtime.process_group import at_the_end
@@ -64,7 +64,7 @@ def data_parallel(*models: Any, methods: Iterable[str] = (), forward: bool = Tru
         return
     seed_ranks_alike()  # what rank 0 alone has done until now may have drawn something
     streams.are(streams.Streams.ALIKE)
-    found = list(modules_of([_held_by(one) for one in models]))
+    found = list(modules_of([held_by(one) for one in models]))
     if not any(is_lazy(one) for model in found for one in model.parameters()):
         broadcast_parameters(found)
     own_stream()
@@ -77,17 +77,6 @@ def data_parallel(*models: Any, methods: Iterable[str] = (), forward: bool = Tru
         SharedModel.of(model).patch(["forward"] * forward)
         for held, method in filter(None, (noticed_in(model, name) for name in methods)):
             SharedModel.of(held).patch([method])
-
-
-def _held_by(model: Any) -> Any:
-    """The modules that are attributes of an object which is none itself, as of a library's that trains a network."""
-    if holds_any(model) or model is None:
-        return model
-    held = [one for one in getattr(model, "__dict__", {}).values() if isinstance(one, nn.Module)]
-    if not held:
-        what = f"forward passes of modules are shared, and {type(model).__name__} is none and has none as an attribute"
-        raise TypeError(f"{what}: name the module that is trained")
-    return held
 
 
 class SharedModel:
